@@ -1,0 +1,23 @@
+"""Transduce: train, evaluate and serve attention-only sequence transducers.
+
+The package is the system of *Attention Is All You Need* (Vaswani et al., 2017). Its public face is
+`transduce.Translator`; everything else is reached through the sub-packages or the `transduce` command.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transduce.translator import Translation, Translator
+
+__version__ = "0.1.0"
+__all__ = ["Translation", "Translator", "__version__"]
+
+_LAZY = {"Translation": "transduce.translator", "Translator": "transduce.translator"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the public classes on first use, so that `import transduce` stays instant."""
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'transduce' has no attribute {name!r}")

@@ -1,0 +1,69 @@
+"""`transduce`: finds the command, runs it, and turns our own errors into one line and an exit code."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from transduce import __version__
+from transduce.errors import TransduceError
+
+# Each command is a module of this package with `SUMMARY`, `configure(parser)` and `run(args) -> int`.
+COMMANDS = ("demo", "prepare", "train", "average", "translate", "evaluate", "info")
+
+_EPILOG = """examples:
+  transduce demo                                        a working English-German translator in minutes
+  transduce train recipes/multi30k-en-de.toml --output runs/m30k
+  transduce average runs/m30k --last 5 --output models/m30k
+  echo "A dog runs." | transduce translate models/m30k
+  transduce evaluate --hypothesis test.out --reference test.de
+
+'transduce COMMAND --help' explains each command, with examples."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the whole command line; importing the commands imports no torch."""
+    parser = argparse.ArgumentParser(
+        prog="transduce",
+        description="Train, evaluate and use sequence transducers: the Transformer of 'Attention Is All You Need'.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"transduce {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        module = import_module(f"transduce.cli.{name}")
+        command = commands.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.configure(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    args = build_parser().parse_args(arguments)
+    try:
+        return int(args.run(args))
+    except TransduceError as error:
+        if args.debug:
+            raise
+        print(f"transduce: error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("transduce: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): leave quietly, and keep Python from flushing into the void.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""Configuration: preset → recipe file → `--set section.key=value`."""
+
+from transduce.config.loading import apply_settings, from_dict, load_recipe, to_dict
+from transduce.config.presets import preset, preset_names
+from transduce.config.schema import Config, DataConfig, DecodeConfig, ModelConfig, TextConfig, TrainConfig
+
+__all__ = [
+    "Config",
+    "DataConfig",
+    "DecodeConfig",
+    "ModelConfig",
+    "TextConfig",
+    "TrainConfig",
+    "apply_settings",
+    "from_dict",
+    "load_recipe",
+    "preset",
+    "preset_names",
+    "to_dict",
+]

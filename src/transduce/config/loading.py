@@ -1,0 +1,135 @@
+"""From a preset, a recipe file and `--set` to a `Config`, and back to TOML and JSON.
+
+Precedence, later wins: the preset that the recipe names → the recipe's sections → each `--set section.key=value`.
+"""
+
+import dataclasses
+import json
+import tomllib
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from transduce.config.presets import preset
+from transduce.config.schema import SECTIONS, Config
+from transduce.errors import ConfigError, suggestion
+
+_RECIPE_KEYS = ("preset", "name", *SECTIONS)
+
+
+def load_recipe(path: Path, settings: Sequence[str] = ()) -> Config:
+    """Reads a TOML recipe, applies `settings` (each `section.key=value`), and returns the whole configuration.
+
+    Raises:
+        ConfigError: the file is missing or not TOML, a key is unknown, or a value has the wrong type or range.
+    """
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such recipe. A recipe is a TOML file; see the folder recipes/ for examples.")
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a TOML file: {error}") from None
+    try:
+        config = preset(values.pop("preset")) if "preset" in values else Config()
+        config = apply(config, values)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    if config.data.folder:
+        folder = Path(path.parent, Path(config.data.folder).expanduser())
+        config = dataclasses.replace(config, data=dataclasses.replace(config.data, folder=str(folder)))
+    return apply_settings(config, settings)
+
+
+def apply_settings(config: Config, settings: Sequence[str]) -> Config:
+    """Returns `config` with each `section.key=value` applied; values are TOML, and bare words are strings."""
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        parts = key.strip().split(".")
+        if not equals or not all(parts) or (len(parts) < 2 and key.strip() != "name"):
+            raise ConfigError(f"--set {setting}: write section.key=value, for example --set train.max_steps=2000.")
+        nested: Any = _parse_value(text.strip())
+        for part in reversed(parts):
+            nested = {part: nested}
+        try:
+            config = apply(config, nested)
+        except ConfigError as error:
+            raise ConfigError(f"--set {setting}: {error}") from None
+    return config
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def apply(config: Config, values: dict[str, Any]) -> Config:
+    """Returns `config` with the sections in `values` laid over it."""
+    changes: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in _RECIPE_KEYS:
+            raise ConfigError(f"unknown key '{key}'.{suggestion(key, _RECIPE_KEYS)}")
+        if key == "preset":
+            raise ConfigError("'preset' can be set in a recipe only, at its top.")
+        if key == "name":
+            changes[key] = _convert(value, str, "name")
+        elif isinstance(value, dict):
+            changes[key] = _apply_section(getattr(config, key), value, key)
+        else:
+            raise ConfigError(f"'{key}' is a section: write [{key}] and its keys below.")
+    return dataclasses.replace(config, **changes)
+
+
+def _apply_section(section: Any, values: dict[str, Any], name: str) -> Any:
+    hints = get_type_hints(type(section))
+    for key in values:
+        if key not in hints:
+            raise ConfigError(f"unknown key '{name}.{key}'.{suggestion(key, hints)}")
+    return dataclasses.replace(
+        section, **{key: _convert(value, hints[key], f"{name}.{key}") for key, value in values.items()}
+    )
+
+
+def _convert(value: Any, hint: Any, key: str) -> Any:
+    """Checks `value` against the annotation `hint`; integers pass as floats, lists as tuples, nothing else bends."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        if value in arguments:
+            return value
+        choices = ", ".join(repr(a) for a in arguments)
+        raise ConfigError(f"{key} = {value!r}: must be one of {choices}.{suggestion(str(value), map(str, arguments))}")
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_convert(item, arguments[0], key) for item in value)
+    if origin is dict and isinstance(value, dict):
+        return {str(k): _convert(item, arguments[1], f"{key}.{k}") for k, item in value.items()}
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(hint, type) and isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
+        return value
+    wanted = "a list" if origin is tuple else "a table" if origin is dict else _TYPE_NAMES.get(hint, str(hint))
+    raise ConfigError(f"{key} = {value!r}: must be {wanted}.")
+
+
+_TYPE_NAMES: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text in quotes",
+    types.NoneType: "nothing",
+}
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    """Returns the configuration as plain dicts, lists and scalars."""
+    plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    return plain
+
+
+def from_dict(values: dict[str, Any], where: str) -> Config:
+    """Rebuilds a configuration that `to_dict` made; `where` names its file in errors."""
+    try:
+        return apply(Config(), values)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None

@@ -1,0 +1,155 @@
+"""The named configurations: the paper's models, the released code's, and a small one.
+
+A preset is a plain function that returns a whole `Config`, at most one `replace` deep. Two families stand side by side:
+
+- `paper-*` follows the published text;
+- `t2t-2017-*` follows the code its authors released in June 2017, where the two differ: biases on the attention
+  projections, a 40 960-row table, a target-space embedding, sines before cosines, a zero vector to start the decoder,
+  label smoothing over the other classes. Its parameter counts are those printed in Table 3.
+
+Both have a preset for each row of Table 3: `paper-a1`, …, `t2t-2017-e`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from transduce.config.schema import Config, DecodeConfig, ModelConfig, TextConfig, TrainConfig
+from transduce.errors import ConfigError, suggestion
+
+
+def paper_base() -> Config:
+    """The base model of §3 and §5 (Table 2, Table 3 'base')."""
+    return Config(
+        name="paper-base",
+        model=ModelConfig(),
+        text=TextConfig(algorithm="bpe", vocab_size=37000),
+        train=TrainConfig(),
+        decode=DecodeConfig(),
+    )
+
+
+def paper_big() -> Config:
+    """The big model (Table 3 'big'): 300 000 steps, dropout 0.3, the last 20 checkpoints averaged."""
+    return Config(
+        name="paper-big",
+        model=ModelConfig(d_model=1024, d_ff=4096, num_heads=16, d_k=64, d_v=64, dropout=0.3),
+        text=TextConfig(algorithm="bpe", vocab_size=37000),
+        train=TrainConfig(max_steps=300_000, keep_checkpoints=20, average_last=20),
+        decode=DecodeConfig(),
+    )
+
+
+_T2T_MODEL = ModelConfig(
+    vocab_size=40960,
+    attention_bias=True,
+    target_space_embedding=True,
+    sinusoid_layout="concatenated",
+    decoder_start="zero",
+)
+_T2T_TRAIN = TrainConfig(smoothing="others", source_batch_tokens=32768, target_batch_tokens=32768)
+
+
+def t2t_2017_base() -> Config:
+    """The base model as the released code built it: 65.13 M parameters."""
+    return Config(
+        name="t2t-2017-base",
+        model=_T2T_MODEL,
+        text=TextConfig(algorithm="bpe", vocab_size=40960),
+        train=_T2T_TRAIN,
+        decode=DecodeConfig(),
+    )
+
+
+def t2t_2017_big() -> Config:
+    """The big model as the released code built it: 218.3 M parameters (213 are printed: see docs/paper-map.md)."""
+    return Config(
+        name="t2t-2017-big",
+        model=replace(_T2T_MODEL, d_model=1024, d_ff=4096, num_heads=16, dropout=0.3),
+        text=TextConfig(algorithm="bpe", vocab_size=40960),
+        train=replace(_T2T_TRAIN, max_steps=300_000, keep_checkpoints=20, average_last=20),
+        decode=DecodeConfig(),
+    )
+
+
+def tiny() -> Config:
+    """A small model for small corpora and laptops: 4 layers, width 128, 4 heads."""
+    return Config(
+        name="tiny",
+        model=ModelConfig(
+            vocab_size=10000,
+            num_encoder_layers=4,
+            num_decoder_layers=4,
+            d_model=128,
+            d_ff=256,
+            num_heads=4,
+            d_k=32,
+            d_v=32,
+            dropout=0.1,
+        ),
+        text=TextConfig(algorithm="bpe", vocab_size=10000),
+        train=TrainConfig(source_batch_tokens=4096, target_batch_tokens=4096, warmup_steps=2000, max_steps=20_000),
+        decode=DecodeConfig(),
+    )
+
+
+# Table 3, rows (A) to (E): what each changes against its base. Table 3 averages no checkpoints.
+TABLE3: dict[str, dict[str, dict[str, Any]]] = {
+    "a1": {"model": {"num_heads": 1, "d_k": 512, "d_v": 512}},
+    "a2": {"model": {"num_heads": 4, "d_k": 128, "d_v": 128}},
+    "a3": {"model": {"num_heads": 16, "d_k": 32, "d_v": 32}},
+    "a4": {"model": {"num_heads": 32, "d_k": 16, "d_v": 16}},
+    "b1": {"model": {"d_k": 16}},
+    "b2": {"model": {"d_k": 32}},
+    "c1": {"model": {"num_encoder_layers": 2, "num_decoder_layers": 2}},
+    "c2": {"model": {"num_encoder_layers": 4, "num_decoder_layers": 4}},
+    "c3": {"model": {"num_encoder_layers": 8, "num_decoder_layers": 8}},
+    "c4": {"model": {"d_model": 256, "d_k": 32, "d_v": 32}},
+    "c5": {"model": {"d_model": 1024, "d_k": 128, "d_v": 128}},
+    "c6": {"model": {"d_ff": 1024}},
+    "c7": {"model": {"d_ff": 4096}},
+    "d1": {"model": {"dropout": 0.0}},
+    "d2": {"model": {"dropout": 0.2}},
+    "d3": {"train": {"label_smoothing": 0.0}},
+    "d4": {"train": {"label_smoothing": 0.2}},
+    "e": {"model": {"positions": "learned"}},
+}
+
+
+def table3(row: str, base: Config) -> Config:
+    """Returns row (A) to (E) of Table 3 on top of `base`, without checkpoint averaging."""
+    change = TABLE3[row]
+    return replace(
+        base,
+        name=f"{base.name.removesuffix('-base')}-{row}",
+        model=replace(base.model, **change.get("model", {})),
+        train=replace(base.train, average_last=1, **change.get("train", {})),
+    )
+
+
+_NAMED: dict[str, Callable[[], Config]] = {
+    "paper-base": paper_base,
+    "paper-big": paper_big,
+    "t2t-2017-base": t2t_2017_base,
+    "t2t-2017-big": t2t_2017_big,
+    "tiny": tiny,
+}
+
+
+def preset_names() -> list[str]:
+    """Returns the name of every preset."""
+    return [*_NAMED, *(f"{family}-{row}" for family in ("paper", "t2t-2017") for row in TABLE3)]
+
+
+def preset(name: str) -> Config:
+    """Returns the preset called `name`.
+
+    Raises:
+        ConfigError: no preset has that name.
+    """
+    if name in _NAMED:
+        return _NAMED[name]()
+    family, _, row = name.rpartition("-")
+    if row in TABLE3 and family in ("paper", "t2t-2017"):
+        return table3(row, _NAMED[f"{family}-base"]())
+    raise ConfigError(f"No preset is called '{name}'.{suggestion(name, preset_names())} See 'transduce info --presets'.")

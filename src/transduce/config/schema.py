@@ -1,0 +1,193 @@
+"""The configuration: typed, frozen, validated where it is made.
+
+A `Config` has one section for each part of the system. Every field has the field's usual name, and its
+default is the paper's base model (§3, §5) unless its comment says otherwise. Values come from a preset, then a
+recipe file, then `--set section.key=value`: see `transduce.config.loading`.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from transduce.errors import ConfigError
+
+
+def _require(condition: bool, key: str, value: Any, demand: str) -> None:
+    if not condition:
+        raise ConfigError(f"{key} = {value!r}: must be {demand}.")
+
+
+def _require_positive(section: str, config: Any, *names: str) -> None:
+    for name in names:
+        _require(getattr(config, name) > 0, f"{section}.{name}", getattr(config, name), "greater than 0")
+
+
+def _require_not_negative(section: str, config: Any, *names: str) -> None:
+    for name in names:
+        _require(getattr(config, name) >= 0, f"{section}.{name}", getattr(config, name), "0 or greater")
+
+
+def _require_rate(section: str, config: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        _require(0 <= value < 1, f"{section}.{name}", value, "at least 0 and less than 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The shape of an encoder-decoder Transformer (§3; the columns of Table 3)."""
+
+    vocab_size: int = 37000  # rows of the embedding table; training sets it to the tokeniser's size
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+    d_model: int = 512
+    d_ff: int = 2048
+    num_heads: int = 8
+    d_k: int = 64  # never derived from d_model: Table 3 (B) changes it alone
+    d_v: int = 64
+    dropout: float = 0.1  # on each sub-layer's output and on embedding + position (§5.4)
+    attention_dropout: float = 0.0  # on attention weights; not in the paper
+    ffn_dropout: float = 0.0  # between the two layers of the FFN; not in the paper
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
+    sinusoid_layout: Literal["interleaved", "concatenated"] = "interleaved"
+    max_positions: int = 1024  # rows of a learned position table; sinusoids have no limit
+    tie_embeddings: Literal["all", "target", "none"] = "all"  # §3.4: one matrix for all three
+    norm: Literal["post", "pre"] = "post"  # pre-norm adds a final norm to each stack
+    layer_norm_epsilon: float = 1e-6
+    attention_bias: bool = False  # biases on the projections W_Q, W_K, W_V, W_O
+    target_space_embedding: bool = False  # t2t: a learned vector (of a 32-row table) added to the encoder input
+    decoder_start: Literal["bos", "zero"] = "bos"  # t2t starts from a zero vector
+
+    def __post_init__(self) -> None:
+        _require_positive("model", self, "vocab_size", "d_model", "d_ff", "num_heads", "d_k", "d_v")
+        _require_positive("model", self, "max_positions", "layer_norm_epsilon")
+        _require_positive("model", self, "num_encoder_layers", "num_decoder_layers")
+        _require_rate("model", self, "dropout", "attention_dropout", "ffn_dropout")
+        _require(
+            self.positions == "learned" or self.d_model % 2 == 0,
+            "model.d_model",
+            self.d_model,
+            "even for sinusoidal positions, which pair each sine with a cosine",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig:
+    """The subword tokeniser, learned from the training text of both sides together (§5.1)."""
+
+    algorithm: Literal["bpe", "wordpiece"] = "bpe"  # BPE is the paper's en-de, word pieces its en-fr
+    vocab_size: int = 37000
+    min_frequency: int = 2  # a pair of pieces must occur this often to be merged
+    sample_pairs: int = 2_000_000  # sentence pairs that the tokeniser learns from, spread over the corpus
+
+    def __post_init__(self) -> None:
+        _require(self.vocab_size >= 260, "text.vocab_size", self.vocab_size, "at least 260 (4 special tokens + 256 bytes)")
+        _require_positive("text", self, "min_frequency", "sample_pairs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where the parallel text is, and which pairs are kept.
+
+    A pair of files is `["a.en", "a.de"]`; one file with tab-separated columns is `["a.tsv"]`. Names may end in
+    `.gz` or `.zst`. Relative names start at `folder`.
+    """
+
+    source_language: str = ""  # BCP 47 code, for model cards and the paper's BLEU
+    target_language: str = ""
+    folder: str = ""  # in a recipe: relative to the recipe file; in --set: to the current folder
+    download: str = ""  # a named source (`transduce.data.sources`), fetched into `folder` where it is absent
+    train: tuple[tuple[str, ...], ...] = ()
+    validation: tuple[str, ...] = ()
+    test: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    max_tokens: int = 256  # longest side of a training pair, in subwords
+    max_ratio: float = 4.0  # greatest length ratio of the two sides, in subwords (0: no limit)
+    ratio_slack_tokens: int = 8  # this many subwords of difference are forgiven before the ratio counts
+    drop_leaked: bool = True  # drop training pairs whose source or target stands in validation or test
+    drop_duplicates: bool = False
+
+    def __post_init__(self) -> None:
+        _require_positive("data", self, "max_tokens")
+        _require_not_negative("data", self, "max_ratio", "ratio_slack_tokens")
+        for key, names in [("train", n) for n in self.train] + [("validation", self.validation), *self.test.items()]:
+            _require(
+                len(names) in (1, 2) or (key == "validation" and not names),
+                f"data.{key}",
+                list(names),
+                "a pair of files or one TSV file",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Training (§5)."""
+
+    max_steps: int = 100_000
+    source_batch_tokens: int = 25_000  # budget of a global batch, padding counted, over all devices
+    target_batch_tokens: int = 25_000
+    micro_batch_tokens: int = 0  # target tokens a device works on at once; 0: all of its share
+    label_smoothing: float = 0.1
+    smoothing: Literal["uniform", "others"] = "uniform"  # ε spread over V (Szegedy et al.) or over V - 1 (t2t)
+    learning_rate_factor: float = 1.0  # multiplies eq. 3
+    warmup_steps: int = 4000
+    adam_beta1: float = 0.9
+    adam_beta2: float = 0.98
+    adam_epsilon: float = 1e-9
+    max_gradient_norm: float = 0.0  # clip to this norm; 0: report the norm, do not clip (the paper)
+    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where the device computes in it
+    compile: bool = False  # torch.compile; on CPU it costs minutes and gains nothing
+    device: str = "auto"
+    seed: int = 1
+    checkpoint_steps: int = 0  # 0: not by steps
+    checkpoint_minutes: float = 10.0  # §6.1: every 10 minutes; 0: not by time
+    keep_checkpoints: int = 5
+    validate_steps: int = 1000  # 0: only at the end
+    validate_bleu: bool = True  # decode the validation set as well as measuring its perplexity
+    validate_bleu_sentences: int = 500  # at most this many sentences are decoded
+    validate_beam_size: int = 1
+    early_stopping: int = 0  # stop after this many validations without a better score; 0: never
+    best_by: Literal["bleu", "perplexity"] = "bleu"
+    average_last: int = 5  # checkpoints averaged into the final model; 1: none (Table 3)
+    log_steps: int = 50
+
+    def __post_init__(self) -> None:
+        _require_positive("train", self, "max_steps", "source_batch_tokens", "target_batch_tokens")
+        _require_positive("train", self, "learning_rate_factor", "warmup_steps", "adam_epsilon", "keep_checkpoints")
+        _require_positive("train", self, "validate_bleu_sentences", "validate_beam_size", "average_last", "log_steps")
+        _require_not_negative("train", self, "micro_batch_tokens", "max_gradient_norm", "checkpoint_steps")
+        _require_not_negative("train", self, "checkpoint_minutes", "validate_steps", "early_stopping", "seed")
+        _require_rate("train", self, "label_smoothing", "adam_beta1", "adam_beta2")
+        _require(
+            self.average_last <= self.keep_checkpoints,
+            "train.average_last",
+            self.average_last,
+            f"at most train.keep_checkpoints ({self.keep_checkpoints}): only kept checkpoints can be averaged",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeConfig:
+    """Beam search (§6.1)."""
+
+    beam_size: int = 4  # 1: greedy
+    length_penalty: float = 0.6  # α of GNMT's ((5 + length) / 6)^α
+    max_extra_tokens: int = 50  # output limit: source length + this
+    batch_size: int = 32  # sentences decoded together; changes speed, never a translation
+
+    def __post_init__(self) -> None:
+        _require_positive("decode", self, "beam_size", "batch_size")
+        _require_not_negative("decode", self, "length_penalty", "max_extra_tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The whole configuration of a run; written to the run folder and the only thing reloaded from it."""
+
+    name: str = "transducer"
+    model: ModelConfig = field(default_factory=ModelConfig)
+    text: TextConfig = field(default_factory=TextConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+
+
+SECTIONS = {f.name: f.default_factory for f in fields(Config) if f.name != "name"}

@@ -1,0 +1,66 @@
+"""Every error that Transduce raises on purpose.
+
+An error names the file, line, key or tensor at fault and says what to do. The command line prints it
+without a traceback and exits with the class's `exit_code`.
+"""
+
+from difflib import get_close_matches
+from collections.abc import Iterable
+
+
+class TransduceError(Exception):
+    """Base of all errors that a user can cause and can mend."""
+
+    exit_code = 1
+
+
+class ConfigError(TransduceError):
+    """A configuration key or value is wrong: unknown key, wrong type, value out of range."""
+
+    exit_code = 2
+
+
+class DataError(TransduceError):
+    """A corpus file is missing, misaligned, not UTF-8, or leaves nothing to train on."""
+
+    exit_code = 3
+
+
+class DownloadError(DataError):
+    """A named corpus could not be fetched, or what came does not have the expected checksum."""
+
+
+class TokenizerError(TransduceError):
+    """A tokenizer file cannot be read, or text cannot be encoded."""
+
+    exit_code = 3
+
+
+class BundleError(TransduceError):
+    """A model folder or checkpoint is incomplete, damaged, or of an unknown format."""
+
+    exit_code = 4
+
+
+class TrainingError(TransduceError):
+    """Training cannot go on: loss not finite, or a run folder that does not fit the request."""
+
+    exit_code = 5
+
+
+class MissingDependencyError(TransduceError):
+    """An optional dependency is needed; the message names the extra that brings it."""
+
+    exit_code = 6
+
+
+class EvaluationError(TransduceError):
+    """Hypotheses and references cannot be compared: unequal line counts, or nothing to score."""
+
+    exit_code = 3
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Returns ` Did you mean 'x'?` for the nearest known name, or an empty string."""
+    matches = get_close_matches(name, list(known), n=1)
+    return f" Did you mean '{matches[0]}'?" if matches else ""
