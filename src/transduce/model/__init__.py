@@ -1,1 +1,6 @@
-"""."""
+"""The Transformer of §3. It knows nothing of decoding, training or export."""
+
+from transduce.model.cache import DecoderState, Memory
+from transduce.model.transformer import Transformer
+
+__all__ = ["DecoderState", "Memory", "Transformer"]

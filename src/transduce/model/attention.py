@@ -1,0 +1,159 @@
+"""Scaled dot-product attention and its heads (§3.2).
+
+Shape suffixes, here and in all of `model` and `decoding`:
+
+    B sentences of a batch   K beams       R rows = B × K     N real tokens of a batch, laid end to end
+    T target or query positions            S source or key positions
+    D d_model                H heads       E d_k or d_v       F d_ff          V vocabulary
+
+Masks are boolean, True = may attend, and always called `attend_mask`.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from transduce.model.packing import Packing
+
+
+def attention_weights(
+    query_BHTE: Tensor, key_BHSE: Tensor, attend_mask: Tensor | None = None, *, causal: bool = False
+) -> Tensor:
+    """Returns softmax(Q Kᵀ / √d_k) of eq. 1, shape (B, H, T, S); a row with nothing to attend to is all zeros.
+
+    Args:
+        query_BHTE: queries.
+        key_BHSE: keys.
+        attend_mask: True where a query may see a key; any shape that broadcasts to (B, H, T, S).
+        causal: position t sees keys 0 … t only (§3.2.3); combines with `attend_mask`.
+    """
+    scores_BHTS = query_BHTE @ key_BHSE.transpose(-2, -1) / math.sqrt(query_BHTE.size(-1))
+    if causal:
+        causal_TS = torch.ones(scores_BHTS.shape[-2:], dtype=torch.bool, device=scores_BHTS.device).tril()
+        attend_mask = causal_TS if attend_mask is None else attend_mask & causal_TS
+    if attend_mask is None:
+        return scores_BHTS.softmax(dim=-1)
+    weights_BHTS = scores_BHTS.masked_fill(~attend_mask, -math.inf).softmax(dim=-1)
+    return weights_BHTS.masked_fill(~attend_mask, 0.0)  # 0/0 of an empty row, and nothing else, is NaN before this
+
+
+def attend_reference(
+    query_BHTE: Tensor,
+    key_BHSE: Tensor,
+    value_BHSE: Tensor,
+    attend_mask: Tensor | None = None,
+    *,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Attention as eq. 1 writes it: the obvious version, which tests hold `attend` against."""
+    weights_BHTS = attention_weights(query_BHTE, key_BHSE, attend_mask, causal=causal)
+    return F.dropout(weights_BHTS, dropout) @ value_BHSE
+
+
+def attend(
+    query_BHTE: Tensor,
+    key_BHSE: Tensor,
+    value_BHSE: Tensor,
+    attend_mask: Tensor | None = None,
+    *,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Attention by the fastest kernel PyTorch has for the shapes; same contract as `attend_reference`."""
+    if causal and attend_mask is not None:
+        causal_TS = torch.ones(
+            query_BHTE.size(-2), key_BHSE.size(-2), dtype=torch.bool, device=query_BHTE.device
+        ).tril()
+        attend_mask, causal = attend_mask & causal_TS, False
+    return F.scaled_dot_product_attention(
+        query_BHTE, key_BHSE, value_BHSE, attn_mask=attend_mask, dropout_p=dropout, is_causal=causal
+    )
+
+
+def split_heads(x_BTC: Tensor, num_heads: int) -> Tensor:
+    """(B, T, H·E) → (B, H, T, E), without copying."""
+    return x_BTC.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+
+def join_heads(x_BHTE: Tensor) -> Tensor:
+    """(B, H, T, E) → (B, T, H·E)."""
+    return x_BHTE.transpose(1, 2).flatten(2)
+
+
+class SelfAttention(nn.Module):
+    """Multi-head attention of a sequence to itself (§3.2.2); W_Q, W_K and W_V lie in one matrix, in that order."""
+
+    def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, *, bias: bool, dropout: float) -> None:
+        super().__init__()
+        self.num_heads, self.dropout = num_heads, dropout
+        self.widths = (num_heads * d_k, num_heads * d_k, num_heads * d_v)
+        self.query_key_value = nn.Linear(d_model, sum(self.widths), bias=bias)
+        self.output = nn.Linear(num_heads * d_v, d_model, bias=bias)
+
+    def project(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns queries, keys and values, (B, H, T, E) each."""
+        query, key, value = self.query_key_value(x_BTD).split(self.widths, dim=-1)
+        return (
+            split_heads(query, self.num_heads),
+            split_heads(key, self.num_heads),
+            split_heads(value, self.num_heads),
+        )
+
+    def forward(
+        self, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Packing | None = None
+    ) -> Tensor:
+        """Attends within each sequence of `x`: (B, T, D), or (N, D) where a `packing` is given."""
+        qkv = self.query_key_value(x)
+        if packing is not None:
+            qkv = packing.unpack(qkv)
+        query, key, value = (split_heads(part, self.num_heads) for part in qkv.split(self.widths, dim=-1))
+        dropout = self.dropout if self.training else 0.0
+        heads = join_heads(attend(query, key, value, attend_mask, causal=causal, dropout=dropout))
+        if packing is not None:
+            heads = packing.pack(heads)
+        projected: Tensor = self.output(heads)
+        return projected
+
+
+class CrossAttention(nn.Module):
+    """Multi-head attention of the decoder to the encoder's output (§3.2.3); W_K and W_V lie in one matrix."""
+
+    def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, *, bias: bool, dropout: float) -> None:
+        super().__init__()
+        self.num_heads, self.dropout = num_heads, dropout
+        self.widths = (num_heads * d_k, num_heads * d_v)
+        self.query = nn.Linear(d_model, num_heads * d_k, bias=bias)
+        self.key_value = nn.Linear(d_model, sum(self.widths), bias=bias)
+        self.output = nn.Linear(num_heads * d_v, d_model, bias=bias)
+
+    def project_memory(self, memory: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor]:
+        """Returns the keys and values of the encoder's output, (B, H, S, E) each: once a sentence, not once a step."""
+        kv = self.key_value(memory)
+        if packing is not None:
+            kv = packing.unpack(kv)
+        key, value = kv.split(self.widths, dim=-1)
+        return split_heads(key, self.num_heads), split_heads(value, self.num_heads)
+
+    def forward(
+        self,
+        x: Tensor,
+        key_BHSE: Tensor,
+        value_BHSE: Tensor,
+        attend_mask: Tensor | None,
+        *,
+        packing: Packing | None = None,
+    ) -> Tensor:
+        """Attends from each position of `x`, (B, T, D) or (N, D) with a `packing`, to projected memory."""
+        query = self.query(x)
+        if packing is not None:
+            query = packing.unpack(query)
+        query_BHTE = split_heads(query, self.num_heads)
+        dropout = self.dropout if self.training else 0.0
+        heads = join_heads(attend(query_BHTE, key_BHSE, value_BHSE, attend_mask, dropout=dropout))
+        if packing is not None:
+            heads = packing.pack(heads)
+        projected: Tensor = self.output(heads)
+        return projected

@@ -1,0 +1,130 @@
+"""The layers of encoder and decoder (§3.1, §3.3), each a file-order reading of Figure 1."""
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transduce.config import ModelConfig
+from transduce.model.attention import CrossAttention, SelfAttention, attend, join_heads, split_heads
+from transduce.model.cache import LayerCache
+from transduce.model.packing import Packing
+
+
+class FeedForward(nn.Module):
+    """max(0, x W₁ + b₁) W₂ + b₂ at each position (eq. 2)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.inner = nn.Linear(config.d_model, config.d_ff)
+        self.outer = nn.Linear(config.d_ff, config.d_model)
+        self.dropout = config.ffn_dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = F.relu(self.inner(x), inplace=True)
+        projected: Tensor = self.outer(F.dropout(inner, self.dropout, self.training))
+        return projected
+
+
+class Residual(nn.Module):
+    """The connection around a sub-layer: LayerNorm(x + Dropout(Sublayer(x))) in post-norm, the paper's (§3.1, §5.4).
+
+    Pre-norm is x + Dropout(Sublayer(LayerNorm(x))). A sub-layer is called between `enter` and `leave`.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.pre = config.norm == "pre"
+        self.dropout = config.dropout
+
+    def enter(self, x: Tensor) -> Tensor:
+        """Returns what the sub-layer sees."""
+        normed: Tensor = self.norm(x) if self.pre else x
+        return normed
+
+    def leave(self, x: Tensor, sublayer_output: Tensor) -> Tensor:
+        """Returns the sum of `x` and the sub-layer's output, normalised where the model is post-norm."""
+        x = x + F.dropout(sublayer_output, self.dropout, self.training)
+        normed: Tensor = x if self.pre else self.norm(x)
+        return normed
+
+
+def _self_attention(config: ModelConfig) -> SelfAttention:
+    return SelfAttention(
+        config.d_model,
+        config.num_heads,
+        config.d_k,
+        config.d_v,
+        bias=config.attention_bias,
+        dropout=config.attention_dropout,
+    )
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then the feed-forward network."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = _self_attention(config)
+        self.self_attention_residual = Residual(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(self, x: Tensor, attend_mask: Tensor | None, packing: Packing | None) -> Tensor:
+        """Maps (B, S, D) to (B, S, D), or (N, D) to (N, D) where a `packing` is given."""
+        attended = self.self_attention(
+            self.self_attention_residual.enter(x), attend_mask, causal=False, packing=packing
+        )
+        x = self.self_attention_residual.leave(x, attended)
+        return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention to the encoder's output, then the feed-forward network."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = _self_attention(config)
+        self.self_attention_residual = Residual(config)
+        self.cross_attention = CrossAttention(
+            config.d_model,
+            config.num_heads,
+            config.d_k,
+            config.d_v,
+            bias=config.attention_bias,
+            dropout=config.attention_dropout,
+        )
+        self.cross_attention_residual = Residual(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory_key_BHSE: Tensor,
+        memory_value_BHSE: Tensor,
+        memory_mask: Tensor | None,
+        packing: Packing | None,
+    ) -> Tensor:
+        """Maps all target positions at once, as training does: (B, T, D) or (N, D) with a `packing`."""
+        attended = self.self_attention(self.self_attention_residual.enter(x), None, causal=True, packing=packing)
+        x = self.self_attention_residual.leave(x, attended)
+        attended = self.cross_attention(
+            self.cross_attention_residual.enter(x), memory_key_BHSE, memory_value_BHSE, memory_mask, packing=packing
+        )
+        x = self.cross_attention_residual.leave(x, attended)
+        return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
+
+    def step(self, x_RD: Tensor, cache: LayerCache, position: int, memory_mask: Tensor | None) -> Tensor:
+        """Maps one target position of each row, (R, D) to (R, D), writing its key and value into `cache`."""
+        query, key, value = self.self_attention.project(self.self_attention_residual.enter(x_RD)[:, None])
+        keys_RHTE, values_RHTE = cache.append(key, value, position)
+        attended = self.self_attention.output(join_heads(attend(query, keys_RHTE, values_RHTE))[:, 0])
+        x_RD = self.self_attention_residual.leave(x_RD, attended)
+
+        # The K rows of a sentence are K queries to one memory: its keys and values are never copied for the beam.
+        query_RC = self.cross_attention.query(self.cross_attention_residual.enter(x_RD))
+        query_BKC = query_RC.unflatten(0, (cache.memory_key.size(0), -1))
+        query_BHKE = split_heads(query_BKC, self.cross_attention.num_heads)
+        heads_BKC = join_heads(attend(query_BHKE, cache.memory_key, cache.memory_value, memory_mask))
+        x_RD = self.cross_attention_residual.leave(x_RD, self.cross_attention.output(heads_BKC.flatten(0, 1)))
+        return self.feed_forward_residual.leave(x_RD, self.feed_forward(self.feed_forward_residual.enter(x_RD)))

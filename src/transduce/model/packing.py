@@ -1,0 +1,38 @@
+"""Real tokens end to end, so that nothing is computed for padding.
+
+Everything but attention works on single positions (§3: projections, FFN, norms, dropout), and a batch's padding can
+be left out of it. `Packing` moves between the padded layout (B, T, D), which attention needs, and the packed one
+(N, D), N being the number of real tokens.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Where the real tokens of a padded batch are."""
+
+    index_N: Tensor  # position of each real token in the flattened (B × T) batch
+    num_sentences: int
+    num_positions: int
+
+    @classmethod
+    def of(cls, lengths_B: Tensor, num_positions: int) -> "Packing | None":
+        """Returns the packing of right-padded sequences, or None where there is next to nothing to leave out."""
+        num_sentences = lengths_B.numel()
+        if int(lengths_B.sum()) > 0.98 * num_sentences * num_positions:
+            return None
+        real_BT = torch.arange(num_positions, device=lengths_B.device) < lengths_B[:, None]
+        return cls(real_BT.flatten().nonzero().squeeze(1), num_sentences, num_positions)
+
+    def pack(self, x_BTD: Tensor) -> Tensor:
+        """(B, T, …) → (N, …)."""
+        return x_BTD.flatten(0, 1).index_select(0, self.index_N)
+
+    def unpack(self, x_ND: Tensor) -> Tensor:
+        """(N, D) → (B, T, D), with zeros where there is padding."""
+        padded = x_ND.new_zeros(self.num_sentences * self.num_positions, x_ND.size(1))
+        return padded.index_copy(0, self.index_N, x_ND).unflatten(0, (self.num_sentences, self.num_positions))

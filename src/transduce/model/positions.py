@@ -1,0 +1,65 @@
+"""Positions: sinusoids or a learned table (§3.5, Table 3 E)."""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from transduce.config import ModelConfig
+from transduce.errors import DataError
+
+
+def sinusoids(
+    num_positions: int, d_model: int, layout: Literal["interleaved", "concatenated"] = "interleaved"
+) -> Tensor:
+    """Returns the sinusoidal encoding of positions 0 … num_positions - 1, shape (T, D).
+
+    `interleaved` is §3.5: PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(the same). `concatenated` is the
+    released code: all sines, then all cosines, with the exponent i / (d/2 - 1).
+    """
+    half = d_model // 2
+    pairs = torch.arange(half, dtype=torch.float64)
+    exponent = pairs / (d_model / 2) if layout == "interleaved" else pairs / max(half - 1, 1)
+    angle = torch.arange(num_positions, dtype=torch.float64)[:, None] * torch.exp(-math.log(10000.0) * exponent)
+    if layout == "interleaved":
+        table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+    else:
+        table = torch.cat([angle.sin(), angle.cos()], dim=-1)
+    return table.float()
+
+
+class Positions(nn.Module):
+    """Gives the vectors of positions: computed and without limit, or learned and limited."""
+
+    table: Tensor
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        if config.positions == "learned":
+            self.table = nn.Parameter(torch.empty(config.max_positions, config.d_model))
+        else:
+            table = sinusoids(256, config.d_model, config.sinusoid_layout)
+            self.register_buffer("table", table, persistent=False)
+
+    @property
+    def limit(self) -> int | None:
+        """The number of positions that a sequence may have; None where any will do."""
+        return self.config.max_positions if self.config.positions == "learned" else None
+
+    def forward(self, start: int, end: int) -> Tensor:
+        """Returns the vectors of positions start … end - 1, shape (T, D).
+
+        Raises:
+            DataError: a learned table has fewer rows.
+        """
+        if end > self.table.size(0):
+            if self.config.positions == "learned":
+                raise DataError(
+                    f"A sequence of {end} tokens is longer than the model's learned positions "
+                    f"({self.table.size(0)}). Shorten it, or train with a greater model.max_positions."
+                )
+            longer = sinusoids(2 * end, self.config.d_model, self.config.sinusoid_layout)
+            self.table = longer.to(self.table)
+        return self.table[start:end]

@@ -1,0 +1,221 @@
+"""The Transformer (§3, Figure 1): encoder, decoder, shared embeddings."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from transduce.config import ModelConfig
+from transduce.errors import BundleError
+from transduce.model.cache import DecoderState, LayerCache, Memory
+from transduce.model.layers import DecoderLayer, EncoderLayer
+from transduce.model.packing import Packing
+from transduce.model.positions import Positions
+
+_INITIAL_STEPS = 64  # room of a new decoder cache; it doubles as needed
+_T2T_TARGET_SPACES = 32  # rows of the released code's "target space" table; its problem id selects one
+
+
+class Transformer(nn.Module):
+    """An encoder-decoder Transformer of any shape that `ModelConfig` can say.
+
+    Sources are token ids that end in EOS, right-padded with 0. Three ways in: `forward` for training (all target
+    positions at once), `encode` + `start` + `step` for decoding, `decode` for both memory and whole targets at hand.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.source_embedding = nn.Parameter(torch.empty(config.vocab_size, config.d_model))
+        self.target_embedding = self.source_embedding
+        if config.tie_embeddings != "all":
+            self.target_embedding = nn.Parameter(torch.empty(config.vocab_size, config.d_model))
+        self.output_embedding = self.target_embedding
+        if config.tie_embeddings == "none":
+            self.output_embedding = nn.Parameter(torch.empty(config.vocab_size, config.d_model))
+        self.source_positions = Positions(config)
+        self.target_positions = Positions(config)
+        self.target_space: nn.Parameter | None = None
+        if config.target_space_embedding:
+            self.target_space = nn.Parameter(torch.empty(_T2T_TARGET_SPACES, config.d_model))
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))
+        self.encoder_norm: nn.LayerNorm | None = None
+        self.decoder_norm: nn.LayerNorm | None = None
+        if config.norm == "pre":
+            self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
+            self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.initialise()
+
+    def initialise(self) -> None:
+        """Draws all weights: Xavier uniform for each matrix, N(0, 1/d_model) for embeddings (as the released code)."""
+        deviation = self.config.d_model**-0.5
+        for name, parameter in self.named_parameters():
+            if name.endswith(("embedding", "table", "target_space")):
+                nn.init.normal_(parameter, 0.0, deviation)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+            elif parameter.dim() == 1:
+                nn.init.ones_(parameter)
+            else:
+                for block in self._blocks(name, parameter.data):
+                    nn.init.xavier_uniform_(block)
+
+    def _blocks(self, name: str, weight: Tensor) -> tuple[Tensor, ...]:
+        """Splits a packed projection into the matrices it is made of: each has a fan-out, and so a scale, of its own."""
+        key, value = self.config.num_heads * self.config.d_k, self.config.num_heads * self.config.d_v
+        if "query_key_value" in name:
+            return weight.split((key, key, value))
+        if "key_value" in name:
+            return weight.split((key, value))
+        return (weight,)
+
+    # --- encoder and decoder over whole sequences -------------------------------------------------------------
+
+    def forward(
+        self, source_BS: Tensor, source_lengths_B: Tensor, target_BT: Tensor, target_lengths_B: Tensor
+    ) -> Tensor:
+        """Returns the decoder's output at each real target position, (N, D), sentence after sentence.
+
+        Position t of a target is predicted from positions before it: `target_BT` ends in EOS and is shifted here.
+        """
+        source_packing = Packing.of(source_lengths_B, source_BS.size(1))
+        memory = self._encode(source_BS, source_lengths_B, source_packing)
+        mask = padding_mask(source_lengths_B, source_BS.size(1))
+        states = self._decode(memory, mask, source_packing, target_BT, target_lengths_B)
+        return states
+
+    def encode(self, source_BS: Tensor, source_lengths_B: Tensor) -> Memory:
+        """Returns the encoder's output, (B, S, D), with the mask of its padding."""
+        packing = Packing.of(source_lengths_B, source_BS.size(1))
+        states = self._encode(source_BS, source_lengths_B, packing)
+        if packing is not None:
+            states = packing.unpack(states)
+        return Memory(states, padding_mask(source_lengths_B, source_BS.size(1)))
+
+    def decode(self, memory: Memory, target_BT: Tensor) -> Tensor:
+        """Returns logits of each target position given those before it, (B, T, V), float32."""
+        lengths_B = torch.full((target_BT.size(0),), target_BT.size(1), device=target_BT.device)
+        states = self._decode(memory.states_BSD, memory.attend_mask, None, target_BT, lengths_B)
+        return self.logits(states).unflatten(0, target_BT.shape)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Projects decoder outputs (…, D) to logits (…, V), float32."""
+        return F.linear(states, self.output_embedding).float()
+
+    def _encode(self, source_BS: Tensor, lengths_B: Tensor, packing: Packing | None) -> Tensor:
+        num_positions = source_BS.size(1)
+        embedded_BSD = F.embedding(source_BS, self.source_embedding) * math.sqrt(self.config.d_model)
+        x = embedded_BSD + self.source_positions(0, num_positions)
+        if self.target_space is not None:
+            x = x + self.target_space[0]
+        if packing is not None:
+            x = packing.pack(x)
+        x = F.dropout(x, self.config.dropout, self.training)
+        mask = padding_mask(lengths_B, num_positions)
+        for layer in self.encoder:
+            x = layer(x, mask, packing)
+        return x if self.encoder_norm is None else self.encoder_norm(x)
+
+    def _decode(
+        self,
+        memory: Tensor,
+        memory_mask: Tensor | None,
+        memory_packing: Packing | None,
+        target_BT: Tensor,
+        target_lengths_B: Tensor,
+    ) -> Tensor:
+        packing = Packing.of(target_lengths_B, target_BT.size(1))
+        x = self._embed_target(target_BT)
+        if packing is not None:
+            x = packing.pack(x)
+        x = F.dropout(x, self.config.dropout, self.training)
+        for layer in self.decoder:
+            key, value = layer.cross_attention.project_memory(memory, memory_packing)
+            x = layer(x, key, value, memory_mask, packing)
+        if self.decoder_norm is not None:
+            x = self.decoder_norm(x)
+        if packing is None:
+            real_BT = torch.arange(target_BT.size(1), device=x.device) < target_lengths_B[:, None]
+            x = x[real_BT]
+        return x
+
+    def _embed_target(self, target_BT: Tensor) -> Tensor:
+        """Embeds BOS (or a zero vector) followed by all but the last target token, with positions."""
+        inputs_BT = F.pad(target_BT[:, :-1], (1, 0), value=1)
+        embedded_BTD = F.embedding(inputs_BT, self.target_embedding) * math.sqrt(self.config.d_model)
+        if self.config.decoder_start == "zero":
+            first = torch.zeros_like(embedded_BTD[:, :1])
+            embedded_BTD = torch.cat([first, embedded_BTD[:, 1:]], dim=1)
+        return embedded_BTD + self.target_positions(0, target_BT.size(1))
+
+    # --- decoding one position at a time ----------------------------------------------------------------------
+
+    def start(self, memory: Memory, *, max_steps: int) -> DecoderState:
+        """Returns the state before the first step, one row a sentence, for at most `max_steps` steps."""
+        config, num_sentences = self.config, memory.states_BSD.size(0)
+        capacity = max(1, min(max_steps, _INITIAL_STEPS))
+        layers = []
+        for layer in self.decoder:
+            key, value = layer.cross_attention.project_memory(memory.states_BSD)  # type: ignore[operator, union-attr]
+            shape = (capacity, num_sentences, config.num_heads)
+            layers.append(
+                LayerCache(key.new_empty(*shape, config.d_k), key.new_empty(*shape, config.d_v), key, value)
+            )
+        return DecoderState(tuple(layers), memory.attend_mask, 0, max_steps)
+
+    def step(self, tokens_R: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Feeds one token to each row (BOS first) and returns logits (R, V), float32, and the next state.
+
+        The given state's cache is written to and must not be stepped from a second time.
+        """
+        state = state.with_room()
+        x_RD = F.embedding(tokens_R, self.target_embedding) * math.sqrt(self.config.d_model)
+        if self.config.decoder_start == "zero" and state.position == 0:
+            x_RD = torch.zeros_like(x_RD)
+        x_RD = x_RD + self.target_positions(state.position, state.position + 1)
+        for layer, cache in zip(self.decoder, state.layers, strict=True):
+            x_RD = layer.step(x_RD, cache, state.position, state.memory_mask)  # type: ignore[operator]
+        if self.decoder_norm is not None:
+            x_RD = self.decoder_norm(x_RD)
+        return self.logits(x_RD), DecoderState(state.layers, state.memory_mask, state.position + 1, state.max_steps)
+
+    # --- weights ----------------------------------------------------------------------------------------------
+
+    @property
+    def num_parameters(self) -> int:
+        """The number of trained numbers; a shared matrix counts once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def weights(self) -> dict[str, Tensor]:
+        """Returns each parameter once, by name."""
+        return {name: parameter.detach() for name, parameter in self.named_parameters()}
+
+    def load_weights(self, weights: Mapping[str, np.ndarray | Tensor], where: str = "weights") -> None:
+        """Copies `weights` in; the names and shapes must be this model's exactly.
+
+        Raises:
+            BundleError: lists all names that are missing, unknown, or of another shape.
+        """
+        own = self.weights()
+        problems = [f"missing: {name}" for name in own if name not in weights]
+        problems += [f"unknown: {name}" for name in weights if name not in own]
+        problems += [
+            f"shape of {name}: {tuple(weights[name].shape)}, the configuration says {tuple(own[name].shape)}"
+            for name in own
+            if name in weights and tuple(weights[name].shape) != tuple(own[name].shape)
+        ]
+        if problems:
+            raise BundleError(f"{where}: the weights do not fit the configuration:\n  " + "\n  ".join(problems))
+        with torch.no_grad():
+            for name, parameter in own.items():
+                parameter.copy_(torch.as_tensor(weights[name]))
+
+
+def padding_mask(lengths_B: Tensor, num_positions: int) -> Tensor | None:
+    """Returns the (B, 1, 1, S) mask of real tokens, or None where all are real."""
+    real_BS = torch.arange(num_positions, device=lengths_B.device) < lengths_B[:, None]
+    return None if bool(real_BS.all()) else real_BS[:, None, None]
