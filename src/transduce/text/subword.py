@@ -1,0 +1,330 @@
+"""Subword tokenisers, BPE and WordPiece, whose pieces spell any text and give it back unchanged (§5.1).
+
+Text becomes pieces in four steps, all of them written in the one file `tokenizer.json`:
+
+1. a space goes in front, so that the first word is a word like any other;
+2. the text is cut into words, each with the one space before it. Runs of letters stay together, every digit
+   stands alone (a number never seen is then spelled from pieces that are well trained), a run of one and the
+   same sign stays together, and `<` stands alone, so that no learned piece can ever spell `<s>` or its like;
+3. each word becomes its UTF-8 bytes, each byte one character ("é" is "Ã©", the space is "Ġ");
+4. the model joins bytes to pieces. All 256 bytes are pieces, so nothing is ever unknown.
+
+    "A dog, 12."  →  " A dog, 12."  →  " A", " dog", ",", " 1", "2", "."
+
+Special tokens have the first ids of the vocabulary, and no text is ever read as one of them: they come from
+whoever builds a batch.
+
+DEVIATION: the paper's BPE and word pieces start from characters; ours start from bytes, which loses nothing.
+DEVIATION: the paper's word pieces were chosen by likelihood (Wu et al. 2016); ours are learned as BPE merges
+and applied as theirs are, by the greedy longest match.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from transduce import files
+from transduce.errors import TokenizerError, suggestion
+
+Algorithm = Literal["bpe", "wordpiece"]
+
+PAD, BOS, EOS, UNK = range(4)
+PAD_TOKEN, BOS_TOKEN, EOS_TOKEN, UNK_TOKEN = "<pad>", "<s>", "</s>", "<unk>"
+SPECIAL_TOKENS = (PAD_TOKEN, BOS_TOKEN, EOS_TOKEN, UNK_TOKEN)
+
+_NUM_SPECIAL = len(SPECIAL_TOKENS)
+_MIN_VOCAB_SIZE = _NUM_SPECIAL + 256
+
+# The limit of 100 keeps WordPiece, whose time is quadratic in a word's length, quick on text without spaces.
+_WORD_PATTERN = (
+    r" ?[\p{L}\p{M}]{1,100}"  # letters with their accents
+    r"| ?\p{N}"  # one digit
+    r"| ?<"
+    r"| ?([^\s\p{L}\p{M}\p{N}<])\1{0,99}"  # "...", "--"
+    r"|\s{1,100}(?!\S)"  # white space, but for the space that belongs to the next word
+    r"|\s"
+)
+
+# A tokenizer that gives these back unchanged, without a special id, is one of ours or as good.
+_PROBES = ("", " ", "A dog, 12.", "  <s>\t<unk> Ä\n", "\x00\u2028😀 ▁Ġ##<0x41> ")
+
+_ALGORITHM_OF_MODEL: dict[str, Algorithm] = {"BPE": "bpe", "WordPiece": "wordpiece"}
+
+
+class SubwordTokenizer:
+    """Turns text into token ids and back.
+
+    Made by `train`, `load` or `from_json`. `decode(encode(text)) == text` for every string that UTF-8 holds.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, definition: str, algorithm: Algorithm) -> None:
+        """Takes what `from_json` has checked; use that instead."""
+        self._tokenizer = tokenizer
+        self._definition = definition
+        self.algorithm: Algorithm = algorithm
+        self.vocab_size: int = tokenizer.get_vocab_size(with_added_tokens=False)
+
+    @classmethod
+    def train(
+        cls,
+        lines: Iterable[str],
+        *,
+        algorithm: Algorithm,
+        vocab_size: int,
+        min_frequency: int = 2,
+        progress: bool = False,
+    ) -> "SubwordTokenizer":
+        """Learns a vocabulary from `lines`, read once; memory grows with the number of different words only.
+
+        Args:
+            lines: The training text of both sides together, for a shared vocabulary.
+            algorithm: "bpe" or "wordpiece".
+            vocab_size: Size of the vocabulary, special tokens and bytes included. It comes out smaller where
+                the text has too few pairs of pieces that occur `min_frequency` times.
+            min_frequency: How often a pair of pieces must occur to become one piece.
+            progress: Whether to show progress bars.
+
+        Raises:
+            TokenizerError: `algorithm` is unknown, `vocab_size` is too small, or a line has a lone surrogate.
+        """
+        if algorithm not in get_args(Algorithm):
+            known = get_args(Algorithm)
+            raise TokenizerError(
+                f"unknown algorithm {algorithm!r}: use 'bpe' or 'wordpiece'.{suggestion(algorithm, known)}"
+            )
+        if vocab_size < _MIN_VOCAB_SIZE:
+            raise TokenizerError(
+                f"vocab_size = {vocab_size}: must be at least {_MIN_VOCAB_SIZE}: "
+                f"{_NUM_SPECIAL} special tokens and 256 bytes."
+            )
+        settings: dict[str, Any] = {
+            "vocab_size": vocab_size,
+            "min_frequency": min_frequency,
+            "special_tokens": list(SPECIAL_TOKENS),
+            "initial_alphabet": pre_tokenizers.ByteLevel.alphabet(),
+            "show_progress": progress,
+        }
+        model: models.BPE | models.WordPiece
+        trainer: trainers.BpeTrainer | trainers.WordPieceTrainer
+        if algorithm == "bpe":
+            model, trainer = models.BPE(), trainers.BpeTrainer(**settings)
+        else:
+            model = models.WordPiece(unk_token=UNK_TOKEN)
+            trainer = trainers.WordPieceTrainer(**settings, continuing_subword_prefix="")
+        tokenizer = _pipeline(model)
+        tokenizer.train_from_iterator(_checked(lines), trainer)
+
+        definition = json.loads(tokenizer.to_str())
+        # The trainer registers the special tokens as strings to be found in text: what must never happen.
+        definition["added_tokens"] = []
+        if algorithm == "wordpiece":
+            definition["model"]["max_input_chars_per_word"] = 1_000_000  # else a long word becomes <unk>
+        return cls.from_json(json.dumps(definition, ensure_ascii=False, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> "SubwordTokenizer":
+        """Reads a `tokenizer.json` that `save` wrote.
+
+        Raises:
+            TokenizerError: The file is missing, damaged, or not one of ours.
+        """
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise TokenizerError(f"{path}: cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise TokenizerError(f"{path}: damaged: not UTF-8 at byte {error.start}.") from error
+        return _from_text(text, str(path))
+
+    @classmethod
+    def from_json(cls, text: str) -> "SubwordTokenizer":
+        """Builds a tokenizer from the contents of a `tokenizer.json`.
+
+        Raises:
+            TokenizerError: `text` is damaged, or not one of our tokenizers.
+        """
+        return _from_text(text, "tokenizer.json")
+
+    def save(self, path: Path) -> None:
+        """Writes the `tokenizer.json`, atomically."""
+        files.write_text(path, self._definition)
+
+    def to_json(self) -> str:
+        """Returns what `save` writes: what was loaded, to the letter."""
+        return self._definition
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (SubwordTokenizer.from_json, (self._definition,))
+
+    def __repr__(self) -> str:
+        return f"SubwordTokenizer(algorithm={self.algorithm!r}, vocab_size={self.vocab_size})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical JSON: equal for two tokenizers whose files differ in layout only."""
+        canonical = json.dumps(json.loads(self._definition), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of `text`, without BOS or EOS.
+
+        Raises:
+            TokenizerError: `text` has a lone surrogate, which no encoding can hold.
+        """
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each text, without BOS or EOS, computed on all cores.
+
+        Raises:
+            TokenizerError: A text has a lone surrogate, which no encoding can hold.
+        """
+        texts = list(texts)
+        try:
+            encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        except TypeError:  # what the library says to a lone surrogate
+            for index, text in enumerate(texts):
+                _require_encodable(text, f"text {index}: " if len(texts) > 1 else "")
+            raise
+        return [encoding.ids for encoding in encodings]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Returns the text of `ids`; special tokens are skipped.
+
+        Bytes that are not UTF-8, as a model may produce, come out as U+FFFD.
+
+        Raises:
+            TokenizerError: An id is not in the vocabulary.
+        """
+        return self.decode_batch([ids])[0]
+
+    def decode_batch(self, batch: Iterable[Sequence[int]]) -> list[str]:
+        """Returns the text of each sequence of ids, as `decode` does, computed on all cores."""
+        ordinary: list[list[int]] = []
+        for ids in batch:
+            self._require_known(ids)
+            ordinary.append([index for index in ids if index >= _NUM_SPECIAL])
+        return self._tokenizer.decode_batch(ordinary, skip_special_tokens=False)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns each id for the eye: "▁" for a space, `\\xc3` for bytes that are not whole characters."""
+        ids = list(ids)
+        self._require_known(ids)
+        return [self._display[index] for index in ids]
+
+    def _require_known(self, ids: Sequence[int]) -> None:
+        if ids and (min(ids) < 0 or max(ids) >= self.vocab_size):
+            wrong = next(index for index in ids if not 0 <= index < self.vocab_size)
+            raise TokenizerError(f"id {wrong} is not in the vocabulary, which has {self.vocab_size} pieces.")
+
+    @cached_property
+    def _display(self) -> list[str]:
+        names = list(SPECIAL_TOKENS)
+        for index in range(_NUM_SPECIAL, self.vocab_size):
+            token = self._tokenizer.id_to_token(index) or ""
+            text = bytes(map(_BYTE_OF_CHARACTER.__getitem__, token)).decode(
+                "utf-8", errors="backslashreplace"
+            )
+            visible = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+            names.append("".join(visible).replace(" ", "▁"))
+        return names
+
+
+def _pipeline(model: models.BPE | models.WordPiece) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Prepend(" ")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_WORD_PATTERN), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    return tokenizer
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """Returns the byte that each character of the byte-level alphabet stands for.
+
+    A byte that is a visible character in Latin-1 is that character; the others are, in order, U+0100 and on.
+    """
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    return {chr(byte): byte for byte in visible} | {chr(0x100 + n): byte for n, byte in enumerate(hidden)}
+
+
+_BYTE_OF_CHARACTER = _byte_alphabet()
+
+
+def _require_encodable(text: str, prefix: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TokenizerError(
+            f"{prefix}lone surrogate U+{ord(text[error.start]):04X} at position {error.start}: "
+            "not valid Unicode text. Read the text with a strict decoder."
+        ) from error
+
+
+def _checked(lines: Iterable[str]) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        _require_encodable(line, f"line {number}: ")
+        yield line
+
+
+def _from_text(text: str, origin: str) -> SubwordTokenizer:
+    try:
+        definition = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise TokenizerError(
+            f"{origin}: damaged: {error}. Copy the file again, or train the tokenizer anew."
+        ) from error
+    algorithm = _require_ours(definition, origin)
+    try:
+        tokenizer = Tokenizer.from_str(text)
+    except Exception as error:  # the library raises plain Exception
+        raise TokenizerError(f"{origin}: damaged: {error}.") from error
+    if not _spells_everything(tokenizer):
+        raise _foreign(origin, "it does not give text back unchanged")
+    return SubwordTokenizer(tokenizer, text, algorithm)
+
+
+def _require_ours(definition: Any, origin: str) -> Algorithm:
+    """Checks what the promises of `SubwordTokenizer` rest on, and returns the algorithm."""
+    model = definition.get("model") if isinstance(definition, dict) else None
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if (
+        not isinstance(model, dict)
+        or not isinstance(vocabulary, dict)
+        or model.get("type") not in _ALGORITHM_OF_MODEL
+    ):
+        raise _foreign(origin, "it holds no BPE or WordPiece vocabulary")
+    for index, token in enumerate(SPECIAL_TOKENS):
+        if vocabulary.get(token) != index:
+            raise _foreign(origin, f"{token} is not id {index}")
+    if definition.get("added_tokens"):
+        raise _foreign(origin, "it reads special tokens out of text ('added_tokens' is not empty)")
+    if missing := _BYTE_OF_CHARACTER.keys() - vocabulary.keys():
+        raise _foreign(origin, f"{len(missing)} of the 256 bytes are not in the vocabulary")
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise _foreign(origin, "its ids are not 0, 1, 2, … without gaps")
+    if any(not _BYTE_OF_CHARACTER.keys() >= set(token) for token in vocabulary):
+        raise _foreign(origin, "its pieces are not made of bytes")
+    return _ALGORITHM_OF_MODEL[model["type"]]
+
+
+def _foreign(origin: str, reason: str) -> TokenizerError:
+    return TokenizerError(f"{origin}: not a tokenizer of Transduce: {reason}.")
+
+
+def _spells_everything(tokenizer: Tokenizer) -> bool:
+    encodings = tokenizer.encode_batch(list(_PROBES), add_special_tokens=False)
+    return all(
+        min(encoding.ids, default=_NUM_SPECIAL) >= _NUM_SPECIAL and tokenizer.decode(encoding.ids) == probe
+        for probe, encoding in zip(_PROBES, encodings, strict=True)
+    )

@@ -1,0 +1,17 @@
+"""What several tests need: the folder of other people's data, where there is one."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+_REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Returns the folder of corpora and conformance data beside the project, or skips the test."""
+    folder = Path(os.environ.get("TRANSDUCE_SHARED") or _REPOSITORY.parent / "shared")
+    if not (folder / "conformance").is_dir():
+        pytest.skip(f"{folder}/conformance is absent: set TRANSDUCE_SHARED to a folder that has it")
+    return folder
