@@ -1,1 +1,1 @@
-"""."""
+"""Parallel text: reading, checking, preparing, storing and batching it."""

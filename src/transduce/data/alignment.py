@@ -1,0 +1,104 @@
+"""Where two files that should be aligned part: a guess, made only when the text speaks clearly.
+
+If one file has d lines too many, and all at one place, then before that place line i of one belongs to line
+i of the other, and after it to line i + d. Three things that translations share tell which: the numbers in
+the line, its last character if it is punctuation, and its length. Each line votes; the place where the
+votes turn is the answer, if the lines just before it vote one way and those just after it the other.
+"""
+
+import re
+import zlib
+from collections.abc import Iterable
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MAX_LINES = 4_000_000  # 9 bytes a line and side are held
+_WINDOW_LINES = 400  # on each side of the place
+_MIN_LINES = 8
+_CLEAR = 4.0  # standard errors
+_NUMBERS = re.compile(r"\d+")
+_ENDINGS = {".": 1, "?": 2, "!": 3, ":": 4, ";": 5, ")": 6, "…": 1, "。": 1, "？": 2, "！": 3, "：": 4}
+
+
+def describe_divergence(
+    source: Iterable[str], target: Iterable[str], counts: tuple[int, int], names: tuple[str, str]
+) -> str:
+    """Returns a sentence, with a leading space, on where the two texts part; empty if that is unclear.
+
+    Args:
+        source: the lines of one file.
+        target: those of the other.
+        counts: how many lines each has; they differ.
+        names: what to call the two.
+    """
+    if max(counts) > _MAX_LINES or min(counts) < _MIN_LINES:
+        return ""
+    longer, shorter = (
+        _features(lines) for lines in ((source, target) if counts[0] > counts[1] else (target, source))
+    )
+    place = find_divergence(longer, shorter)
+    if place is None:
+        return ""
+    name = names[0] if counts[0] > counts[1] else names[1]
+    extra = max(counts) - min(counts)
+    surplus = f"{extra} line{'s' if extra > 1 else ''} more"
+    if place >= min(counts):
+        return f" Up to line {min(counts)} they seem aligned; {name} then goes on for {surplus}."
+    return f" They part probably near line {place + 1}, where {name} has {surplus}."
+
+
+Features = tuple[NDArray[np.float32], NDArray[np.uint32], NDArray[np.uint8]]
+
+
+def _features(lines: Iterable[str]) -> Features:
+    """Returns the log of each line's length, a hash of its numbers (0: none), and its kind of ending."""
+    lengths, numbers, endings = [], [], []
+    for line in islice(lines, _MAX_LINES):
+        digits = " ".join(sorted(_NUMBERS.findall(line)))
+        lengths.append(len(line))
+        numbers.append(zlib.crc32(digits.encode()) | 1 if digits else 0)
+        endings.append(_ENDINGS.get(line.rstrip()[-1:], 0))
+    return (
+        np.log(np.array(lengths, dtype=np.float32) + 5),
+        np.array(numbers, dtype=np.uint32),
+        np.array(endings, dtype=np.uint8),
+    )
+
+
+def find_divergence(longer: Features, shorter: Features) -> int | None:
+    """Returns how many lines are aligned before the surplus of `longer` begins; None if that is unclear."""
+    count = len(shorter[0])
+    surplus = len(longer[0]) - count
+    votes = _similarity(longer, shorter, 0, count) - _similarity(longer, shorter, surplus, count)
+    gain = np.concatenate(
+        [[0.0], np.cumsum(votes)]
+    )  # gain[p]: the votes, if lines before p are aligned as they stand
+    place = int(np.argmax(gain))
+    before = votes[max(0, place - _WINDOW_LINES) : place]
+    after = -votes[place : place + _WINDOW_LINES]
+    # A surplus at the very start or end leaves no lines on one side: then the other side must carry it alone.
+    clear_before = _is_clear(before) or place < _MIN_LINES
+    clear_after = _is_clear(after) or count - place < _MIN_LINES
+    if not (clear_before and clear_after and (_is_clear(before) or _is_clear(after))):
+        return None
+    return count if count - place < _MIN_LINES else place
+
+
+def _similarity(longer: Features, shorter: Features, offset: int, count: int) -> NDArray[np.float64]:
+    lengths, numbers, endings = (feature[offset : offset + count] for feature in longer)
+    stretch = float(np.median(longer[0]) - np.median(shorter[0]))
+    same_length = -np.minimum(np.abs(lengths - shorter[0] - stretch), 1.0)
+    any_number = (numbers != 0) | (shorter[1] != 0)
+    same_numbers = np.where(any_number, np.where(numbers == shorter[1], 1.0, -1.0), 0.0)
+    same_ending = np.where(endings == shorter[2], 0.5, -0.5)
+    return np.asarray(2 * same_length + same_numbers + same_ending, dtype=np.float64)
+
+
+def _is_clear(votes: NDArray[np.float64]) -> bool:
+    """Tells whether the mean of `votes` is above zero by several standard errors."""
+    if len(votes) < _MIN_LINES:
+        return False
+    error = float(votes.std()) / np.sqrt(len(votes)) + 1e-9
+    return bool(votes.mean() / error > _CLEAR)

@@ -1,0 +1,226 @@
+"""Lines and sentence pairs from text files: plain, `.gz`, `.zst`, two files or one TSV.
+
+A line ends at "\\n" and nowhere else. U+2028, U+0085, form feeds and their like stay inside it, so that the
+n-th line here is the n-th line of `wc`, `sed` and every other tool, and two aligned files stay aligned.
+"""
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO
+
+import zstandard
+
+from transduce.data.alignment import describe_divergence
+from transduce.errors import DataError, suggestion
+
+STDIN = Path("-")
+
+_BLOCK_BYTES = 1 << 20
+_ZSTD_FEED_BYTES = 1 << 13  # zstandard returns all that one feed unpacks to: small feeds keep that small
+_MAX_LINE_BYTES = 64 << 20
+_BOM = b"\xef\xbb\xbf"
+
+
+class LineReader:
+    """Iterates over the lines of one file, and tells how far into the (compressed) file it is.
+
+    Attributes:
+        path: the file; "-" is standard input.
+        position_bytes: bytes of the file consumed so far, before decompression.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.position_bytes = 0
+        if path != STDIN:
+            require_file(path)
+
+    def __iter__(self) -> Iterator[str]:
+        first_number = 1
+        for block in self._whole_lines():
+            lines = self._decode(block, first_number).split("\n")
+            if lines[-1] == "":
+                lines.pop()  # what follows the block's last line end is not a line
+            first_number += len(lines)
+            if b"\r" in block:
+                lines = [line.removesuffix("\r") for line in lines]
+            yield from lines
+
+    def _whole_lines(self) -> Iterator[bytes]:
+        """Yields blocks that end where a line ends, without the byte order mark."""
+        rest = b""
+        at_start = True
+        for block in self._blocks():
+            data = rest + block
+            if at_start:
+                if len(data) < len(_BOM):
+                    rest = data
+                    continue
+                data, at_start = data.removeprefix(_BOM), False
+            end = data.rfind(b"\n") + 1
+            if end:
+                yield data[:end]
+            rest = data[end:]
+            if len(rest) > _MAX_LINE_BYTES:
+                raise DataError(
+                    f"{self.path}: a line is longer than {_MAX_LINE_BYTES >> 20} MiB. "
+                    "Is this a text file with one sentence a line?"
+                )
+        if at_start:
+            rest = rest.removeprefix(_BOM)
+        if rest:
+            yield rest
+
+    def _blocks(self) -> Iterator[bytes]:
+        if self.path == STDIN:
+            yield from self._read(sys.stdin.buffer, sys.stdin.buffer)
+            return
+        with self.path.open("rb") as file:
+            try:
+                if self.path.suffix == ".gz":
+                    with gzip.GzipFile(fileobj=file) as unpacked:
+                        yield from self._read(unpacked, file)
+                elif self.path.suffix == ".zst":
+                    yield from self._unpack_zstd(file)
+                else:
+                    yield from self._read(file, file)
+            except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
+                raise DataError(
+                    f"{self.path}: damaged or cut short ({error}). Fetch or compress the file again."
+                ) from None
+
+    def _read(self, unpacked: IO[bytes] | gzip.GzipFile, file: IO[bytes]) -> Iterator[bytes]:
+        while block := unpacked.read(_BLOCK_BYTES):
+            self.position_bytes = file.tell() if file.seekable() else self.position_bytes + len(block)
+            yield block
+
+    def _unpack_zstd(self, file: IO[bytes]) -> Iterator[bytes]:
+        """Unpacks frame after frame; unlike zstandard's reader, it notices a file that stops in mid-frame."""
+        frame = None
+        pieces: list[bytes] = []
+        size = 0
+        while packed := file.read(_ZSTD_FEED_BYTES):
+            while packed:
+                frame = frame or zstandard.ZstdDecompressor().decompressobj()
+                piece = frame.decompress(packed)
+                packed = frame.unused_data if frame.eof else b""
+                frame = None if frame.eof else frame
+                pieces.append(piece)
+                size += len(piece)
+            if size >= _BLOCK_BYTES:
+                self.position_bytes = file.tell()
+                yield b"".join(pieces)
+                pieces, size = [], 0
+        self.position_bytes = file.tell()
+        yield b"".join(pieces)
+        if frame is not None:
+            raise EOFError("the last frame is incomplete")
+
+    def _decode(self, block: bytes, first_number: int) -> str:
+        try:
+            return block.decode("utf-8")
+        except UnicodeDecodeError as error:
+            number = first_number + block.count(b"\n", 0, error.start)
+            offset = error.start - (block.rfind(b"\n", 0, error.start) + 1)
+            raise DataError(
+                f"{self.path}, line {number}: not UTF-8 (byte {block[error.start]:#04x} "
+                f"at byte offset {offset} of the line). Find the file's encoding and convert it, for "
+                f"example: iconv -f LATIN1 -t UTF-8 OLD > NEW"
+            ) from None
+
+
+def require_file(path: Path) -> None:
+    """Checks that `path` is a file.
+
+    Raises:
+        DataError: it is not; the message suggests the nearest name in its folder.
+    """
+    if path.is_file():
+        return
+    if path.is_dir():
+        raise DataError(f"{path}: is a folder, not a text file.")
+    if not path.parent.is_dir():
+        raise DataError(f"{path}: no such file: the folder {path.parent} does not exist.")
+    near = suggestion(path.name, sorted(entry.name for entry in path.parent.iterdir() if entry.is_file()))
+    raise DataError(f"{path}: no such file.{near}")
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yields the lines of a plain, `.gz` or `.zst` file, or of standard input ("-").
+
+    Only "\\n" ends a line; one "\\r" before it and a byte order mark at the file's start are removed.
+
+    Raises:
+        DataError: the file is missing, damaged or not UTF-8.
+    """
+    return iter(LineReader(path))
+
+
+class PairReader:
+    """Iterates over the pairs of two aligned files, or of the first two columns of one TSV file.
+
+    Attributes:
+        paths: the two files, or the one.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        if len(paths) not in (1, 2):
+            raise DataError(f"{len(paths)} files given: name two aligned files or one TSV file.")
+        self.paths = tuple(paths)
+        self._readers = [LineReader(path) for path in paths]
+
+    @property
+    def position_bytes(self) -> int:
+        """Bytes of the files consumed so far, before decompression."""
+        return sum(reader.position_bytes for reader in self._readers)
+
+    def where(self, number: int, side: int) -> str:
+        """Returns `file:line` of the pair with this number (from 1); `side` is 0 for source, 1 for target."""
+        return f"{self.paths[min(side, len(self.paths) - 1)]}:{number}"
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return self._columns() if len(self.paths) == 1 else self._two_files()
+
+    def _columns(self) -> Iterator[tuple[str, str]]:
+        for number, line in enumerate(self._readers[0], start=1):
+            columns = line.split("\t", 2)
+            if len(columns) < 2:
+                raise DataError(
+                    f"{self.paths[0]}, line {number}: no tab. A TSV row is the source, a tab, and the "
+                    "target; for two aligned files, name both."
+                )
+            yield columns[0], columns[1]
+
+    def _two_files(self) -> Iterator[tuple[str, str]]:
+        source, target = (iter(reader) for reader in self._readers)
+        for number, (src, tgt) in enumerate(zip_longest(source, target)):
+            if src is None or tgt is None:
+                remaining = 1 + sum(1 for _ in (target if src is None else source))
+                longer = number + remaining
+                raise self._unequal((number, longer) if src is None else (longer, number))
+            yield src, tgt
+
+    def _unequal(self, counts: tuple[int, int]) -> DataError:
+        first, second = self.paths
+        where = ""
+        if STDIN not in self.paths:
+            where = describe_divergence(
+                read_lines(first), read_lines(second), counts, (str(first), str(second))
+            )
+        return DataError(
+            f"{first} has {counts[0]} lines, {second} has {counts[1]}: they must be aligned line "
+            f"by line.{where} Restore the missing lines, or remove their counterparts."
+        )
+
+
+def read_pairs(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    """Yields (source, target) from two aligned files or from the first two columns of one TSV file.
+
+    Raises:
+        DataError: the files differ in length, a TSV row has no tab, or what `read_lines` raises.
+    """
+    return iter(PairReader(paths))

@@ -1,0 +1,201 @@
+"""Readers: what a line is, in what files, and what each bad input is told."""
+
+import gzip
+import io
+import random
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.data import readers
+from transduce.data.readers import LineReader, PairReader, read_lines, read_pairs
+from transduce.errors import DataError
+
+HIDDEN = "a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\x1dh\x1ei"
+
+
+def pack(path: Path, data: bytes) -> Path:
+    if path.suffix == ".gz":
+        data = gzip.compress(data)
+    elif path.suffix == ".zst":
+        data = zstandard.ZstdCompressor().compress(data)
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.zst"])
+@pytest.mark.parametrize("block_bytes", [1, 2, 3, 7, 1 << 20])
+def test_lines_of_each_kind_of_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, block_bytes: int
+) -> None:
+    monkeypatch.setattr(readers, "_BLOCK_BYTES", block_bytes)
+    text = f"\ufeffGrüße\r\n{HIDDEN}\n\n\r\nx\ry\r\r\n日本\ufeff"
+    path = pack(tmp_path / name, text.encode())
+    assert list(read_lines(path)) == ["Grüße", HIDDEN, "", "", "x\ry\r", "日本\ufeff"]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "a", "a\n", "a\n\n", "\ufeff", "\ufeffa"])
+def test_ends_of_files(tmp_path: Path, text: str) -> None:
+    path = pack(tmp_path / "a.txt", text.encode())
+    bare = text.removeprefix("\ufeff")
+    assert list(read_lines(path)) == (bare.removesuffix("\n").split("\n") if bare else [])
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\n\r\ufeff", exclude_categories=["Cs"]))))
+def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    path = tmp_path_factory.mktemp("lines") / "a.txt"
+    path.write_bytes("".join(line + "\n" for line in lines).encode())
+    assert list(read_lines(path)) == lines
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb")))
+    assert list(read_lines(Path("-"))) == ["a", "b"]
+
+
+def test_several_frames_and_members(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\nb") + gzip.compress(b"c\n"))
+    frame = zstandard.ZstdCompressor().compress
+    (tmp_path / "a.zst").write_bytes(frame(b"a\nb") + frame(b"c\n"))
+    assert list(read_lines(tmp_path / "a.gz")) == list(read_lines(tmp_path / "a.zst")) == ["a", "bc"]
+
+
+def test_position_reaches_the_size_of_the_file(tmp_path: Path) -> None:
+    for name in ("a.txt", "a.gz", "a.zst"):
+        path = pack(tmp_path / name, b"one\ntwo\n" * 1000)
+        reader = LineReader(path)
+        assert len(list(reader)) == 2000
+        assert reader.position_bytes == path.stat().st_size
+
+
+def test_not_utf8_names_file_line_and_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = pack(tmp_path / "a.txt", b"one\ntwo\n\ngr\xfcn\nx\n")
+    for block_bytes in (1, 5, 1000):
+        monkeypatch.setattr(readers, "_BLOCK_BYTES", block_bytes)
+        with pytest.raises(
+            DataError, match=r"a\.txt, line 4: not UTF-8 \(byte 0xfc at byte offset 2"
+        ) as error:
+            list(read_lines(path))
+        assert "iconv -f LATIN1 -t UTF-8" in str(error.value)
+
+
+def test_missing_file_suggests_a_near_name(tmp_path: Path) -> None:
+    (tmp_path / "train.en").touch()
+    with pytest.raises(DataError, match=r"trian\.en: no such file\. Did you mean 'train\.en'\?"):
+        read_lines(tmp_path / "trian.en")
+    with pytest.raises(DataError, match=r"the folder .*nowhere does not exist"):
+        read_lines(tmp_path / "nowhere" / "a.en")
+    with pytest.raises(DataError, match="is a folder"):
+        read_lines(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_files_cut_short_are_noticed(tmp_path: Path, name: str) -> None:
+    text = "".join(f"line {random.Random(i).random()}\n" for i in range(500))
+    path = pack(tmp_path / name, text.encode())
+    whole = path.read_bytes()
+    for size in (len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DataError, match="damaged or cut short"):
+            list(read_lines(path))
+    path.write_bytes(b"this is not compressed")
+    with pytest.raises(DataError, match="damaged or cut short"):
+        list(read_lines(path))
+
+
+def test_endless_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "_MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(readers, "_BLOCK_BYTES", 100)
+    with pytest.raises(DataError, match="Is this a text file"):
+        list(read_lines(pack(tmp_path / "a.txt", b"x" * 5000)))
+
+
+def test_pairs_of_two_files_and_of_columns(tmp_path: Path) -> None:
+    source = pack(tmp_path / "a.en.gz", "a\nb\u2028c\n".encode())
+    target = pack(tmp_path / "a.de.zst", b"A\nB")
+    assert list(read_pairs([source, target])) == [("a", "A"), ("b\u2028c", "B")]
+    table = pack(tmp_path / "a.tsv", b"a\tA\nb\tB\tmore\n\t\n")
+    assert list(read_pairs([table])) == [("a", "A"), ("b", "B"), ("", "")]
+
+
+def test_row_without_a_tab(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.tsv, line 2: no tab"):
+        list(read_pairs([pack(tmp_path / "a.tsv", b"a\tA\nb B\n")]))
+
+
+def test_wrong_number_of_files() -> None:
+    with pytest.raises(DataError, match="3 files given"):
+        read_pairs([Path("a"), Path("b"), Path("c")])
+
+
+def test_where_names_file_and_line(tmp_path: Path) -> None:
+    for name in ("a", "b", "c.tsv"):
+        (tmp_path / name).touch()
+    assert PairReader([tmp_path / "a", tmp_path / "b"]).where(3, 1) == f"{tmp_path / 'b'}:3"
+    assert PairReader([tmp_path / "c.tsv"]).where(3, 1) == f"{tmp_path / 'c.tsv'}:3"
+
+
+def corpus(count: int) -> tuple[list[str], list[str]]:
+    """Lines whose translations share numbers, endings and, roughly, length."""
+    generator = random.Random(5)
+    source, target = [], []
+    for _ in range(count):
+        words = generator.randint(2, 25)
+        number = f" {generator.randint(1, 999)}" if generator.random() < 0.3 else ""
+        ending = generator.choice(".....?!:")
+        source.append("word " * words + number + ending)
+        target.append("Worte " * max(1, words + generator.randint(-2, 2)) + number + ending)
+    return source, target
+
+
+def unequal(folder: Path, source: list[str], target: list[str]) -> str:
+    paths = [folder / "a.en", folder / "a.de"]
+    for path, lines in zip(paths, (source, target), strict=True):
+        path.write_text("".join(line + "\n" for line in lines))
+    with pytest.raises(DataError) as error:
+        list(read_pairs(paths))
+    return str(error.value)
+
+
+@pytest.mark.parametrize(("place", "surplus"), [(1200, 1), (1200, 40), (0, 3), (60, 1)])
+@pytest.mark.parametrize("side", [0, 1])
+def test_unequal_counts_name_files_counts_and_place(
+    tmp_path: Path, place: int, surplus: int, side: int
+) -> None:
+    sides = list(corpus(2000))
+    del sides[side][place : place + surplus]
+    message = unequal(tmp_path, *sides)
+    counts = [len(lines) for lines in sides]
+    assert f"a.en has {counts[0]} lines" in message
+    assert f"a.de has {counts[1]}" in message
+    longer = ("a.de", "a.en")[side]
+    found = int(message.split("probably near line ")[1].split(",")[0])
+    assert abs(found - (place + 1)) <= 3
+    assert f"{longer} has {surplus} line" in message
+
+
+def test_a_file_that_ends_early_is_told_so(tmp_path: Path) -> None:
+    source, target = corpus(1000)
+    message = unequal(tmp_path, source, target[:-30])
+    assert "Up to line 970 they seem aligned" in message
+    assert "a.en then goes on for 30 lines more" in message
+
+
+def test_no_place_is_named_when_nothing_is_aligned(tmp_path: Path) -> None:
+    source, target = corpus(1000)
+    random.Random(1).shuffle(target)
+    message = unequal(tmp_path, source, target[:-30])
+    assert "a.de has 970" in message
+    assert "near line" not in message
+    assert "seem aligned" not in message
+
+
+def test_no_place_is_named_when_lines_are_lost_in_several_places(tmp_path: Path) -> None:
+    source, target = corpus(2000)
+    del target[500], target[1500:1503]
+    message = unequal(tmp_path, source, target)
+    assert "near line" not in message
