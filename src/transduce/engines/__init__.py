@@ -1,1 +1,1 @@
-"""."""
+"""What turns token ids into token ids."""

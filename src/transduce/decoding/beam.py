@@ -1,0 +1,199 @@
+"""Beam search (§6.1): 2 × beam candidates a step, GNMT's length penalty, an end that is provably safe.
+
+Shapes: B sentences still in the batch, K open beams each, C candidates (2 × K), T tokens so far, V
+vocabulary.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from transduce.decoding.candidates import best_candidates
+from transduce.decoding.scores import Hypothesis, SpecialIds, gnmt_penalty, hypothesis
+from transduce.decoding.step import S, Step, worth_shrinking
+
+
+def beam_search(
+    step: Step[S],
+    state: S,
+    limits: Sequence[int],
+    *,
+    beam_size: int,
+    length_penalty: float,
+    n_best: int = 1,
+    specials: SpecialIds | None = None,
+    device: torch.device | str = "cpu",
+    stop_early: bool = True,
+) -> list[list[Hypothesis]]:
+    """Returns the `n_best` finished hypotheses of each sentence, best first, or fewer where fewer exist.
+
+    Each step takes the best 2K continuations of a sentence's K open beams. Those that end in EOS are finished
+    hypotheses, the best K of the others are the next open beams: at most K of 2K can end, so K always go on,
+    and nothing that is finished makes room for anything but a better finished one. Where nothing has finished
+    within the limit, the open beams are returned, marked as unfinished.
+
+    A sentence is done before its limit when its worst kept hypothesis scores at least as well as anything
+    that can still come. That is safe: let g be the greatest log-probability among its open beams. Every
+    hypothesis yet to finish extends an open beam, and a token's log-probability is at most 0, so its own is
+    at most g ≤ 0. Its length is at most limit + 1 (with EOS), and for α ≥ 0 the penalty ((5 + length) / 6)^α
+    grows with length. So its score is at most g / ((5 + limit + 1) / 6)^α, whatever follows. Only the best
+    `n_best` are kept, so that is what "worst" means; asking for more never changes the best.
+
+    A beam of 1 takes one candidate a step, and so is greedy search: it ends where EOS is the best
+    continuation.
+
+    Args:
+        step: see `transduce.decoding.step`.
+        state: one row a sentence, nothing decoded yet.
+        limits: for each sentence, the greatest number of tokens of its output; EOS is not counted.
+        beam_size: K.
+        length_penalty: α, 0 or greater.
+        n_best: at most `beam_size`.
+        specials: ids of the special tokens.
+        device: where `step` works.
+        stop_early: False goes on to each limit; the result is the same (this is what tests compare with).
+    """
+    if not 1 <= n_best <= beam_size:
+        raise ValueError(f"n_best = {n_best}: must be between 1 and the beam size, {beam_size}.")
+    if length_penalty < 0:
+        raise ValueError(f"length_penalty = {length_penalty}: must be 0 or greater.")
+    search = _Search(
+        limits, beam_size, length_penalty, n_best, specials or SpecialIds(), torch.device(device)
+    )
+    search.stop_early = stop_early
+    first = True
+    while search.sentences:
+        logits_RV, state = step(search.last_tokens_R, state)
+        search.advance(logits_RV)
+        if not search.sentences:
+            break
+        kept_B = search.drop_finished()
+        if kept_B is not None:
+            state = state.keep(kept_B)
+        if first:
+            state = state.expand(beam_size)
+            first = False
+        elif search.beams_moved:
+            state = state.reorder(search.parent_rows_R)
+    return search.results
+
+
+class _Search:
+    """The open beams and the finished hypotheses; tensors have one line for each sentence in the batch."""
+
+    def __init__(
+        self,
+        limits: Sequence[int],
+        beam_size: int,
+        length_penalty: float,
+        n_best: int,
+        specials: SpecialIds,
+        device: torch.device,
+    ) -> None:
+        num_sentences = len(limits)
+        self.beam_size, self.alpha, self.n_best, self.specials = beam_size, length_penalty, n_best, specials
+        self.stop_early = True
+        self.num_tokens = 0  # of every open beam
+        self.results: list[list[Hypothesis]] = [[] for _ in limits]
+        self.sentences = list(range(num_sentences))  # line in the batch → place in `results`
+        self.limits_B = torch.tensor(list(limits), device=device)
+        # Best score that a hypothesis of log-probability g can reach is g over this; double, as scores are.
+        final_penalties = [gnmt_penalty(limit + 1, length_penalty) for limit in limits]
+        self.final_penalty_B = torch.tensor(final_penalties, device=device, dtype=torch.double)
+        # A finished hypothesis must beat this to be kept: the worst kept score once n_best are kept; +inf:
+        # done.
+        self.threshold_B = torch.full((num_sentences,), -torch.inf, device=device, dtype=torch.double)
+        self.scores_BK = torch.zeros(num_sentences, 1, device=device)  # log-probabilities, best first
+        self.output_BKT = torch.zeros(
+            num_sentences, 1, max(limits, default=0) + 1, device=device, dtype=torch.long
+        )
+        self.parents_BK = torch.zeros(num_sentences, 1, device=device, dtype=torch.long)
+        self.last_tokens_R = torch.full((num_sentences,), specials.bos, device=device)
+        self.unmoved_K = torch.arange(beam_size, device=device)
+
+    def advance(self, logits_RV: Tensor) -> None:
+        """Takes one step's logits: collects what finishes, opens the next beams, closes done sentences."""
+        # A single beam must stop where EOS is best, and so sees one candidate.
+        num_candidates = 2 * self.beam_size if self.beam_size > 1 else 1
+        scores_BC, beams_BC, tokens_BC = best_candidates(
+            logits_RV, self.scores_BK, num_candidates, self.specials.never_generated
+        )
+        ends_BC = tokens_BC == self.specials.eos
+        any_ends = bool(ends_BC.any())
+        if any_ends:
+            self._collect(scores_BC, beams_BC, ends_BC)
+        last_B = self.limits_B == self.num_tokens
+        for line in (last_B & (self.threshold_B < torch.inf)).nonzero().flatten().tolist():
+            self._close_at_limit(line)
+        if any_ends:
+            # The first K that do not end, in order: stable sorting by "ends" moves the others behind them.
+            order_BC = ends_BC.byte().sort(dim=1, stable=True).indices
+            scores_BC = scores_BC.masked_fill(ends_BC, -torch.inf).gather(1, order_BC)
+            beams_BC, tokens_BC = beams_BC.gather(1, order_BC), tokens_BC.gather(1, order_BC)
+        self._open(*(x[:, : self.beam_size] for x in (scores_BC, beams_BC, tokens_BC)))
+        best_possible_B = self.scores_BK[:, 0].double() / self.final_penalty_B
+        if self.stop_early:
+            done_B = self.threshold_B >= best_possible_B
+            self.threshold_B = self.threshold_B.masked_fill(done_B, torch.inf)
+        if bool((self.threshold_B == torch.inf).all()):
+            self.sentences = []
+
+    def _collect(self, scores_BC: Tensor, beams_BC: Tensor, ends_BC: Tensor) -> None:
+        """Adds finished candidates to the results where they are among the best."""
+        normalised_BC = scores_BC.double() / gnmt_penalty(self.num_tokens + 1, self.alpha)
+        accepted_BC = ends_BC & (normalised_BC > self.threshold_B[:, None])
+        for line, candidate in accepted_BC.nonzero().tolist():
+            kept = self.results[self.sentences[line]]
+            ids = self.output_BKT[line, beams_BC[line, candidate], : self.num_tokens].tolist()
+            kept.append(hypothesis(ids, float(scores_BC[line, candidate]), True, self.alpha))
+            kept.sort(key=lambda h: -h.score)  # stable: of equals, the one found first
+            del kept[self.n_best :]
+            if len(kept) == self.n_best:
+                self.threshold_B[line] = kept[-1].score
+
+    def _close_at_limit(self, line: int) -> None:
+        """Ends a sentence whose open beams may not grow; they are its result if nothing has finished."""
+        kept = self.results[self.sentences[line]]
+        if not kept:
+            open_scores = self.scores_BK[line, : self.n_best].tolist()
+            ids = self.output_BKT[line, : self.n_best, : self.num_tokens].tolist()
+            kept.extend(
+                hypothesis(ids_of_beam, score, False, self.alpha)
+                for ids_of_beam, score in zip(ids, open_scores, strict=True)
+                if score > -torch.inf
+            )
+        self.threshold_B[line] = torch.inf
+
+    def _open(self, scores_BK: Tensor, beams_BK: Tensor, tokens_BK: Tensor) -> None:
+        """Makes the given continuations the open beams."""
+        index_BKT = beams_BK[:, :, None].expand(-1, -1, self.output_BKT.size(2))
+        self.output_BKT = self.output_BKT.gather(1, index_BKT)
+        self.output_BKT[:, :, self.num_tokens] = tokens_BK
+        self.scores_BK, self.parents_BK = scores_BK, beams_BK
+        self.last_tokens_R = tokens_BK.flatten()
+        self.num_tokens += 1
+
+    def drop_finished(self) -> Tensor | None:
+        """Drops done sentences where that pays; returns the lines that stay, or None where all do."""
+        open_B = self.threshold_B < torch.inf
+        if not worth_shrinking(len(self.sentences) - int(open_B.sum()), len(self.sentences)):
+            return None
+        kept_B = open_B.nonzero().flatten()
+        self.sentences = [self.sentences[line] for line in kept_B.tolist()]
+        self.limits_B, self.final_penalty_B = self.limits_B[kept_B], self.final_penalty_B[kept_B]
+        self.threshold_B, self.scores_BK = self.threshold_B[kept_B], self.scores_BK[kept_B]
+        self.output_BKT, self.parents_BK = self.output_BKT[kept_B], self.parents_BK[kept_B]
+        self.last_tokens_R = self.last_tokens_R.view(-1, self.beam_size)[kept_B].flatten()
+        return kept_B
+
+    @property
+    def beams_moved(self) -> bool:
+        """Whether any open beam continues another one than that in its place."""
+        return not bool((self.parents_BK == self.unmoved_K).all())
+
+    @property
+    def parent_rows_R(self) -> Tensor:
+        """The row of the last step that each open beam continues."""
+        starts_B = torch.arange(len(self.sentences), device=self.parents_BK.device) * self.beam_size
+        return (starts_B[:, None] + self.parents_BK).flatten()

@@ -1,0 +1,42 @@
+"""Hypotheses and their scores; needs no torch."""
+
+from dataclasses import dataclass
+
+
+def gnmt_penalty(length: float, alpha: float) -> float:
+    """Returns GNMT's length penalty ((5 + length) / 6)^α, which divides a log-probability (Wu 2016, eq. 14).
+
+    `length` counts EOS, as the paper's released code does. Other tools call length^α by the same name.
+    """
+    return float(((5.0 + length) / 6.0) ** alpha)
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One output of a search for one sentence."""
+
+    ids: list[int]  # without EOS
+    score: float  # log-probability over the length penalty; what n-best lists are sorted by
+    log_probability: float  # of the ids, and of EOS where finished
+    finished: bool  # False: the length limit cut it off before EOS
+
+
+def hypothesis(ids: list[int], log_probability: float, finished: bool, alpha: float) -> Hypothesis:
+    """Returns the hypothesis with its score; an unfinished one has no EOS to count."""
+    length = len(ids) + int(finished)
+    return Hypothesis(ids, log_probability / gnmt_penalty(length, alpha), log_probability, finished)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialIds:
+    """The token ids that mean something to a search."""
+
+    pad: int = 0
+    bos: int = 1
+    eos: int = 2
+    unk: int = 3
+
+    @property
+    def never_generated(self) -> tuple[int, ...]:
+        """Ids that no output may hold."""
+        return (self.pad, self.bos, self.unk)

@@ -1,0 +1,141 @@
+"""The PyTorch engine: the reference, on CPU and GPU."""
+
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from transduce.bundle import Bundle
+from transduce.config import DecodeConfig
+from transduce.decoding.beam import beam_search
+from transduce.decoding.greedy import greedy_search
+from transduce.decoding.scores import Hypothesis, SpecialIds
+from transduce.errors import ConfigError
+from transduce.model.transformer import Transformer
+
+# Longest source that is read, in tokens. Attention over more would be far outside of what any model has seen.
+MAX_SOURCE_TOKENS = 1024
+# Padded source tokens in a batch: keeps the caches of a batch of very long sentences within memory.
+_MAX_BATCH_TOKENS = 8192
+
+_SPECIALS = SpecialIds()
+_EMPTY = Hypothesis(ids=[], score=0.0, log_probability=0.0, finished=True)
+_NOTHING_FOUND = Hypothesis(ids=[], score=-float("inf"), log_probability=-float("inf"), finished=False)
+
+
+def choose_device(name: str) -> torch.device:
+    """Returns the device called `name`; "auto" is the first GPU, or else the CPU.
+
+    Raises:
+        ConfigError: there is no such device here.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"device '{name}' cannot be used: {reason} Use 'auto', 'cpu' or 'cuda'.") from None
+    return device
+
+
+class TorchEngine:
+    """Runs a `Transformer` with greedy or beam search."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.model = model
+        self.device = next(model.parameters()).device
+
+    @classmethod
+    def load(cls, bundle: Bundle, device: str = "auto", threads: int | None = None) -> Self:
+        """Loads the model of `bundle`; `threads` sets PyTorch's CPU threads for the whole process."""
+        if threads is not None:
+            torch.set_num_threads(threads)
+        target = choose_device(device)
+        model = Transformer(bundle.config.model)
+        model.load_weights(bundle.weights(), where=str(bundle.path))
+        return cls(model.to(target))
+
+    @classmethod
+    def from_model(cls, model: Transformer) -> Self:
+        """Returns an engine on a model at hand, where it is; the model keeps its training mode."""
+        return cls(model)
+
+    @property
+    def name(self) -> str:
+        """The engine and the device that it works on, for messages."""
+        return f"torch on {self.device}"
+
+    @property
+    def max_source_tokens(self) -> int:
+        """Tokens of a source beyond this many are not read; a learned position table may lower it."""
+        positions = self._max_positions
+        return MAX_SOURCE_TOKENS if positions is None else min(MAX_SOURCE_TOKENS, positions - 1)
+
+    @property
+    def _max_positions(self) -> int | None:
+        config = self.model.config
+        return config.max_positions if config.positions == "learned" else None
+
+    def translate(
+        self, sources: Sequence[Sequence[int]], options: DecodeConfig, n_best: int = 1
+    ) -> list[list[Hypothesis]]:
+        """Returns each source's hypotheses, best first: at least one, at most `n_best`.
+
+        Sources are ids without EOS. They are sorted by length into batches, and results put back in order. A
+        source without tokens gives one empty hypothesis and is not run; one of more than `max_source_tokens`
+        is cut there.
+        """
+        if n_best > options.beam_size:
+            raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
+        results: list[list[Hypothesis]] = [[_EMPTY] for _ in sources]
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            with torch.inference_mode():
+                for places in self._batches(sources, options.batch_size):
+                    batch = [list(sources[place][: self.max_source_tokens]) for place in places]
+                    for place, found in zip(places, self._search(batch, options, n_best), strict=True):
+                        results[place] = found or [_NOTHING_FOUND]
+        finally:
+            self.model.train(was_training)
+        return results
+
+    def _batches(self, sources: Sequence[Sequence[int]], batch_size: int) -> Iterator[list[int]]:
+        """Yields places of sources of similar length, longest first: what needs most memory fails at once."""
+        places = sorted((p for p, s in enumerate(sources) if s), key=lambda p: -len(sources[p]))
+        start = 0
+        while start < len(places):
+            longest = min(len(sources[places[start]]), self.max_source_tokens) + 1
+            count = max(1, min(batch_size, _MAX_BATCH_TOKENS // longest))
+            yield places[start : start + count]
+            start += count
+
+    def _search(self, batch: list[list[int]], options: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
+        source_BS, lengths_B = _pad([[*ids, _SPECIALS.eos] for ids in batch], self.device)
+        limits = [len(ids) + options.max_extra_tokens for ids in batch]
+        if self._max_positions is not None:
+            limits = [min(limit, self._max_positions - 1) for limit in limits]
+        state = self.model.start(self.model.encode(source_BS, lengths_B), max_steps=max(limits) + 1)
+        if options.beam_size == 1:
+            best = greedy_search(
+                self.model.step, state, limits, length_penalty=options.length_penalty, device=self.device
+            )
+            return [[hypothesis] for hypothesis in best]
+        return beam_search(
+            self.model.step,
+            state,
+            limits,
+            beam_size=options.beam_size,
+            length_penalty=options.length_penalty,
+            n_best=n_best,
+            device=self.device,
+        )
+
+
+def _pad(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    lengths = [len(sequence) for sequence in sequences]
+    padded = [sequence + [_SPECIALS.pad] * (max(lengths) - len(sequence)) for sequence in sequences]
+    return torch.tensor(padded, device=device), torch.tensor(lengths, device=device)

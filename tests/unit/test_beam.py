@@ -1,0 +1,368 @@
+"""Beam and greedy search over hand-written and random tables of probabilities: no model in sight."""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from transduce.decoding.beam import beam_search
+from transduce.decoding.candidates import best_candidates, best_candidates_reference
+from transduce.decoding.greedy import greedy_search
+from transduce.decoding.scores import Hypothesis, gnmt_penalty
+
+BOS, EOS, UNK = 1, 2, 3
+A, B, C = 4, 5, 6
+
+# (sentence, tokens so far) → logits
+Table = Callable[[int, tuple[int, ...]], list[float]]
+
+
+@dataclass(frozen=True)
+class FakeState:
+    """Remembers what each row is: its sentence and its tokens so far."""
+
+    rows: tuple[tuple[int, tuple[int, ...]], ...]
+    num_beams: int = 1
+
+    def expand(self, num_beams: int) -> "FakeState":
+        assert self.num_beams == 1
+        return FakeState(tuple(row for row in self.rows for _ in range(num_beams)), num_beams)
+
+    def reorder(self, rows_R: Tensor) -> "FakeState":
+        moved = FakeState(tuple(self.rows[row] for row in rows_R.tolist()), self.num_beams)
+        assert [s for s, _ in moved.rows] == [s for s, _ in self.rows]
+        return moved
+
+    def keep(self, sentences_B: Tensor) -> "FakeState":
+        k = self.num_beams
+        return FakeState(
+            tuple(row for s in sentences_B.tolist() for row in self.rows[s * k : (s + 1) * k]), self.num_beams
+        )
+
+
+class FakeModel:
+    """Looks logits up in a table, and counts rows."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.num_rows: list[int] = []
+
+    def start(self, num_sentences: int) -> FakeState:
+        return FakeState(tuple((s, ()) for s in range(num_sentences)))
+
+    def step(self, tokens_R: Tensor, state: FakeState) -> tuple[Tensor, FakeState]:
+        assert tokens_R.numel() == len(state.rows)
+        self.num_rows.append(len(state.rows))
+        rows = tuple((s, (*past, t)) for (s, past), t in zip(state.rows, tokens_R.tolist(), strict=True))
+        assert all(past[0] == BOS for _, past in rows)
+        logits = torch.tensor([self.table(s, past[1:]) for s, past in rows], dtype=torch.float32)
+        return logits, FakeState(rows, state.num_beams)
+
+
+def random_table(seed: int, vocab_size: int = 7, eos_bias: float = 0.0, spread: float = 1.5) -> Table:
+    """A table of logits that depend on the whole past, and on nothing else."""
+
+    @functools.cache
+    def table(sentence: int, past: tuple[int, ...]) -> list[float]:
+        generator = torch.Generator().manual_seed(hash((seed, sentence, *past)) % 2**31)
+        logits = torch.randn(vocab_size, generator=generator) * spread
+        logits[EOS] += eos_bias
+        return [float(x) for x in logits]
+
+    return table
+
+
+def probabilities(**tokens: float) -> list[float]:
+    names = {"eos": EOS, "unk": UNK, "a": A, "b": B, "c": C}
+    row = [1e-9] * 7
+    for name, probability in tokens.items():
+        row[names[name]] = probability
+    return [math.log(p) for p in row]
+
+
+def run(
+    table: Table,
+    limits: Sequence[int],
+    beam_size: int,
+    *,
+    alpha: float = 0.6,
+    n_best: int = 1,
+    stop_early: bool = True,
+) -> list[list[Hypothesis]]:
+    model = FakeModel(table)
+    return beam_search(
+        model.step,
+        model.start(len(limits)),
+        limits,
+        beam_size=beam_size,
+        length_penalty=alpha,
+        n_best=n_best,
+        stop_early=stop_early,
+    )
+
+
+def run_greedy(table: Table, limits: Sequence[int], alpha: float = 0.6) -> list[Hypothesis]:
+    model = FakeModel(table)
+    return greedy_search(model.step, model.start(len(limits)), limits, length_penalty=alpha)
+
+
+def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
+    """Same outputs in the same order; scores may differ by rounding."""
+    assert [[(h.ids, h.finished) for h in found] for found in ours] == [
+        [(h.ids, h.finished) for h in found] for found in theirs
+    ]
+    for one, other in zip(itertools.chain(*ours), itertools.chain(*theirs), strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+def log_softmax(logits: list[float]) -> list[float]:
+    return torch.log_softmax(torch.tensor(logits), dim=0).tolist()
+
+
+def all_finished(table: Table, limit: int, alpha: float, vocab: Sequence[int]) -> list[Hypothesis]:
+    """Brute force: every output of up to `limit` tokens, best first."""
+    found = []
+    for length in range(limit + 1):
+        for ids in itertools.product(vocab, repeat=length):
+            total = sum(log_softmax(table(0, ids[:i]))[t] for i, t in enumerate((*ids, EOS)))
+            found.append(Hypothesis(list(ids), total / gnmt_penalty(length + 1, alpha), total, True))
+    return sorted(found, key=lambda h: -h.score)
+
+
+def reference_search(table: Table, limit: int, beam_size: int, alpha: float) -> list[Hypothesis]:
+    """One sentence, in plain Python, to the limit: all that finished, or what is open, best first."""
+    beams: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    finished: list[Hypothesis] = []
+    for _ in range(limit + 1):
+        candidates = [
+            (total + gain, past, token)
+            for total, past in beams
+            for token, gain in enumerate(log_softmax(table(0, past)))
+            if token not in (0, BOS, UNK)
+        ]
+        best = sorted(candidates, key=lambda c: -c[0])[: 2 * beam_size]
+        for total, past, token in best:
+            if token == EOS:
+                score = total / gnmt_penalty(len(past) + 1, alpha)
+                finished.append(Hypothesis(list(past), score, total, True))
+        before, beams = beams, [(total, (*past, t)) for total, past, t in best if t != EOS][:beam_size]
+    unfinished = [
+        Hypothesis(list(past), total / gnmt_penalty(len(past), alpha), total, False) for total, past in before
+    ]
+    return sorted(finished or unfinished, key=lambda h: -h.score)[:beam_size]
+
+
+# --- on a table written by hand ---------------------------------------------------------
+
+
+def written_table(sentence: int, past: tuple[int, ...]) -> list[float]:
+    """Greedy goes a → b → EOS (0.5 · 0.4 · 0.9 = 0.18); b → EOS is better (0.4 · 0.9 = 0.36)."""
+    return {
+        (): probabilities(a=0.5, b=0.4, eos=0.1),
+        (A,): probabilities(b=0.4, c=0.35, eos=0.25),
+        (B,): probabilities(eos=0.9, a=0.1),
+        (A, B): probabilities(eos=0.9, c=0.1),
+    }.get(past, probabilities(eos=0.5, c=0.5))
+
+
+def test_a_table_by_hand() -> None:
+    [greedy] = run_greedy(written_table, [4], alpha=0.0)
+    assert greedy.ids == [A, B]
+    assert math.exp(greedy.log_probability) == pytest.approx(0.18, abs=1e-4)
+    [found] = run(written_table, [4], 2, alpha=0.0, n_best=2)
+    assert [h.ids for h in found] == [[B], [A, B]]
+    assert math.exp(found[0].log_probability) == pytest.approx(0.36, abs=1e-4)
+    assert found[0].score == found[0].log_probability  # α = 0
+
+
+def test_a_penalty_prefers_the_longer_of_two() -> None:
+    # Length 1: log 0.5 / 1. Length 7: log 0.45 / 2, better at α = 1 and worse at α = 0.
+    def table(sentence: int, past: tuple[int, ...]) -> list[float]:
+        if not past:
+            return probabilities(eos=0.5, a=0.45)
+        return probabilities(eos=1.0) if len(past) == 6 else probabilities(a=1.0)
+
+    assert run(table, [8], 2, alpha=0.0)[0][0].ids == []
+    [[longer]] = run(table, [8], 2, alpha=1.0)
+    assert longer.ids == [A] * 6
+    assert longer.score == pytest.approx(math.log(0.45 / 0.95) / 2, abs=1e-4)
+
+
+def test_pad_bos_and_unk_are_never_generated() -> None:
+    def table(sentence: int, past: tuple[int, ...]) -> list[float]:
+        row = [9.0, 9.0, 0.0, 9.0, 1.0, 0.5, 0.0]
+        row[EOS] = 5.0 if len(past) == 3 else -5.0
+        return row
+
+    for found in (*run(table, [5], 3, n_best=3), run_greedy(table, [5])):
+        assert all(set(h.ids) <= {A, B, C} for h in found)
+    # They take part in the probabilities all the same: nothing is normalised anew.
+    assert run_greedy(table, [5])[0].log_probability < -8
+
+
+def test_a_finished_beam_is_not_lost_to_longer_ones() -> None:
+    # [A] finishes early with 0.9 · 0.3; after that the open beams look better step by step and end badly.
+    def table(sentence: int, past: tuple[int, ...]) -> list[float]:
+        if not past:
+            return probabilities(a=0.9, b=0.1)
+        if len(past) < 6:
+            return probabilities(c=0.7, eos=0.3) if past == (A,) else probabilities(c=1.0)
+        return probabilities(eos=1e-6, c=1.0)
+
+    [found] = run(table, [6], 2, alpha=0.0, n_best=2)
+    assert found[0].ids == [A]
+    assert found[0].finished
+    assert len(found) == 2
+
+
+def test_open_beams_come_back_where_nothing_finishes() -> None:
+    def table(sentence: int, past: tuple[int, ...]) -> list[float]:
+        row = probabilities(a=0.6, b=0.4)
+        row[EOS] = -math.inf
+        return row
+
+    [found] = run(table, [3], 2, n_best=2)
+    assert [h.ids for h in found] == [[A, A, A], [A, A, B]]
+    assert not any(h.finished for h in found)
+    assert math.exp(found[0].log_probability) == pytest.approx(0.216, abs=1e-4)
+    assert found[0].score == pytest.approx(math.log(0.216) / gnmt_penalty(3, 0.6), abs=1e-4)
+    [greedy] = run_greedy(table, [3])
+    assert greedy.ids == [A, A, A]
+    assert not greedy.finished
+
+
+def test_an_output_may_fill_its_limit_and_still_end() -> None:
+    def table(sentence: int, past: tuple[int, ...]) -> list[float]:
+        return probabilities(eos=0.9, b=0.1) if len(past) == 3 else probabilities(a=0.9, eos=1e-7)
+
+    for found in (run(table, [3], 2)[0][0], run(table, [3], 1)[0][0], run_greedy(table, [3])[0]):
+        assert found.ids == [A, A, A]
+        assert found.finished
+    assert not run_greedy(table, [2])[0].finished
+
+
+def test_equal_scores_are_ordered_by_token() -> None:
+    def table(sentence: int, past: tuple[int, ...]) -> list[float]:
+        return probabilities(eos=1.0) if past else probabilities(a=0.25, b=0.25, c=0.25)
+
+    [found] = run(table, [3], 3, n_best=3)
+    assert [h.ids for h in found] == [[A], [B], [C]]
+
+
+def test_a_table_without_numbers_does_not_end_in_a_crash() -> None:
+    [found] = run(lambda s, past: [math.nan] * 7, [2], 2)
+    assert isinstance(found, list)
+
+
+# --- over many random tables ------------------------------------------------------------
+
+seeds = st.integers(0, 2**20)
+alphas = st.sampled_from([0.0, 0.3, 0.6, 1.0, 1.7])
+eos_biases = st.sampled_from([-3.0, -1.0, 0.0, 1.0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, alphas, eos_biases, st.lists(st.integers(0, 8), min_size=1, max_size=5))
+def test_a_beam_of_one_is_greedy(seed: int, alpha: float, eos_bias: float, limits: list[int]) -> None:
+    table = random_table(seed, eos_bias=eos_bias)
+    assert_same(run(table, limits, 1, alpha=alpha), [[h] for h in run_greedy(table, limits, alpha)])
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds, alphas, st.integers(1, 4))
+def test_a_wide_beam_is_brute_force(seed: int, alpha: float, limit: int) -> None:
+    table = random_table(seed, vocab_size=6)
+    every = all_finished(table, limit, alpha, vocab=(A, B))
+    width = 2 ** (limit + 1)  # all 3 continuations of 2^limit open beams are among its candidates
+    count = min(width, len(every))
+    assert_same(run(table, [limit], width, alpha=alpha, n_best=count), [every[:count]])
+
+
+@settings(max_examples=100, deadline=None)
+@given(seeds, alphas, eos_biases, st.integers(2, 4), st.integers(1, 8))
+def test_search_is_the_reference(
+    seed: int, alpha: float, eos_bias: float, beam_size: int, limit: int
+) -> None:
+    table = random_table(seed, eos_bias=eos_bias)
+    reference = reference_search(table, limit, beam_size, alpha)
+    for n_best in (1, beam_size):
+        assert_same(run(table, [limit], beam_size, alpha=alpha, n_best=n_best), [reference[:n_best]])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seeds,
+    alphas,
+    eos_biases,
+    st.integers(2, 4),
+    st.lists(st.integers(0, 9), min_size=1, max_size=4),
+    st.data(),
+)
+def test_stopping_early_changes_nothing(
+    seed: int, alpha: float, eos_bias: float, beam_size: int, limits: list[int], data: st.DataObject
+) -> None:
+    n_best = data.draw(st.integers(1, beam_size))
+    table = random_table(seed, eos_bias=eos_bias)
+    early = run(table, limits, beam_size, alpha=alpha, n_best=n_best)
+    assert early == run(table, limits, beam_size, alpha=alpha, n_best=n_best, stop_early=False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, eos_biases, st.integers(1, 4), st.lists(st.integers(0, 9), min_size=2, max_size=12))
+def test_neighbours_do_not_matter(seed: int, eos_bias: float, beam_size: int, limits: list[int]) -> None:
+    table = random_table(seed, eos_bias=eos_bias)
+    together = run(table, limits, beam_size, n_best=beam_size)
+    greedy = run_greedy(table, limits)
+    for sentence, limit in enumerate(limits):
+
+        def alone(_: int, past: tuple[int, ...], sentence: int = sentence) -> list[float]:
+            return table(sentence, past)
+
+        assert run(alone, [limit], beam_size, n_best=beam_size) == [together[sentence]]
+        assert run_greedy(alone, [limit]) == [greedy[sentence]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds, st.integers(1, 5), st.integers(1, 4), st.integers(1, 4), st.integers(7, 40))
+def test_candidates_are_the_reference(
+    seed: int, num_sentences: int, num_beams: int, num_candidates: int, vocab_size: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(num_sentences * num_beams, vocab_size, generator=generator)
+    scores = torch.randn(num_sentences, num_beams, generator=generator)
+    never = (0, 1, 3)
+    expected = best_candidates_reference(logits.clone(), scores, num_candidates, never)
+    for ours, theirs in zip(best_candidates(logits, scores, num_candidates, never), expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+# --- cost -------------------------------------------------------------------------------
+
+
+def test_finished_sentences_leave_the_batch() -> None:
+    def table(sentence: int, past: tuple[int, ...]) -> list[float]:
+        ends = len(past) >= (20 if sentence == 3 else 2)
+        return probabilities(eos=0.99, a=0.01) if ends else probabilities(a=0.99, b=0.01)
+
+    model = FakeModel(table)
+    beam_search(model.step, model.start(4), [30] * 4, beam_size=2, length_penalty=0.6)
+    assert model.num_rows[:2] == [4, 8]
+    assert model.num_rows[-1] == 2
+    assert len(model.num_rows) < 31
+    model = FakeModel(table)
+    greedy_search(model.step, model.start(4), [30] * 4)
+    assert model.num_rows == [4] * 3 + [1] * 18
+
+
+def test_wrong_options_are_refused() -> None:
+    with pytest.raises(ValueError, match="n_best = 3"):
+        run(written_table, [3], 2, n_best=3)
+    with pytest.raises(ValueError, match="length_penalty"):
+        run(written_table, [3], 2, alpha=-0.1)

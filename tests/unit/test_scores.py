@@ -1,0 +1,31 @@
+"""GNMT's length penalty, against numbers worked out by hand."""
+
+import pytest
+
+from transduce.decoding.scores import SpecialIds, gnmt_penalty, hypothesis
+
+
+@pytest.mark.parametrize(
+    ("length", "alpha", "penalty"),
+    [
+        (1, 0.6, 1.0),  # (6 / 6)^0.6
+        (7, 1.0, 2.0),  # 12 / 6
+        (7, 0.5, 1.41421356),  # √2
+        (19, 0.5, 2.0),  # √(24 / 6)
+        (43, 2 / 3, 4.0),  # (48 / 6)^⅔ = 8^⅔
+        (25, 0.0, 1.0),
+    ],
+)
+def test_penalty(length: int, alpha: float, penalty: float) -> None:
+    assert gnmt_penalty(length, alpha) == pytest.approx(penalty)
+
+
+def test_length_counts_eos_where_there_is_one() -> None:
+    # Six tokens and EOS: length 7, penalty 2. Seven tokens cut off before EOS: length 7 as well.
+    assert hypothesis([5] * 6, -3.0, True, 1.0).score == pytest.approx(-1.5)
+    assert hypothesis([5] * 7, -3.0, False, 1.0).score == pytest.approx(-1.5)
+    assert hypothesis([5] * 6, -3.0, False, 1.0).score == pytest.approx(-3.0 * 6 / 11)
+
+
+def test_never_generated() -> None:
+    assert SpecialIds().never_generated == (0, 1, 3)
