@@ -6,6 +6,7 @@ from torch.nn import functional as F
 from transduce.config import ModelConfig
 from transduce.model.attention import CrossAttention, SelfAttention, attend, join_heads, split_heads
 from transduce.model.cache import LayerCache
+from transduce.model.dropout import dropout
 from transduce.model.packing import Packing
 
 
@@ -20,7 +21,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         inner = F.relu(self.inner(x), inplace=True)
-        projected: Tensor = self.outer(F.dropout(inner, self.dropout, self.training))
+        projected: Tensor = self.outer(dropout(inner, self.dropout, self.training))
         return projected
 
 
@@ -43,7 +44,7 @@ class Residual(nn.Module):
 
     def leave(self, x: Tensor, sublayer_output: Tensor) -> Tensor:
         """Returns the sum of `x` and the sub-layer's output, normalised where the model is post-norm."""
-        x = x + F.dropout(sublayer_output, self.dropout, self.training)
+        x = x + dropout(sublayer_output, self.dropout, self.training)
         normed: Tensor = x if self.pre else self.norm(x)
         return normed
 

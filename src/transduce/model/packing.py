@@ -20,13 +20,16 @@ class Packing:
     num_positions: int
 
     @classmethod
-    def of(cls, lengths_B: Tensor, num_positions: int) -> "Packing | None":
-        """Returns the packing of right-padded sequences, or None where there is next to nothing to leave out."""
+    def of(cls, lengths_B: Tensor, num_positions: int, device: torch.device) -> "Packing | None":
+        """Returns the packing of right-padded sequences, or None where there is next to nothing to leave out.
+
+        Lengths that lie on the CPU spare an accelerator the wait for their sum.
+        """
         num_sentences = lengths_B.numel()
         if int(lengths_B.sum()) > 0.98 * num_sentences * num_positions:
             return None
         real_BT = torch.arange(num_positions, device=lengths_B.device) < lengths_B[:, None]
-        return cls(real_BT.flatten().nonzero().squeeze(1), num_sentences, num_positions)
+        return cls(real_BT.flatten().nonzero().squeeze(1).to(device), num_sentences, num_positions)
 
     def pack(self, x_BTD: Tensor) -> Tensor:
         """(B, T, …) → (N, …)."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transduce.config import ModelConfig
 from transduce.errors import BundleError
 from transduce.model.cache import DecoderState, LayerCache, Memory
+from transduce.model.dropout import dropout
 from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model.packing import Packing
 from transduce.model.positions import Positions
@@ -22,7 +23,7 @@ _T2T_TARGET_SPACES = 32  # rows of the released code's "target space" table; its
 class Transformer(nn.Module):
     """An encoder-decoder Transformer of any shape that `ModelConfig` can say.
 
-    Sources are token ids that end in EOS, right-padded with 0. Three ways in: `forward` for training (all target
+    Sources and targets are token ids that end in EOS, right-padded with 0; their lengths count EOS and lie on the CPU. Three ways in: `forward` for training (all target
     positions at once), `encode` + `start` + `step` for decoding, `decode` for both memory and whole targets at hand.
     """
 
@@ -82,23 +83,23 @@ class Transformer(nn.Module):
 
         Position t of a target is predicted from positions before it: `target_BT` ends in EOS and is shifted here.
         """
-        source_packing = Packing.of(source_lengths_B, source_BS.size(1))
+        source_packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device)
         memory = self._encode(source_BS, source_lengths_B, source_packing)
-        mask = padding_mask(source_lengths_B, source_BS.size(1))
+        mask = padding_mask(source_lengths_B, source_BS.size(1), source_BS.device)
         states = self._decode(memory, mask, source_packing, target_BT, target_lengths_B)
         return states
 
     def encode(self, source_BS: Tensor, source_lengths_B: Tensor) -> Memory:
         """Returns the encoder's output, (B, S, D), with the mask of its padding."""
-        packing = Packing.of(source_lengths_B, source_BS.size(1))
+        packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device)
         states = self._encode(source_BS, source_lengths_B, packing)
         if packing is not None:
             states = packing.unpack(states)
-        return Memory(states, padding_mask(source_lengths_B, source_BS.size(1)))
+        return Memory(states, padding_mask(source_lengths_B, source_BS.size(1), source_BS.device))
 
     def decode(self, memory: Memory, target_BT: Tensor) -> Tensor:
         """Returns logits of each target position given those before it, (B, T, V), float32."""
-        lengths_B = torch.full((target_BT.size(0),), target_BT.size(1), device=target_BT.device)
+        lengths_B = torch.full((target_BT.size(0),), target_BT.size(1))
         states = self._decode(memory.states_BSD, memory.attend_mask, None, target_BT, lengths_B)
         return self.logits(states).unflatten(0, target_BT.shape)
 
@@ -114,8 +115,8 @@ class Transformer(nn.Module):
             x = x + self.target_space[0]
         if packing is not None:
             x = packing.pack(x)
-        x = F.dropout(x, self.config.dropout, self.training)
-        mask = padding_mask(lengths_B, num_positions)
+        x = dropout(_in_compute_dtype(x), self.config.dropout, self.training)
+        mask = padding_mask(lengths_B, num_positions, source_BS.device)
         for layer in self.encoder:
             x = layer(x, mask, packing)
         return x if self.encoder_norm is None else self.encoder_norm(x)
@@ -128,19 +129,19 @@ class Transformer(nn.Module):
         target_BT: Tensor,
         target_lengths_B: Tensor,
     ) -> Tensor:
-        packing = Packing.of(target_lengths_B, target_BT.size(1))
+        packing = Packing.of(target_lengths_B, target_BT.size(1), target_BT.device)
         x = self._embed_target(target_BT)
         if packing is not None:
             x = packing.pack(x)
-        x = F.dropout(x, self.config.dropout, self.training)
+        x = dropout(_in_compute_dtype(x), self.config.dropout, self.training)
         for layer in self.decoder:
             key, value = layer.cross_attention.project_memory(memory, memory_packing)
             x = layer(x, key, value, memory_mask, packing)
         if self.decoder_norm is not None:
             x = self.decoder_norm(x)
         if packing is None:
-            real_BT = torch.arange(target_BT.size(1), device=x.device) < target_lengths_B[:, None]
-            x = x[real_BT]
+            real_BT = torch.arange(target_BT.size(1), device=target_lengths_B.device) < target_lengths_B[:, None]
+            x = x[real_BT.to(x.device)]
         return x
 
     def _embed_target(self, target_BT: Tensor) -> Tensor:
@@ -215,7 +216,13 @@ class Transformer(nn.Module):
                 parameter.copy_(torch.as_tensor(weights[name]))
 
 
-def padding_mask(lengths_B: Tensor, num_positions: int) -> Tensor | None:
+def padding_mask(lengths_B: Tensor, num_positions: int, device: torch.device) -> Tensor | None:
     """Returns the (B, 1, 1, S) mask of real tokens, or None where all are real."""
     real_BS = torch.arange(num_positions, device=lengths_B.device) < lengths_B[:, None]
-    return None if bool(real_BS.all()) else real_BS[:, None, None]
+    return None if bool(real_BS.all()) else real_BS[:, None, None].to(device)
+
+
+def _in_compute_dtype(x: Tensor) -> Tensor:
+    """Moves activations to autocast's dtype once, at the entrance, instead of at each product."""
+    device_type = x.device.type
+    return x.to(torch.get_autocast_dtype(device_type)) if torch.is_autocast_enabled(device_type) else x

@@ -1,0 +1,57 @@
+"""From rows of the store to padded tensors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transduce.data.store import ParallelStore
+from transduce.text import EOS, PAD
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Source and target ids, each ending in EOS and right-padded; lengths count EOS and stay on the CPU."""
+
+    source_BS: Tensor
+    source_lengths_B: Tensor
+    target_BT: Tensor
+    target_lengths_B: Tensor
+
+    @property
+    def num_target_tokens(self) -> int:
+        """Target tokens, EOS counted, padding not."""
+        return int(self.target_lengths_B.sum())
+
+    @property
+    def targets_N(self) -> Tensor:
+        """The real target tokens end to end: what the decoder's outputs, (N, D), are compared with."""
+        real_BT = torch.arange(self.target_BT.size(1)) < self.target_lengths_B[:, None]
+        return self.target_BT[real_BT.to(self.target_BT.device)]
+
+
+def pad(sequences: Sequence[np.ndarray | Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Appends EOS to each sequence and pads: ids (B, T) and lengths (B), both int64."""
+    lengths = np.fromiter((len(sequence) + 1 for sequence in sequences), np.int64, len(sequences))
+    ids = np.full((len(sequences), int(lengths.max(initial=1))), PAD, np.int64)
+    for row, sequence in enumerate(sequences):
+        ids[row, : len(sequence)] = sequence
+        ids[row, len(sequence)] = EOS
+    return torch.from_numpy(ids), torch.from_numpy(lengths)
+
+
+def collate(store: ParallelStore, rows: np.ndarray, device: torch.device) -> Batch:
+    """Returns the given rows of `store` as one batch on `device`."""
+    sources, targets = store.pairs(rows)
+    source_BS, source_lengths_B = pad(sources)
+    target_BT, target_lengths_B = pad(targets)
+    if device.type == "cuda":
+        source_BS, target_BT = source_BS.pin_memory(), target_BT.pin_memory()
+    return Batch(
+        source_BS.to(device, non_blocking=True),
+        source_lengths_B,
+        target_BT.to(device, non_blocking=True),
+        target_lengths_B,
+    )

@@ -1,0 +1,55 @@
+"""Where and in what precision to compute."""
+
+import contextlib
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from transduce.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Compute:
+    """A device and the type its matrix products are computed in; weights and optimiser stay in float32."""
+
+    device: torch.device
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, device: str = "auto", precision: Literal["auto", "fp32", "bf16"] = "auto") -> "Compute":
+        """Resolves `auto`: CUDA if there is one, bf16 if the device has instructions for it.
+
+        Raises:
+            ConfigError: the device does not exist here.
+        """
+        name = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        try:
+            resolved = torch.device(name)
+        except RuntimeError:
+            raise ConfigError(f"train.device = {device!r}: write auto, cpu, cuda or cuda:N.") from None
+        if resolved.type == "cuda" and not torch.cuda.is_available():
+            raise ConfigError(f"train.device = {device!r}: PyTorch finds no CUDA device here. Use cpu or auto.")
+        bf16 = computes_bf16(resolved) if precision == "auto" else precision == "bf16"
+        return cls(resolved, torch.bfloat16 if bf16 else torch.float32)
+
+    def autocast(self) -> contextlib.AbstractContextManager[None]:
+        """Returns the context in which a forward pass runs."""
+        if self.dtype == torch.float32:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, self.dtype)
+
+    def __str__(self) -> str:
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
+        threads = f", {torch.get_num_threads()} threads" if self.device.type == "cpu" else ""
+        return f"{name}{threads}, {'bf16' if self.dtype == torch.bfloat16 else 'fp32'}"
+
+
+def computes_bf16(device: torch.device) -> bool:
+    """Returns whether `device` multiplies bf16 matrices faster than fp32 ones, by instructions of its own."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    if device.type == "cpu":
+        # Without AVX-512 BF16 or AMX, PyTorch emulates bf16, ten times slower than fp32.
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return False
