@@ -1,0 +1,237 @@
+"""The demo's parallel corpus, made on the spot: real language, unlimited, no licence, no network.
+
+English→German puts dates, times, quantities, amounts and numbers into carrier phrases; any other pair of CLDR
+locales gets the plain patterns, alone and in lists of two. A source line never has two translations, so that
+exact match means something.
+
+How training, validation and test are kept apart:
+
+- **Values.** A hash of each value (March 3, 15:47, 17 kilometers, €3.50, the number 342) says which part
+  it belongs to: 6 in 100 to test, 4 to validation. Every value in a test line is a test value, in whatever
+  format it is written, and stands nowhere in training or validation; so for the other parts. Words of closed
+  classes (weekdays, nouns, names), the blocks that numbers are spelled with ("seven", "forty", "three
+  hundred") and singulars ("1 day") are not held out: a held-out value can be put together from parts seen.
+- **Combinations.** So does a hash of each combination of a carrier phrase with the kinds of value in it ("The
+  parcel weighs …" with grams): 10 in 100 belong to test, 5 to validation, and training never sees them. Half
+  of the test and validation lines are such combinations; the other half are known combinations with unknown
+  values.
+
+The hashes do not depend on the seed: no corpus of one seed leaks the test lines of another.
+"""
+
+import functools
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Literal
+
+from transduce.errors import ConfigError
+from transduce.files import write_text
+
+if TYPE_CHECKING:
+    from transduce.data.demo.cldr import Cldr
+    from transduce.data.demo.slots import Form, Pair, Slots
+
+Part = Literal["train", "validation", "test"]
+_SLOT = re.compile(r"\{(\w+?)\d?\}")
+_VALUE_SHARES = {"test": 6, "validation": 4}  # in 100
+_COMBINATION_SHARES = {"test": 10, "validation": 5}
+_MAX_TRIES = 20_000  # for one new line; a corpus that needs more has run out of lines
+
+
+@dataclass(frozen=True)
+class DemoCorpus:
+    """The files of a demo corpus, source and target of each part, and how many pairs each part has."""
+
+    folder: Path
+    train: tuple[Path, Path]
+    validation: tuple[Path, Path]
+    test: tuple[Path, Path]
+    num_train: int
+    num_validation: int
+    num_test: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """One pair, with what decided where it belongs."""
+
+    source: str
+    target: str
+    combination: str
+    values: tuple[str, ...]
+
+
+def make_demo_corpus(
+    folder: Path,
+    *,
+    source_language: str = "en",
+    target_language: str = "de",
+    num_train: int = 40_000,
+    num_validation: int = 500,
+    num_test: int = 1_000,
+    seed: int = 1,
+) -> DemoCorpus:
+    """Writes `train`, `validation` and `test` files into `folder`, named by language: `train.en`, `train.de`.
+
+    Raises:
+        MissingDependencyError: `babel` or `num2words` is not installed.
+        ConfigError: a language is not a CLDR locale, both are the same, or the pair has not that many lines.
+    """
+    sizes: dict[Part, int] = {"train": num_train, "validation": num_validation, "test": num_test}
+    files: dict[Part, tuple[Path, Path]] = {}
+    for part, lines in generate(source_language, target_language, sizes, seed).items():
+        files[part] = (folder / f"{part}.{source_language}", folder / f"{part}.{target_language}")
+        write_text(files[part][0], "".join(f"{line.source}\n" for line in lines))
+        write_text(files[part][1], "".join(f"{line.target}\n" for line in lines))
+    return DemoCorpus(
+        folder, files["train"], files["validation"], files["test"], num_train, num_validation, num_test
+    )
+
+
+def generate(
+    source_language: str, target_language: str, sizes: dict[Part, int], seed: int = 1
+) -> dict[Part, list[Line]]:
+    """Returns `sizes[part]` lines for each part; no source line stands twice in the whole corpus."""
+    from transduce.data.demo.cldr import Cldr  # needs babel, which is optional
+
+    if source_language == target_language:
+        raise ConfigError(f"The demo corpus translates between two languages; both are '{source_language}'.")
+    phrasebook = _phrasebook(Cldr(source_language), Cldr(target_language))
+    corpus: dict[Part, list[Line]] = {}
+    seen: set[str] = set()
+    # The small parts go first: they are drawn from few values, and no training line can equal theirs.
+    for part in sorted(sizes, key=lambda part: sizes[part]):
+        lines = phrasebook.lines(part, Random(f"{seed}/{part}"))
+        corpus[part] = list(itertools.islice(_distinct(lines, seen, part), sizes[part]))
+    return corpus
+
+
+def _distinct(lines: Iterator[Line], seen: set[str], part: Part) -> Iterator[Line]:
+    tries = 0
+    for line in lines:
+        tries += 1
+        if line.source not in seen:
+            seen.add(line.source)
+            tries = 0
+            yield line
+        elif tries > _MAX_TRIES:
+            raise ConfigError(
+                f"The demo corpus has no more different {part} lines for this pair: ask for fewer."
+            )
+
+
+def _phrasebook(source: "Cldr", target: "Cldr") -> "Phrasebook":
+    if (source.language, target.language) == ("en", "de"):
+        from transduce.data.demo.german import german_slots
+        from transduce.data.demo.phrases import PHRASES
+
+        return Phrasebook(PHRASES, german_slots(source, target))
+    from transduce.data.demo.slots import plain_slots
+
+    slots = plain_slots(source, target)
+    alone = [(f"{{{slot}}}", f"{{{slot}}}") for slot in slots]
+    pairs = list(itertools.combinations(slots, 2))
+    lists = [[f"{{{slot}}}" for slot in pair] for pair in pairs]
+    listed = [(source.listing(tuple(items)), target.listing(tuple(items))) for items in lists]
+    return Phrasebook([*alone, *listed], slots)
+
+
+def bucket(text: str, shares: dict[str, int]) -> Part:
+    """Returns the part that `text` belongs to, by its hash alone."""
+    place = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % 100
+    if place < shares["test"]:
+        return "test"
+    return "validation" if place < shares["test"] + shares["validation"] else "train"
+
+
+class Phrasebook:
+    """Carrier phrases and what may fill their slots; draws lines of a part of the corpus."""
+
+    def __init__(self, phrases: Sequence["Pair"], slots: "Slots") -> None:
+        self._phrases = [_Phrase(source, target, slots) for source, target in phrases]
+        self._bucket = functools.lru_cache(100_000)(bucket_value)
+
+    def lines(self, part: Part, random: Random) -> Iterator[Line]:
+        """Yields lines of `part` without end; a line may come up more than once."""
+        while True:
+            # Half of the held-out lines are known combinations with unknown values.
+            wanted: Part = part if random.random() < 0.5 else "train"
+            phrase, forms, combination = self._choose(wanted, random)
+            values = [_draw(form, part, random, self._bucket) for form in forms]
+            names = tuple(n for form, value in zip(forms, values, strict=True) for n in _names(form, value))
+            # A held-out line without values must be an unknown combination.
+            if _NOTHING in values or (wanted != part and not names):
+                continue
+            texts = [form.render(value) for form, value in zip(forms, values, strict=True)]
+            source, target = phrase.fill(texts)
+            yield Line(source, target, combination, names)
+
+    def _choose(self, wanted: Part, random: Random) -> "tuple[_Phrase, list[Form], str]":
+        """Returns a phrase, a form for each of its slots, and their combination, which is of `wanted`."""
+        while True:
+            phrase = random.choice(self._phrases)
+            forms = [random.choice(choices) for choices in phrase.choices]
+            combination = phrase.combination(forms)
+            if phrase.part(combination) == wanted:
+                return phrase, forms, combination
+
+
+class _Phrase:
+    def __init__(self, source: str, target: str, slots: "Slots") -> None:
+        self.source, self.target = source, target
+        self.places = re.findall(r"\{(\w+)\}", source)
+        self.choices = [slots[name] for name in _SLOT.findall(source)]
+        # Nouns count as part of the combination only where there are hardly any kinds of value to combine.
+        kinds = 1
+        for choices in self.choices:
+            kinds *= len(choices) if choices[0].family else 1
+        self._by_kind = kinds > 2
+        first = self.combination([choices[0] for choices in self.choices])
+        self.part = functools.cache(
+            lambda text: "train" if text == first else bucket(text, _COMBINATION_SHARES)
+        )
+
+    def fill(self, texts: "Sequence[Pair]") -> "Pair":
+        """Returns the source and the target with `texts` in their places."""
+        sources = {place: text[0] for place, text in zip(self.places, texts, strict=True)}
+        targets = {place: text[1] for place, text in zip(self.places, texts, strict=True)}
+        return self.source.format(**sources), self.target.format(**targets)
+
+    def combination(self, forms: Sequence["Form"]) -> str:
+        """`The train leaves at {clock}. | h:mm a`."""
+        kinds = [form.name for form in forms if form.family or not self._by_kind]
+        return " | ".join([self.source, *kinds])
+
+
+_NOTHING = object()
+
+
+def bucket_value(name: str) -> Part:
+    """Returns the part that a value belongs to; `name` is its family and key, as in `day (3, 14)`."""
+    return bucket(name, _VALUE_SHARES)
+
+
+def _names(form: "Form", value: object) -> list[str]:
+    """Returns the names by which the value is held out; none for closed classes and building blocks."""
+    keys = form.keys(value) if form.family and value is not _NOTHING else ()
+    return [f"{form.family} {key}" for key in keys or ()]
+
+
+def _draw(form: "Form", part: Part, random: Random, bucket_of: Callable[[str], Part]) -> object:
+    """Draws a value that belongs to `part`, or returns `_NOTHING` where the form hardly has one."""
+    if not form.family:
+        return form.draw(random)
+    for _ in range(2000):
+        value = form.draw(random)
+        keys = form.keys(value)
+        if keys is None:
+            if part == "train":
+                return value
+        elif all(bucket_of(f"{form.family} {key}") == part for key in keys):
+            return value
+    return _NOTHING
