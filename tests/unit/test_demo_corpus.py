@@ -124,7 +124,7 @@ def test_every_word_of_the_test_stands_in_training(corpus: Corpus) -> None:
 
 EXAMPLES = {
     r"The next appointment is on (\w+), (\w+ \d+)\.": r"Der nächste Termin ist am \w+, dem \d+\. \w+\.",
-    r"The bus to Rome leaves at \d+:\d\d PM\.": r"Der Bus nach Rom fährt um (1[2-9]|2[0-3]):\d\d Uhr ab\.",
+    r"The bus to \w+ leaves at \d+:\d\d PM\.": r"Der Bus nach \w+ fährt um (1[2-9]|2[0-3]):\d\d Uhr ab\.",
     r"It is half past three\.": r"Es ist halb vier\.",
     r"\w+ gets up at quarter to one\.": r"\w+ steht um Viertel vor eins auf\.",
     r"\w+ has been waiting for \d+ days\.": r"\w+ wartet seit \d+ Tagen\.",
@@ -153,9 +153,7 @@ def test_other_pairs_from_plain_patterns(pair: tuple[str, str]) -> None:
     train, test = ({v for line in corpus[p] for v in line.values} for p in ("train", "test"))
     assert not train & test
     text = "\n".join(line.source + line.target for lines in corpus.values() for line in lines)
-    assert not re.search(
-        r"\w+-(minute|terabyte|kilometer)\b|[{}]|\u00a0|\u202f", text.replace("kilowatt-", "")
-    )
+    assert not re.search(r"\w+-(minute|terabyte|kilometer)\b|[{}]|\u00a0|\u202f", text.replace("kilowatt-", ""))
 
 
 def test_bad_requests() -> None:
