@@ -101,9 +101,7 @@ def test_special_tokens_have_the_first_ids(tokenizer: SubwordTokenizer) -> None:
 
 def test_no_piece_but_the_special_tokens_spells_one(tokenizer: SubwordTokenizer) -> None:
     vocabulary = json.loads(tokenizer.to_json())["model"]["vocab"]
-    assert [token for token in vocabulary if "<" in token and len(token.lstrip("Ġ")) > 1] == list(
-        SPECIAL_TOKENS
-    )
+    assert [token for token in vocabulary if "<" in token and len(token.lstrip("Ġ")) > 1] == list(SPECIAL_TOKENS)
 
 
 def test_stock_library_reads_the_file(tokenizer: SubwordTokenizer, tmp_path: Path) -> None:

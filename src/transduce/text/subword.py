@@ -227,9 +227,7 @@ class SubwordTokenizer:
         names = list(SPECIAL_TOKENS)
         for index in range(_NUM_SPECIAL, self.vocab_size):
             token = self._tokenizer.id_to_token(index) or ""
-            text = bytes(map(_BYTE_OF_CHARACTER.__getitem__, token)).decode(
-                "utf-8", errors="backslashreplace"
-            )
+            text = bytes(map(_BYTE_OF_CHARACTER.__getitem__, token)).decode("utf-8", errors="backslashreplace")
             visible = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
             names.append("".join(visible).replace(" ", "▁"))
         return names
@@ -298,11 +296,7 @@ def _require_ours(definition: Any, origin: str) -> Algorithm:
     """Checks what the promises of `SubwordTokenizer` rest on, and returns the algorithm."""
     model = definition.get("model") if isinstance(definition, dict) else None
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    if (
-        not isinstance(model, dict)
-        or not isinstance(vocabulary, dict)
-        or model.get("type") not in _ALGORITHM_OF_MODEL
-    ):
+    if not isinstance(model, dict) or not isinstance(vocabulary, dict) or model.get("type") not in _ALGORITHM_OF_MODEL:
         raise _foreign(origin, "it holds no BPE or WordPiece vocabulary")
     for index, token in enumerate(SPECIAL_TOKENS):
         if vocabulary.get(token) != index:

@@ -1,0 +1,99 @@
+"""Score translations against references: sacreBLEU with its signature, chrF, and BLEU the paper's way.
+
+The n-th line of the hypothesis is compared with the n-th line of each reference. Text is taken as people
+write it (detokenised) unless --tokenized says that it is tokenised already. Files may end in .gz or .zst;
+"-" is standard input. Scores go to standard output, warnings to standard error.
+
+examples:
+  transduce evaluate --hypothesis test.out --reference test.de
+  transduce translate models/m30k --input test.en | transduce evaluate --hypothesis - --reference test.de
+  transduce evaluate --hypothesis test.out --reference test.de --source test.en --paper --confidence
+  transduce evaluate --hypothesis test.tok.out --reference test.tok.de --tokenized --lowercase
+
+metrics:
+  bleu        sacreBLEU with WMT's tokenizer (13a); with --tokenized, on the tokens as they stand
+  bleu-intl   sacreBLEU with the Unicode-aware tokenizer
+  bleu-paper  as the paper scored: Moses-like tokens, compounds split, quotes normalised (same as --paper)
+  chrf        character n-grams (chrF2)
+  chrf++      character and word n-grams
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.errors import EvaluationError
+
+if TYPE_CHECKING:
+    from transduce.evaluation import Text
+
+SUMMARY = "score translations: BLEU with signature, chrF, the paper's BLEU"
+
+_STANDARD_INPUT = "-"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("--hypothesis", required=True, metavar="FILE", help="translations, one a line")
+    parser.add_argument("--reference", required=True, nargs="+", metavar="FILE", help="one or more references")
+    parser.add_argument("--source", metavar="FILE", help="what was translated: warns of lines left as they are")
+    parser.add_argument(
+        "--metrics",
+        nargs="+",
+        default=["bleu", "chrf"],
+        metavar="NAME",
+        help="see below (default: bleu chrf)",
+    )
+    parser.add_argument("--paper", action="store_true", help="add BLEU the paper's way")
+    parser.add_argument("--tokenized", action="store_true", help="the text is tokenised already")
+    parser.add_argument("--lowercase", action="store_true", help="ignore case")
+    parser.add_argument(
+        "--language",
+        metavar="CODE",
+        help="target language, for the paper's BLEU (default: from the reference's name, as in test.de)",
+    )
+    parser.add_argument("--confidence", action="store_true", help="add 95 %% confidence intervals (bootstrap)")
+    parser.add_argument("--json", action="store_true", help="print JSON, warnings included")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Scores the files and prints the report."""
+    from transduce.evaluation import evaluate
+
+    names = [args.hypothesis, *args.reference, *([args.source] if args.source else [])]
+    if names.count(_STANDARD_INPUT) > 1:
+        raise EvaluationError("standard input ('-') can be only one of the files.")
+    metrics = list(dict.fromkeys([*args.metrics, *(["bleu-paper"] if args.paper else [])]))
+    evaluation = evaluate(
+        _read(args.hypothesis),
+        [_read(name) for name in args.reference],
+        source=_read(args.source) if args.source else None,
+        metrics=metrics,
+        language=_language(args.reference[0]) if args.language is None else args.language,
+        tokenized=args.tokenized,
+        lowercase=args.lowercase,
+        confidence=args.confidence,
+    )
+    if args.json:
+        print(json.dumps(evaluation.to_dict(), indent=2, ensure_ascii=False))
+        return 0
+    for warning in evaluation.warnings:
+        print(f"transduce: warning: {warning}", file=sys.stderr)
+    print(evaluation.to_text())
+    return 0
+
+
+def _read(name: str) -> "Text":
+    from transduce.data.readers import read_lines
+    from transduce.evaluation import Text
+
+    return Text("standard input" if name == _STANDARD_INPUT else name, list(read_lines(Path(name))))
+
+
+def _language(name: str) -> str:
+    """Returns "de" for `test.de` or `test.de.gz`, and nothing where the name does not say."""
+    suffixes = [suffix[1:] for suffix in Path(name).suffixes if suffix not in (".gz", ".zst")]
+    last = suffixes[-1] if suffixes else ""
+    return last if len(last) == 2 and last.isalpha() and last.islower() else ""

@@ -1,0 +1,141 @@
+"""BLEU and chrF, computed by sacreBLEU, each with the signature that says exactly what was computed.
+
+Several numbers are called BLEU; they differ by points on the same output, and only like compares with like:
+
+- `bleu`: sacreBLEU's own. Detokenised text in, tokenised by the metric ("13a", or "intl" for all of Unicode).
+- `tokenized_bleu`: on text that is tokenised already, as `multi-bleu.perl` computes it.
+- `paper_bleu`: as the paper's authors did (`transduce.evaluation.paper_tokens`).
+- any of them lowercased.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from transduce.errors import EvaluationError
+from transduce.evaluation.paper_tokens import normalize_quotes, paper_tokens, split_compounds
+
+_NUM_RESAMPLES = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """One metric's value over a whole test set, from 0 to 100."""
+
+    name: str
+    value: float
+    signature: str
+    detail: str = ""  # BLEU: the four precisions, brevity penalty, length ratio and lengths
+    confidence: float | None = None  # half the width of the 95 % interval
+    resampled_mean: float | None = None  # the middle of that interval
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the score for JSON, without what was not computed."""
+        return {key: value for key, value in asdict(self).items() if value not in (None, "")}
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    tokenizer: str = "13a",
+    lowercase: bool = False,
+    confidence: bool = False,
+) -> Score:
+    """Returns sacreBLEU's BLEU of detokenised text.
+
+    Args:
+        hypotheses: One line for each source line.
+        references: One sequence of lines for each reference translation.
+        tokenizer: A tokenizer of sacreBLEU: "13a" (WMT's), "intl", "zh", "char", …
+        lowercase: Whether case is ignored.
+        confidence: Whether to add a 95 % confidence interval by bootstrap resampling.
+
+    Raises:
+        EvaluationError: Line counts differ, there are no lines, or the tokenizer is unknown.
+    """
+    if tokenizer not in BLEU.TOKENIZERS:
+        raise EvaluationError(f"unknown tokenizer {tokenizer!r}: use one of {', '.join(sorted(BLEU.TOKENIZERS))}.")
+    metric = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)  # our own checks warn of tokenised text
+    return _score(metric, hypotheses, references, confidence)
+
+
+def tokenized_bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    lowercase: bool = False,
+    confidence: bool = False,
+) -> Score:
+    """Returns BLEU of text that is already tokenised: the tokens are what stands between spaces."""
+    score = bleu(hypotheses, references, tokenizer="none", lowercase=lowercase, confidence=confidence)
+    return replace(score, name="BLEU, tokens as given")
+
+
+def paper_bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    language: str = "",
+    tokenized: bool = False,
+    lowercase: bool = False,
+    confidence: bool = False,
+) -> Score:
+    """Returns BLEU the paper's way (§6.1): quotes normalised, tokenised as by Moses, compounds split.
+
+    Args:
+        hypotheses: One line for each source line.
+        references: One sequence of lines for each reference translation.
+        language: ISO 639 code of the target language; it decides where apostrophes go.
+        tokenized: Whether the text is tokenised already; then that step is left out.
+        lowercase: Whether case is ignored; the paper's scores are cased.
+        confidence: Whether to add a 95 % confidence interval by bootstrap resampling.
+    """
+
+    def prepared(lines: Sequence[str]) -> list[str]:
+        if tokenized:
+            return [split_compounds(normalize_quotes(line)) for line in lines]
+        return [paper_tokens(line, language) for line in lines]
+
+    metric = BLEU(tokenize="none", lowercase=lowercase, force=True)
+    score = _score(metric, prepared(hypotheses), [prepared(lines) for lines in references], confidence)
+    tokens = "none" if tokenized else f"moses-like{'-' if language else ''}{language}"
+    signature = score.signature.replace("tok:none", f"tok:{tokens}+quotes+atat")
+    return replace(score, name="BLEU, the paper's way", signature=signature)
+
+
+def chrf(
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    word_order: int = 0,
+    lowercase: bool = False,
+    confidence: bool = False,
+) -> Score:
+    """Returns chrF2, or with `word_order=2` chrF2++. Spaces do not count, so tokenisation matters little."""
+    metric = CHRF(word_order=word_order, lowercase=lowercase)
+    return _score(metric, hypotheses, references, confidence)
+
+
+def _score(
+    metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[Sequence[str]], confidence: bool
+) -> Score:
+    counts = [len(lines) for lines in references]
+    if not counts or any(count != len(hypotheses) for count in counts):
+        raise EvaluationError(f"{len(hypotheses)} hypotheses cannot be compared with references of {counts} lines.")
+    if not hypotheses:
+        raise EvaluationError("there are no lines to score.")
+    result = metric.corpus_score(hypotheses, references, n_bootstrap=_NUM_RESAMPLES if confidence else 1)
+    tokens = f", {metric.tokenizer_signature}" if isinstance(metric, BLEU) else ""
+    verbose = getattr(result, "_verbose", "") if isinstance(metric, BLEU) else ""
+    return Score(
+        name=f"{result.name}{tokens}",
+        value=float(result.score),
+        signature=str(metric.get_signature()),
+        detail=verbose,
+        confidence=float(result._ci) if confidence else None,
+        resampled_mean=float(result._mean) if confidence else None,
+    )

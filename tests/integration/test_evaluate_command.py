@@ -1,0 +1,144 @@
+"""`transduce evaluate`: files or standard input in, a report or JSON out, clear errors for the rest."""
+
+import argparse
+import gzip
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from transduce.cli import evaluate
+from transduce.errors import DataError, EvaluationError
+
+_HYPOTHESIS = ["Er geht nach Hause, sagt sie.", "Das ist ein Satz.", "Noch ein wohl-bekannter Satz."]
+_REFERENCE = ["Er ging nach Hause, sagte sie.", "Dies ist ein Satz.", "Noch ein wohl-bekannter „Satz“."]
+_SOURCE = ["He goes home, she says.", "This is a sentence.", "Another well-known sentence."]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, lines in {"test.out": _HYPOTHESIS, "test.de": _REFERENCE, "test.en": _SOURCE}.items():
+        Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+def run(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    evaluate.configure(parser)
+    return evaluate.run(parser.parse_args(arguments))
+
+
+def test_report(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--hypothesis", "test.out", "--reference", "test.de", "--source", "test.en", "--paper") == 0
+    output, errors = capsys.readouterr()
+    expected = sacrebleu.corpus_bleu(_HYPOTHESIS, [_REFERENCE]).score
+    assert f"BLEU, 13a              {expected:6.2f}" in output
+    assert "tok:13a" in output
+    assert "chrF2" in output
+    assert "tok:moses-like-de+quotes+atat" in output
+    assert "3 lines, 1 reference" in output
+    assert errors == ""
+
+
+def test_json(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(
+        "--hypothesis",
+        "test.out",
+        "--reference",
+        "test.de",
+        "test.de",
+        "--metrics",
+        "chrf++",
+        "bleu",
+        "--json",
+    )
+    result = json.loads(capsys.readouterr().out)
+    assert list(result["scores"]) == ["chrf++", "bleu"]
+    assert result["scores"]["bleu"]["value"] == sacrebleu.corpus_bleu(_HYPOTHESIS, [_REFERENCE] * 2).score
+    assert result["num_lines"] == 3
+    assert result["num_references"] == 2
+    assert result["warnings"] == []
+
+
+def test_tokenized_lowercase(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("--hypothesis", "test.out", "--reference", "test.de", "--tokenized", "--lowercase", "--json")
+    result = json.loads(capsys.readouterr().out)
+    signature = result["scores"]["bleu"]["signature"]
+    assert "tok:none" in signature
+    assert "case:lc" in signature
+    assert "test.out does not look tokenised" in result["warnings"][0]
+
+
+def test_warnings_go_to_standard_error(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("test.tok").write_text("Er geht .\nDas ist ein Satz .\n\n", encoding="utf-8")
+    run("--hypothesis", "test.tok", "--reference", "test.de")
+    output, errors = capsys.readouterr()
+    assert "transduce: warning: test.tok looks tokenised: 2 lines" in errors
+    assert "transduce: warning: test.tok: 1 line is empty, the first is line 3." in errors
+    assert "warning" not in output
+
+
+def test_standard_input_and_gzip(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gzip.open("test.de.gz", "wt", encoding="utf-8") as file:
+        file.write("".join(f"{line}\n" for line in _REFERENCE))
+    standard_input = io.TextIOWrapper(io.BytesIO("".join(f"{line}\n" for line in _HYPOTHESIS).encode()))
+    monkeypatch.setattr(sys, "stdin", standard_input)
+    run("--hypothesis", "-", "--reference", "test.de.gz", "--paper", "--json")
+    result = json.loads(capsys.readouterr().out)
+    assert result["scores"]["bleu"]["value"] == sacrebleu.corpus_bleu(_HYPOTHESIS, [_REFERENCE]).score
+    assert "moses-like-de" in result["scores"]["bleu-paper"]["signature"]
+
+
+def test_only_line_feeds_end_a_line(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("test.out").write_text("a\u2028b\nc\u0085d\ne\x0cf\n", encoding="utf-8")
+    run("--hypothesis", "test.out", "--reference", "test.de", "--json")
+    assert json.loads(capsys.readouterr().out)["num_lines"] == 3
+
+
+def test_line_counts_that_differ(files: Path) -> None:
+    Path("short.de").write_text("eins\n", encoding="utf-8")
+    with pytest.raises(EvaluationError, match=r"test.out has 3 lines and short.de has 1"):
+        run("--hypothesis", "test.out", "--reference", "test.de", "short.de")
+
+
+def test_bad_input(files: Path) -> None:
+    with pytest.raises(DataError, match=r"missing\.de"):
+        run("--hypothesis", "test.out", "--reference", "missing.de")
+    Path("latin1.de").write_bytes("gut\nschön\nja\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"latin1\.de"):
+        run("--hypothesis", "test.out", "--reference", "latin1.de")
+    Path("empty").write_bytes(b"")
+    with pytest.raises(EvaluationError, match="empty has no lines"):
+        run("--hypothesis", "empty", "--reference", "empty")
+    with pytest.raises(EvaluationError, match="standard input"):
+        run("--hypothesis", "-", "--reference", "-")
+    with pytest.raises(EvaluationError, match=r"unknown metric 'bluu'.*Did you mean 'bleu'"):
+        run("--hypothesis", "test.out", "--reference", "test.de", "--metrics", "bluu")
+
+
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("test.de", "de"),
+        ("test.fr.gz", "fr"),
+        ("a.b/test.en.zst", "en"),
+        ("test.txt", ""),
+        ("-", ""),
+        ("ref", ""),
+    ],
+)
+def test_language_comes_from_the_name(name: str, language: str) -> None:
+    assert evaluate._language(name) == language
+
+
+def test_the_commands_module_imports_nothing_heavy() -> None:
+    code = "import sys, transduce.cli.evaluate; print({'torch', 'sacrebleu', 'numpy'} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"

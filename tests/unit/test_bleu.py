@@ -1,0 +1,216 @@
+"""BLEU in its several forms, chrF, the paper's tokens, and the doubts that an evaluation raises."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.errors import EvaluationError
+from transduce.evaluation import Text, bleu, chrf, evaluate, paper_bleu, perplexity, tokenized_bleu
+from transduce.evaluation.paper_tokens import normalize_quotes, paper_tokens, split_compounds
+
+
+def test_bleu_by_hand() -> None:
+    # Matches: 5 of 6 words, 3 of 5 pairs, 1 of 4 triples, and 0 of 3 quadruples, which smoothing counts as 1/2.
+    hypothesis, reference = "the cat sat on a mat", "the cat lay on a mat"
+    expected = 100 * (5 / 6 * 3 / 5 * 1 / 4 * 0.5 / 3) ** 0.25
+    assert tokenized_bleu([hypothesis], [[reference]]).value == pytest.approx(expected)
+
+
+def test_brevity_penalty_by_hand() -> None:
+    score = tokenized_bleu(["a b c d"], [["a b c d e f"]])
+    assert score.value == pytest.approx(100 * math.exp(1 - 6 / 4))
+
+
+def test_same_text_scores_100_and_other_text_0() -> None:
+    lines = ["The quick brown fox jumps over the lazy dog."] * 3
+    for metric in (bleu, tokenized_bleu, paper_bleu, chrf):
+        assert metric(lines, [lines]).value == pytest.approx(100)
+        assert metric(["xxxx"] * 3, [lines]).value == pytest.approx(0, abs=1)
+
+
+def test_each_bleu_sees_other_tokens() -> None:
+    hypotheses, references = ["He said “well-known words”, yes."], [['He said "well-known words", no.']]
+    scores = {
+        "13a": bleu(hypotheses, references),
+        "intl": bleu(hypotheses, references, tokenizer="intl"),
+        "tokens": tokenized_bleu(hypotheses, references),
+        "paper": paper_bleu(hypotheses, references, language="en"),
+    }
+    assert len({score.value for score in scores.values()}) == 4
+    assert scores["paper"].value == max(score.value for score in scores.values())
+    assert "tok:13a" in scores["13a"].signature
+    assert "tok:intl" in scores["intl"].signature
+    assert "tok:none" in scores["tokens"].signature
+    assert "tok:moses-like-en+quotes+atat" in scores["paper"].signature
+
+
+def test_lowercase_ignores_case() -> None:
+    hypotheses, references = ["the cat sat on the mat"], [["The Cat sat on the Mat"]]
+    for metric in (bleu, tokenized_bleu, paper_bleu, chrf):
+        assert metric(hypotheses, references).value < 99
+        assert metric(hypotheses, references, lowercase=True).value == pytest.approx(100)
+    assert "case:lc" in bleu(hypotheses, references, lowercase=True).signature
+
+
+def test_any_reference_may_match() -> None:
+    hypotheses = ["a b c d", "e f g h"]
+    references = [["a b c d", "x x x x"], ["y y y y", "e f g h"]]
+    assert bleu(hypotheses, references).value == pytest.approx(100)
+    assert bleu(hypotheses, references[:1]).value < 60
+    assert "nrefs:2" in bleu(hypotheses, references).signature
+
+
+def test_chrf_plus_plus_counts_words_too() -> None:
+    hypotheses, references = ["the cats sat"], [["the cat sat"]]
+    assert chrf(hypotheses, references, word_order=2).value < chrf(hypotheses, references).value
+
+
+def test_confidence_interval_narrows_with_more_lines() -> None:
+    hypotheses = ["the cat sat on a mat", "dogs run far away today", "it is what it is now"]
+    references = [["the cat lay on a mat", "dogs ran far away today", "it is what it is now"]]
+    few = bleu(hypotheses, references, confidence=True)
+    many = bleu(hypotheses * 30, [references[0] * 30], confidence=True)
+    assert few.confidence is not None
+    assert many.confidence is not None
+    assert 0 < many.confidence < few.confidence
+    assert few.value == bleu(hypotheses, references).value
+    assert bleu(hypotheses, references).confidence is None
+
+
+def test_what_cannot_be_compared() -> None:
+    with pytest.raises(EvaluationError, match="1 hypotheses"):
+        bleu(["a"], [["a", "b"]])
+    with pytest.raises(EvaluationError, match="no lines"):
+        bleu([], [[]])
+    with pytest.raises(EvaluationError, match="unknown tokenizer 'moses'"):
+        bleu(["a"], [["a"]], tokenizer="moses")
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "tokens"),
+    [
+        ("de", "Er sagt: „Der Rich-Text ist da.“", 'Er sagt : " Der Rich ##AT##-##AT## Text ist da . "'),
+        (
+            "de",
+            "Am 5. Mai kostet es 1.234,50 Euro, z.B. hier.",
+            "Am 5. Mai kostet es 1.234,50 Euro , z.B. hier .",
+        ),
+        ("de", "Das war 1999.", "Das war 1999 ."),
+        ("de", "Peter’s Haus", "Peter ' s Haus"),
+        ("en", "Don’t, it's the 1990's dogs' J. Smith...", "Don 't , it 's the 1990 's dogs ' J. Smith ..."),
+        ("fr", "L’homme dit : « oui »", 'L\' homme dit : " oui "'),
+        ("", "well-known e-mail - 5-6", "well ##AT##-##AT## known e ##AT##-##AT## mail - 5 ##AT##-##AT## 6"),
+        ("", "a_b (c) [d] 50% x…", "a _ b ( c ) [ d ] 50 % x ..."),
+        ("hi", "हिन्दी", "हिन्दी"),
+        ("", "", ""),
+    ],
+)
+def test_paper_tokens(language: str, line: str, tokens: str) -> None:
+    assert paper_tokens(line, language) == tokens
+
+
+@given(st.text(), st.sampled_from(["", "de", "en", "fr"]))
+def test_paper_tokens_lose_nothing_but_space(line: str, language: str) -> None:
+    def bare(text: str) -> str:
+        return "".join(character for character in text if not character.isspace() and ord(character) > 0x1F)
+
+    assert bare(paper_tokens(line, language).replace("##AT##-##AT##", "-")) == bare(
+        normalize_quotes(line).replace("##AT##-##AT##", "-")
+    )
+
+
+def test_tokenized_text_gets_only_quotes_and_compounds() -> None:
+    assert split_compounds("a-b , c - d") == "a ##AT##-##AT## b , c - d"
+    given_tokens = paper_bleu(["the well-known man ."], [["the known man ."]], tokenized=True)
+    assert given_tokens.value == pytest.approx(
+        tokenized_bleu(["the well ##AT##-##AT## known man ."], [["the known man ."]]).value
+    )
+
+
+def test_perplexity() -> None:
+    assert perplexity(6 * math.log(7), 6) == pytest.approx(7)
+    assert perplexity(1e9, 1) == math.inf
+    with pytest.raises(EvaluationError, match="0 tokens"):
+        perplexity(0.0, 0)
+
+
+_PLAIN = ["Er geht nach Hause, sagt sie.", "Das ist ein Satz.", "Noch ein Satz, kurz."]
+_OTHER = ["Er ging nach Hause, sagte sie.", "Dies ist ein Satz.", "Ein Satz noch, kurz."]
+_TOKENS = ["Er geht nach Hause , sagt sie .", "Das ist ein Satz .", "Noch ein Satz , kurz ."]
+
+
+def warnings_of(hypotheses: list[str], reference: list[str], **options: object) -> str:
+    result = evaluate(Text("out", hypotheses), [Text("ref", reference)], **options)  # type: ignore[arg-type]
+    return "\n".join(result.warnings)
+
+
+def test_sound_text_raises_no_doubt() -> None:
+    assert warnings_of(_OTHER, _PLAIN) == ""
+    assert warnings_of(["a b ."], _TOKENS[:1], tokenized=True, lowercase=True) == ""
+    french = ["Quoi ? Non !", "Il dit : oui ; bon."]
+    assert warnings_of(french, ["Comment ? Non !", "Il dit : non ; bon."]) == ""
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "reference", "options", "warning"),
+    [
+        (_TOKENS, _PLAIN, {}, "out looks tokenised: 3 lines have"),
+        (_PLAIN, _TOKENS, {}, "ref looks tokenised: 3 lines have"),
+        (_OTHER, _TOKENS, {"tokenized": True}, "out does not look tokenised: 3 lines have"),
+        (["", "Das.", " "], _PLAIN, {}, "out: 2 lines are empty, the first is line 1."),
+        (_OTHER, ["Das.", "", "Ja."], {}, "ref: 1 line is empty, the first is line 2."),
+        (["Er ge@@ ht", "Das", "Noch"], _PLAIN, {}, "out: 1 line has subword marks"),
+        (["▁Er ▁geht", "▁Das", "▁Noch"], _PLAIN, {}, "out: 3 lines have subword marks"),
+        (["er geht", "das ist", "noch"], _PLAIN, {}, "ref has capital letters, out has none"),
+        (_PLAIN, _PLAIN, {}, "out and ref are the same text"),
+        (
+            _OTHER,
+            _PLAIN,
+            {"source": Text("src", ["x", _OTHER[1], "y"])},
+            "out: 100.0% of the lines are copied from src",
+        ),
+    ],
+)
+def test_doubts(hypotheses: list[str], reference: list[str], options: dict[str, object], warning: str) -> None:
+    assert warning in warnings_of(hypotheses, reference, **options)
+
+
+def test_copied_share_leaves_out_short_lines() -> None:
+    source = ["Berlin", "one two three four", "five six seven eight", "Paris"]
+    hypothesis = Text("out", ["Berlin", "one two three four", "fünf sechs sieben acht", "Paris"])
+    result = evaluate(hypothesis, [Text("ref", [*_PLAIN, "Ja."])], source=Text("src", source))
+    assert result.copied_share == 0.5
+
+
+def test_evaluation_names_files_and_counts() -> None:
+    with pytest.raises(EvaluationError, match=r"out has 3 lines and ref has 2"):
+        evaluate(Text("out", _PLAIN), [Text("good", _PLAIN), Text("ref", _PLAIN[:2])])
+    with pytest.raises(EvaluationError, match=r"out has 3 lines and src has 1"):
+        evaluate(Text("out", _PLAIN), [Text("ref", _PLAIN)], source=Text("src", ["x"]))
+    with pytest.raises(EvaluationError, match="out has no lines"):
+        evaluate(Text("out", []), [Text("ref", [])])
+
+
+def test_evaluation_of_unknown_or_contradictory_metrics() -> None:
+    with pytest.raises(EvaluationError, match="Did you mean 'bleu'"):
+        evaluate(Text("out", _PLAIN), [Text("ref", _PLAIN)], metrics=["blue"])
+    with pytest.raises(EvaluationError, match="bleu-intl tokenises by itself"):
+        evaluate(Text("out", _PLAIN), [Text("ref", _PLAIN)], metrics=["bleu-intl"], tokenized=True)
+    with pytest.raises(EvaluationError, match="at least one metric"):
+        evaluate(Text("out", _PLAIN), [Text("ref", _PLAIN)], metrics=[])
+
+
+def test_evaluation_as_text_and_as_dict() -> None:
+    names = ["bleu", "bleu-intl", "bleu-paper", "chrf", "chrf++"]
+    result = evaluate(Text("out", _OTHER), [Text("ref", _PLAIN)], metrics=names, confidence=True)
+    report = result.to_text()
+    for score in result.scores.values():
+        assert f"{score.value:.2f}" in report
+        assert score.signature in report
+    assert "95 % interval" in report
+    assert "3 lines, 1 reference" in report
+    as_dict = result.to_dict()
+    assert list(as_dict["scores"]) == names
+    assert as_dict["scores"]["bleu"]["value"] == result.scores["bleu"].value
