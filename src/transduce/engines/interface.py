@@ -6,6 +6,8 @@ from typing import Protocol
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
 
+ENGINES = ("auto", "torch")  # "auto": the best that is installed
+
 
 class Engine(Protocol):
     """Turns source token ids into hypotheses."""

@@ -52,6 +52,8 @@ class TorchEngine:
     def load(cls, bundle: Bundle, device: str = "auto", threads: int | None = None) -> Self:
         """Loads the model of `bundle`; `threads` sets PyTorch's CPU threads for the whole process."""
         if threads is not None:
+            if threads < 1:
+                raise ConfigError(f"threads = {threads}: must be 1 or greater.")
             torch.set_num_threads(threads)
         target = choose_device(device)
         model = Transformer(bundle.config.model)

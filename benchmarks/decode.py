@@ -1,0 +1,223 @@
+"""How fast a paper-base model decodes: ours, and the same shape in other systems.
+
+    python benchmarks/decode.py --system ours                          JSON lines on standard output
+    python benchmarks/decode.py --system huggingface --device cuda     in an environment with transformers
+    python benchmarks/decode.py --compare huggingface --peer-python peer/bin/python --output result.json
+
+Every system has random weights and 37 000 rows, reads sources of 25 positions, may not end early, and takes exactly
+30 steps. `--compare` runs both systems by turns, each in a process of its own, because a machine's speed drifts:
+compare figures of one run only. Tokens are steps × sentences: beams do not count.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+VOCAB_SIZE, SOURCE_POSITIONS, STEPS, LENGTH_PENALTY = 37_000, 25, 30, 0.6
+EOS = 2
+CASES = [(4, 1), (4, 32), (1, 1), (1, 32)]  # (beam size, batch size)
+
+Run = Callable[[torch.Tensor], int]
+
+
+def ours(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run:
+    """Returns a function from sources (B, S) to the number of steps taken."""
+    from transduce.config import DecodeConfig, ModelConfig
+    from transduce.engines.torch import TorchEngine
+    from transduce.model.transformer import Transformer
+
+    model = Transformer(ModelConfig(vocab_size=VOCAB_SIZE)).to(device, dtype)
+    step, steps_taken = model.step, 0
+
+    def step_without_eos(tokens_R: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
+        nonlocal steps_taken
+        steps_taken += 1
+        logits_RV, state = step(tokens_R, state)
+        logits_RV[:, EOS] = -torch.inf
+        return logits_RV, state
+
+    model.step = step_without_eos  # type: ignore[method-assign]
+    engine = TorchEngine.from_model(model)
+
+    def run(source_BS: torch.Tensor) -> int:
+        nonlocal steps_taken
+        steps_taken = 0
+        sources = source_BS[:, 1:].tolist()  # the engine adds EOS
+        # The last step may only end an output, so the limit on tokens is one less.
+        extra = STEPS - 1 - len(sources[0])
+        options = DecodeConfig(
+            beam_size=beam_size,
+            length_penalty=LENGTH_PENALTY,
+            max_extra_tokens=extra,
+            batch_size=len(sources),
+        )
+        engine.translate(sources, options)
+        return steps_taken
+
+    return run
+
+
+def huggingface(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run:
+    """The same for Hugging Face's Marian class and `generate`."""
+    from transformers import MarianConfig, MarianMTModel
+
+    config = MarianConfig(
+        vocab_size=VOCAB_SIZE,
+        d_model=512,
+        encoder_layers=6,
+        decoder_layers=6,
+        encoder_attention_heads=8,
+        decoder_attention_heads=8,
+        encoder_ffn_dim=2048,
+        decoder_ffn_dim=2048,
+        activation_function="relu",
+        scale_embedding=True,
+        static_position_embeddings=True,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=EOS,
+        decoder_start_token_id=1,
+        forced_eos_token_id=None,
+        max_position_embeddings=512,
+    )
+    model = MarianMTModel(config).to(device, dtype).eval()
+    options: dict[str, Any] = {"num_beams": beam_size, "do_sample": False}
+    if beam_size > 1:
+        options["length_penalty"] = LENGTH_PENALTY
+
+    def run(source_BS: torch.Tensor) -> int:
+        source = source_BS.to(device)
+        with torch.inference_mode():
+            output = model.generate(
+                input_ids=source,
+                attention_mask=torch.ones_like(source),
+                min_new_tokens=STEPS,
+                max_new_tokens=STEPS,
+                **options,
+            )
+        return int(output.size(1)) - 1
+
+    return run
+
+
+SYSTEMS = {"ours": ours, "huggingface": huggingface}
+
+
+def describe_machine(device: torch.device) -> dict[str, Any]:
+    """Says what the figures were measured on."""
+    machine: dict[str, Any] = {
+        "device": str(device),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+    }
+    if device.type == "cuda":
+        machine["gpu"] = torch.cuda.get_device_name(device)
+    return machine
+
+
+def measure(system: str, device_name: str, dtype_name: str, repeats: int) -> list[dict[str, Any]]:
+    """Times every case of one system."""
+    torch.manual_seed(0)
+    device = torch.device(
+        "cuda" if device_name == "auto" and torch.cuda.is_available() else device_name.replace("auto", "cpu")
+    )
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype_name]
+    sources = torch.randint(5, VOCAB_SIZE, (64, SOURCE_POSITIONS))
+    rows = []
+    for beam_size, batch_size in CASES:
+        run = SYSTEMS[system](beam_size, device, dtype)
+        num_batches = 1 if batch_size > 8 else 4  # in one measurement
+        run(sources[:batch_size])
+        seconds = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            for batch in range(num_batches):
+                first = batch * batch_size % 64
+                steps = run(sources[first : first + batch_size])
+                if steps != STEPS:
+                    raise SystemExit(f"{system} took {steps} steps, not {STEPS}: the comparison is void.")
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            seconds.append((time.perf_counter() - start) / num_batches)
+        median = statistics.median(seconds)
+        row = {"system": system, "dtype": dtype_name, "beam_size": beam_size, "batch_size": batch_size}
+        row |= {"tokens_per_second": round(batch_size * STEPS / median, 1)}
+        row |= {"milliseconds_per_step": round(median / STEPS * 1e3, 2), **describe_machine(device)}
+        print(json.dumps(row), flush=True)
+        rows.append(row)
+    return rows
+
+
+def compare(args: argparse.Namespace) -> dict[str, Any]:
+    """Runs ours and a peer by turns and returns all figures, with the ratio of medians for each case."""
+    rows: list[dict[str, Any]] = []
+    common = ["--device", args.device, "--dtype", args.dtype, "--repeats", str(args.repeats)]
+    for turn in range(args.rounds):
+        for python, system in ((sys.executable, "ours"), (args.peer_python, args.compare)):
+            command = [python, __file__, "--system", system, *common]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            new = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+            rows.extend(row | {"round": turn} for row in new)
+            print(done.stdout, end="", flush=True)
+
+    def median(system: str, case: tuple[int, int]) -> float:
+        return statistics.median(
+            row["tokens_per_second"]
+            for row in rows
+            if row["system"] == system and (row["beam_size"], row["batch_size"]) == case
+        )
+
+    ratios = {
+        f"beam {case[0]}, batch {case[1]}": round(median("ours", case) / median(args.compare, case), 2)
+        for case in CASES
+    }
+    print(json.dumps({"ours_over_" + args.compare: ratios}))
+    return {
+        "date": datetime.date.today().isoformat(),
+        "what": "paper-base shape, random weights, 37 000 rows, 25 source positions, exactly 30 steps, "
+        "tokens per second; systems by turns",
+        f"ours_over_{args.compare}": ratios,
+        "rows": rows,
+    }
+
+
+def main() -> None:
+    """Reads the command line and runs."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--system", choices=SYSTEMS, default="ours")
+    parser.add_argument("--compare", choices=[name for name in SYSTEMS if name != "ours"])
+    parser.add_argument(
+        "--peer-python", default=sys.executable, help="interpreter that has the peer installed"
+    )
+    parser.add_argument("--rounds", type=int, default=2, help="turns of each system in --compare")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda; default: %(default)s")
+    parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--threads", type=int, default=0, help="0: PyTorch's default")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements of each case; the median counts")
+    parser.add_argument("--output", type=Path, help="also write the result here, as JSON")
+    args = parser.parse_args()
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    result = compare(args) if args.compare else measure(args.system, args.device, args.dtype, args.repeats)
+    if args.output:
+        args.output.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

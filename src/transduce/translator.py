@@ -1,0 +1,174 @@
+"""Text to text: the public face of a trained model.
+
+translator = Translator.load("models/m30k")
+translator.translate(["A dog runs."])            # one string for each string
+translator.translate_n_best(["A dog runs."], 4)  # several, with scores
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from transduce.bundle import Bundle
+from transduce.config import DecodeConfig
+from transduce.decoding.scores import Hypothesis
+from transduce.engines.interface import ENGINES, Engine
+from transduce.errors import ConfigError, MissingDependencyError, suggestion
+from transduce.text import SubwordTokenizer
+
+# Lines that `stream` reads ahead for each line of a batch: enough to make batches of one length.
+_WINDOW_BATCHES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """One translation of one line."""
+
+    text: str  # never holds a line break "\n"
+    score: float  # log-probability over the length penalty; higher is better
+    log_probability: float
+    tokens: tuple[str, ...]  # the pieces that the model wrote, for the eye
+    finished: bool  # False: cut off at the length limit
+    source_truncated: bool  # the line was longer than the model reads, and only its beginning was translated
+
+
+class Translator:
+    """Translates lines of text with one model."""
+
+    def __init__(self, engine: Engine, tokenizer: SubwordTokenizer, options: DecodeConfig) -> None:
+        self.engine = engine
+        self.tokenizer = tokenizer
+        self.options = options  # what is used where a call says nothing
+
+    @classmethod
+    def load(cls, path: str | Path, *, engine: str = "auto", device: str = "auto", threads: int | None = None) -> Self:
+        """Loads a model folder.
+
+        Args:
+            path: a folder that `transduce train` or `transduce average` wrote.
+            engine: "torch", or "auto" for the best that is installed.
+            device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", …
+            threads: CPU threads of the engine; None leaves its default.
+
+        Raises:
+            BundleError: the folder is incomplete or damaged.
+            ConfigError: there is no such engine or device.
+            MissingDependencyError: the engine is not installed.
+        """
+        if engine not in ENGINES:
+            raise ConfigError(f"There is no engine '{engine}'.{suggestion(engine, ENGINES)} Use 'auto' or 'torch'.")
+        bundle = Bundle.load(Path(path))
+        return cls(_torch_engine(bundle, device, threads), bundle.tokenizer, bundle.config.decode)
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        *,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        max_extra_tokens: int | None = None,
+        batch_size: int | None = None,
+    ) -> list[str]:
+        """Returns one translation for each line, in order; a line of white space gives an empty string.
+
+        A translation depends on its own line only. What is not given comes from the model's configuration.
+
+        Args:
+            lines: any strings; a line break inside one is text like any other.
+            beam_size: hypotheses looked at side by side; 1 is greedy search, the fastest.
+            length_penalty: α of GNMT's length penalty; higher favours longer translations.
+            max_extra_tokens: the greatest length of a translation is that of its source plus this.
+            batch_size: lines translated together: changes speed and memory, never a translation.
+        """
+        options = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size)
+        return [found[0].text for found in self._translate(lines, options, 1)]
+
+    def translate_n_best(
+        self,
+        lines: Sequence[str],
+        n_best: int,
+        *,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        max_extra_tokens: int | None = None,
+        batch_size: int | None = None,
+    ) -> list[list[Translation]]:
+        """Returns for each line its translations, best first: at least one, at most `n_best`.
+
+        The first is what `translate` returns. `n_best` may not exceed the beam size; for the rest see
+        `translate`.
+        """
+        options = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size)
+        return self._translate(lines, options, n_best)
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        *,
+        options: DecodeConfig | None = None,
+        n_best: int = 1,
+        window: int | None = None,
+    ) -> Iterator[list[Translation]]:
+        """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
+
+        `window` lines are read at a time and translated in batches of similar length; None chooses by batch
+        size.
+        """
+        options = options or self.options
+        size = window or options.batch_size * _WINDOW_BATCHES
+        remaining = iter(lines)
+        while chunk := list(itertools.islice(remaining, size)):
+            yield from self._translate(chunk, options, n_best)
+
+    def with_options(
+        self,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        max_extra_tokens: int | None = None,
+        batch_size: int | None = None,
+    ) -> DecodeConfig:
+        """Returns the model's decoding options with those laid over them that are not None."""
+        changes: dict[str, Any] = {
+            "beam_size": beam_size,
+            "length_penalty": length_penalty,
+            "max_extra_tokens": max_extra_tokens,
+            "batch_size": batch_size,
+        }
+        return replace(self.options, **{key: value for key, value in changes.items() if value is not None})
+
+    def _translate(self, lines: Sequence[str], options: DecodeConfig, n_best: int) -> list[list[Translation]]:
+        if not 1 <= n_best <= options.beam_size:
+            raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {options.beam_size}.")
+        texts = [line if line.strip() else "" for line in lines]
+        sources = [ids if text else [] for text, ids in zip(texts, self.tokenizer.encode_batch(texts), strict=True)]
+        hypotheses = self.engine.translate(sources, options, n_best)
+        outputs = iter(self.tokenizer.decode_batch([h.ids for found in hypotheses for h in found]))
+        limit = self.engine.max_source_tokens
+        return [
+            [self._translation(h, next(outputs), len(source) > limit) for h in found]
+            for source, found in zip(sources, hypotheses, strict=True)
+        ]
+
+    def _translation(self, hypothesis: Hypothesis, text: str, source_truncated: bool) -> Translation:
+        return Translation(
+            text=text.replace("\n", " "),
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            tokens=tuple(self.tokenizer.pieces(hypothesis.ids)),
+            finished=hypothesis.finished,
+            source_truncated=source_truncated,
+        )
+
+
+def _torch_engine(bundle: Bundle, device: str, threads: int | None) -> Engine:
+    try:
+        from transduce.engines.torch import TorchEngine
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "torch":
+            raise
+        raise MissingDependencyError(
+            "Translating needs PyTorch, which is not installed here: pip install 'transduce[train]'"
+        ) from None
+    return TorchEngine.load(bundle, device=device, threads=threads)

@@ -1,0 +1,303 @@
+"""`transduce translate` and `Translator` on a tiny model with random weights: what it says is noise, how is not."""
+
+import builtins
+import dataclasses
+import gzip
+import io
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from transduce.bundle import save_bundle
+from transduce.cli import main as command_line
+from transduce.config import Config, DecodeConfig, ModelConfig
+from transduce.engines.torch import TorchEngine
+from transduce.errors import BundleError, ConfigError, MissingDependencyError
+from transduce.model.transformer import Transformer
+from transduce.text import SubwordTokenizer
+from transduce.translator import Translator
+
+MAX_POSITIONS = 64
+LINES = [
+    "A dog runs.",
+    "",
+    "Two dogs run over the green grass to a man with a ball.",
+    "   \t ",
+    "日本語 😀 \x00 ༀ",
+    "odd\u2028separators\u0085and\x0cform\rfeeds",
+    "<s> <pad> </s> <unk>",
+    "a man " * 100,  # far more than the model reads
+    "A dog runs.",
+]
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    corpus = ["A dog runs.", "Two dogs run over the green grass.", "a man with a ball"] * 3
+    tokenizer = SubwordTokenizer.train(corpus, algorithm="bpe", vocab_size=300)
+    shape = ModelConfig(
+        vocab_size=tokenizer.vocab_size,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        d_model=32,
+        d_ff=64,
+        num_heads=2,
+        d_k=16,
+        d_v=16,
+        tie_embeddings="none",  # tied, it would repeat itself
+        positions="learned",  # so that there is a longest source
+        max_positions=MAX_POSITIONS,
+    )
+    config = Config(model=shape, decode=DecodeConfig(max_extra_tokens=5, batch_size=4))
+    torch.manual_seed(3)
+    model = Transformer(shape)
+    weights = {name: weight.numpy() for name, weight in model.weights().items()}
+    weights["output_embedding"] *= 2  # fewer near ties
+    folder: Path = tmp_path_factory.mktemp("models") / "tiny"
+    save_bundle(folder, config, weights, tokenizer, {})
+    return folder
+
+
+@pytest.fixture
+def translator(model_folder: Path) -> Translator:
+    return Translator.load(model_folder, device="cpu")
+
+
+@pytest.fixture(autouse=True)
+def only_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "COMMANDS", ("translate",))
+
+
+def translate_file(model: Path, folder: Path, *options: str) -> list[str]:
+    source, output = folder / "in.txt", folder / "out.txt"
+    source.write_text("".join(line + "\n" for line in LINES), encoding="utf-8", newline="\n")
+    arguments = ["translate", str(model), "--input", str(source), "--output", str(output), *options]
+    assert command_line.main(arguments) == 0
+    text = output.read_bytes().decode("utf-8")
+    assert text.endswith("\n")
+    return text.split("\n")[:-1]
+
+
+# --- the command ------------------------------------------------------------------------------------------
+
+
+def test_one_line_out_for_each_line_in(
+    model_folder: Path, translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = translate_file(model_folder, tmp_path)
+    assert len(output) == len(LINES)
+    assert output[1] == output[3] == ""
+    assert all(output[i] for i in (0, 2, 4, 5, 6, 7, 8))
+    assert output[0] == output[8]
+    assert output == translator.translate(LINES)
+    warnings = capsys.readouterr().err
+    assert "line 8: longer than the 63 tokens" in warnings
+    assert warnings.count("warning") == 1
+    assert list(tmp_path.glob(".*")) == []  # no temporary file is left
+
+
+def test_batch_size_changes_nothing(model_folder: Path, tmp_path: Path) -> None:
+    for beam in ("1", "4"):
+        outputs = [
+            translate_file(model_folder, tmp_path, "--beam-size", beam, "--batch-size", size)
+            for size in ("1", "3", "32")
+        ]
+        assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_standard_input_and_output(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    # The last line has no line end, as in `printf`.
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(LINES).encode())))
+    assert command_line.main(["translate", str(model_folder)]) == 0
+    output = capsysbinary.readouterr().out.decode("utf-8")
+    assert output.split("\n")[:-1] == Translator.load(model_folder).translate(LINES)
+    print("standard output is still open")
+
+
+def test_n_best_with_scores(model_folder: Path, translator: Translator, tmp_path: Path) -> None:
+    rows = [row.split("\t") for row in translate_file(model_folder, tmp_path, "--n-best", "3", "--scores")]
+    assert all(len(row) == 3 for row in rows)
+    numbers = [int(row[0]) for row in rows]
+    assert sorted(numbers) == numbers
+    assert set(numbers) == set(range(1, len(LINES) + 1))
+    by_line = {number: [row for row in rows if int(row[0]) == number] for number in numbers}
+    assert by_line[2] == [["2", "", "0.000000"]]
+    assert len(by_line[1]) == 3
+    for line in by_line.values():
+        scores = [float(row[2]) for row in line]
+        assert scores == sorted(scores, reverse=True)
+    best = [line[0][1] for line in by_line.values()]
+    assert best == [text.replace("\t", " ") for text in translator.translate(LINES)]
+
+
+def test_scores_alone(model_folder: Path, tmp_path: Path) -> None:
+    rows = [row.split("\t") for row in translate_file(model_folder, tmp_path, "--scores")]
+    assert len(rows) == len(LINES)
+    assert all(len(row) == 2 and float(row[1]) <= 0 for row in rows)
+
+
+def test_compressed_input(model_folder: Path, translator: Translator, tmp_path: Path) -> None:
+    source, output = tmp_path / "in.gz", tmp_path / "out"
+    source.write_bytes(gzip.compress(b"A dog runs.\nTwo dogs\n"))
+    assert command_line.main(["translate", str(model_folder), "--input", str(source), "--output", str(output)]) == 0
+    expected = translator.translate(["A dog runs.", "Two dogs"])
+    assert output.read_text(encoding="utf-8").split("\n")[:-1] == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--n-best", "5"], "n-best = 5"),
+        (["--beam-size", "0"], "beam_size = 0"),
+        (["--length-penalty", "-1"], "length_penalty = -1.0"),
+        (["--device", "quantum"], "device 'quantum'"),
+        (["--threads", "0"], "threads = 0"),
+    ],
+)
+def test_bad_options_are_one_line_and_leave_no_output(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("A dog runs.\n")
+    output = tmp_path / "out.txt"
+    arguments = ["--input", str(source), "--output", str(output), *options]
+    assert command_line.main(["translate", str(model_folder), *arguments]) == ConfigError.exit_code
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert errors.startswith("transduce: error: ")
+    assert errors.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_help_needs_no_torch() -> None:
+    program = (
+        "import sys; from transduce.cli import main; main.COMMANDS = ('translate',)\n"
+        "try: main.main(['translate', '--help'])\n"
+        "except SystemExit: assert not {'torch', 'tokenizers'} & sys.modules.keys(), 'imported'"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "examples:" in done.stdout
+
+
+# --- the Python face --------------------------------------------------------------------------------------
+
+
+def test_the_best_of_several_is_the_translation(translator: Translator) -> None:
+    several = translator.translate_n_best(LINES, 4)
+    assert [found[0].text for found in several] == translator.translate(LINES)
+    assert [found[0].source_truncated for found in several] == [i == 7 for i in range(len(LINES))]
+    for found in several:
+        assert all("\n" not in t.text for t in found)
+        assert [t.score for t in found] == sorted((t.score for t in found), reverse=True)
+        assert len({t.tokens for t in found}) == len(found)
+
+
+def test_a_stream_is_the_list(translator: Translator) -> None:
+    expected = translator.translate_n_best(LINES, 2)
+    for window in (1, 2, 100):
+        found = list(translator.stream(iter(LINES), n_best=2, window=window))
+        assert [[t.text for t in line] for line in found] == [[t.text for t in line] for line in expected]
+        assert [line[0].score for line in found] == pytest.approx([line[0].score for line in expected])
+
+
+def test_a_stream_reads_no_more_than_its_window(translator: Translator) -> None:
+    taken = 0
+
+    def lines() -> Any:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield "A dog"
+
+    stream = translator.stream(lines(), window=3)
+    for _ in range(4):
+        next(stream)
+    assert taken == 6
+
+
+def test_line_breaks_in_a_translation_become_spaces(translator: Translator) -> None:
+    newline_ids = translator.tokenizer.encode("A\ndog")
+
+    class Repeats:
+        name, max_source_tokens = "fake", 100
+
+        def translate(self, sources: Any, options: Any, n_best: int = 1) -> Any:
+            from transduce.decoding.scores import Hypothesis
+
+            return [[Hypothesis(newline_ids, 0.0, 0.0, True)] for _ in sources]
+
+    fake = Translator(Repeats(), translator.tokenizer, translator.options)
+    assert fake.translate(["x", "y"]) == ["A dog", "A dog"]
+
+
+def test_options_of_a_call(translator: Translator) -> None:
+    short = translator.translate_n_best(["A dog runs."], 1, beam_size=1, max_extra_tokens=0)[0][0]
+    assert len(short.tokens) <= len(translator.tokenizer.encode("A dog runs."))
+    assert translator.translate([]) == []
+    with pytest.raises(ConfigError, match="n-best = 0"):
+        translator.translate_n_best(["A dog"], 0)
+    with pytest.raises(ConfigError, match=r"engine 'torc'\. Did you mean 'torch'\?"):
+        Translator.load("anywhere", engine="torc")
+    with pytest.raises(BundleError):
+        Translator.load("nowhere")
+
+
+def test_scores_are_those_of_the_model(translator: Translator) -> None:
+    """What the cached search sums up is what the whole-sequence decoder says of the same output."""
+    engine = translator.engine
+    assert isinstance(engine, TorchEngine)
+    source = translator.tokenizer.encode("Two dogs run over the green grass.")
+    options = dataclasses.replace(translator.options, length_penalty=1.0)
+    [found] = engine.translate([source], options, n_best=4)
+    for hypothesis in found:
+        target = [*hypothesis.ids, 2]
+        with torch.inference_mode():
+            engine.model.eval()
+            memory = engine.model.encode(torch.tensor([[*source, 2]]), torch.tensor([len(source) + 1]))
+            gains = engine.model.decode(memory, torch.tensor([target])).log_softmax(-1)[0]
+        total = sum(
+            float(gains[i, token]) for i, token in enumerate(target) if hypothesis.finished or i < len(target) - 1
+        )
+        length = len(hypothesis.ids) + hypothesis.finished
+        assert hypothesis.log_probability == pytest.approx(total, abs=1e-3)
+        assert hypothesis.score == pytest.approx(total * 6 / (5 + length), abs=1e-3)
+
+
+def test_a_model_in_training_stays_in_training(translator: Translator) -> None:
+    assert isinstance(translator.engine, TorchEngine)
+    model = translator.engine.model
+    model.train()
+    first = TorchEngine.from_model(model).translate([[5, 6, 7], []], translator.options)
+    assert model.training
+    assert first == TorchEngine.from_model(model).translate([[5, 6, 7], []], translator.options)  # no dropout
+    assert first[1][0].ids == []
+
+
+def test_an_output_without_numbers_is_still_an_output(translator: Translator) -> None:
+    assert isinstance(translator.engine, TorchEngine)
+    with torch.no_grad():
+        for parameter in translator.engine.model.parameters():
+            parameter.fill_(math.nan)
+    assert len(translator.translate(LINES)) == len(LINES)
+    assert len(translator.translate(LINES, beam_size=1)) == len(LINES)
+
+
+def test_without_torch_the_message_names_the_extra(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_import = builtins.__import__
+
+    def no_torch(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", no_torch)
+    monkeypatch.delitem(sys.modules, "transduce.engines.torch", raising=False)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'transduce\[train\]'"):
+        Translator.load(model_folder)
