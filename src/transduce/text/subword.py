@@ -42,10 +42,12 @@ _MIN_VOCAB_SIZE = _NUM_SPECIAL + 256
 
 # The limit of 100 keeps WordPiece, whose time is quadratic in a word's length, quick on text without spaces.
 _WORD_PATTERN = (
-    r" ?[\p{L}\p{M}]{1,100}"  # letters with their accents
-    r"| ?\p{N}"  # one digit
-    r"| ?<"
-    r"| ?([^\s\p{L}\p{M}\p{N}<])\1{0,99}"  # "...", "--"
+    r" ?(?:"
+    r"[\p{L}\p{M}]{1,100}"  # letters with their accents
+    r"|\p{N}"  # one digit
+    r"|<"
+    r"|([^\s\p{L}\p{M}\p{N}<])\1{0,99}"  # one sign, or a run of it: "...", "--"
+    r")"
     r"|\s{1,100}(?!\S)"  # white space, but for the space that belongs to the next word
     r"|\s"
 )
