@@ -1,0 +1,198 @@
+"""One file over HTTPS: resumed where it broke off, tried again after passing trouble, verified at the end."""
+
+import contextlib
+import hashlib
+import http.client
+import ipaddress
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import IO, Any
+
+from tqdm import tqdm
+
+from transduce import __version__
+from transduce.errors import DownloadError
+from transduce.files import sync_file, sync_folder
+
+_CHUNK_BYTES = 1 << 20
+_TIMEOUT_SECONDS = 60.0
+_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)  # between attempts that brought nothing; after the last we give up
+_PASSING = (408, 425, 429, 500, 502, 503, 504)  # statuses that another attempt may cure
+
+
+class _Interrupted(Exception):
+    """This attempt failed; the next may succeed."""
+
+
+def check_url(url: str) -> None:
+    """Refuses everything but HTTPS; plain HTTP is for loopback addresses only.
+
+    Raises:
+        DownloadError: the URL is neither.
+    """
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme == "https":
+        return
+    loopback = parts.hostname == "localhost"
+    with contextlib.suppress(ValueError):
+        loopback = loopback or ipaddress.ip_address(parts.hostname or "").is_loopback
+    if parts.scheme != "http" or not loopback:
+        raise DownloadError(f"{url}: only https addresses are downloaded from.")
+
+
+class _SafeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows a redirect only to where a download may come from."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        check_url(newurl)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_OPENER = urllib.request.build_opener(_SafeRedirects)
+
+
+def download(url: str, target: Path, checksum: str | None = None, *, progress: bool = True) -> None:
+    """Downloads `url` to `target`, which appears only when it is whole and verified.
+
+    What has arrived waits in `<target>.part` for the next attempt, or the next run.
+
+    Args:
+        url: where from.
+        target: where to.
+        checksum: `sha256:…` or `md5:…`; None: not known, then only the length is checked.
+        progress: whether to show a progress bar.
+
+    Raises:
+        DownloadError: the server refuses, cannot be reached after several attempts, or sent something else.
+    """
+    check_url(url)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    failures = 0
+    while True:
+        before = _size(part)
+        try:
+            _fetch(url, part, progress=progress)
+            break
+        except _Interrupted as error:
+            # An attempt that brought something forward does not count as a failure.
+            failures = 0 if _size(part) > before else failures + 1
+            if failures > len(_PAUSES_SECONDS):
+                raise DownloadError(f"{url}: {error}, after {failures} attempts. {advice(url)}") from None
+            time.sleep(_PAUSES_SECONDS[failures - 1] if failures else 0)
+    _finish(url, part, target, checksum)
+
+
+def advice(url: str) -> str:
+    """Says what to do where a download cannot succeed."""
+    name = url.rsplit("/", 1)[-1]
+    return (
+        "Run the command again to go on where it stopped; or get the file some other way, put it as "
+        f"'{name}' into a folder, and name that folder in the environment variable TRANSDUCE_MIRROR."
+    )
+
+
+def _fetch(url: str, part: Path, *, progress: bool) -> None:
+    """Makes one attempt to bring `part` to its full length."""
+    have = _size(part)
+    validator = part.with_name(part.name + ".etag")
+    headers = {"User-Agent": f"transduce/{__version__}", "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+        if validator.is_file():  # should the file have changed meanwhile, the server then sends all of it
+            headers["If-Range"] = validator.read_text(encoding="utf-8")
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        with _OPENER.open(request, timeout=_TIMEOUT_SECONDS) as response:
+            resumed = response.status == 206 and _range_start(response) == have
+            if response.status == 206 and not resumed:
+                part.unlink()
+                raise _Interrupted("the server sent another range than was asked for")
+            if not resumed:
+                have = 0
+                _remember(validator, response.headers.get("ETag", ""))
+            length = response.headers.get("Content-Length")
+            total = have + int(length) if length is not None else None
+            with part.open("ab" if resumed else "wb") as file:
+                _copy(response, file, have, total, part.name.removesuffix(".part") if progress else "")
+    except urllib.error.HTTPError as error:
+        _explain(url, part, error)
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, ssl.SSLCertVerificationError):
+            raise DownloadError(f"{url}: the server's certificate is not valid: {error.reason}.") from None
+        raise _Interrupted(f"cannot be reached ({error.reason})") from None
+    except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
+        raise _Interrupted(f"the connection broke ({error or type(error).__name__})") from None
+
+
+def _copy(response: Any, file: IO[bytes], have: int, total: int | None, name: str) -> None:
+    with tqdm(total=total, initial=have, unit="B", unit_scale=True, desc=name, disable=not name) as bar:
+        while chunk := response.read(_CHUNK_BYTES):
+            file.write(chunk)
+            have += len(chunk)
+            bar.update(len(chunk))
+    if total is not None and have < total:
+        raise _Interrupted(f"the connection broke at {have} of {total} bytes")
+
+
+def _explain(url: str, part: Path, error: urllib.error.HTTPError) -> None:
+    """Turns an HTTP error into another attempt, into success, or into what the user is told."""
+    if error.code == 416:  # our part is as long as the file, or longer
+        if (error.headers.get("Content-Range") or "").removeprefix("bytes */") == str(_size(part)):
+            return
+        part.unlink()
+        raise _Interrupted("what had arrived does not fit the file on the server") from None
+    if error.code in _PASSING:
+        raise _Interrupted(f"the server answered {error.code} {error.reason}") from None
+    raise DownloadError(f"{url}: the server answered {error.code} {error.reason}. {advice(url)}") from None
+
+
+def _finish(url: str, part: Path, target: Path, checksum: str | None) -> None:
+    part.with_name(part.name + ".etag").unlink(missing_ok=True)
+    if checksum is not None:
+        try:
+            verify(part, checksum, url)
+        except DownloadError:
+            part.unlink()
+            raise
+    sync_file(part)
+    part.replace(target)
+    sync_folder(target.parent)
+
+
+def verify(path: Path, checksum: str, origin: str) -> None:
+    """Compares the file with `checksum`, which is `sha256:…` or `md5:…`.
+
+    Raises:
+        DownloadError: they differ; `origin` says where the file came from.
+    """
+    algorithm, _, expected = checksum.partition(":")
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, algorithm).hexdigest()
+    if found != expected:
+        raise DownloadError(
+            f"{origin}: the file has {algorithm} {found}, but {expected} was expected. It is damaged, or was changed "
+            "where it came from: it is not used. Try again, or get the file from somewhere else."
+        )
+
+
+def _range_start(response: Any) -> int:
+    """Returns the first byte of `Content-Range: bytes 100-199/200`, or -1."""
+    text = (response.headers.get("Content-Range") or "").removeprefix("bytes ").partition("-")[0]
+    return int(text) if text.isdigit() else -1
+
+
+def _remember(validator: Path, etag: str) -> None:
+    """Keeps the server's name for this version of the file; a weak one cannot vouch for bytes."""
+    if etag and not etag.startswith("W/"):
+        validator.write_text(etag, encoding="utf-8")
+    else:
+        validator.unlink(missing_ok=True)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0

@@ -1,0 +1,262 @@
+"""Named corpora: where each comes from, under which terms, what files come out, and how it is known to be right.
+
+A checksum of an archive is of the file as it is served. Gzip files of the same text differ by their headers, so for
+plain `.gz` corpora the *text* is what is verified. Where we know no checksum, the field is None: the digest of the
+first download is shown, written to `checksums.json`, and demanded of every later one.
+"""
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.data.archives import extract
+from transduce.data.download import advice, check_url, download, verify
+from transduce.errors import ConfigError, DownloadError, suggestion
+from transduce.files import sha256, sync_file, sync_folder, write_json
+
+MIRROR_VARIABLE = "TRANSDUCE_MIRROR"
+_SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.DOTALL | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file on a server. `checksum` is `sha256:…` or `md5:…`; None: not known to us."""
+
+    url: str
+    checksum: str | None = None
+    max_bytes: int = 8_000_000_000  # of what is taken out of it
+
+    @property
+    def name(self) -> str:
+        return self.url.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file that comes out: the member of an archive ("" for a plain `.gz`), with the SHA-256 of its text if known.
+
+    A member that ends in `.sgm` becomes plain lines, one for each segment.
+    """
+
+    name: str
+    remote: Remote
+    member: str = ""
+    text_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A named corpus."""
+
+    description: str
+    homepage: str
+    terms: str
+    outputs: tuple[Output, ...]
+
+
+def _multi30k(name: str, text_sha256: str) -> Output:
+    url = f"https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/{name}.gz"
+    return Output(name, Remote(url, max_bytes=10_000_000), text_sha256=text_sha256)
+
+
+_EUROPARL = Remote(
+    "https://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
+    "sha256:0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+)
+_COMMON_CRAWL = Remote(
+    "https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
+    "sha256:c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+)
+_NEWS_COMMENTARY = Remote(
+    "https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
+    "sha256:cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+)
+_UN = Remote(
+    "https://www.statmt.org/wmt13/training-parallel-un.tgz",
+    "sha256:29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
+)
+_GIGA = Remote(
+    "https://www.statmt.org/wmt10/training-giga-fren.tar",
+    "sha256:3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
+)
+_TEST_2013 = Remote("https://www.statmt.org/wmt13/test.tgz", "md5:48eca5d02f637af44e85186847141f67")
+_TEST_2014 = Remote("https://www.statmt.org/wmt14/test-full.tgz", "md5:a8cd784e006feb32ac6f3d9ec7eb389a")
+_WMT_HOMEPAGE = "https://www.statmt.org/wmt14/translation-task.html"
+_WMT_TERMS = "Free for research; each part has terms of its own, which its homepage states."
+
+
+def _wmt14(language: str) -> tuple[Output, ...]:
+    """Returns what English-German and English-French have in common; `language` is the side that is not English."""
+    parallel = [
+        (_EUROPARL, "training/", f"europarl-v7.{language}-en"),
+        (_COMMON_CRAWL, "", f"commoncrawl.{language}-en"),
+        (_NEWS_COMMENTARY, "training/", f"news-commentary-v9.{language}-en"),
+    ]
+    training = [
+        Output(f"{name}.{side}", remote, f"{folder}{name}.{side}")
+        for remote, folder, name in parallel
+        for side in ("en", language)
+    ]
+    pair = f"{language}en"
+    return (
+        *training,
+        Output("newstest2013.en", _TEST_2013, "test/newstest2013-src.en.sgm"),
+        Output(f"newstest2013.{language}", _TEST_2013, f"test/newstest2013-src.{language}.sgm"),
+        Output("newstest2014.en", _TEST_2014, f"test-full/newstest2014-{pair}-src.en.sgm"),
+        Output(f"newstest2014.{language}", _TEST_2014, f"test-full/newstest2014-{pair}-ref.{language}.sgm"),
+    )
+
+
+SOURCES: dict[str, Source] = {
+    "multi30k-en-de": Source(
+        description="Image captions: 29 000 training pairs, validation, test sets of 2016 and 2017",
+        homepage="https://github.com/multi30k/dataset",
+        terms="None stated; used for research. The captions describe Flickr photographs.",
+        outputs=(
+            _multi30k("train.en", "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6"),
+            _multi30k("train.de", "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72"),
+            _multi30k("val.en", "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227"),
+            _multi30k("val.de", "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660"),
+            _multi30k("test_2016_flickr.en", "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182"),
+            _multi30k("test_2016_flickr.de", "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16"),
+            _multi30k("test_2017_flickr.en", "ce1450ddc5ab0834502579d77a170849952e15a2938b34cc503bdc25ebb4fb98"),
+            _multi30k("test_2017_flickr.de", "c3078bc3b36808bf9d20eb2347ed6137016179ef59ec0d2b9b8ecc3fb2880081"),
+        ),
+    ),
+    "wmt14-en-de": Source(
+        description="WMT 2014 English-German: Europarl v7, Common Crawl, News Commentary v9; newstest2013 and 2014",
+        homepage=_WMT_HOMEPAGE,
+        terms=_WMT_TERMS,
+        outputs=_wmt14("de"),
+    ),
+    "wmt14-en-fr": Source(
+        description="WMT 2014 English-French: as English-German, with the UN and 10^9 corpora; 36 million pairs",
+        homepage=_WMT_HOMEPAGE,
+        terms=_WMT_TERMS,
+        outputs=(
+            *_wmt14("fr"),
+            Output("undoc.2000.fr-en.en", _UN, "un/undoc.2000.fr-en.en"),
+            Output("undoc.2000.fr-en.fr", _UN, "un/undoc.2000.fr-en.fr"),
+            Output("giga-fren.release2.fixed.en.gz", _GIGA, "giga-fren.release2.fixed.en.gz"),
+            Output("giga-fren.release2.fixed.fr.gz", _GIGA, "giga-fren.release2.fixed.fr.gz"),
+        ),
+    ),
+}
+
+
+def fetch(name: str, folder: Path, *, mirror: Path | None = None, progress: bool = True) -> None:
+    """Brings the files of the corpus `name` into `folder`; what is there already is left alone.
+
+    Archives stay in `folder/downloads` until you delete them. A mirror folder (the argument, else the environment
+    variable TRANSDUCE_MIRROR) stands in for the network: it holds the archives, or the files themselves, under
+    their own names.
+
+    Raises:
+        ConfigError: no source has that name.
+        DownloadError: a file could not be had, or is not what it should be.
+    """
+    if name not in SOURCES:
+        raise ConfigError(f"data.download = '{name}': no such source.{suggestion(name, SOURCES)}")
+    if mirror is None and os.environ.get(MIRROR_VARIABLE):
+        mirror = Path(os.environ[MIRROR_VARIABLE])
+    source = SOURCES[name]
+    absent = [output for output in source.outputs if not (folder / output.name).is_file()]
+    if absent and progress:
+        print(f"{name}: {source.description}\n  from {mirror or source.homepage}\n  terms: {source.terms}")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for remote in dict.fromkeys(output.remote for output in absent):
+            outputs = [output for output in absent if output.remote == remote]
+            _bring(remote, outputs, folder, mirror, progress=progress)
+    except OSError as error:
+        raise DownloadError(f"{name}: cannot write to or read from '{error.filename or folder}': {error}") from None
+
+
+def _bring(remote: Remote, outputs: list[Output], folder: Path, mirror: Path | None, *, progress: bool) -> None:
+    """Takes `outputs` out of `remote`; each appears in `folder` when all of them are there and verified."""
+    with tempfile.TemporaryDirectory(prefix=".extract.", dir=folder) as staging:
+        staged = {output.member: Path(staging, str(number)) for number, output in enumerate(outputs)}
+        plain = [mirror / output.name for output in outputs] if mirror else []
+        if plain and all(path.is_file() for path in plain) and not any(p.name == remote.name for p in plain):
+            for output, path in zip(outputs, plain, strict=True):
+                shutil.copyfile(path, staged[output.member])
+            _accept(outputs, staged, folder, converted=True)
+            return
+        archive = _archive(remote, folder, mirror, progress=progress)
+        try:
+            extract(archive, staged, remote.max_bytes)
+            _accept(outputs, staged, folder, converted=False)
+        except DownloadError:
+            if mirror is None and remote.checksum is None:
+                archive.unlink()  # unverified, and now known to be wrong: the next run shall not use it again
+            raise
+        _record(remote, archive, folder, progress=progress)
+
+
+def _recorded(folder: Path) -> dict[str, str]:
+    """Returns the SHA-256 of every file that was downloaded into `folder` before."""
+    ledger = folder / "checksums.json"
+    digests: dict[str, str] = json.loads(ledger.read_text(encoding="utf-8")) if ledger.is_file() else {}
+    return digests
+
+
+def _record(remote: Remote, archive: Path, folder: Path, *, progress: bool) -> None:
+    recorded = _recorded(folder)
+    if remote.name in recorded:
+        return
+    digest = sha256(archive)
+    if progress and remote.checksum is None:
+        print(f"  {remote.name}: sha256 {digest}, kept in {folder / 'checksums.json'}")
+    write_json(folder / "checksums.json", {**recorded, remote.name: digest})
+
+
+def _archive(remote: Remote, folder: Path, mirror: Path | None, *, progress: bool) -> Path:
+    """Returns the verified file of `remote`: from the mirror, from an earlier download, or from the network."""
+    recorded = _recorded(folder)
+    checksum = remote.checksum
+    if checksum is None and remote.name in recorded:
+        checksum = f"sha256:{recorded[remote.name]}"
+    if mirror is not None:
+        archive = mirror / remote.name
+        if not archive.is_file():
+            raise DownloadError(f"{archive}: not in the mirror folder. It is the file from {remote.url}.")
+        if checksum is not None:
+            verify(archive, checksum, str(archive))
+    else:
+        check_url(remote.url)
+        archive = folder / "downloads" / remote.name
+        if not archive.is_file():
+            download(remote.url, archive, checksum, progress=progress)
+        elif checksum is not None:
+            verify(archive, checksum, str(archive))
+    return archive
+
+
+def _accept(outputs: list[Output], staged: dict[str, Path], folder: Path, *, converted: bool) -> None:
+    """Verifies the staged files, then moves all of them to their names."""
+    for output in outputs:
+        path = staged[output.member]
+        if output.member.endswith(".sgm") and not converted:
+            lines = segments(path.read_text(encoding="utf-8"))
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        if output.text_sha256 is not None:
+            verify(path, f"sha256:{output.text_sha256}", f"{output.name} from {output.remote.url}")
+        if path.stat().st_size == 0:
+            raise DownloadError(f"{output.remote.url}: '{output.name}' came out empty. {advice(output.remote.url)}")
+        sync_file(path)
+    for output in outputs:
+        staged[output.member].replace(folder / output.name)
+    sync_folder(folder)
+
+
+def segments(text: str) -> list[str]:
+    """Returns the segments of a WMT `.sgm` file: one line each, white space squeezed, as sacreBLEU does.
+
+    >>> segments('<doc><seg id="1"> Hello  world </seg><seg id="2">Bye</seg></doc>')
+    ['Hello world', 'Bye']
+    """
+    return [" ".join(segment.split()) for segment in _SEGMENT.findall(text)]

@@ -1,0 +1,94 @@
+"""The recipes load, and hold the paper's values."""
+
+from pathlib import Path
+
+import pytest
+
+from transduce.config import load_recipe, preset
+from transduce.data.sources import SOURCES
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+ALL = sorted(RECIPES.glob("*.toml"))
+WMT = [path for path in ALL if path.stem.startswith("wmt14")]
+
+
+def test_the_promised_recipes_are_there() -> None:
+    assert {path.stem for path in ALL} >= {
+        "multi30k-en-de",
+        "wmt14-en-de-base",
+        "wmt14-en-de-big",
+        "wmt14-en-fr-base",
+        "wmt14-en-fr-big",
+    }
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_a_recipe_loads_and_its_files_come_from_its_source(path: Path) -> None:
+    config = load_recipe(path)
+    assert config.name == path.stem
+    assert config.model.vocab_size == config.text.vocab_size
+    assert Path(config.data.folder).resolve().parent == RECIPES.parent / "data"
+    if config.data.download:
+        come = {output.name for output in SOURCES[config.data.download].outputs}
+        named = [*config.data.train, config.data.validation, *config.data.test.values()]
+        assert {name for pair in named for name in pair} == come
+
+
+@pytest.mark.parametrize("path", WMT, ids=lambda path: path.stem)
+def test_the_paper_values_common_to_all(path: Path) -> None:
+    config = load_recipe(path)
+    model, train, decode = config.model, config.train, config.decode
+    assert (model.num_encoder_layers, model.num_decoder_layers, model.d_k, model.d_v) == (6, 6, 64, 64)
+    assert (model.norm, model.positions, model.tie_embeddings) == ("post", "sinusoidal", "all")
+    assert (train.adam_beta1, train.adam_beta2, train.adam_epsilon) == (0.9, 0.98, 1e-9)
+    assert (train.warmup_steps, train.learning_rate_factor, train.label_smoothing) == (4000, 1.0, 0.1)
+    assert (train.source_batch_tokens, train.target_batch_tokens) == (25_000, 25_000)
+    assert (train.max_gradient_norm, train.smoothing, train.checkpoint_minutes) == (0.0, "uniform", 10.0)
+    assert (decode.beam_size, decode.length_penalty, decode.max_extra_tokens) == (4, 0.6, 50)
+    assert config.data.validation[0] == "newstest2013.en"
+    assert list(config.data.test) == ["newstest2014"]
+
+
+@pytest.mark.parametrize(
+    ("name", "d_model", "d_ff", "num_heads", "dropout", "max_steps", "average_last", "algorithm", "vocab_size"),
+    [
+        ("wmt14-en-de-base", 512, 2048, 8, 0.1, 100_000, 5, "bpe", 37_000),
+        ("wmt14-en-de-big", 1024, 4096, 16, 0.3, 300_000, 20, "bpe", 37_000),
+        ("wmt14-en-fr-base", 512, 2048, 8, 0.1, 100_000, 5, "wordpiece", 32_000),
+        ("wmt14-en-fr-big", 1024, 4096, 16, 0.1, 300_000, 20, "wordpiece", 32_000),
+    ],
+)
+def test_the_paper_values_of_each(
+    name: str,
+    d_model: int,
+    d_ff: int,
+    num_heads: int,
+    dropout: float,
+    max_steps: int,
+    average_last: int,
+    algorithm: str,
+    vocab_size: int,
+) -> None:
+    config = load_recipe(RECIPES / f"{name}.toml")
+    assert (config.model.d_model, config.model.d_ff, config.model.num_heads) == (d_model, d_ff, num_heads)
+    assert config.model.dropout == dropout
+    assert (config.train.max_steps, config.train.average_last) == (max_steps, average_last)
+    assert config.train.keep_checkpoints == average_last
+    assert (config.text.algorithm, config.text.vocab_size) == (algorithm, vocab_size)
+
+
+def test_the_paper_recipes_are_their_preset_but_for_the_data() -> None:
+    config = load_recipe(RECIPES / "wmt14-en-de-base.toml")
+    assert config.model == preset("paper-base").model
+    assert config.decode == preset("paper-base").decode
+    assert load_recipe(RECIPES / "wmt14-en-de-big.toml").model == preset("paper-big").model
+
+
+def test_multi30k_from_a_folder_of_ones_own() -> None:
+    config = load_recipe(RECIPES / "multi30k-en-de.toml", ["data.folder=somewhere"])
+    assert config.data.folder == "somewhere"
+    assert config.data.train == (("train.en", "train.de"),)
+    assert config.data.validation == ("val.en", "val.de")
+    assert config.data.test["test2016"] == ("test_2016_flickr.en", "test_2016_flickr.de")
+    assert config.model == preset("tiny").model.__class__(**{**vars(preset("tiny").model), "dropout": 0.3})
+    assert (config.train.source_batch_tokens, config.train.target_batch_tokens) == (4096, 4096)
