@@ -76,9 +76,7 @@ def test_not_utf8_names_file_line_and_byte(tmp_path: Path, monkeypatch: pytest.M
     path = pack(tmp_path / "a.txt", b"one\ntwo\n\ngr\xfcn\nx\n")
     for block_bytes in (1, 5, 1000):
         monkeypatch.setattr(readers, "_BLOCK_BYTES", block_bytes)
-        with pytest.raises(
-            DataError, match=r"a\.txt, line 4: not UTF-8 \(byte 0xfc at byte offset 2"
-        ) as error:
+        with pytest.raises(DataError, match=r"a\.txt, line 4: not UTF-8 \(byte 0xfc at byte offset 2") as error:
             list(read_lines(path))
         assert "iconv -f LATIN1 -t UTF-8" in str(error.value)
 
@@ -163,9 +161,7 @@ def unequal(folder: Path, source: list[str], target: list[str]) -> str:
 
 @pytest.mark.parametrize(("place", "surplus"), [(1200, 1), (1200, 40), (0, 3), (60, 1)])
 @pytest.mark.parametrize("side", [0, 1])
-def test_unequal_counts_name_files_counts_and_place(
-    tmp_path: Path, place: int, surplus: int, side: int
-) -> None:
+def test_unequal_counts_name_files_counts_and_place(tmp_path: Path, place: int, surplus: int, side: int) -> None:
     sides = list(corpus(2000))
     del sides[side][place : place + surplus]
     message = unequal(tmp_path, *sides)

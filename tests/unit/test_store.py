@@ -22,9 +22,7 @@ def rows(count: int, seed: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 40])
-def test_round_trip_across_record_batches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+def test_round_trip_across_record_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(store_module, "BATCH_ROWS", 8)
     sources, targets = rows(count, 1), rows(count, 2)
     with StoreWriter(tmp_path / "a.arrow", tokenizer_fingerprint="abc", vocab_size=1000) as writer:

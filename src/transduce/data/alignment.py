@@ -35,9 +35,7 @@ def describe_divergence(
     """
     if max(counts) > _MAX_LINES or min(counts) < _MIN_LINES:
         return ""
-    longer, shorter = (
-        _features(lines) for lines in ((source, target) if counts[0] > counts[1] else (target, source))
-    )
+    longer, shorter = (_features(lines) for lines in ((source, target) if counts[0] > counts[1] else (target, source)))
     place = find_divergence(longer, shorter)
     if place is None:
         return ""
@@ -72,9 +70,7 @@ def find_divergence(longer: Features, shorter: Features) -> int | None:
     count = len(shorter[0])
     surplus = len(longer[0]) - count
     votes = _similarity(longer, shorter, 0, count) - _similarity(longer, shorter, surplus, count)
-    gain = np.concatenate(
-        [[0.0], np.cumsum(votes)]
-    )  # gain[p]: the votes, if lines before p are aligned as they stand
+    gain = np.concatenate([[0.0], np.cumsum(votes)])  # gain[p]: the votes, if lines before p are aligned as they stand
     place = int(np.argmax(gain))
     before = votes[max(0, place - _WINDOW_LINES) : place]
     after = -votes[place : place + _WINDOW_LINES]

@@ -194,9 +194,7 @@ def micro_batches(
     if max_target_tokens <= 0:
         return [indices]
     # Longest first: the allocator meets its largest request at once.
-    rows = indices[
-        np.lexsort((-source_lengths[indices].astype(np.int64), -target_lengths[indices].astype(np.int64)))
-    ]
+    rows = indices[np.lexsort((-source_lengths[indices].astype(np.int64), -target_lengths[indices].astype(np.int64)))]
     target = target_lengths[rows].astype(np.int64)
     starts = _cut(np.zeros_like(target), target, 1, max_target_tokens)
     return [rows[a:b] for a, b in pairwise(starts.tolist())]

@@ -208,9 +208,7 @@ class PairReader:
         first, second = self.paths
         where = ""
         if STDIN not in self.paths:
-            where = describe_divergence(
-                read_lines(first), read_lines(second), counts, (str(first), str(second))
-            )
+            where = describe_divergence(read_lines(first), read_lines(second), counts, (str(first), str(second)))
         return DataError(
             f"{first} has {counts[0]} lines, {second} has {counts[1]}: they must be aligned line "
             f"by line.{where} Restore the missing lines, or remove their counterparts."

@@ -69,15 +69,11 @@ class ParallelStore:
             raise DataError(f"{path}: no such file. {advice}") from None
         except (pa.ArrowException, OSError) as error:
             reason = str(error).splitlines()[0]
-            raise DataError(
-                f"{path}: damaged, cut short, or not an Arrow file ({reason}). {advice}"
-            ) from None
+            raise DataError(f"{path}: damaged, cut short, or not an Arrow file ({reason}). {advice}") from None
         metadata = _read_metadata(path, reader.schema)
         rows = [batch.num_rows for batch in batches]
         if any(count != BATCH_ROWS for count in rows[:-1]):
-            raise DataError(
-                f"{path}: damaged: its record batches do not have {BATCH_ROWS} rows each. {advice}"
-            )
+            raise DataError(f"{path}: damaged: its record batches do not have {BATCH_ROWS} rows each. {advice}")
         try:
             columns = [_Column([batch.column(name) for batch in batches], metadata) for name in _COLUMNS]
         except (ValueError, KeyError) as error:
@@ -112,9 +108,7 @@ class _Column:
         for array in arrays:
             if array.type != pa.list_(pa.from_numpy_dtype(dtype)):
                 raise ValueError(f"a column of {array.type}, not of lists of {dtype}")
-            offsets = np.frombuffer(
-                array.buffers()[1], dtype=np.int32, count=len(array) + 1, offset=4 * array.offset
-            )
+            offsets = np.frombuffer(array.buffers()[1], dtype=np.int32, count=len(array) + 1, offset=4 * array.offset)
             values = np.asarray(array.values)
             if offsets[0] < 0 or offsets[-1] > len(values) or np.any(np.diff(offsets) < 0):
                 raise ValueError("row offsets out of order")
@@ -184,17 +178,11 @@ class StoreWriter:
         sides: list[Any] = []
         for rows in (sources, targets):
             lengths = np.fromiter((len(row) for row in rows), dtype=np.int32, count=len(rows))
-            ids = (
-                np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
-                if len(rows)
-                else np.zeros(0, int)
-            )
+            ids = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows]) if len(rows) else np.zeros(0, int)
             sides += [ids, lengths]
         self.write_flat(*sides)
 
-    def write_flat(
-        self, source_ids: Ids, source_counts: Lengths, target_ids: Ids, target_counts: Lengths
-    ) -> None:
+    def write_flat(self, source_ids: Ids, source_counts: Lengths, target_ids: Ids, target_counts: Lengths) -> None:
         """Appends pairs, given as the ids of all rows in one array and the number of ids of each row."""
         if len(source_counts) != len(target_counts):
             raise ValueError(f"{len(source_counts)} sources and {len(target_counts)} targets")
@@ -209,9 +197,7 @@ class StoreWriter:
     def _flush(self, *, whole: bool) -> None:
         """Writes what is pending in whole batches; with `whole` false, the last and shorter one too."""
         while (rows := min(self._pending[0].num_rows, BATCH_ROWS)) == BATCH_ROWS or (rows and not whole):
-            self._writer.write_batch(
-                pa.record_batch([side.take(rows) for side in self._pending], schema=self._schema)
-            )
+            self._writer.write_batch(pa.record_batch([side.take(rows) for side in self._pending], schema=self._schema))
 
 
 class _Pending:

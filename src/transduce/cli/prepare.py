@@ -1,0 +1,98 @@
+"""Checks a parallel corpus, learns its tokenizer, and encodes it for training.
+
+examples:
+  transduce prepare recipes/multi30k-en-de.toml --output prepared/m30k transduce prepare --train train.en
+  train.de --validation dev.en dev.de --preset tiny --output prepared/mine transduce prepare --train
+  a.tsv.gz --train b.en.zst b.de.zst --set text.vocab_size=16000 --output prepared/mine transduce prepare
+  recipes/wmt14-en-de-base.toml --check-only
+
+A corpus is two files aligned line by line, or one TSV file; .gz and .zst are read as they are. What is
+amiss is reported with file and line: hidden line breaks, empty sides, over-long and odd-ratio pairs,
+duplicates, and training pairs that stand in validation or test. What is dropped, and by which limits, is up
+to the [data]
+section: see --set. Files that are not UTF-8 or not aligned stop everything, before any compute is spent.
+
+The output folder holds tokenizer.json, train.arrow, validation.arrow, report.json and, written last,
+manifest.json. A folder already prepared from the same files in the same way is used as it is. `transduce
+train` prepares by itself; this command is for doing it beforehand, on another machine, or only to look.
+"""
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.errors import ConfigError
+
+if TYPE_CHECKING:
+    from transduce.config import Config
+
+SUMMARY = "check a parallel corpus, learn its tokenizer, encode it"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("recipe", metavar="RECIPE", type=Path, nargs="?", help="TOML file; or give --train")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="folder to write; --check-only needs none")
+    corpus = parser.add_argument_group("corpus, in place of the recipe's")
+    corpus.add_argument(
+        "--train", nargs="+", action="append", metavar="FILE", help="two aligned files or one TSV; may be repeated"
+    )
+    corpus.add_argument("--validation", nargs="+", metavar="FILE", help="two aligned files or one TSV")
+    corpus.add_argument("--preset", metavar="NAME", help="configuration to start from, where there is no recipe")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="set section.key of the configuration"
+    )
+    parser.add_argument("--tokenizer", type=Path, metavar="FILE", help="use this tokenizer.json, learn none")
+    parser.add_argument("--mirror", type=Path, metavar="DIR", help="folder that stands in for the network")
+    parser.add_argument("--workers", type=int, metavar="N", help="threads that encode; default: all cores")
+    parser.add_argument("--overwrite", action="store_true", help="prepare again what was prepared differently")
+    parser.add_argument("--check-only", action="store_true", help="report on the text; write nothing")
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    config = configuration(args)
+    if args.workers is not None and args.workers < 1:
+        raise ConfigError(f"--workers {args.workers}: must be at least 1.")
+    if args.output is None and not args.check_only:
+        raise ConfigError("Say where to write: --output DIR. Or add --check-only to look only.")
+    from transduce.cli.requirements import require
+
+    require("train", ["pyarrow"])
+    from transduce.data import prepare as preparation
+
+    if args.check_only:
+        print(preparation.check(config, progress=not args.quiet, mirror=args.mirror))
+        return 0
+    report = preparation.prepare(
+        config,
+        args.output,
+        progress=not args.quiet,
+        num_workers=args.workers,
+        tokenizer=args.tokenizer,
+        mirror=args.mirror,
+        overwrite=args.overwrite,
+    )
+    print(report)
+    return 0
+
+
+def configuration(args: argparse.Namespace) -> "Config":
+    """Returns the configuration that the recipe or the corpus arguments describe, with `--set` applied."""
+    from transduce.config import Config, apply_settings, load_recipe, preset
+
+    if args.recipe is not None:
+        if args.train or args.validation or args.preset:
+            raise ConfigError("Give a recipe, or --train, --validation and --preset; not both.")
+        return load_recipe(args.recipe, args.set)
+    if not args.train:
+        raise ConfigError("Nothing to prepare: give a recipe, or --train SOURCE TARGET.")
+    config = preset(args.preset) if args.preset else Config()
+    data = dataclasses.replace(
+        config.data,
+        train=tuple(tuple(names) for names in args.train),
+        validation=tuple(args.validation or ()),
+    )
+    return apply_settings(dataclasses.replace(config, data=data), args.set)

@@ -1,0 +1,275 @@
+"""From parallel text to a prepared folder: check, learn the tokeniser, encode, describe, and sign last.
+
+Three passes over the corpus, each streamed: the doctor's, the tokeniser's, and the one that encodes. Memory
+holds the held-out lines, one byte a training pair (kept or not) and, for a while, eight more (to find
+duplicates).
+"""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce import __version__
+from transduce.config import Config, TextConfig
+from transduce.data.batching import plan_epoch
+from transduce.data.corpus import CorpusFiles, locate, read_chunks
+from transduce.data.doctor import Examination, examine
+from transduce.data.encoding import EncodedSplit, encode_split
+from transduce.data.prepared import (
+    FORMAT_VERSION,
+    MANIFEST,
+    REPORT,
+    TOKENIZER,
+    TRAIN,
+    VALIDATION,
+    Prepared,
+    difference,
+    identity,
+    load_prepared,
+    read_manifest,
+    with_checksums,
+)
+from transduce.data.progress import elapsed_time
+from transduce.data.report import EpochReport, PrepareReport, describe_examination
+from transduce.data.store import ParallelStore
+from transduce.errors import DataError
+from transduce.files import sha256, write_json
+from transduce.text import SubwordTokenizer
+
+__all__ = ["PrepareReport", "Prepared", "load_prepared", "prepare"]
+
+
+def prepare(
+    config: Config,
+    output: Path,
+    *,
+    progress: bool = True,
+    num_workers: int | None = None,
+    tokenizer: Path | None = None,
+    mirror: Path | None = None,
+    overwrite: bool = False,
+) -> PrepareReport:
+    """Makes `output` a prepared folder for `config.text` and `config.data`, or finds that it is one already.
+
+    Args:
+        config: its `text` and `data` sections decide the result; `train` only what the report says of an
+            epoch.
+        output: the folder.
+        progress: whether to show it on standard error.
+        num_workers: threads that encode; None: all cores.
+        tokenizer: a `tokenizer.json` to use instead of learning one.
+        mirror: a folder that stands in for the network when the corpus is fetched.
+        overwrite: prepare again, even if the folder was prepared, with another configuration perhaps.
+
+    Raises:
+        DataError: the corpus cannot be used, or the folder holds something else.
+        TokenizerError: the given tokenizer cannot be read.
+    """
+    if output.exists() and not output.is_dir():
+        raise DataError(f"{output}: is a file; name a folder to write to.")
+    files = locate(config.data, mirror=mirror, progress=progress)
+    given = SubwordTokenizer.load(tokenizer) if tokenizer else None
+    wanted = identity(config, files, given.fingerprint if given else None)
+    if overwrite:
+        (output / MANIFEST).unlink(missing_ok=True)
+    elif report := _reuse(output, wanted):
+        return report
+    output.mkdir(parents=True, exist_ok=True)
+
+    seconds: dict[str, float] = {}
+    clock = time.perf_counter()
+
+    def lap(stage: str) -> None:
+        nonlocal clock
+        seconds[stage] = round(time.perf_counter() - clock, 2)
+        clock = time.perf_counter()
+
+    examination = examine(files, config.data, progress=progress)
+    _require_pairs(examination)
+    lap("check")
+    learned = given or _learn_tokenizer(files, examination.kept, config.text, progress=progress)
+    learned.save(output / TOKENIZER)
+    lap("tokenizer")
+    train, validation = _encode(files, output, learned, examination, config, progress, num_workers)
+    lap("encode")
+    epoch = _epoch_report(output, config)
+    lap("plan")
+    report = PrepareReport(
+        folder=str(output),
+        tokenizer={
+            "algorithm": learned.algorithm,
+            "vocab_size": learned.vocab_size,
+            "vocab_size_asked": learned.vocab_size if given else config.text.vocab_size,
+            "fingerprint": learned.fingerprint,
+        },
+        findings=examination.findings,
+        train=train,
+        validation=validation,
+        held_out_pairs=examination.num_held_out,
+        epoch=epoch,
+        seconds=seconds,
+    )
+    write_json(output / REPORT, report.to_dict())
+    _sign(output, wanted, learned, report)
+    return report
+
+
+def check(config: Config, *, progress: bool = True, mirror: Path | None = None) -> str:
+    """Runs the doctor alone, writes nothing, and returns what it found, for people."""
+    files = locate(config.data, mirror=mirror, progress=progress)
+    examination = examine(files, config.data, progress=progress)
+    _require_pairs(examination)
+    return describe_examination(examination)
+
+
+def _reuse(output: Path, wanted: dict[str, Any]) -> PrepareReport | None:
+    """Returns the report of `output` if it is prepared as wanted, None if it is not prepared.
+
+    Raises:
+        DataError: it is prepared in another way, or damaged.
+    """
+    manifest = read_manifest(output)
+    if manifest is None:
+        return None
+    if differs := difference(manifest["identity"], wanted):
+        raise DataError(
+            f"{output}: was prepared differently: {differs}. Name another folder, or add --overwrite to "
+            "prepare this one again."
+        )
+    load_prepared(output)
+    report = PrepareReport.from_dict(json.loads((output / REPORT).read_text(encoding="utf-8")))
+    report.folder, report.reused = str(output), True
+    return report
+
+
+def _require_pairs(examination: Examination) -> None:
+    if examination.kept.any():
+        return
+    findings, num_read = examination.findings, len(examination.kept)
+    raise DataError(
+        f"no training pairs are left of {num_read}: {findings.empty.count} have an empty side, "
+        f"{findings.leaks_dropped.count} stand in validation or test (data.drop_leaked)."
+        if num_read
+        else "the training files are empty. Check data.train."
+    )
+
+
+def _learn_tokenizer(
+    files: CorpusFiles, kept: NDArray[np.bool_], text: TextConfig, *, progress: bool
+) -> SubwordTokenizer:
+    with contextlib.ExitStack() as stack:
+
+        def lines() -> Iterator[str]:
+            yield from _sampled_lines(files, spread(kept, text.sample_pairs), progress=progress)
+            stack.enter_context(elapsed_time("learning the vocabulary", shown=progress))
+
+        return SubwordTokenizer.train(
+            lines(),
+            algorithm=text.algorithm,
+            vocab_size=text.vocab_size,
+            min_frequency=text.min_frequency,
+        )
+
+
+def spread(kept: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
+    """Returns `kept` with at most `count` entries left, evenly spread."""
+    positions = np.flatnonzero(kept)
+    count = min(count, len(positions))
+    sample = np.zeros_like(kept)
+    sample[positions[np.arange(count) * len(positions) // max(1, count)]] = True
+    return sample
+
+
+def _sampled_lines(files: CorpusFiles, sample: NDArray[np.bool_], *, progress: bool) -> Iterator[str]:
+    for chunk in read_chunks(files.train, "reading for the tokenizer", progress=progress):
+        for i in np.flatnonzero(sample[chunk.start : chunk.start + len(chunk.pairs)]).tolist():
+            yield from chunk.pairs[i]
+
+
+def _encode(
+    files: CorpusFiles,
+    output: Path,
+    tokenizer: SubwordTokenizer,
+    examination: Examination,
+    config: Config,
+    progress: bool,
+    num_workers: int | None,
+) -> tuple[EncodedSplit, EncodedSplit | None]:
+    """Writes the stores. Validation is held to no limits: what is measured must not depend on them."""
+    train = encode_split(
+        files.train,
+        output / TRAIN,
+        tokenizer,
+        label="encoding",
+        kept=examination.kept,
+        limits=config.data,
+        progress=progress,
+        num_workers=num_workers,
+    )
+    if not train.num_kept:
+        raise DataError(
+            f"no training pairs are left of {train.num_read}: {train.over_long.count} are longer than "
+            f"data.max_tokens = {config.data.max_tokens} subwords, {train.odd_ratio.count} have lengths beyond "
+            f"data.max_ratio = {config.data.max_ratio}, for example {', '.join(train.odd_ratio.examples)}. "
+            "Check that the files belong together, or raise the limits."
+        )
+    if not files.validation:
+        (output / VALIDATION).unlink(missing_ok=True)  # of an earlier preparation
+        return train, None
+    validation = encode_split(
+        [files.validation],
+        output / VALIDATION,
+        tokenizer,
+        label="encoding validation",
+        kept=None,
+        limits=None,
+        progress=progress,
+        num_workers=num_workers,
+    )
+    if not validation.num_kept:
+        raise DataError(f"{', '.join(map(str, files.validation))}: no validation pairs with text on both sides.")
+    return train, validation
+
+
+def _epoch_report(output: Path, config: Config) -> EpochReport:
+    store = ParallelStore.open(output / TRAIN)
+    plan = plan_epoch(
+        store.source_lengths,
+        store.target_lengths,
+        source_budget=config.train.source_batch_tokens,
+        target_budget=config.train.target_batch_tokens,
+        seed=config.train.seed,
+        epoch=0,
+    )
+    return EpochReport(
+        source_budget=config.train.source_batch_tokens,
+        target_budget=config.train.target_batch_tokens,
+        num_batches=len(plan),
+        source_padding_share=plan.source_padding_share,
+        target_padding_share=plan.target_padding_share,
+        padding_share=plan.padding_share,
+    )
+
+
+def _sign(output: Path, wanted: dict[str, Any], tokenizer: SubwordTokenizer, report: PrepareReport) -> None:
+    """Writes the manifest: from here on the folder counts as prepared."""
+    names = [TOKENIZER, TRAIN, REPORT] + ([VALIDATION] if report.validation else [])
+    manifest = {
+        "format_version": FORMAT_VERSION,
+        "transduce_version": __version__,
+        "tokenizer_fingerprint": tokenizer.fingerprint,
+        "vocab_size": tokenizer.vocab_size,
+        "num_pairs": {
+            "train": report.train.num_kept,
+            "validation": report.validation.num_kept if report.validation else 0,
+        },
+        "identity": wanted | {"inputs": with_checksums(wanted["inputs"])},
+        "files": {name: {"bytes": (output / name).stat().st_size, "sha256": sha256(output / name)} for name in names},
+    }
+    write_json(output / MANIFEST, manifest)

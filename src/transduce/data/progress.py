@@ -1,0 +1,49 @@
+"""Progress on standard error for whatever lasts over two seconds."""
+
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from tqdm import tqdm
+
+_DELAY_SECONDS = 2.0
+
+
+def progress_bar(label: str, total: int, *, unit: str, shown: bool) -> Any:
+    """Returns a bar with an estimate of the time left; it appears after two seconds."""
+    return tqdm(
+        desc=label,
+        total=total,
+        unit=unit,
+        unit_scale=True,
+        dynamic_ncols=True,
+        delay=_DELAY_SECONDS,
+        mininterval=0.2 if sys.stderr.isatty() else 10.0,  # a log file wants a line now and then
+        disable=not shown,
+    )
+
+
+@contextlib.contextmanager
+def elapsed_time(label: str, *, shown: bool) -> Iterator[None]:
+    """Shows how long the block has been running: for work whose end cannot be foreseen."""
+    done = threading.Event()
+
+    def tick() -> None:
+        if done.wait(_DELAY_SECONDS):
+            return
+        interval = 1.0 if sys.stderr.isatty() else 10.0
+        with tqdm(desc=label, bar_format="{desc}: {elapsed}", delay=0) as bar:
+            while not done.wait(interval):
+                bar.refresh()
+
+    thread = threading.Thread(target=tick, name="progress", daemon=True)
+    if shown:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if shown:
+            thread.join()
