@@ -19,9 +19,7 @@ except ImportError as error:
     ) from None
 
 # CLDR puts no-break, narrow and thin spaces inside numbers and dates; nobody types them.
-_SPACES = str.maketrans(
-    dict.fromkeys("\u00a0\u202f\u2009\u2007", " ") | dict.fromkeys("\u200e\u200f\u061c", "")
-)
+_SPACES = str.maketrans(dict.fromkeys("\u00a0\u202f\u2009\u2007", " ") | dict.fromkeys("\u200e\u200f\u061c", ""))
 _CACHE = 100_000
 
 RelativeUnit = Literal["minute", "hour", "day", "week"]
@@ -39,9 +37,7 @@ class Cldr:
         try:
             self.locale = babel.Locale.parse(language.replace("-", "_"))
         except (ValueError, babel.UnknownLocaleError):
-            raise ConfigError(
-                f"'{language}' is not a CLDR locale. Write a code such as en, de or pt-BR."
-            ) from None
+            raise ConfigError(f"'{language}' is not a CLDR locale. Write a code such as en, de or pt-BR.") from None
         self.language = language
         for name in (
             "date",

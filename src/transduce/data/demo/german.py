@@ -43,14 +43,13 @@ def _quantities(source: Cldr, target: Cldr) -> Slots:
     """CLDR's dimensions, and some narrowed to the units and numbers that make sense where they stand."""
     small = ("duration", "temperature", "speed")
     slots: Slots = {
-        name: [
-            quantity(source, target, unit, draw_small if name in small else draw_measure) for unit in units
-        ]
+        name: [quantity(source, target, unit, draw_small if name in small else draw_measure) for unit in units]
         for name, units in DIMENSIONS.items()
     }
     narrowed = {
         "weight": ("mass-kilogram", "mass-gram", "mass-ounce"),
         "drink": ("volume-liter", "volume-milliliter"),
+        "freight": ("mass-kilogram", "mass-tonne"),
         "distance": ("length-kilometer", "length-meter", "length-mile"),
     }
     slots |= {name: [quantity(source, target, u) for u in units] for name, units in narrowed.items()}

@@ -41,7 +41,7 @@ def date_slots(source: Cldr, target: Cldr) -> Slots:
     # "am Mittwoch, dem 3. März": the weekday's apposition is in the dative too.
     weekday = german("EEEE, MMMM d", "EEEE, 'dem' d. MMMM")
     full = german("EEEE, MMMM d, y", "EEEE, 'dem' d. MMMM y")
-    year = Form("year", lambda random: random.randint(1900, 2049), lambda y: (str(y), str(y)), family="year")
+    year = Form("year", lambda random: random.randint(1900, 2024), lambda y: (str(y), str(y)), family="year")
     return {
         "date": [long, medium, numeric, month_day, weekday, full],
         "day": [long, medium, numeric, month_day],
@@ -49,9 +49,7 @@ def date_slots(source: Cldr, target: Cldr) -> Slots:
         "md": [month_day],
         "period": [_period(month_day, month_day), _period(month_day, long)],
         "weekday": _calendar(source, target, "EEEE", [datetime.date(2024, 1, day) for day in range(1, 8)]),
-        "monthname": _calendar(
-            source, target, "MMMM", [datetime.date(2024, month, 1) for month in range(1, 13)]
-        ),
+        "monthname": _calendar(source, target, "MMMM", [datetime.date(2024, month, 1) for month in range(1, 13)]),
         "month": [skeleton(source, target, "yMMMM", "month", month_of)],
         "interval": [_interval(source, target)],
         "year": [year],
@@ -66,10 +64,8 @@ def _period(first: Form, last: Form) -> Form:
     """Two days of one year: `from March 3 to April 5, 2021`."""
 
     def draw(random: Random) -> tuple[datetime.date, datetime.date]:
-        year = random.randint(1950, 2049)
-        start, end = sorted(
-            datetime.date(year, 1, 1) + datetime.timedelta(n) for n in random.sample(range(365), 2)
-        )
+        year = random.randint(1950, 2024)
+        start, end = sorted(datetime.date(year, 1, 1) + datetime.timedelta(n) for n in random.sample(range(365), 2))
         return start, end
 
     def render(days: tuple[datetime.date, datetime.date]) -> Pair:
@@ -103,9 +99,7 @@ def _interval(source: Cldr, target: Cldr) -> Form:
 def time_slots(source: Cldr, target: Cldr) -> Slots:
     """`{clock}` is a time of day in figures, `{spoken}` as one says it: "half past three" is "halb vier"."""
 
-    def clock(
-        name: str, draw: Callable[[Random], datetime.time], english: Callable[[datetime.time], str]
-    ) -> Form:
+    def clock(name: str, draw: Callable[[Random], datetime.time], english: Callable[[datetime.time], str]) -> Form:
         return Form(name, draw, lambda t: (english(t), _german_clock(t)), family="clock")
 
     def _german_clock(time: datetime.time) -> str:

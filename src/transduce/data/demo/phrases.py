@@ -72,7 +72,7 @@ PHRASES: list[tuple[str, str]] = [
     ("{Load} weighs only {weight} and costs {money}.", "{Load} wiegt nur {weight} und kostet {money}."),
     ("The recipe calls for {weight} of flour.", "Für das Rezept braucht man {weight} Mehl."),
     ("{name} drank {drink} of water.", "{name} trank {drink} Wasser."),
-    ("The truck carried {mass} of sand.", "Der Lastwagen transportierte {mass} Sand."),
+    ("The truck carried {freight} of sand.", "Der Lastwagen transportierte {freight} Sand."),
     ("The tank holds {volume}.", "Der Tank fasst {volume}."),
     ("The garden measures {area}.", "Der Garten misst {area}."),
     ("{name} bought {area} of land.", "{name} kaufte {area} Land."),

@@ -55,7 +55,7 @@ def words(pairs: Sequence[Pair]) -> list[Form]:
 
 
 def draw_date(random: Random) -> datetime.date:
-    year, month = random.randint(1950, 2049), random.randint(1, 12)
+    year, month = random.randint(1950, 2024), random.randint(1, 12)
     return datetime.date(year, month, random.randint(1, calendar.monthrange(year, month)[1]))
 
 
@@ -100,11 +100,7 @@ def draw_price(random: Random) -> float:
 
 def draw_amount(random: Random) -> int:
     """A round or small amount without cents."""
-    return (
-        draw_count(random)
-        if random.random() < 0.7
-        else random.randint(1, 99) * random.choice((10, 100, 1000))
-    )
+    return draw_count(random) if random.random() < 0.7 else random.randint(1, 99) * random.choice((10, 100, 1000))
 
 
 def draw_per_mille(random: Random) -> int:
@@ -204,9 +200,7 @@ def money(source: Cldr, target: Cldr, currency: str) -> Form:
 
 
 def percent(source: Cldr, target: Cldr) -> Form:
-    return Form(
-        "sign", draw_per_mille, lambda value: (source.percent(value), target.percent(value)), family="percent"
-    )
+    return Form("sign", draw_per_mille, lambda value: (source.percent(value), target.percent(value)), family="percent")
 
 
 def date(source: Cldr, target: Cldr, pattern: str) -> Form:
@@ -220,9 +214,7 @@ def date(source: Cldr, target: Cldr, pattern: str) -> Form:
     )
 
 
-def skeleton(
-    source: Cldr, target: Cldr, fields: str, family: str, keys: Callable[[Any], tuple[Hashable, ...]]
-) -> Form:
+def skeleton(source: Cldr, target: Cldr, fields: str, family: str, keys: Callable[[Any], tuple[Hashable, ...]]) -> Form:
     """A date of the given fields, each locale in its own order."""
     return Form(
         fields,
@@ -250,9 +242,7 @@ def plain_slots(source: Cldr, target: Cldr) -> Slots:
         "clock": [Form("short", draw_time, lambda t: (source.clock(t), target.clock(t)), family="clock")],
         "money": [form(source, target, c) for c in CURRENCIES for form in (money, price)],
         "percent": [percent(source, target)],
-        "number": [
-            Form("digits", draw_count, lambda n: (source.decimal(n), target.decimal(n)), family="number")
-        ],
+        "number": [Form("digits", draw_count, lambda n: (source.decimal(n), target.decimal(n)), family="number")],
     }
     for fields, family, keys in (
         ("yMMM", "month", month_of),
