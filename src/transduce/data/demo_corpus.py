@@ -88,9 +88,7 @@ def make_demo_corpus(
         files[part] = (folder / f"{part}.{source_language}", folder / f"{part}.{target_language}")
         write_text(files[part][0], "".join(f"{line.source}\n" for line in lines))
         write_text(files[part][1], "".join(f"{line.target}\n" for line in lines))
-    return DemoCorpus(
-        folder, files["train"], files["validation"], files["test"], num_train, num_validation, num_test
-    )
+    return DemoCorpus(folder, files["train"], files["validation"], files["test"], num_train, num_validation, num_test)
 
 
 def generate(
@@ -120,9 +118,7 @@ def _distinct(lines: Iterator[Line], seen: set[str], part: Part) -> Iterator[Lin
             tries = 0
             yield line
         elif tries > _MAX_TRIES:
-            raise ConfigError(
-                f"The demo corpus has no more different {part} lines for this pair: ask for fewer."
-            )
+            raise ConfigError(f"The demo corpus has no more different {part} lines for this pair: ask for fewer.")
 
 
 def _phrasebook(source: "Cldr", target: "Cldr") -> "Phrasebook":
@@ -192,9 +188,7 @@ class _Phrase:
             kinds *= len(choices) if choices[0].family else 1
         self._by_kind = kinds > 2
         first = self.combination([choices[0] for choices in self.choices])
-        self.part = functools.cache(
-            lambda text: "train" if text == first else bucket(text, _COMBINATION_SHARES)
-        )
+        self.part = functools.cache(lambda text: "train" if text == first else bucket(text, _COMBINATION_SHARES))
 
     def fill(self, texts: "Sequence[Pair]") -> "Pair":
         """Returns the source and the target with `texts` in their places."""

@@ -32,20 +32,18 @@ def date_slots(source: Cldr, target: Cldr) -> Slots:
             keys=day_of_year,
         )
 
-    long, medium, numeric = (
-        date(source, target, "long"),
-        date(source, target, "medium"),
-        german("M/d/y", "d.M.y"),
-    )
+    # "May" is its own abbreviation: the short form must not translate otherwise than the long one.
+    long, short = date(source, target, "long"), skeleton(source, target, "yMMMd", "day", day_of_year)
+    numeric = german("M/d/y", "d.M.y")
     month_day = german("MMMM d", "d. MMMM")
     # "am Mittwoch, dem 3. März": the weekday's apposition is in the dative too.
     weekday = german("EEEE, MMMM d", "EEEE, 'dem' d. MMMM")
     full = german("EEEE, MMMM d, y", "EEEE, 'dem' d. MMMM y")
     year = Form("year", lambda random: random.randint(1900, 2024), lambda y: (str(y), str(y)), family="year")
     return {
-        "date": [long, medium, numeric, month_day, weekday, full],
-        "day": [long, medium, numeric, month_day],
-        "long": [long, medium, numeric],
+        "date": [long, short, numeric, month_day, weekday, full],
+        "day": [long, short, numeric, month_day],
+        "long": [long, short, numeric],
         "md": [month_day],
         "period": [_period(month_day, month_day), _period(month_day, long)],
         "weekday": _calendar(source, target, "EEEE", [datetime.date(2024, 1, day) for day in range(1, 8)]),

@@ -238,17 +238,14 @@ def spelled(source: Cldr, target: Cldr) -> Form:
 def plain_slots(source: Cldr, target: Cldr) -> Slots:
     """Returns what any two CLDR locales can write: dates, times, quantities, amounts, spelled numbers."""
     slots: Slots = {
-        "date": [date(source, target, "full"), date(source, target, "long"), date(source, target, "medium")],
+        "date": [date(source, target, "full"), date(source, target, "long")],
         "clock": [Form("short", draw_time, lambda t: (source.clock(t), target.clock(t)), family="clock")],
         "money": [form(source, target, c) for c in CURRENCIES for form in (money, price)],
         "percent": [percent(source, target)],
         "number": [Form("digits", draw_count, lambda n: (source.decimal(n), target.decimal(n)), family="number")],
     }
-    for fields, family, keys in (
-        ("yMMM", "month", month_of),
-        ("MMMd", "day", day_of_year),
-        ("MMMEd", "day", day_of_year),
-    ):
+    # No abbreviated months: "May 3" would be both "3 maja" and "3 maj" in Polish.
+    for fields, family, keys in (("yMMMM", "month", month_of), ("MMMMd", "day", day_of_year)):
         if all(fields in cldr.locale.datetime_skeletons for cldr in (source, target)):
             slots["date"] = [*slots["date"], skeleton(source, target, fields, family, keys)]
     for dimension, units in DIMENSIONS.items():
