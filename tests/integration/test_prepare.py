@@ -1,0 +1,418 @@
+"""`prepare`: what it makes, what it says to bad input, and that a crash leaves nothing that looks whole."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transduce.cli.main import main
+from transduce.config import Config, DataConfig, TextConfig
+from transduce.data import prepare as prepare_module
+from transduce.data.prepare import load_prepared, prepare
+from transduce.data.store import ParallelStore
+from transduce.errors import DataError
+from transduce.text import SubwordTokenizer
+
+
+def sentences(count: int, seed: int) -> list[tuple[str, str]]:
+    generator = random.Random(seed)
+    words = [
+        ("dog", "Hund"),
+        ("cat", "Katze"),
+        ("runs", "läuft"),
+        ("big", "groß"),
+        ("house", "Haus"),
+        ("sees", "sieht"),
+    ]
+    result = []
+    for _ in range(count):
+        chosen = generator.choices(words, k=generator.randint(3, 12))
+        number = generator.randint(0, 10**9)
+        source, target = (" ".join(pair[side] for pair in chosen) for side in (0, 1))
+        result.append((f"{source} {number}.", f"{target} {number}."))
+    return result
+
+
+def write(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
+    for side, language in enumerate(("en", "de")):
+        text = "".join(pair[side] + "\n" for pair in pairs)
+        (folder / f"{name}.{language}").write_bytes(text.encode())
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    """A small sound corpus in two parts, with validation and test."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    write(folder, "one", sentences(400, 1))
+    write(folder, "two", sentences(300, 2))
+    write(folder, "dev", sentences(50, 3))
+    write(folder, "test", sentences(40, 4))
+    return Config(
+        text=TextConfig(vocab_size=300),
+        data=DataConfig(
+            folder=str(folder),
+            train=(("one.en", "one.de"), ("two.en", "two.de")),
+            validation=("dev.en", "dev.de"),
+            test={"news": ("test.en", "test.de")},
+        ),
+    )
+
+
+def with_data(config: Config, **changes: Any) -> Config:
+    return replace(config, data=replace(config.data, **changes))
+
+
+def corpus_file(config: Config, name: str) -> Path:
+    return Path(config.data.folder) / name
+
+
+def test_what_it_makes(config: Config, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    report = prepare(config, output, progress=False)
+    assert sorted(path.name for path in output.iterdir()) == [
+        "manifest.json",
+        "report.json",
+        "tokenizer.json",
+        "train.arrow",
+        "validation.arrow",
+    ]
+    prepared = load_prepared(output)
+    tokenizer = SubwordTokenizer.load(prepared.tokenizer)
+    assert prepared.tokenizer_fingerprint == tokenizer.fingerprint
+    assert prepared.vocab_size == tokenizer.vocab_size == 300
+    assert prepared.validation is not None
+    for path, expected in (
+        (prepared.train, sentences(400, 1) + sentences(300, 2)),
+        (prepared.validation, sentences(50, 3)),
+    ):
+        store = ParallelStore.open(path)
+        assert store.tokenizer_fingerprint == tokenizer.fingerprint
+        texts = [
+            (tokenizer.decode(store.source(i).tolist()), tokenizer.decode(store.target(i).tolist()))
+            for i in range(len(store))
+        ]
+        assert texts == expected
+    assert report.train.num_kept == report.train.num_read == 700
+    assert report.train.source_tokens == int(ParallelStore.open(prepared.train).source_lengths.sum())
+    assert report.epoch.num_batches >= 1
+    assert not report.reused
+    text = str(report)
+    assert "700 kept of 700" in text
+    assert "nothing amiss" in text
+
+
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_workers_change_nothing(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_workers: int
+) -> None:
+    monkeypatch.setattr("transduce.data.corpus.CHUNK_PAIRS", 32)
+    monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
+    prepare(config, tmp_path / "a", progress=False)
+    prepare(config, tmp_path / "b", progress=False, num_workers=num_workers)
+    for name in ("tokenizer.json", "train.arrow", "validation.arrow"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert "TOKENIZERS_PARALLELISM" not in os.environ
+
+
+def test_limits_drop_and_count_with_places(config: Config, tmp_path: Path) -> None:
+    pairs = [*sentences(100, 5), ("long " * 300, "lang " * 300), ("one", "eins " * 40)]
+    write(Path(config.data.folder), "one", pairs)
+    report = prepare(with_data(config, train=(("one.en", "one.de"),)), tmp_path / "out", progress=False)
+    assert report.train.num_kept == 100
+    assert report.train.over_long.count == report.train.odd_ratio.count == 1
+    assert report.train.over_long.examples[0].startswith(f"{corpus_file(config, 'one.en')}:101 (")
+    assert report.train.odd_ratio.examples[0].startswith(f"{corpus_file(config, 'one.en')}:102 (")
+    assert "1 training pairs longer than data.max_tokens (dropped)" in str(report)
+
+
+def test_tokenizer_learns_from_a_spread_sample_of_kept_pairs(config: Config, tmp_path: Path) -> None:
+    kept = prepare_module.np.array([True, False, True, True, True, True, False])
+    assert prepare_module.spread(kept, 2).tolist() == [True, False, False, True, False, False, False]
+    assert prepare_module.spread(kept, 99).tolist() == kept.tolist()
+    small = replace(config, text=TextConfig(vocab_size=9999, sample_pairs=10))
+    report = prepare(small, tmp_path / "out", progress=False)
+    assert report.tokenizer["vocab_size"] < report.tokenizer["vocab_size_asked"]
+    assert "were asked for: the text has no more" in str(report)
+
+
+def test_given_tokenizer_is_used(config: Config, tmp_path: Path) -> None:
+    prepare(config, tmp_path / "a", progress=False)
+    other = replace(config, text=TextConfig(vocab_size=9999))
+    given = tmp_path / "a" / "tokenizer.json"
+    prepare(other, tmp_path / "b", progress=False, tokenizer=given)
+    assert load_prepared(tmp_path / "b").tokenizer_fingerprint == load_prepared(tmp_path / "a").tokenizer_fingerprint
+    assert prepare(config, tmp_path / "b", progress=False, tokenizer=given).reused
+    with pytest.raises(DataError, match=r"prepared differently: text\.algorithm was not set"):
+        prepare(config, tmp_path / "b", progress=False)
+
+
+def test_without_validation(config: Config, tmp_path: Path) -> None:
+    prepare(config, tmp_path / "out", progress=False)
+    bare = with_data(config, validation=())
+    assert prepare(bare, tmp_path / "out", progress=False, overwrite=True).validation is None
+    assert load_prepared(tmp_path / "out").validation is None
+    assert not (tmp_path / "out" / "validation.arrow").exists()
+    assert prepare(bare, tmp_path / "out", progress=False).validation is None
+
+
+# Reuse.
+
+
+def test_the_same_again_is_reused(config: Config, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    first = prepare(config, output, progress=False)
+    times = {path: path.stat().st_mtime_ns for path in output.iterdir()}
+    second = prepare(replace(config, name="other"), output, progress=False)
+    assert second.reused
+    assert "already prepared" in str(second)
+    assert {path: path.stat().st_mtime_ns for path in output.iterdir()} == times
+    assert second.to_dict() | {"reused": False} == first.to_dict()
+
+
+def test_touched_and_moved_files_are_reused_by_checksum(config: Config, tmp_path: Path) -> None:
+    prepare(config, tmp_path / "out", progress=False)
+    os.utime(corpus_file(config, "one.en"), (1, 1))
+    assert prepare(config, tmp_path / "out", progress=False).reused
+    moved = Path(config.data.folder).rename(tmp_path / "moved")
+    assert prepare(with_data(config, folder=str(moved)), tmp_path / "out", progress=False).reused
+
+
+def test_other_configuration_or_contents_are_refused(config: Config, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    prepare(config, output, progress=False)
+    with pytest.raises(DataError, match=r"text\.vocab_size was 300, and is 280.*--overwrite"):
+        prepare(replace(config, text=TextConfig(vocab_size=280)), output, progress=False)
+    with pytest.raises(DataError, match=r"data\.max_tokens was 256, and is 100"):
+        prepare(with_data(config, max_tokens=100), output, progress=False)
+    source = corpus_file(config, "one.en")
+    text = source.read_text()
+    source.write_text(text.replace("dog", "cow", 1))
+    with pytest.raises(DataError, match=r"one\.en has other contents than before"):
+        prepare(config, output, progress=False)
+    source.write_text(text + "\n")
+    with pytest.raises(DataError, match=r"one\.en has \d+ bytes, and had \d+"):
+        prepare(config, output, progress=False)
+    source.write_text(text)
+    assert not prepare(with_data(config, max_tokens=100), output, progress=False, overwrite=True).reused
+    assert load_prepared(output).manifest["identity"]["data"]["max_tokens"] == 100
+
+
+# A crash, and damage.
+
+
+@pytest.mark.parametrize("stage", ["examine", "_learn_tokenizer", "_encode", "_epoch_report", "_sign"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_crash_leaves_nothing_that_looks_prepared(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, overwrite: bool
+) -> None:
+    output = tmp_path / "out"
+    if overwrite:
+        prepare(with_data(config, max_tokens=99), output, progress=False)
+    real: Callable[..., Any] = getattr(prepare_module, stage)
+
+    def crash(*args: Any, **kwargs: Any) -> Any:
+        if stage not in ("_sign",):
+            real(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare_module, stage, crash)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(config, output, progress=False, overwrite=overwrite)
+    with pytest.raises(DataError, match="not a prepared folder"):
+        load_prepared(output)
+    assert not prepare(config, output, progress=False).reused
+    load_prepared(output)
+
+
+def test_killed_while_encoding(config: Config, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    script = (
+        "import os, sys, pathlib\n"
+        "from transduce.cli.main import main\n"
+        "from transduce.data.store import StoreWriter\n"
+        "StoreWriter._flush = lambda self, *, whole: os._exit(9)\n"
+        "main(sys.argv[1:])\n"
+    )
+    folder = Path(config.data.folder)
+    arguments = ["prepare", "--train", f"{folder}/one.en", f"{folder}/one.de", "--output", str(output)]
+    arguments += ["--set", "text.vocab_size=300"]
+    assert subprocess.run([sys.executable, "-c", script, *arguments], check=False).returncode == 9
+    assert not (output / "train.arrow").exists()
+    with pytest.raises(DataError, match="not a prepared folder"):
+        load_prepared(output)
+    assert main([*arguments, "--quiet"]) == 0
+    load_prepared(output)
+
+
+def test_damage_is_noticed(config: Config, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    prepare(config, output, progress=False)
+    store = output / "train.arrow"
+    whole = store.read_bytes()
+    store.write_bytes(whole[:500] + bytes([whole[500] ^ 1]) + whole[501:])
+    with pytest.raises(DataError, match=r"train\.arrow: not the file that was prepared \(its checksum differs"):
+        load_prepared(output)
+    load_prepared(output, checksums=False)
+    store.write_bytes(whole[:-1])
+    with pytest.raises(DataError, match="its size differs"):
+        load_prepared(output, checksums=False)
+    store.unlink()
+    with pytest.raises(DataError, match=r"train\.arrow: missing.*--overwrite"):
+        prepare(config, output, progress=False)
+    (output / "manifest.json").write_text("{")
+    with pytest.raises(DataError, match=r"manifest\.json: damaged"):
+        load_prepared(output)
+    (output / "manifest.json").write_text('{"format_version": 99}')
+    with pytest.raises(DataError, match="format 99"):
+        load_prepared(output)
+
+
+# Bad input.
+
+
+def test_unequal_line_counts(config: Config, tmp_path: Path) -> None:
+    write(Path(config.data.folder), "dev", sentences(50, 3))
+    target = corpus_file(config, "dev.de")
+    target.write_text("".join(target.read_text().splitlines(keepends=True)[:30]))
+    with pytest.raises(DataError, match=r"dev\.en has 50 lines, .*dev\.de has 30") as error:
+        prepare(config, tmp_path / "out", progress=False)
+    assert "Up to line 30 they seem aligned" in str(error.value)
+
+
+def test_invalid_utf8(config: Config, tmp_path: Path) -> None:
+    path = corpus_file(config, "two.de")
+    path.write_bytes(path.read_bytes().replace("groß".encode(), "groß".encode("latin-1"), 1))
+    with pytest.raises(DataError, match=r"two\.de, line \d+: not UTF-8 \(byte 0xdf"):
+        prepare(config, tmp_path / "out", progress=False)
+
+
+def test_missing_file(config: Config, tmp_path: Path) -> None:
+    wrong = with_data(config, train=(("on.en", "one.de"),))
+    with pytest.raises(DataError, match=r"on\.en: no such file\. Did you mean 'one\.en'\?"):
+        prepare(wrong, tmp_path / "out", progress=False)
+
+
+def test_nothing_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"data\.train names no files"):
+        prepare(Config(), tmp_path / "out", progress=False)
+
+
+def test_nothing_left(config: Config, tmp_path: Path) -> None:
+    folder = Path(config.data.folder)
+    only = with_data(config, train=(("one.en", "one.de"),))
+    write(folder, "one", [("", "x"), *sentences(50, 3)])
+    with pytest.raises(DataError, match="no training pairs are left of 51: 1 have an empty side, 50 stand in"):
+        prepare(only, tmp_path / "out", progress=False)
+    write(folder, "one", [])
+    with pytest.raises(DataError, match="the training files are empty"):
+        prepare(only, tmp_path / "out", progress=False)
+    write(folder, "one", sentences(5, 9))
+    with pytest.raises(DataError, match=r"left of 5: 5 are longer than data\.max_tokens = 1 subwords"):
+        prepare(with_data(only, max_tokens=1), tmp_path / "out", progress=False)
+    write(folder, "dev", [("", "")])
+    with pytest.raises(DataError, match="no validation pairs with text on both sides"):
+        prepare(only, tmp_path / "out", progress=False)
+
+
+def test_output_is_a_file(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    with pytest.raises(DataError, match="is a file; name a folder"):
+        prepare(config, tmp_path / "out", progress=False)
+
+
+def test_file_changed_meanwhile(config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = prepare_module._epoch_report
+
+    def touch(*args: Any) -> Any:
+        corpus_file(config, "one.en").write_text("changed\n")
+        return real(*args)
+
+    monkeypatch.setattr(prepare_module, "_epoch_report", touch)
+    with pytest.raises(DataError, match=r"one\.en: changed while it was being prepared"):
+        prepare(config, tmp_path / "out", progress=False)
+    with pytest.raises(DataError, match="not a prepared folder"):
+        load_prepared(tmp_path / "out")
+
+
+# Named sources.
+
+
+def test_absent_files_are_fetched(config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    missing = corpus_file(config, "one.en")
+    text = missing.read_bytes()
+
+    def fetch(name: str, folder: Path, *, mirror: Path | None, progress: bool) -> None:
+        calls.append((name, folder, mirror, progress))
+        missing.write_bytes(text)
+
+    monkeypatch.setattr("transduce.data.sources.fetch", fetch)
+    named = with_data(config, download="news")
+    prepare(named, tmp_path / "a", progress=False, mirror=tmp_path)
+    assert calls == []
+    missing.unlink()
+    prepare(named, tmp_path / "b", progress=False, mirror=tmp_path)
+    assert calls == [("news", Path(config.data.folder), tmp_path, False)]
+
+
+# The command.
+
+
+def test_command_with_files(config: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(config.data.folder)
+    arguments = ["prepare", "--preset", "tiny", "--set", "text.vocab_size=300", "--quiet"]
+    for name in ("one", "two"):
+        arguments += ["--train", f"{folder}/{name}.en", f"{folder}/{name}.de"]
+    arguments += ["--validation", f"{folder}/dev.en", f"{folder}/dev.de"]
+    assert main([*arguments, "--check-only"]) == 0
+    assert "700 kept of 700" in capsys.readouterr().out
+    assert main([*arguments, "--output", str(tmp_path / "out"), "--workers", "2"]) == 0
+    assert "300 pieces" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["epoch"]["source_budget"] == 4096
+    assert main([*arguments, "--output", str(tmp_path / "out")]) == 0
+    assert "already prepared" in capsys.readouterr().out
+    assert main([*arguments, "--output", str(tmp_path / "out"), "--set", "data.max_ratio=3"]) == 3
+    assert "data.max_ratio was 4.0, and is 3.0" in capsys.readouterr().err
+
+
+def test_command_with_a_recipe(config: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        'preset = "tiny"\n[text]\nvocab_size = 300\n[data]\nfolder = "corpus"\ntrain = [["one.en", "one.de"]]\n'
+    )
+    assert main(["prepare", str(recipe), "--output", str(tmp_path / "out"), "--quiet"]) == 0
+    assert "400 kept of 400" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["prepare", "--output", "x"], "give a recipe, or --train"),
+        (["prepare", "--train", "a", "b"], "Say where to write: --output DIR"),
+        (["prepare", "r.toml", "--train", "a", "b", "--output", "x"], "not both"),
+        (["prepare", "--train", "a", "b", "--output", "x", "--workers", "0"], "--workers 0: must be at least 1"),
+        (["prepare", "--train", "a", "b", "c", "--output", "x"], "must be a pair of files or one TSV file"),
+    ],
+)
+def test_command_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_progress_is_shown_with_an_estimate(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("transduce.data.progress._DELAY_SECONDS", 0.0)
+    prepare(config, tmp_path / "out")
+    shown = capsys.readouterr().err
+    for label in ("checking the corpus", "reading for the tokenizer", "encoding"):
+        assert f"{label}: 100%" in shown

@@ -1,0 +1,132 @@
+"""What the doctor counts and drops, on corpora small enough to count by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from transduce.config import DataConfig
+from transduce.data import corpus as corpus_module
+from transduce.data.corpus import locate
+from transduce.data.doctor import Examination, examine, find_duplicates
+from transduce.data.encoding import exceeds
+
+LONG = "This line is long enough to tell."
+LONG_DE = "Diese Zeile ist lang genug."
+
+
+@pytest.fixture(autouse=True, params=[2, 4096])
+def _chunk_pairs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Findings must not depend on how the corpus is cut into chunks."""
+    monkeypatch.setattr(corpus_module, "CHUNK_PAIRS", request.param)
+
+
+def check(folder: Path, *parts: list[tuple[str, str]], **settings: Any) -> Examination:
+    """Examines training parts, written as TSV files `train-0.tsv` and so on."""
+    splits: dict[str, Any] = {"train": parts}
+    splits |= {name: settings.pop(name) for name in ("validation", "test") if name in settings}
+    for i, part in enumerate(parts):
+        write(folder / f"train-{i}.tsv", part)
+    config: dict[str, Any] = {"folder": str(folder), "train": tuple((f"train-{i}.tsv",) for i in range(len(parts)))}
+    if "validation" in splits:
+        write(folder / "validation.tsv", splits["validation"])
+        config["validation"] = ("validation.tsv",)
+    if "test" in splits:
+        write(folder / "test.tsv", splits["test"])
+        config["test"] = {"news": ("test.tsv",)}
+    data = DataConfig(**config, **settings)
+    return examine(locate(data), data, progress=False)
+
+
+def write(path: Path, pairs: list[tuple[str, str]]) -> None:
+    path.write_text("".join(f"{src}\t{tgt}\n" for src, tgt in pairs), encoding="utf-8", newline="\n")
+
+
+def test_empty_sides_are_dropped(tmp_path: Path) -> None:
+    examination = check(tmp_path, [("a", "b"), ("", "b"), ("a", " \u3000")], [("", ""), ("c", "d")])
+    assert examination.kept.tolist() == [True, False, False, False, True]
+    assert examination.findings.empty.count == 3
+    assert examination.findings.empty.examples == [
+        f"{tmp_path}/train-0.tsv:2",
+        f"{tmp_path}/train-0.tsv:3",
+        f"{tmp_path}/train-1.tsv:1",
+    ]
+
+
+def test_hidden_line_breaks_are_counted_by_kind_in_all_splits(tmp_path: Path) -> None:
+    train = [("a\u2028b", "c"), ("d", "e\x85f"), ("g\x1d", "h\u2028")]
+    examination = check(tmp_path, train, validation=[("x\u2028", "y")])
+    breaks = examination.findings.hidden_breaks
+    assert {name: finding.count for name, finding in breaks.items()} == {
+        "U+2028 line separator": 3,
+        "U+0085 next line": 1,
+        "U+001D separator": 1,
+    }
+    assert breaks["U+0085 next line"].examples == [f"{tmp_path}/train-0.tsv:2"]
+    assert examination.kept.all()
+
+
+def test_copies_and_duplicates(tmp_path: Path) -> None:
+    pairs = [("a", "b"), ("c", "c"), ("a", "b"), ("a", "c"), ("a", "b"), ("", ""), ("", "")]
+    examination = check(tmp_path, pairs)
+    assert examination.findings.copies.count == 1
+    assert examination.findings.duplicates.count == 2
+    assert examination.kept.tolist() == [True] * 5 + [False] * 2
+    dropped = check(tmp_path, pairs, drop_duplicates=True)
+    assert dropped.kept.tolist() == [True, True, False, True, False, False, False]
+
+
+def test_find_duplicates_keeps_the_first_of_those_that_count() -> None:
+    hashes = np.array([5, -3, 5, 7, -3, 5, 9], dtype=np.int64)
+    among = np.array([False, True, True, True, True, True, True])
+    assert find_duplicates(hashes, among).tolist() == [4, 5]
+    assert find_duplicates(hashes, np.zeros(7, dtype=bool)).tolist() == []
+
+
+def test_leaks_are_counted_by_side_and_dropped(tmp_path: Path) -> None:
+    train = [
+        (LONG, LONG_DE),  # 0: leaks whole
+        (f" {LONG} ", "anders"),  # 1: by its source, white space aside
+        ("else", LONG_DE),  # 2: by its target
+        ("Thanks.", "Vielen Dank."),  # 3: by a source too short to tell
+        ("Thanks.", "Danke."),  # 4: short, but leaks whole
+        ("fine", "gut"),  # 5
+    ]
+    held_out = [(LONG, LONG_DE), ("Thanks.", "Danke.")]
+    for split in ("validation", "test"):
+        examination = check(tmp_path, train, **{split: held_out})
+        findings = examination.findings
+        assert examination.kept.tolist() == [False, False, False, True, False, True], split
+        assert findings.leaked_sources.count == 4
+        assert findings.leaked_targets.count == 3
+        assert findings.leaked_pairs.count == 2
+        assert findings.leaks_dropped.count == 4
+    kept = check(tmp_path, train, test=held_out, drop_leaked=False)
+    assert kept.kept.all()
+    assert kept.findings.leaked_pairs.count == 2
+    assert kept.findings.leaks_dropped.count == 0
+
+
+def test_empty_held_out_lines_leak_nothing(tmp_path: Path) -> None:
+    examination = check(tmp_path, [("", "b"), ("a", "b")], validation=[("", ""), ("x", "y")])
+    assert examination.findings.leaked_sources.count == 0
+    assert examination.findings.held_out_empty.count == 1
+
+
+def test_overlap_of_validation_and_test(tmp_path: Path) -> None:
+    examination = check(
+        tmp_path, [("a", "b")], validation=[("v", "w"), (LONG, "x")], test=[("t", "u"), (LONG, "z"), ("s", "w")]
+    )
+    assert {name: f.count for name, f in examination.findings.held_out_overlap.items()} == {"test.news": 2}
+    assert examination.num_held_out == {"validation": 2, "test.news": 3}
+
+
+def test_limits_on_lengths_and_ratio() -> None:
+    source = np.array([256, 257, 2, 2, 1, 100, 10])
+    target = np.array([256, 3, 10, 11, 9, 401, 40])
+    long, odd = exceeds(source, target, DataConfig(max_tokens=256, max_ratio=4.0, ratio_slack_tokens=8))
+    assert long.tolist() == [False, True, False, False, False, True, False]
+    assert odd.tolist() == [False, False, False, True, False, False, False]
+    _, odd = exceeds(source, target, DataConfig(max_ratio=0.0))
+    assert not odd.any()
