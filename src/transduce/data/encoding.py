@@ -120,9 +120,9 @@ def _in_order(
 @contextlib.contextmanager
 def _tokenizer_threads(*, own: bool) -> Iterator[None]:
     """Lets the tokeniser use all cores by itself, or, where ours do the work, keeps it to the calling thread."""
-    name = "TOKENIZERS_PARALLELISM"  # the library's only switch
+    name = "TOKENIZERS_PARALLELISM"  # the library's only switch; what the user set stands, unless ours do the work
     before = os.environ.get(name)
-    os.environ[name] = "true" if own else "false"
+    os.environ[name] = (before or "true") if own else "false"
     try:
         yield
     finally:
