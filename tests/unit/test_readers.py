@@ -2,8 +2,10 @@
 
 import gzip
 import io
+import os
 import random
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -53,8 +55,30 @@ def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, lines: li
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb")))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"a\nb"))))
     assert list(read_lines(Path("-"))) == ["a", "b"]
+
+
+def test_a_pipe_gives_its_lines_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    with open(reading) as stdin, open(writing, "wb", buffering=0) as pipe:  # noqa: PTH123 (descriptors)
+        monkeypatch.setattr(sys, "stdin", stdin)
+        lines = iter(read_lines(Path("-")))
+        pipe.write(b"one\n")
+        assert next(lines) == "one"
+        pipe.write(b"two\nthr")
+        assert next(lines) == "two"
+        pipe.write(b"ee")
+        pipe.close()
+        assert list(lines) == ["three"]
+
+
+def test_a_named_pipe_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(b"a\nb\n",))
+    writer.start()
+    assert list(read_lines(tmp_path / "pipe")) == ["a", "b"]
+    writer.join()
 
 
 def test_several_frames_and_members(tmp_path: Path) -> None:

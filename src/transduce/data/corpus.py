@@ -61,6 +61,8 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
         sources.fetch(data.download, folder, mirror=mirror, progress=progress)
     for path in files.all():
         require_file(path)
+        if not path.is_file():
+            raise DataError(f"{path}: not a regular file. The corpus is read several times: write it to a file first.")
     return files
 
 

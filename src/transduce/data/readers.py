@@ -5,12 +5,13 @@ n-th line here is the n-th line of `wc`, `sed` and every other tool, and two ali
 """
 
 import gzip
+import io
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO
+from typing import cast
 
 import zstandard
 
@@ -18,6 +19,8 @@ from transduce.data.alignment import describe_divergence
 from transduce.errors import DataError, suggestion
 
 STDIN = Path("-")
+
+BinaryFile = io.BufferedReader
 
 _BLOCK_BYTES = 1 << 20
 _ZSTD_FEED_BYTES = 1 << 13  # zstandard returns all that one feed unpacks to: small feeds keep that small
@@ -30,7 +33,7 @@ class LineReader:
 
     Attributes:
         path: the file; "-" is standard input.
-        position_bytes: bytes of the file consumed so far, before decompression.
+        position_bytes: bytes of the file consumed so far, before decompression; 0 for a pipe.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,9 +80,14 @@ class LineReader:
 
     def _blocks(self) -> Iterator[bytes]:
         if self.path == STDIN:
-            yield from self._read(sys.stdin.buffer, sys.stdin.buffer)
+            stdin = cast(BinaryFile, sys.stdin.buffer)
+            yield from self._read(stdin, stdin)
             return
-        with self.path.open("rb") as file:
+        try:
+            file = self.path.open("rb")
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot be opened: {error.strerror}.") from None
+        with file:
             try:
                 if self.path.suffix == ".gz":
                     with gzip.GzipFile(fileobj=file) as unpacked:
@@ -93,12 +101,16 @@ class LineReader:
                     f"{self.path}: damaged or cut short ({error}). Fetch or compress the file again."
                 ) from None
 
-    def _read(self, unpacked: IO[bytes] | gzip.GzipFile, file: IO[bytes]) -> Iterator[bytes]:
-        while block := unpacked.read(_BLOCK_BYTES):
-            self.position_bytes = file.tell() if file.seekable() else self.position_bytes + len(block)
+    def _read(self, unpacked: BinaryFile | gzip.GzipFile, file: BinaryFile) -> Iterator[bytes]:
+        while block := unpacked.read1(_BLOCK_BYTES):  # read1: what a pipe has now, not when the block is full
+            self._note_position(file)
             yield block
 
-    def _unpack_zstd(self, file: IO[bytes]) -> Iterator[bytes]:
+    def _note_position(self, file: BinaryFile) -> None:
+        if file.seekable():  # a pipe has no position, nor a size to compare it with
+            self.position_bytes = file.tell()
+
+    def _unpack_zstd(self, file: BinaryFile) -> Iterator[bytes]:
         """Unpacks frame after frame; unlike zstandard's reader, it notices a file that stops in mid-frame."""
         frame = None
         pieces: list[bytes] = []
@@ -112,10 +124,10 @@ class LineReader:
                 pieces.append(piece)
                 size += len(piece)
             if size >= _BLOCK_BYTES:
-                self.position_bytes = file.tell()
+                self._note_position(file)
                 yield b"".join(pieces)
                 pieces, size = [], 0
-        self.position_bytes = file.tell()
+        self._note_position(file)
         yield b"".join(pieces)
         if frame is not None:
             raise EOFError("the last frame is incomplete")
@@ -134,15 +146,15 @@ class LineReader:
 
 
 def require_file(path: Path) -> None:
-    """Checks that `path` is a file.
+    """Checks that `path` is something to read: a file or a pipe.
 
     Raises:
         DataError: it is not; the message suggests the nearest name in its folder.
     """
-    if path.is_file():
-        return
     if path.is_dir():
         raise DataError(f"{path}: is a folder, not a text file.")
+    if path.exists():
+        return
     if not path.parent.is_dir():
         raise DataError(f"{path}: no such file: the folder {path.parent} does not exist.")
     near = suggestion(path.name, sorted(entry.name for entry in path.parent.iterdir() if entry.is_file()))
