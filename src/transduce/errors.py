@@ -4,8 +4,8 @@ An error names the file, line, key or tensor at fault and says what to do. The c
 without a traceback and exits with the class's `exit_code`.
 """
 
-from difflib import get_close_matches
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class TransduceError(Exception):

@@ -152,4 +152,6 @@ def preset(name: str) -> Config:
     family, _, row = name.rpartition("-")
     if row in TABLE3 and family in ("paper", "t2t-2017"):
         return table3(row, _NAMED[f"{family}-base"]())
-    raise ConfigError(f"No preset is called '{name}'.{suggestion(name, preset_names())} See 'transduce info --presets'.")
+    raise ConfigError(
+        f"No preset is called '{name}'.{suggestion(name, preset_names())} See 'transduce info --presets'."
+    )

@@ -80,7 +80,12 @@ class TextConfig:
     sample_pairs: int = 2_000_000  # sentence pairs that the tokeniser learns from, spread over the corpus
 
     def __post_init__(self) -> None:
-        _require(self.vocab_size >= 260, "text.vocab_size", self.vocab_size, "at least 260 (4 special tokens + 256 bytes)")
+        _require(
+            self.vocab_size >= 260,
+            "text.vocab_size",
+            self.vocab_size,
+            "at least 260 (4 special tokens + 256 bytes)",
+        )
         _require_positive("text", self, "min_frequency", "sample_pairs")
 
 
@@ -108,7 +113,10 @@ class DataConfig:
     def __post_init__(self) -> None:
         _require_positive("data", self, "max_tokens")
         _require_not_negative("data", self, "max_ratio", "ratio_slack_tokens")
-        for key, names in [("train", n) for n in self.train] + [("validation", self.validation), *self.test.items()]:
+        for key, names in [("train", n) for n in self.train] + [
+            ("validation", self.validation),
+            *self.test.items(),
+        ]:
             _require(
                 len(names) in (1, 2) or (key == "validation" and not names),
                 f"data.{key}",

@@ -107,7 +107,7 @@ def _attend_short(
 
 def split_heads(x_BTC: Tensor, num_heads: int) -> Tensor:
     """(B, T, H·E) → (B, H, T, E), without copying."""
-    return x_BTC.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+    return x_BTC.view(*x_BTC.shape[:2], num_heads, -1).transpose(1, 2)
 
 
 def join_heads(x_BHTE: Tensor) -> Tensor:
@@ -134,9 +134,7 @@ class SelfAttention(nn.Module):
             split_heads(value, self.num_heads),
         )
 
-    def forward(
-        self, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Packing | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Packing | None = None) -> Tensor:
         """Attends within each sequence of `x`: (B, T, D), or (N, D) where a `packing` is given."""
         qkv = self.query_key_value(x)
         if packing is not None:

@@ -19,13 +19,13 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
         return x
     if x.device.type != "cpu":
         return F.dropout(x, rate)
-    dropped: Tensor = _CpuDropout.apply(x, rate)
+    dropped: Tensor = _CpuDropout.apply(x, rate)  # type: ignore[no-untyped-call]
     return dropped
 
 
 class _CpuDropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
         bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         noise = bits.view(torch.int16)[: x.numel()].view(x.shape)
         num_dropped = round(rate * _LEVELS)
@@ -35,6 +35,6 @@ class _CpuDropout(torch.autograd.Function):
         return (x * kept).mul_(ctx.scale)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (kept,) = ctx.saved_tensors
         return (gradient * kept).mul_(ctx.scale), None

@@ -110,7 +110,11 @@ class DecoderLayer(nn.Module):
         attended = self.self_attention(self.self_attention_residual.enter(x), None, causal=True, packing=packing)
         x = self.self_attention_residual.leave(x, attended)
         attended = self.cross_attention(
-            self.cross_attention_residual.enter(x), memory_key_BHSE, memory_value_BHSE, memory_mask, packing=packing
+            self.cross_attention_residual.enter(x),
+            memory_key_BHSE,
+            memory_value_BHSE,
+            memory_mask,
+            packing=packing,
         )
         x = self.cross_attention_residual.leave(x, attended)
         return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))

@@ -38,4 +38,5 @@ class Packing:
     def unpack(self, x_ND: Tensor) -> Tensor:
         """(N, D) → (B, T, D), with zeros where there is padding."""
         padded = x_ND.new_zeros(self.num_sentences * self.num_positions, x_ND.size(1))
-        return padded.index_copy(0, self.index_N, x_ND).unflatten(0, (self.num_sentences, self.num_positions))
+        padded = padded.index_copy(0, self.index_N, x_ND)
+        return padded.view(self.num_sentences, self.num_positions, x_ND.size(1))

@@ -1,7 +1,8 @@
 """The Transformer (§3, Figure 1): encoder, decoder, shared embeddings."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import cast
 
 import numpy as np
 import torch
@@ -23,8 +24,9 @@ _T2T_TARGET_SPACES = 32  # rows of the released code's "target space" table; its
 class Transformer(nn.Module):
     """An encoder-decoder Transformer of any shape that `ModelConfig` can say.
 
-    Sources and targets are token ids that end in EOS, right-padded with 0; their lengths count EOS and lie on the CPU. Three ways in: `forward` for training (all target
-    positions at once), `encode` + `start` + `step` for decoding, `decode` for both memory and whole targets at hand.
+    Sources and targets are token ids that end in EOS, right-padded with 0; their lengths count EOS and lie on the CPU.
+    Three ways in: `forward` for training (all target positions at once), `encode` + `start` + `step` for decoding,
+    `decode` where both memory and whole targets are at hand.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -65,13 +67,16 @@ class Transformer(nn.Module):
                 for block in self._blocks(name, parameter.data):
                     nn.init.xavier_uniform_(block)
 
+    def _decoder_layers(self) -> Iterator[DecoderLayer]:
+        return cast(Iterator[DecoderLayer], iter(self.decoder))
+
     def _blocks(self, name: str, weight: Tensor) -> tuple[Tensor, ...]:
-        """Splits a packed projection into the matrices it is made of: each has a fan-out, and so a scale, of its own."""
+        """Splits a packed projection into its matrices: each has a fan-out, and so a scale, of its own."""
         key, value = self.config.num_heads * self.config.d_k, self.config.num_heads * self.config.d_v
         if "query_key_value" in name:
-            return weight.split((key, key, value))
+            return tuple(torch.split(weight, [key, key, value]))
         if "key_value" in name:
-            return weight.split((key, value))
+            return tuple(torch.split(weight, [key, value]))
         return (weight,)
 
     # --- encoder and decoder over whole sequences -------------------------------------------------------------
@@ -86,8 +91,7 @@ class Transformer(nn.Module):
         source_packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device)
         memory = self._encode(source_BS, source_lengths_B, source_packing)
         mask = padding_mask(source_lengths_B, source_BS.size(1), source_BS.device)
-        states = self._decode(memory, mask, source_packing, target_BT, target_lengths_B)
-        return states
+        return self._decode(memory, mask, source_packing, target_BT, target_lengths_B)
 
     def encode(self, source_BS: Tensor, source_lengths_B: Tensor) -> Memory:
         """Returns the encoder's output, (B, S, D), with the mask of its padding."""
@@ -101,7 +105,7 @@ class Transformer(nn.Module):
         """Returns logits of each target position given those before it, (B, T, V), float32."""
         lengths_B = torch.full((target_BT.size(0),), target_BT.size(1))
         states = self._decode(memory.states_BSD, memory.attend_mask, None, target_BT, lengths_B)
-        return self.logits(states).unflatten(0, target_BT.shape)
+        return self.logits(states).view(*target_BT.shape, -1)
 
     def logits(self, states: Tensor) -> Tensor:
         """Projects decoder outputs (…, D) to logits (…, V), float32."""
@@ -119,7 +123,9 @@ class Transformer(nn.Module):
         mask = padding_mask(lengths_B, num_positions, source_BS.device)
         for layer in self.encoder:
             x = layer(x, mask, packing)
-        return x if self.encoder_norm is None else self.encoder_norm(x)
+        if self.encoder_norm is not None:
+            x = self.encoder_norm(x)
+        return x
 
     def _decode(
         self,
@@ -134,7 +140,7 @@ class Transformer(nn.Module):
         if packing is not None:
             x = packing.pack(x)
         x = dropout(_in_compute_dtype(x), self.config.dropout, self.training)
-        for layer in self.decoder:
+        for layer in self._decoder_layers():
             key, value = layer.cross_attention.project_memory(memory, memory_packing)
             x = layer(x, key, value, memory_mask, packing)
         if self.decoder_norm is not None:
@@ -160,12 +166,10 @@ class Transformer(nn.Module):
         config, num_sentences = self.config, memory.states_BSD.size(0)
         capacity = max(1, min(max_steps, _INITIAL_STEPS))
         layers = []
-        for layer in self.decoder:
-            key, value = layer.cross_attention.project_memory(memory.states_BSD)  # type: ignore[operator, union-attr]
+        for layer in self._decoder_layers():
+            key, value = layer.cross_attention.project_memory(memory.states_BSD)
             shape = (capacity, num_sentences, config.num_heads)
-            layers.append(
-                LayerCache(key.new_empty(*shape, config.d_k), key.new_empty(*shape, config.d_v), key, value)
-            )
+            layers.append(LayerCache(key.new_empty(*shape, config.d_k), key.new_empty(*shape, config.d_v), key, value))
         return DecoderState(tuple(layers), memory.attend_mask, 0, max_steps)
 
     def step(self, tokens_R: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
@@ -178,8 +182,8 @@ class Transformer(nn.Module):
         if self.config.decoder_start == "zero" and state.position == 0:
             x_RD = torch.zeros_like(x_RD)
         x_RD = x_RD + self.target_positions(state.position, state.position + 1)
-        for layer, cache in zip(self.decoder, state.layers, strict=True):
-            x_RD = layer.step(x_RD, cache, state.position, state.memory_mask)  # type: ignore[operator]
+        for layer, cache in zip(self._decoder_layers(), state.layers, strict=True):
+            x_RD = layer.step(x_RD, cache, state.position, state.memory_mask)
         if self.decoder_norm is not None:
             x_RD = self.decoder_norm(x_RD)
         return self.logits(x_RD), DecoderState(state.layers, state.memory_mask, state.position + 1, state.max_steps)

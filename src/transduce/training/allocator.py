@@ -11,7 +11,7 @@ def keep_memory() -> bool:
     """Tells malloc to reuse freed memory instead of unmapping it; returns whether this system's malloc can.
 
     A training step frees and asks for the same hundreds of megabytes each time. By default glibc maps each big block
-    anew and the kernel zeroes its pages: 18 to 26 % of a step. Memory freed after a peak is kept for the process's life.
+    anew and the kernel zeroes its pages: 18 to 26 % of a step. The price: memory freed after a peak stays with us.
     """
     if not sys.platform.startswith("linux"):
         return False

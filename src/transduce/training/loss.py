@@ -42,7 +42,7 @@ def projected_loss(
     Forward and backward happen together, a block of rows at a time: peak memory is one block of logits, not N × V.
     Only the first result carries a gradient.
     """
-    loss, nll = _ProjectedLoss.apply(states_ND, embedding_VD, targets_N, smoothing)
+    loss, nll = _ProjectedLoss.apply(states_ND, embedding_VD, targets_N, smoothing)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
@@ -54,15 +54,13 @@ class _ProjectedLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(  # type: ignore[override]
-        ctx: Any, x: Tensor, embedding: Tensor, targets: Tensor, smoothing: Smoothing
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, x: Tensor, embedding: Tensor, targets: Tensor, smoothing: Smoothing) -> tuple[Tensor, Tensor]:
         needs_gradient = any(ctx.needs_input_grad[:2])
         weight = embedding.detach().to(x.dtype)
         num_rows, vocab_size = x.size(0), weight.size(0)
         rows = max(1, _CHUNK_BYTES.get(x.device.type, 64 << 20) // (4 * vocab_size))
         weight_sum = weight.sum(0, dtype=torch.float32)
-        total = (smoothing.true + smoothing.rest * vocab_size)  # Σ q: 1 up to rounding
+        total = smoothing.true + smoothing.rest * vocab_size  # Σ q: 1 up to rounding
         gradient_x = torch.empty_like(x) if needs_gradient else None
         gradient_w = torch.zeros(weight.shape, device=x.device) if needs_gradient else None
         nll = x.new_zeros((), dtype=torch.float64)
@@ -100,7 +98,7 @@ class _ProjectedLoss(torch.autograd.Function):
         return loss.float(), nll.float()
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         gradient_x, gradient_w = ctx.saved_tensors
         # The saved blocks are this node's own and are used once: scaled in place, no second V × D matrix.
         return gradient_x.mul_(gradient), gradient_w.mul_(gradient).to(ctx.embedding_dtype), None, None

@@ -1,0 +1,42 @@
+"""Averages the last checkpoints of a run (section 6.1 of the paper) into a model folder.
+
+examples:
+  transduce average runs/m30k --last 5 --output models/m30k
+  transduce average runs/m30k --best --output models/m30k-best
+
+The model is measured on the run's validation data; metrics.json and the model card say what came out. 'transduce train'
+writes RUN/model by itself when it ends: this command is for another number of checkpoints, or for a run still going on.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+SUMMARY = "average a run's checkpoints into a model folder"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("run_folder", metavar="RUN", type=Path, help="run folder of 'transduce train'")
+    parser.add_argument("--output", metavar="MODEL", type=Path, required=True, help="model folder to write")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--last", metavar="K", type=int, default=5, help="how many checkpoints; default: %(default)s")
+    which.add_argument("--best", action="store_true", help="the one with the best validation score, not an average")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Averages, and returns the exit code."""
+    from transduce.cli.requirements import require_training
+    from transduce.errors import ConfigError
+
+    require_training()
+    if args.last < 1:
+        raise ConfigError(f"--last {args.last}: must be at least 1.")
+    from transduce.runs import average_run
+
+    bundle = average_run(args.run_folder, args.output, last=args.last, best=args.best)
+    measured = {name: value for name, value in bundle.metrics.items() if name.startswith("validation")}
+    shown = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in measured.items())
+    steps = bundle.metrics["averaged_steps"]
+    print(f"{args.output}: the mean of the checkpoints after steps {steps}; {shown or 'not measured'}", file=sys.stderr)
+    return 0

@@ -1,0 +1,4 @@
+"""placeholder"""
+SUMMARY = "x"
+def configure(parser): ...
+def run(args): return 1

@@ -1,0 +1,83 @@
+"""Shows the configuration and the number of parameters of a model folder, a run folder, a recipe or a preset.
+
+examples:
+  transduce info models/m30k
+  transduce info paper-base
+  transduce info recipes/wmt14-en-de-big.toml --json
+  transduce info --presets
+"""
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transduce.config import Config, load_recipe, preset, preset_names, to_dict
+from transduce.errors import ConfigError, suggestion
+
+SUMMARY = "show a model's or preset's configuration and parameter count"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("subject", metavar="WHAT", nargs="?", help="model folder, run folder, recipe or preset")
+    parser.add_argument("--presets", action="store_true", help="list all presets with their parameter counts")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+@dataclass(frozen=True)
+class _Subject:
+    kind: str
+    config: Config
+    metrics: dict[str, Any]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what is asked for, and returns the exit code."""
+    from transduce.config.parameters import count_parameters
+
+    if args.presets:
+        rows = [(name, count_parameters(preset(name).model)) for name in preset_names()]
+        if args.json:
+            print(json.dumps(dict(rows), indent=2))
+        else:
+            print("\n".join(f"{name:<16} {count:>13,} parameters" for name, count in rows))
+        return 0
+    if args.subject is None:
+        raise ConfigError("Name a model folder, a run folder, a recipe or a preset; --presets lists the presets.")
+    subject = _find(args.subject)
+    count = count_parameters(subject.config.model)
+    if args.json:
+        values = {"kind": subject.kind, "parameters": count, "config": to_dict(subject.config)}
+        print(json.dumps(values | {"metrics": subject.metrics}, indent=2, ensure_ascii=False))
+        return 0
+    print(f"{args.subject}: {subject.kind}, {count:,} parameters ({count / 1e6:.2f} M)")
+    for name, section in to_dict(subject.config).items():
+        if isinstance(section, dict):
+            print(f"\n[{name}]")
+            print("\n".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in section.items()))
+    if subject.metrics:
+        print("\nmeasured:")
+        print("\n".join(f"  {name}: {value}" for name, value in subject.metrics.items()))
+    return 0
+
+
+def _find(name: str) -> _Subject:
+    path = Path(name)
+    if path.suffix == ".toml":
+        return _Subject("recipe", load_recipe(path), {})
+    if (path / "model.safetensors").is_file():
+        from transduce.bundle import Bundle
+
+        bundle = Bundle.load(path)
+        return _Subject("model folder", bundle.config, bundle.metrics)
+    if (path / "config.json").is_file():
+        from transduce.runs import load_run_config
+
+        return _Subject("run folder", load_run_config(path), {})
+    if name in preset_names():
+        return _Subject("preset", preset(name), {})
+    raise ConfigError(
+        f"'{name}' is not a model folder, a run folder, a recipe or a preset.{suggestion(name, preset_names())}"
+    )

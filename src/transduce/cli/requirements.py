@@ -1,0 +1,20 @@
+"""Says which extra is missing before a command that needs it begins."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from transduce.errors import MissingDependencyError
+
+
+def require(extra: str, modules: Sequence[str]) -> None:
+    """Raises MissingDependencyError, naming the extra to install, where one of `modules` is not installed."""
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        raise MissingDependencyError(
+            f"{', '.join(missing)} not installed. This command needs: pip install 'transduce[{extra}]'"
+        )
+
+
+def require_training() -> None:
+    """Demands what training needs beyond the base install."""
+    require("train", ["torch", "pyarrow"])

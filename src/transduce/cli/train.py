@@ -1,0 +1,60 @@
+"""Trains a model from a recipe: prepares the data, trains, validates, averages the last checkpoints.
+
+examples:
+  transduce train recipes/multi30k-en-de.toml --output runs/m30k
+  transduce train recipes/multi30k-en-de.toml --output runs/m30k --set train.max_steps=2000 --set model.dropout=0.2
+  transduce train recipes/multi30k-en-de.toml --output runs/m30k --resume
+  transduce train recipes/wmt14-en-de-base.toml --data data/wmt14 --output runs/base
+  torchrun --nproc-per-node 8 -m transduce.cli.main train recipes/wmt14-en-de-base.toml --output runs/base
+
+Ctrl-C or SIGTERM finishes the step at hand, writes a checkpoint and leaves; --resume then goes on exactly as if
+nothing had happened. A second Ctrl-C leaves at once. The run folder gets config.json, checkpoints/, best/,
+metrics.jsonl, tensorboard/ and, at the end, model/: the averaged model, ready for 'transduce translate'.
+"""
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+SUMMARY = "train a model from a recipe"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("recipe", metavar="RECIPE", type=Path, help="TOML file; see recipes/")
+    parser.add_argument("--output", metavar="RUN", type=Path, required=True, help="run folder to write")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in RUN")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="folder made by 'transduce prepare'; default: RUN/data")
+    parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder that stands in for the network")
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change one value of the recipe, such as train.max_steps=2000; may be repeated",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Trains, and returns the exit code: 128 + signal where one stopped it."""
+    from transduce.cli.requirements import require_training
+
+    require_training()
+    from transduce.config import load_recipe
+    from transduce.runs import train
+
+    config = load_recipe(args.recipe, args.set)
+    outcome = train(
+        config, args.output, resume=args.resume, data=args.data, mirror=args.mirror, show_progress=not args.quiet
+    )
+    step = outcome.progress.step
+    if outcome.signal is not None:
+        name = signal.Signals(outcome.signal).name
+        print(f"stopped by {name} after step {step}; a checkpoint is written. Go on with --resume.", file=sys.stderr)
+        return 128 + outcome.signal
+    why = "early stopping" if outcome.reason == "early" else "done"
+    print(f"{why} after step {step}. The model: {args.output / 'model'}", file=sys.stderr)
+    print(f"try it: echo '…' | transduce translate {args.output / 'model'}", file=sys.stderr)
+    return 0

@@ -1,0 +1,255 @@
+"""A run: prepared data → training → averaging → a model folder. The Python face of `transduce train` and `average`.
+
+    RUN/
+        config.json       the resolved configuration; the only thing reloaded on resume
+        data/             prepared data, unless it lies elsewhere (then data.json says where)
+        checkpoints/      the last ones
+        best/             the checkpoint with the best validation score
+        metrics.jsonl     every logged step and validation; tensorboard/ has the same
+        model/            the averaged model, written at the end
+"""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from transduce import __version__, files
+from transduce.bundle import Bundle, save_bundle
+from transduce.config import Config, DecodeConfig, from_dict, to_dict
+from transduce.data.batching import plan_epoch
+from transduce.data.prepare import Prepared, load_prepared, prepare
+from transduce.data.store import ParallelStore
+from transduce.engines.torch import TorchEngine
+from transduce.errors import BundleError, TrainingError
+from transduce.evaluation.bleu import bleu
+from transduce.model import Transformer
+from transduce.text import SubwordTokenizer
+from transduce.training.averaging import average
+from transduce.training.device import Compute
+from transduce.training.distributed import Ranks, local_device
+from transduce.training.state import Progress, check_checkpoint, checkpoints
+from transduce.training.trainer import Outcome, Scorer, Trainer
+from transduce.training.validation import perplexity
+
+_CONFIG, _DATA = "config.json", "data.json"
+
+# What may differ between a run's own configuration and the one it is resumed with: nothing that changes an update.
+_FREE_ON_RESUME = {
+    "train.max_steps", "train.device", "train.compile", "train.log_steps",
+    "train.checkpoint_steps", "train.checkpoint_minutes", "train.keep_checkpoints", "train.average_last",
+    "train.validate_steps", "train.validate_bleu", "train.validate_bleu_sentences", "train.validate_beam_size",
+    "train.early_stopping", "train.best_by",
+    "data.folder", "data.test",
+}  # fmt: skip
+
+
+def train(
+    config: Config,
+    run: Path,
+    *,
+    resume: bool = False,
+    data: Path | None = None,
+    mirror: Path | None = None,
+    show_progress: bool = True,
+) -> Outcome:
+    """Trains a model in the folder `run`, preparing the data there first unless `data` is a prepared folder.
+
+    With `resume`, goes on from the last checkpoint exactly as if training had not stopped; what has changed in `config`
+    since may only be what changes no update (lengths, intervals, early stopping).
+
+    Raises:
+        TrainingError: `run` has a training in it already and `resume` is off, or `config` is of another training.
+        DataError: the corpus cannot be used; nothing was trained.
+    """
+    config = dataclasses.replace(
+        config, train=dataclasses.replace(config.train, device=local_device(config.train.device))
+    )
+    compute = Compute.of(config.train.device, config.train.precision)
+    ranks = Ranks.join(compute.device)
+    show_progress = show_progress and ranks.leads
+    if checkpoints(run) and not resume:
+        raise TrainingError(
+            f"{run}: there is a training here already. Add --resume to go on with it, or choose another --output."
+        )
+    if resume and (run / _CONFIG).is_file():
+        _require_same_training(config, run)
+    if ranks.leads:
+        prepared = _prepared(config, run, data, mirror, show_progress)
+    ranks.wait()
+    if not ranks.leads:
+        prepared = load_prepared(_data_folder(run))
+    tokenizer = SubwordTokenizer.load(prepared.tokenizer)
+    config = with_vocabulary(config, tokenizer)
+    if ranks.leads:
+        files.write_json(run / _CONFIG, {"transduce": __version__, "torch": torch.__version__, **to_dict(config)})
+    store = ParallelStore.open(prepared.train)
+    validation = ParallelStore.open(prepared.validation) if prepared.validation else None
+    scorer = bleu_scorer(config, tokenizer, validation) if validation is not None else None
+    trainer = Trainer(config, run, store, validation, scorer=scorer, show_progress=show_progress, compute=compute)
+    if resume and not trainer.resume():
+        trainer.report.say(f"{run}: no checkpoint to resume from; starting from the beginning")
+    if show_progress:
+        _announce(config, trainer, store)
+    outcome = trainer.fit()
+    if outcome.reason != "stopped" and ranks.leads:
+        average_run(run, run / "model", last=config.train.average_last, show_progress=show_progress)
+    ranks.wait()
+    return outcome
+
+
+def with_vocabulary(config: Config, tokenizer: SubwordTokenizer) -> Config:
+    """Returns `config` with the model's table as large as the tokeniser's vocabulary."""
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, vocab_size=tokenizer.vocab_size))
+
+
+def load_run_config(run: Path) -> Config:
+    """Returns the configuration of a run.
+
+    Raises:
+        TrainingError: `run` is not a run folder.
+    """
+    try:
+        values = json.loads((run / _CONFIG).read_text(encoding="utf-8"))
+    except OSError:
+        raise TrainingError(f"{run}: not a run folder: it has no {_CONFIG}. 'transduce train' makes one.") from None
+    except ValueError as error:
+        raise TrainingError(f"{run / _CONFIG}: not JSON: {error}.") from None
+    return from_dict({k: v for k, v in values.items() if k not in ("transduce", "torch")}, str(run / _CONFIG))
+
+
+def average_run(
+    run: Path, output: Path, *, last: int = 5, best: bool = False, show_progress: bool = True
+) -> Bundle:
+    """Averages the last `last` checkpoints of `run` (§6.1), or takes its `best` one, and writes a model folder.
+
+    The model is measured on the validation data before it is written.
+
+    Raises:
+        BundleError: the run has no checkpoint, or `output` holds something that is not a model.
+    """
+    config = load_run_config(run)
+    if output.exists() and not (output / "model.safetensors").is_file() and any(output.iterdir()):
+        raise BundleError(f"{output}: exists and is not a model folder; it is left as it is. Choose another --output.")
+    paths = [run / "best"] if best else checkpoints(run)[-last:]
+    if not paths or not paths[0].is_dir():
+        raise BundleError(f"{run}: no {'best ' if best else ''}checkpoint to make a model of.")
+    if not best and len(paths) < last and show_progress:
+        print(f"note: {run} has {len(paths)} checkpoints; averaging those", file=sys.stderr)
+    progress = [check_checkpoint(path) for path in paths]
+    weights = average(paths)
+    prepared = load_prepared(_data_folder(run))
+    tokenizer = SubwordTokenizer.load(prepared.tokenizer)
+    metrics = _measure(config, weights, tokenizer, prepared, progress)
+    return save_bundle(output, config, weights, tokenizer, metrics)
+
+
+def _measure(
+    config: Config,
+    weights: dict[str, np.ndarray],
+    tokenizer: SubwordTokenizer,
+    prepared: Prepared,
+    progress: Sequence[Progress],
+) -> dict[str, Any]:
+    metrics: dict[str, Any] = {
+        "steps": progress[-1].step,
+        "averaged_steps": ", ".join(str(p.step) for p in progress),
+        "training_seconds": progress[-1].seconds,
+        "target_tokens_seen": progress[-1].target_tokens,
+    }
+    if prepared.validation is not None:
+        compute = Compute.of(config.train.device, config.train.precision)
+        model = Transformer(config.model)
+        model.load_weights(weights)
+        model = model.to(compute.device)
+        validation = ParallelStore.open(prepared.validation)
+        metrics["validation_perplexity"] = perplexity(model, validation, compute)
+        if config.train.validate_bleu:
+            metrics["validation_bleu"] = bleu_scorer(config, tokenizer, validation)(model)["bleu"]
+    return metrics
+
+
+def bleu_scorer(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore) -> Scorer:
+    """Returns a function that translates the validation sources with a model and scores the result.
+
+    Source and reference are decoded from the store: the tokeniser is lossless, so this is the corpus's own text.
+    """
+    count = min(len(validation), config.train.validate_bleu_sentences)
+    sources = [validation.source(row).tolist() for row in range(count)]
+    references = tokenizer.decode_batch([validation.target(row).tolist() for row in range(count)])
+    options = DecodeConfig(
+        beam_size=config.train.validate_beam_size,
+        length_penalty=config.decode.length_penalty,
+        max_extra_tokens=config.decode.max_extra_tokens,
+        batch_size=64,
+    )
+
+    def score(model: Transformer) -> dict[str, float]:
+        hypotheses = TorchEngine.from_model(model).translate(sources, options)
+        lines = tokenizer.decode_batch([best.ids for best, *_ in hypotheses])
+        return {"bleu": bleu(lines, [references]).value}
+
+    return score
+
+
+def _prepared(
+    config: Config, run: Path, data: Path | None, mirror: Path | None, show_progress: bool
+) -> Prepared:
+    run.mkdir(parents=True, exist_ok=True)
+    folder = data or _data_folder(run)
+    if data is not None:
+        load_prepared(data)  # before anything is written: is it one?
+        files.write_json(run / _DATA, {"folder": str(data.resolve())})
+    elif not (run / _DATA).is_file():
+        prepare(config, folder, mirror=mirror, progress=show_progress)
+    return load_prepared(folder)
+
+
+def _data_folder(run: Path) -> Path:
+    elsewhere = run / _DATA
+    if elsewhere.is_file():
+        return Path(json.loads(elsewhere.read_text(encoding="utf-8"))["folder"])
+    return run / "data"
+
+
+def _require_same_training(config: Config, run: Path) -> None:
+    before, now = _flat(to_dict(load_run_config(run))), _flat(to_dict(config))
+    changed = [
+        f"  {key}: was {before.get(key)!r}, now {now.get(key)!r}"
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key) != now.get(key) and key not in _FREE_ON_RESUME | {"model.vocab_size"}
+        and not key.startswith("data.test.")
+    ]
+    if changed:
+        raise TrainingError(
+            f"{run}: cannot be resumed with another configuration than it was begun with:\n" + "\n".join(changed)
+        )
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _announce(config: Config, trainer: Trainer, store: ParallelStore) -> None:
+    train = config.train
+    plan = plan_epoch(
+        store.source_lengths,
+        store.target_lengths,
+        source_budget=train.source_batch_tokens,
+        target_budget=train.target_batch_tokens,
+        seed=train.seed,
+        epoch=0,
+    )
+    trainer.report.say(
+        f"{config.name}: {trainer.model.num_parameters:,} parameters on {trainer.compute}; {len(store):,} pairs, "
+        f"{len(plan):,} batches an epoch ({plan.padding_share:.1%} padding), {train.max_steps:,} steps "
+        f"= {train.max_steps / max(len(plan), 1):.1f} epochs"
+    )

@@ -1,0 +1,58 @@
+"""Several processes as one: started by torchrun, each with its part of every global batch."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among all of a training; alone, unless torchrun started it."""
+
+    rank: int = 0
+    world_size: int = 1
+
+    @classmethod
+    def join(cls, device: torch.device) -> "Ranks":
+        """Joins the processes that torchrun started, or returns a world of one."""
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+            return cls()
+        if not dist.is_initialized():
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        return cls(dist.get_rank(), dist.get_world_size())
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes checkpoints and speaks to the user."""
+        return self.rank == 0
+
+    def sum(self, tensors: Iterable[Tensor]) -> None:
+        """Replaces each tensor by its sum over all processes."""
+        if self.world_size > 1:
+            for tensor in tensors:
+                dist.all_reduce(tensor)
+
+    def agree(self, flag: bool, device: torch.device) -> bool:
+        """Returns whether `flag` is set in any process, so that all act alike."""
+        if self.world_size == 1:
+            return flag
+        votes = torch.tensor(float(flag), device=device)
+        dist.all_reduce(votes)
+        return bool(votes > 0)
+
+    def wait(self) -> None:
+        """Waits until every process is here."""
+        if self.world_size > 1:
+            dist.barrier()
+
+
+def local_device(device: str) -> str:
+    """Returns this process's own GPU where torchrun runs several on one machine."""
+    local_rank = os.environ.get("LOCAL_RANK")
+    if local_rank is not None and device in ("auto", "cuda") and torch.cuda.is_available():
+        return f"cuda:{local_rank}"
+    return device

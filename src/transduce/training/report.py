@@ -1,0 +1,134 @@
+"""What training says while it runs: a live line, metrics as JSON lines, TensorBoard."""
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tqdm import tqdm
+
+from transduce.training.state import Progress
+from transduce.training.step import StepResult
+
+
+class Report:
+    """Collects the results of steps and shows and writes them every `log_steps` steps.
+
+    On a terminal it is one live line; elsewhere, a plain line each time. `metrics.jsonl` gets one object a record, with
+    `"kind"` saying which: `train` or `validation`. Opened again after a resume, it appends.
+    """
+
+    def __init__(self, run: Path, *, max_steps: int, log_steps: int, show: bool, write: bool = True) -> None:
+        self.run, self.max_steps, self.log_steps, self.write = run, max_steps, log_steps, write
+        self.show = show
+        self.bar: Any = None
+        self._results: list[StepResult] = []
+        self._since = time.perf_counter()
+        self._metrics: Any = None
+        self._board: Any = None
+
+    def __enter__(self) -> Self:
+        if self.write:
+            self._metrics = (self.run / "metrics.jsonl").open("a", encoding="utf-8", buffering=1)
+            self._board = _tensorboard(self.run / "tensorboard")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for part in (self.bar, self._metrics, self._board):
+            if part is not None:
+                part.close()
+
+    def begin(self, step: int) -> None:
+        """Starts the live line at `step` updates done."""
+        if self.show and sys.stderr.isatty():
+            self.bar = tqdm(
+                total=self.max_steps,
+                initial=step,
+                desc="train",
+                unit="step",
+                dynamic_ncols=True,
+                smoothing=0.1,
+            )
+        self._since = time.perf_counter()
+
+    def step(self, result: StepResult, progress: Progress) -> None:
+        """Takes in one update."""
+        self._results.append(result)
+        if self.bar is not None:
+            self.bar.update(1)
+        if progress.step % self.log_steps == 0 or progress.step == self.max_steps:
+            self._flush(progress)
+
+    def pause(self) -> None:
+        """Forgets the time since the last record, after something that was not training."""
+        self._since = time.perf_counter()
+
+    def validation(self, scores: dict[str, float], progress: Progress, *, best: bool) -> None:
+        """Shows and writes the scores of a validation."""
+        shown = "  ".join(f"{name} {value:.2f}" for name, value in scores.items())
+        self.say(f"step {progress.step}: validation {shown}{'  (best so far)' if best else ''}")
+        self._record("validation", progress, scores)
+
+    def say(self, message: str) -> None:
+        """Prints a line without disturbing the live one."""
+        if self.bar is not None:
+            self.bar.write(message, file=sys.stderr)
+        elif self.show:
+            print(message, file=sys.stderr, flush=True)
+
+    def _flush(self, progress: Progress) -> None:
+        seconds = max(time.perf_counter() - self._since, 1e-9)
+        tokens = sum(result.target_tokens for result in self._results)
+        last = self._results[-1]
+        values = {
+            "loss": sum(r.loss for r in self._results) / tokens,
+            "perplexity": math.exp(min(sum(r.negative_log_likelihood for r in self._results) / tokens, 700.0)),
+            "learning_rate": last.learning_rate,
+            "gradient_norm": last.gradient_norm,
+            "target_tokens_per_second": tokens / seconds,
+            "source_tokens_per_second": sum(r.source_tokens for r in self._results) / seconds,
+        }
+        self._record("train", progress, values)
+        rate = f"{values['target_tokens_per_second']:,.0f}"
+        brief = f"loss {values['loss']:.3f}  ppl {values['perplexity']:.2f}  lr {last.learning_rate:.2e}  {rate} tok/s"
+        if self.bar is not None:
+            self.bar.set_postfix_str(brief)
+        else:
+            left = (self.max_steps - progress.step) * seconds / len(self._results)
+            self.say(f"step {progress.step}/{self.max_steps}  {brief}  ETA {_clock(left)}")
+        self._results.clear()
+        self._since = time.perf_counter()
+
+    def _record(self, kind: str, progress: Progress, values: dict[str, float]) -> None:
+        if self._metrics is None:
+            return
+        fixed = {
+            "kind": kind,
+            "step": progress.step,
+            "epoch": progress.epoch,
+            "seconds": round(progress.seconds, 3),
+        }
+        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        self._metrics.write(json.dumps(fixed | {"target_tokens": progress.target_tokens} | finite) + "\n")
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(f"{kind}/{name}", value, progress.step)
+
+
+def _tensorboard(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:  # TensorBoard is a way to look at metrics.jsonl's numbers: without it nothing is lost
+        return None
+    return SummaryWriter(str(folder))
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

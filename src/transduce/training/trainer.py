@@ -1,0 +1,227 @@
+"""The training loop: epochs of the plan, checkpoints, validation, a clean stop, an exact resume."""
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+import torch
+
+from transduce.config import Config
+from transduce.data.batching import BatchPlan, plan_epoch
+from transduce.data.store import ParallelStore
+from transduce.errors import BundleError, TrainingError
+from transduce.model import Transformer
+from transduce.training.allocator import keep_memory
+from transduce.training.device import Compute
+from transduce.training.distributed import Ranks
+from transduce.training.report import Report
+from transduce.training.state import (
+    Progress,
+    checkpoint_path,
+    checkpoints,
+    load_checkpoint,
+    prune,
+    save_checkpoint,
+)
+from transduce.training.step import make_optimizer, train_step
+from transduce.training.validation import perplexity
+
+_MAX_SKIPPED_IN_A_ROW = 20
+
+# Decodes and scores the model as it is: {"bleu": 31.2}. Passed in, since training knows nothing of decoding.
+Scorer = Callable[[Transformer], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How training ended: `finished`, `early` (stopping), or `stopped` by a signal."""
+
+    reason: str
+    progress: Progress
+    signal: int | None = None
+
+
+class Trainer:
+    """Trains one model in one run folder."""
+
+    def __init__(
+        self,
+        config: Config,
+        run: Path,
+        train: ParallelStore,
+        validation: ParallelStore | None = None,
+        *,
+        scorer: Scorer | None = None,
+        show_progress: bool = True,
+        compute: Compute | None = None,
+    ) -> None:
+        self.config, self.run = config, run
+        self.train, self.validation, self.scorer = train, validation, scorer
+        self.compute = compute or Compute.of(config.train.device, config.train.precision)
+        self.ranks = Ranks.join(self.compute.device)
+        keep_memory()
+        torch.manual_seed(config.train.seed)
+        self.model = Transformer(config.model).to(self.compute.device)
+        self.optimizer = make_optimizer(self.model, config)
+        self.progress = Progress()
+        if config.train.compile:
+            self.model.compile(dynamic=True)
+        self.report = Report(
+            run,
+            max_steps=config.train.max_steps,
+            log_steps=config.train.log_steps,
+            show=show_progress and self.ranks.leads,
+            write=self.ranks.leads,
+        )
+
+    def resume(self) -> bool:
+        """Goes back to the last whole checkpoint, passing over damaged ones; returns whether there is one."""
+        for path in reversed(checkpoints(self.run)):
+            try:
+                self.progress = load_checkpoint(path, self.model, self.optimizer)
+            except BundleError as error:
+                self.report.say(f"warning: {error} Trying the checkpoint before it.")
+                continue
+            self.report.say(f"resuming after step {self.progress.step} ({path})")
+            return True
+        return False
+
+    def fit(self) -> Outcome:
+        """Trains until `max_steps`, early stopping, or a signal; leaves a checkpoint in each case."""
+        with self.report as report, _StopSignals() as stop:
+            report.begin(self.progress.step)
+            reason = "early" if self._stops_early() else "finished"
+            last_checkpoint = time.monotonic()
+            while self.progress.step < self.config.train.max_steps and reason != "early":
+                self._one_step()
+                if stopped := self.ranks.agree(stop.received is not None, self.compute.device):
+                    reason = "stopped"
+                if not stopped and self._is_due(self.config.train.validate_steps):
+                    reason = "early" if self._validate() else "finished"
+                if stopped or self._is_due(self.config.train.checkpoint_steps) or self._time_is_up(last_checkpoint):
+                    self._checkpoint()
+                    last_checkpoint = time.monotonic()
+                if stopped:
+                    return Outcome(reason, self.progress, stop.received)
+            if self.progress.validations.get("step") != self.progress.step:
+                self._validate()
+            self._checkpoint()
+            return Outcome(reason, self.progress)
+
+    def _one_step(self) -> None:
+        started = time.perf_counter()
+        plan = self._plan(self.progress.epoch)
+        rows = plan.batch(self.progress.batch)
+        step = self.progress.step + 1
+        result = train_step(self.model, self.optimizer, self.train, rows, step, self.config, self.compute, self.ranks)
+        progress = self.progress
+        progress.step, progress.batch = step, progress.batch + 1
+        if progress.batch == len(plan):
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+        progress.target_tokens += result.target_tokens
+        progress.seconds += time.perf_counter() - started
+        self._watch(result.finite, result.loss)
+        self.report.step(result, progress)
+
+    def _watch(self, finite: bool, loss: float) -> None:
+        """Counts updates left out for a gradient that is not finite; too many in a row end the training."""
+        if finite:
+            self._skipped_in_a_row = 0
+            return
+        self.progress.skipped_steps += 1
+        self._skipped_in_a_row += 1
+        self.report.say(
+            f"warning: step {self.progress.step}: the gradient is not finite (loss {loss}); update left out"
+        )
+        if self._skipped_in_a_row >= _MAX_SKIPPED_IN_A_ROW:
+            raise TrainingError(
+                f"{self.run}: {_MAX_SKIPPED_IN_A_ROW} updates in a row up to step {self.progress.step} had gradients "
+                "that are not finite. Lower train.learning_rate_factor, raise train.warmup_steps or set "
+                "train.max_gradient_norm, and resume from the last checkpoint."
+            )
+
+    _skipped_in_a_row = 0
+    _planned: tuple[int, BatchPlan] | None = None
+
+    def _plan(self, epoch: int) -> BatchPlan:
+        if self._planned is None or self._planned[0] != epoch:
+            train = self.config.train
+            plan = plan_epoch(
+                self.train.source_lengths,
+                self.train.target_lengths,
+                source_budget=train.source_batch_tokens,
+                target_budget=train.target_batch_tokens,
+                seed=train.seed,
+                epoch=epoch,
+            )
+            self._planned = (epoch, plan)
+        return self._planned[1]
+
+    def _is_due(self, every: int) -> bool:
+        return every > 0 and self.progress.step % every == 0
+
+    def _time_is_up(self, last_checkpoint: float) -> bool:
+        minutes = self.config.train.checkpoint_minutes
+        up = minutes > 0 and time.monotonic() - last_checkpoint >= 60 * minutes
+        return self.ranks.agree(up, self.compute.device) if minutes > 0 else False
+
+    def _checkpoint(self) -> None:
+        if self.ranks.leads:
+            path = checkpoint_path(self.run, self.progress.step)
+            save_checkpoint(path, self.model, self.optimizer, self.progress)
+            prune(self.run, self.config.train.keep_checkpoints)
+        self.ranks.wait()
+        self.report.pause()
+
+    def _validate(self) -> bool:
+        """Scores the model as it is; returns whether training should stop early."""
+        if self.validation is None:
+            return False
+        progress, train = self.progress, self.config.train
+        scores = {"perplexity": perplexity(self.model, self.validation, self.compute)}
+        if self.scorer is not None and train.validate_bleu:
+            scores |= self.scorer(self.model)
+        name = train.best_by if train.best_by in scores else "perplexity"
+        score = scores[name] if name == "bleu" else -scores[name]
+        best = not math.isnan(score) and (progress.best_score is None or score > progress.best_score)
+        progress.validations = scores | {"step": float(progress.step)}
+        progress.validations_since_best = 0 if best else progress.validations_since_best + 1
+        self.report.validation(scores, progress, best=best)
+        if best:
+            progress.best_score, progress.best_step = score, progress.step
+            if self.ranks.leads:
+                save_checkpoint(self.run / "best", self.model, self.optimizer, progress)
+        self.ranks.wait()
+        self.report.pause()
+        return self._stops_early()
+
+    def _stops_early(self) -> bool:
+        patience = self.config.train.early_stopping
+        return patience > 0 and self.progress.validations_since_best >= patience
+
+
+class _StopSignals:
+    """Turns the first Ctrl-C or SIGTERM into a note to stop after the step at hand; a second one acts at once."""
+
+    received: int | None = None
+
+    def __enter__(self) -> Self:
+        self._before: dict[int, Any] = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self.__exit__()
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
