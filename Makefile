@@ -1,0 +1,56 @@
+# Every target sets itself up: a machine with Python 3.11 (or later) and make needs nothing else.
+#
+#   make demo                         a working English-German translator in minutes
+#   make test                         all tests
+#   make demo PYTHON=python3.12       with another Python
+#   make demo PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"     PyTorch without CUDA: a smaller download
+
+PYTHON ?= $(shell command -v python3.11 >/dev/null 2>&1 && echo python3.11 || echo python3)
+PIP_OPTIONS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.transduce-ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_OPTIONS)
+TORCH := $(shell grep '^torch==' constraints.txt)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+setup: $(READY) ## make .venv with everything in it; the other targets do it by themselves
+
+# torch goes first, alone and pinned: nothing that comes later can then resolve to another build of it.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "$(PYTHON) is older than Python 3.11: make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || { echo "set-up 1/3: making $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "set-up 2/3: installing PyTorch ($(TORCH)); minutes, the first time"
+	@$(PIP) '$(TORCH)'
+	@echo "set-up 3/3: installing the rest"
+	@$(PIP) -c constraints.txt -e '.[train,demo,dev]'
+	@touch $@
+
+demo: $(READY) ## train a small English-German translator on the spot, and try it
+	@$(BIN)/transduce demo
+
+test: $(READY) ## run all tests
+	@$(BIN)/python -m pytest
+
+check: $(READY) ## formatting, lint, types, and who may import whom
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY) ## put the source into the project's format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(READY) ## quick benchmarks of this machine; each script has more to offer, see --help
+	@echo "decoding (benchmarks/decode.py), tokens per second:"
+	@$(BIN)/python benchmarks/decode.py --cases 1x1,4x1 --repeats 1
+
+clean: ## remove .venv and what tools left behind; runs and models stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist src/*.egg-info
