@@ -1,0 +1,75 @@
+"""The names that users may rely on are there, are what they say, and are no more than these."""
+
+import inspect
+from importlib import import_module
+
+import pytest
+
+import transduce
+
+PUBLIC = {
+    "transduce": {"Translation", "Translator", "__version__"},
+    "transduce.config": {
+        "Config",
+        "DataConfig",
+        "DecodeConfig",
+        "ModelConfig",
+        "TextConfig",
+        "TrainConfig",
+        "apply_settings",
+        "from_dict",
+        "load_recipe",
+        "preset",
+        "preset_names",
+        "to_dict",
+    },
+    "transduce.evaluation": {
+        "METRICS",
+        "Evaluation",
+        "Score",
+        "Text",
+        "bleu",
+        "chrf",
+        "evaluate",
+        "paper_bleu",
+        "perplexity",
+        "tokenized_bleu",
+    },
+    "transduce.model": {"DecoderState", "Memory", "Transformer"},
+    "transduce.text": {
+        "BOS",
+        "BOS_TOKEN",
+        "EOS",
+        "EOS_TOKEN",
+        "PAD",
+        "PAD_TOKEN",
+        "SPECIAL_TOKENS",
+        "UNK",
+        "UNK_TOKEN",
+        "SubwordTokenizer",
+    },
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_names(name: str) -> None:
+    module = import_module(name)
+    assert set(module.__all__) == PUBLIC[name]
+    for public in PUBLIC[name]:
+        assert getattr(module, public) is not None
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="Transalator"):
+        _ = transduce.Transalator  # type: ignore[attr-defined]
+
+
+def test_translator_keeps_its_keywords() -> None:
+    """Calls written against these signatures must go on working: add to them, remove nothing."""
+    load = inspect.signature(transduce.Translator.load).parameters
+    assert {"path", "engine", "device", "threads"} <= set(load)
+    search = {"beam_size", "length_penalty", "max_extra_tokens", "batch_size"}
+    assert {"lines"} | search <= set(inspect.signature(transduce.Translator.translate).parameters)
+    assert {"lines", "n_best"} | search <= set(inspect.signature(transduce.Translator.translate_n_best).parameters)
+    fields = {"text", "score", "log_probability", "tokens", "finished", "source_truncated"}
+    assert fields <= set(transduce.Translation.__dataclass_fields__)

@@ -1,0 +1,90 @@
+"""The base install has no torch: what it offers imports, shows help and scores without it, and quickly."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from transduce.cli.main import COMMANDS
+
+_SOURCE = Path(__file__).resolve().parents[2] / "src" / "transduce"
+
+# Makes Python blind to the packages ABSENT, as if they were not installed.
+_BLIND = """
+import sys
+
+class Blind:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ABSENT:
+            return None
+        return self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = map(Blind, sys.meta_path)
+"""
+
+
+def run_python(code: str, *, absent: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Runs `code` in a fresh interpreter where the packages `absent` cannot be imported."""
+    program = f"ABSENT = {absent!r}\n{_BLIND}\n{code}"
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def help_of(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs `transduce … --help`; the names of all loaded packages follow on standard error."""
+    code = f"""
+from transduce.cli.main import main
+try:
+    main({arguments!r})
+except SystemExit as end:
+    assert end.code == 0, end.code
+print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stderr)
+"""
+    return run_python(code)
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_has_an_example_and_loads_nothing_heavy(command: str) -> None:
+    done = help_of([command, "--help"] if command else ["--help"])
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stderr.split())
+    assert "transduce" in loaded
+    assert not loaded & {"torch", "pyarrow", "tensorboard", "babel"}
+    assert "examples:" in done.stdout
+    assert re.search(rf"^  .*\btransduce {command}", done.stdout.partition("examples:")[2], re.MULTILINE)
+    assert max(map(len, done.stdout.splitlines())) <= 130
+
+
+def test_base_modules_import_without_any_extra() -> None:
+    packages = ["config", "text", "evaluation"]
+    names = ["errors", "files", "bundle", "model_card", "translator", "data.readers", "decoding.scores"]
+    names += ["engines.interface", "cli.main"]
+    for package in packages:
+        names += [f"{package}.{path.stem}" for path in (_SOURCE / package).glob("*.py") if path.stem != "__init__"]
+    code = "\n".join(f"import transduce.{name}" for name in names)
+    done = run_python(code, absent=("torch", "pyarrow", "tensorboard", "babel", "num2words"))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", ["train recipes/none.toml --output none", "average none --output none"])
+def test_a_command_that_needs_an_extra_names_it(command: str) -> None:
+    code = f"from transduce.cli.main import main\nsys.exit(main({command.split()!r}))"
+    done = run_python(code, absent=("torch",))
+    assert done.returncode == 6, done.stderr
+    assert "transduce[train]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_evaluate_runs_without_torch(tmp_path: Path) -> None:
+    for name in ("hypothesis", "reference"):
+        (tmp_path / name).write_text(f"One dog runs.\nTwo dogs {name}.\n", encoding="utf-8")
+    files = ["--hypothesis", str(tmp_path / "hypothesis"), "--reference", str(tmp_path / "reference")]
+    code = f"from transduce.cli.main import main\nsys.exit(main({['evaluate', *files]!r}))"
+    done = run_python(code, absent=("torch", "pyarrow"))
+    assert done.returncode == 0, done.stderr
+    assert "chrF2" in done.stdout
