@@ -12,6 +12,7 @@ import datetime
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import tempfile
@@ -54,6 +55,7 @@ def measure(args: argparse.Namespace, output: Path) -> dict[str, Any]:
         command += ["--set", setting]
     load_before = os.getloadavg()[0]
     seconds, peak_bytes = run_and_watch(command)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     report = json.loads((output / "report.json").read_text())
     num_pairs = report["train"]["num_read"]
     return {
@@ -63,6 +65,7 @@ def measure(args: argparse.Namespace, output: Path) -> dict[str, Any]:
             "cores": len(os.sched_getaffinity(0)),
             "processor": platform.machine(),
             "load_before": load_before,
+            "load_after": os.getloadavg()[0],
             "python": platform.python_version(),
             "tokenizers": version("tokenizers"),
         },
@@ -71,6 +74,7 @@ def measure(args: argparse.Namespace, output: Path) -> dict[str, Any]:
         "num_pairs": num_pairs,
         "num_pairs_kept": report["train"]["num_kept"],
         "seconds": round(seconds, 1),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
         "pairs_per_second": round(num_pairs / seconds),
         "peak_memory_bytes": peak_bytes,
         "stage_seconds": report["seconds"],
