@@ -95,6 +95,8 @@ class DataConfig:
 
     A pair of files is `["a.en", "a.de"]`; one file with tab-separated columns is `["a.tsv"]`. Names may end in
     `.gz` or `.zst`. Relative names start at `folder`.
+
+    DEVIATION: the paper drops no pairs. `max_tokens` is the released code's limit; the other limits are ours.
     """
 
     source_language: str = ""  # BCP 47 code, for model cards and the paper's BLEU

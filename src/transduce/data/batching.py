@@ -2,9 +2,10 @@
 
 A batch holds pairs of similar length, so that little of it is padding. Its padded size, rows times longest,
 stays within a budget of tokens on each side. The same arguments give the same plan on any machine and with
-any version of
-numpy: randomness comes from the integer hash below, not from a generator. So a run resumes from the number
-of the next batch, and ranks agree on the plan without talking.
+any version of numpy: randomness comes from the integer hash below, not from a generator. So a run resumes
+from the number of the next batch, and ranks agree on the plan without talking.
+
+DEVIATION: the paper's batches have "approximately" 25 000 tokens a side; our budgets are upper bounds, padding counted.
 """
 
 from dataclasses import dataclass

@@ -13,7 +13,9 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     """Zeroes each element with probability `rate` and scales the others by 1 / (1 - rate); nothing when not training.
 
     On a CPU, PyTorch draws one Bernoulli number at a time, which costs a small model a tenth of its step. Here four
-    16-bit numbers are cut from each 64 random bits, so `rate` is met to the nearest 1/65536.
+    16-bit numbers are cut from each 64 random bits.
+
+    DEVIATION: on a CPU, `rate` is met to the nearest 1/65536 only.
     """
     if not training or rate == 0.0:
         return x

@@ -18,7 +18,8 @@ from transduce.model.packing import Packing
 from transduce.model.positions import Positions
 
 _INITIAL_STEPS = 64  # room of a new decoder cache; it doubles as needed
-_T2T_TARGET_SPACES = 32  # rows of the released code's "target space" table; its problem id selects one
+# Rows of the released code's "target space" table. DEVIATION: its problem id selects one; ours is always the first.
+_T2T_TARGET_SPACES = 32
 
 
 class Transformer(nn.Module):
@@ -54,7 +55,10 @@ class Transformer(nn.Module):
         self.initialise()
 
     def initialise(self) -> None:
-        """Draws all weights: Xavier uniform for each matrix, N(0, 1/d_model) for embeddings (as the released code)."""
+        """Draws all weights: Xavier uniform for each matrix, N(0, 1/d_model) for embeddings (as the released code).
+
+        DEVIATION: the released code zeroes the padding row; here it is like the others, for no real position reads it.
+        """
         deviation = self.config.d_model**-0.5
         for name, parameter in self.named_parameters():
             if name.endswith(("embedding", "table", "target_space")):

@@ -30,7 +30,7 @@ class StepResult:
 
     @property
     def finite(self) -> bool:
-        """Whether the update was made: one whose gradient is not finite is left out."""
+        """Whether the update was made. DEVIATION: one whose gradient is not finite is left out; the paper is silent."""
         return math.isfinite(self.gradient_norm)
 
 
