@@ -135,6 +135,13 @@ def test_micro_batches_are_a_partition_within_the_limit(pairs: list[tuple[int, i
         assert len(part) * lengths[part, 1].max() <= limit or len(part) == 1
 
 
+def test_micro_batches_are_as_full_as_the_limit_allows() -> None:
+    lengths = np.array([4, 10, 4, 5, 9, 4], dtype=np.int32)
+    sources = np.array([40, 1, 9, 200, 3, 7], dtype=np.int32)  # the source does not count
+    parts = micro_batches(np.arange(6), sources, lengths, 20)
+    assert [lengths[part].tolist() for part in parts] == [[10, 9], [5, 4, 4, 4]]
+
+
 def test_no_limit_is_one_micro_batch() -> None:
     lengths = np.array([3, 4, 5], dtype=np.int32)
     (only,) = micro_batches(np.array([2, 0]), lengths, lengths, 0)
