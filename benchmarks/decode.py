@@ -6,10 +6,12 @@
 
 Every system has random weights and 37 000 rows, reads sources of 25 positions, may not end early, and takes exactly
 30 steps. `--compare` runs both systems by turns, each in a process of its own, because a machine's speed drifts:
-compare figures of one run only. Tokens are steps × sentences: beams do not count.
+compare figures of one run only. Tokens are steps × sentences: beams do not count. Where other programs share the
+cores, the ratio of CPU time with `--threads 1` is the one to trust.
 """
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ import torch
 
 VOCAB_SIZE, SOURCE_POSITIONS, STEPS, LENGTH_PENALTY = 37_000, 25, 30, 0.6
 EOS = 2
-CASES = [(4, 1), (4, 32), (1, 1), (1, 32)]  # (beam size, batch size)
+CASES = ["4x32", "4x1", "1x32", "1x1"]  # beam size x batch size
 
 Run = Callable[[torch.Tensor], int]
 
@@ -124,13 +127,15 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
+    with contextlib.suppress(PackageNotFoundError):
+        machine["transformers"] = version("transformers")
     if device.type == "cuda":
         machine["gpu"] = torch.cuda.get_device_name(device)
     return machine
 
 
-def measure(system: str, device_name: str, dtype_name: str, repeats: int) -> list[dict[str, Any]]:
-    """Times every case of one system."""
+def measure(system: str, device_name: str, dtype_name: str, repeats: int, cases: list[str]) -> list[dict[str, Any]]:
+    """Times the cases of one system."""
     torch.manual_seed(0)
     device = torch.device(
         "cuda" if device_name == "auto" and torch.cuda.is_available() else device_name.replace("auto", "cpu")
@@ -138,13 +143,14 @@ def measure(system: str, device_name: str, dtype_name: str, repeats: int) -> lis
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype_name]
     sources = torch.randint(5, VOCAB_SIZE, (64, SOURCE_POSITIONS))
     rows = []
-    for beam_size, batch_size in CASES:
+    for case in cases:
+        beam_size, batch_size = (int(number) for number in case.split("x"))
         run = SYSTEMS[system](beam_size, device, dtype)
         num_batches = 1 if batch_size > 8 else 4  # in one measurement
         run(sources[:batch_size])
-        seconds = []
+        seconds, cpu_seconds = [], []
         for _ in range(repeats):
-            start = time.perf_counter()
+            start, cpu_start = time.perf_counter(), time.process_time()
             for batch in range(num_batches):
                 first = batch * batch_size % 64
                 steps = run(sources[first : first + batch_size])
@@ -153,10 +159,12 @@ def measure(system: str, device_name: str, dtype_name: str, repeats: int) -> lis
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
             seconds.append((time.perf_counter() - start) / num_batches)
+            cpu_seconds.append((time.process_time() - cpu_start) / num_batches)
         median = statistics.median(seconds)
-        row = {"system": system, "dtype": dtype_name, "beam_size": beam_size, "batch_size": batch_size}
+        row = {"system": system, "dtype": dtype_name, "case": case, "beam_size": beam_size, "batch_size": batch_size}
         row |= {"tokens_per_second": round(batch_size * STEPS / median, 1)}
-        row |= {"milliseconds_per_step": round(median / STEPS * 1e3, 2), **describe_machine(device)}
+        row |= {"milliseconds_per_step": round(median / STEPS * 1e3, 2)}
+        row |= {"cpu_milliseconds_per_step": round(min(cpu_seconds) / STEPS * 1e3, 2), **describe_machine(device)}
         print(json.dumps(row), flush=True)
         rows.append(row)
     return rows
@@ -166,6 +174,7 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
     """Runs ours and a peer by turns and returns all figures, with the ratio of medians for each case."""
     rows: list[dict[str, Any]] = []
     common = ["--device", args.device, "--dtype", args.dtype, "--repeats", str(args.repeats)]
+    common += ["--threads", str(args.threads), "--cases", ",".join(args.cases)]
     for turn in range(args.rounds):
         for python, system in ((sys.executable, "ours"), (args.peer_python, args.compare)):
             command = [python, __file__, "--system", system, *common]
@@ -174,21 +183,26 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
             rows.extend(row | {"round": turn} for row in new)
             print(done.stdout, end="", flush=True)
 
-    def median(system: str, case: tuple[int, int]) -> float:
-        return statistics.median(
-            row["tokens_per_second"]
-            for row in rows
-            if row["system"] == system and (row["beam_size"], row["batch_size"]) == case
-        )
+    def figures(system: str, case: str, key: str) -> list[float]:
+        return [row[key] for row in rows if row["system"] == system and row["case"] == case]
+
+    def ratio(case: str) -> float:
+        mine, theirs = (figures(system, case, "tokens_per_second") for system in ("ours", args.compare))
+        return round(statistics.median(mine) / statistics.median(theirs), 2)
+
+    def cpu_ratio(case: str) -> float:
+        mine, theirs = (figures(system, case, "cpu_milliseconds_per_step") for system in ("ours", args.compare))
+        return round(min(theirs) / min(mine), 2)
 
     ratios = {
-        f"beam {case[0]}, batch {case[1]}": round(median("ours", case) / median(args.compare, case), 2)
-        for case in CASES
+        "tokens_per_second": {case: ratio(case) for case in args.cases},
+        "cpu_time": {case: cpu_ratio(case) for case in args.cases},
     }
     print(json.dumps({"ours_over_" + args.compare: ratios}))
     return {
         "date": datetime.date.today().isoformat(),
         "what": "paper-base shape, random weights, 37 000 rows, 25 source positions, exactly 30 steps, "
+        "cases are beam size x batch size, "
         "tokens per second; systems by turns",
         f"ours_over_{args.compare}": ratios,
         "rows": rows,
@@ -197,24 +211,21 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     """Reads the command line and runs."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--system", choices=SYSTEMS, default="ours")
     parser.add_argument("--compare", choices=[name for name in SYSTEMS if name != "ours"])
-    parser.add_argument(
-        "--peer-python", default=sys.executable, help="interpreter that has the peer installed"
-    )
+    parser.add_argument("--peer-python", default=sys.executable, help="interpreter that has the peer installed")
     parser.add_argument("--rounds", type=int, default=2, help="turns of each system in --compare")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda; default: %(default)s")
     parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--threads", type=int, default=0, help="0: PyTorch's default")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each case; the median counts")
+    parser.add_argument("--cases", type=lambda text: text.split(","), default=CASES, help="default: %(default)s")
     parser.add_argument("--output", type=Path, help="also write the result here, as JSON")
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
-    result = compare(args) if args.compare else measure(args.system, args.device, args.dtype, args.repeats)
+    result = compare(args) if args.compare else measure(args.system, args.device, args.dtype, args.repeats, args.cases)
     if args.output:
         args.output.write_text(json.dumps(result, indent=2) + "\n")
 
