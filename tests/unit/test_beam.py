@@ -287,9 +287,7 @@ def test_a_wide_beam_is_brute_force(seed: int, alpha: float, limit: int) -> None
 
 @settings(max_examples=100, deadline=None)
 @given(seeds, alphas, eos_biases, st.integers(2, 4), st.integers(1, 8))
-def test_search_is_the_reference(
-    seed: int, alpha: float, eos_bias: float, beam_size: int, limit: int
-) -> None:
+def test_search_is_the_reference(seed: int, alpha: float, eos_bias: float, beam_size: int, limit: int) -> None:
     table = random_table(seed, eos_bias=eos_bias)
     reference = reference_search(table, limit, beam_size, alpha)
     for n_best in (1, beam_size):

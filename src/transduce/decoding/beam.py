@@ -58,9 +58,7 @@ def beam_search(
         raise ValueError(f"n_best = {n_best}: must be between 1 and the beam size, {beam_size}.")
     if length_penalty < 0:
         raise ValueError(f"length_penalty = {length_penalty}: must be 0 or greater.")
-    search = _Search(
-        limits, beam_size, length_penalty, n_best, specials or SpecialIds(), torch.device(device)
-    )
+    search = _Search(limits, beam_size, length_penalty, n_best, specials or SpecialIds(), torch.device(device))
     search.stop_early = stop_early
     first = True
     while search.sentences:
@@ -105,9 +103,7 @@ class _Search:
         # done.
         self.threshold_B = torch.full((num_sentences,), -torch.inf, device=device, dtype=torch.double)
         self.scores_BK = torch.zeros(num_sentences, 1, device=device)  # log-probabilities, best first
-        self.output_BKT = torch.zeros(
-            num_sentences, 1, max(limits, default=0) + 1, device=device, dtype=torch.long
-        )
+        self.output_BKT = torch.zeros(num_sentences, 1, max(limits, default=0) + 1, device=device, dtype=torch.long)
         self.parents_BK = torch.zeros(num_sentences, 1, device=device, dtype=torch.long)
         self.last_tokens_R = torch.full((num_sentences,), specials.bos, device=device)
         self.unmoved_K = torch.arange(beam_size, device=device)

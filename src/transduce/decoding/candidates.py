@@ -43,9 +43,7 @@ def best_candidates(
         gains_RC, tokens_RC = best_R[:, None], tokens_R[:, None]
     else:
         gains_RC, tokens_RC = gains_RV.topk(min(num_candidates, vocab_size), dim=-1)
-        tokens_RC, by_token_RC = tokens_RC.sort(
-            dim=-1
-        )  # so that the stable sort below puts equals in token order
+        tokens_RC, by_token_RC = tokens_RC.sort(dim=-1)  # so that the stable sort below puts equals in token order
         gains_RC = gains_RC.gather(1, by_token_RC)
     per_beam = gains_RC.size(1)
     totals_BN = (scores_BK.reshape(-1, 1) + gains_RC).view(num_sentences, num_beams * per_beam)
