@@ -1,0 +1,122 @@
+"""Every command that the README, the docs and `--help` show parses, and names what exists."""
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from transduce.cli.main import COMMANDS, build_parser
+from transduce.config import Config, apply_settings, load_recipe, preset_names
+from transduce.config.loading import apply
+from transduce.config.presets import preset
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_README = _REPOSITORY / "README.md"
+_PAGES = [_README, _REPOSITORY / "CONTRIBUTING.md", *sorted((_REPOSITORY / "docs").rglob("*.md"))]
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_TORCHRUN = re.compile(r"^torchrun .*? -m transduce\.cli\.main ")
+_RECIPE = re.compile(r"\brecipes/[\w./-]+\.toml\b")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Returns the fenced blocks of one language."""
+    return [body for kind, body in _BLOCK.findall(page.read_text(encoding="utf-8")) if kind == language]
+
+
+def commands_in(shell: str) -> Iterator[list[str]]:
+    """Yields the arguments of each `transduce` in lines of shell, pipelines taken apart."""
+    for line in shell.splitlines():
+        tokens = shlex.shlex(_TORCHRUN.sub("transduce ", line.strip()), posix=True, punctuation_chars="|<>;&")
+        tokens.whitespace_split = True
+        command: list[str] = []
+        for token in [*tokens, "|"]:
+            if not set(token) <= set("|<>;&"):
+                command.append(token)
+                continue
+            if command[:1] == ["transduce"]:
+                yield command[1:]
+            command = []
+
+
+def shown_commands() -> list[tuple[str, list[str]]]:
+    """Returns (where, arguments) of every command shown anywhere."""
+    shown = [(page.name, args) for page in _PAGES for body in blocks(page, "sh") for args in commands_in(body)]
+    parser = build_parser()
+    for command in COMMANDS:
+        module = __import__(f"transduce.cli.{command}", fromlist=["__doc__"])
+        examples = (module.__doc__ or "").partition("examples:\n")[2].partition("\n\n")[0]
+        shown += [(f"{command} --help", args) for args in commands_in(examples)]
+    examples = (parser.epilog or "").partition("\n\n")[0]
+    # On the page of all commands, a note stands right of some examples, after a gap.
+    shown += [("--help", args) for args in commands_in(re.sub(r"(\S)   +.*", r"\1", examples))]
+    return shown
+
+
+SHOWN = shown_commands()
+
+
+def test_there_are_commands_to_test() -> None:
+    assert sum(where == "README.md" for where, _ in SHOWN) >= 8
+    assert {args[0] for where, args in SHOWN if where.endswith("--help") and args} >= set(COMMANDS) - {"demo"}
+
+
+@pytest.mark.parametrize(("where", "arguments"), SHOWN, ids=lambda v: v if isinstance(v, str) else " ".join(v))
+def test_command_parses_and_names_what_exists(
+    where: str, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        args = build_parser().parse_args(arguments)
+    except SystemExit as end:
+        if end.code:
+            pytest.fail(f"{where}: transduce {' '.join(arguments)}\n{capsys.readouterr().err}")
+        return
+    for recipe in _RECIPE.findall(" ".join(arguments)):
+        assert (_REPOSITORY / recipe).is_file(), f"{where}: there is no {recipe}"
+    recipe = getattr(args, "recipe", None)
+    start = load_recipe(_REPOSITORY / recipe) if recipe and recipe.parts[0] == "recipes" else Config()
+    apply_settings(start, getattr(args, "set", []))
+    if arguments[0] == "info" and args.subject and "/" not in args.subject:
+        assert args.subject in preset_names()
+
+
+@pytest.mark.parametrize("page", [page for page in _PAGES if blocks(page, "toml")], ids=lambda page: page.name)
+def test_toml_blocks_are_configurations(page: Path) -> None:
+    for body in blocks(page, "toml"):
+        values = tomllib.loads(body)
+        base = preset(values.pop("preset")) if "preset" in values else Config()
+        apply(base, values)
+
+
+@pytest.mark.parametrize("page", [page for page in _PAGES if blocks(page, "python")], ids=lambda page: page.name)
+def test_python_blocks_compile(page: Path) -> None:
+    for body in blocks(page, "python"):
+        compile(body, str(page), "exec")
+
+
+def test_readme_lists_all_commands() -> None:
+    assert set(re.findall(r"^\| `transduce (\w+)` \|", _README.read_text("utf-8"), re.MULTILINE)) == set(COMMANDS)
+
+
+def test_readme_names_make_targets_that_exist() -> None:
+    makefile = (_REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^(\w+):", makefile, re.MULTILINE))
+    for page in _PAGES:
+        for body in blocks(page, "sh"):
+            for target in re.findall(r"^make (\w+)", body, re.MULTILINE):
+                assert target in targets, f"{page.name}: there is no make target {target}"
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
+
+
+def test_every_decision_is_numbered_and_titled() -> None:
+    notes = sorted((_REPOSITORY / "docs" / "decisions").glob("*.md"))
+    assert [int(note.name[:4]) for note in notes] == list(range(1, len(notes) + 1))
+    for note in notes:
+        assert note.read_text(encoding="utf-8").startswith(f"# {int(note.name[:4])}. "), note.name
