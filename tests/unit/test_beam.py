@@ -268,7 +268,7 @@ alphas = st.sampled_from([0.0, 0.3, 0.6, 1.0, 1.7])
 eos_biases = st.sampled_from([-3.0, -1.0, 0.0, 1.0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seeds, alphas, eos_biases, st.lists(st.integers(0, 8), min_size=1, max_size=5))
 def test_a_beam_of_one_is_greedy(seed: int, alpha: float, eos_bias: float, limits: list[int]) -> None:
     table = random_table(seed, eos_bias=eos_bias)
@@ -285,7 +285,7 @@ def test_a_wide_beam_is_brute_force(seed: int, alpha: float, limit: int) -> None
     assert_same(run(table, [limit], width, alpha=alpha, n_best=count), [every[:count]])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(seeds, alphas, eos_biases, st.integers(2, 4), st.integers(1, 8))
 def test_search_is_the_reference(seed: int, alpha: float, eos_bias: float, beam_size: int, limit: int) -> None:
     table = random_table(seed, eos_bias=eos_bias)
@@ -294,7 +294,7 @@ def test_search_is_the_reference(seed: int, alpha: float, eos_bias: float, beam_
         assert_same(run(table, [limit], beam_size, alpha=alpha, n_best=n_best), [reference[:n_best]])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     seeds,
     alphas,
@@ -312,7 +312,7 @@ def test_stopping_early_changes_nothing(
     assert early == run(table, limits, beam_size, alpha=alpha, n_best=n_best, stop_early=False)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seeds, eos_biases, st.integers(1, 4), st.lists(st.integers(0, 9), min_size=2, max_size=12))
 def test_neighbours_do_not_matter(seed: int, eos_bias: float, beam_size: int, limits: list[int]) -> None:
     table = random_table(seed, eos_bias=eos_bias)
@@ -327,7 +327,7 @@ def test_neighbours_do_not_matter(seed: int, eos_bias: float, beam_size: int, li
         assert run_greedy(alone, [limit]) == [greedy[sentence]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seeds, st.integers(1, 5), st.integers(1, 4), st.integers(1, 4), st.integers(7, 40))
 def test_candidates_are_the_reference(
     seed: int, num_sentences: int, num_beams: int, num_candidates: int, vocab_size: int
