@@ -49,8 +49,13 @@ format: $(READY) ## put the source into the project's format
 	@$(BIN)/ruff check --fix .
 
 bench: $(READY) ## quick benchmarks of this machine; each script has more to offer, see --help
-	@echo "decoding (benchmarks/decode.py), tokens per second:"
+	@echo "decoding (benchmarks/decode.py), JSON lines; cases are beam size x batch size:"
 	@$(BIN)/python benchmarks/decode.py --cases 1x1,4x1 --repeats 1
+	@echo "preparing a corpus (benchmarks/prepare_corpus.py), the demo's, 20 000 pairs:"
+	@$(BIN)/python -c 'from pathlib import Path; from transduce.data.demo_corpus import make_demo_corpus; \
+	  make_demo_corpus(Path("build/bench"), num_train=20_000)'
+	@$(BIN)/python benchmarks/prepare_corpus.py --corpus demo --vocab-size 2000 --budget 4096 \
+	  --train build/bench/train.en build/bench/train.de --validation build/bench/validation.en build/bench/validation.de
 
 clean: ## remove .venv and what tools left behind; runs and models stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist src/*.egg-info
