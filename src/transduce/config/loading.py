@@ -31,7 +31,7 @@ def load_recipe(path: Path, settings: Sequence[str] = ()) -> Config:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not a TOML file: {error}") from None
     try:
-        config = preset(values.pop("preset")) if "preset" in values else Config()
+        config = preset(_convert(values.pop("preset"), str, "preset")) if "preset" in values else Config()
         config = apply(config, values)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
@@ -42,7 +42,12 @@ def load_recipe(path: Path, settings: Sequence[str] = ()) -> Config:
 
 
 def apply_settings(config: Config, settings: Sequence[str]) -> Config:
-    """Returns `config` with each `section.key=value` applied; values are TOML, and bare words are strings."""
+    """Returns `config` with each `section.key=value` applied; values are TOML, and bare words are strings.
+
+    All are laid over `config` at once, and the result is validated as a whole: their order matters only where one sets
+    again what another has set.
+    """
+    changes: dict[str, Any] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         parts = key.strip().split(".")
@@ -51,11 +56,19 @@ def apply_settings(config: Config, settings: Sequence[str]) -> Config:
         nested: Any = _parse_value(text.strip())
         for part in reversed(parts):
             nested = {part: nested}
-        try:
-            config = apply(config, nested)
-        except ConfigError as error:
-            raise ConfigError(f"--set {setting}: {error}") from None
-    return config
+        changes = _merged(changes, nested)
+    try:
+        return apply(config, changes)
+    except ConfigError as error:
+        raise ConfigError(f"--set {' --set '.join(settings)}: {error}") from None
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        before = merged.get(key)
+        merged[key] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return merged
 
 
 def _parse_value(text: str) -> Any:

@@ -115,9 +115,10 @@ class DataConfig:
     def __post_init__(self) -> None:
         _require_positive("data", self, "max_tokens")
         _require_not_negative("data", self, "max_ratio", "ratio_slack_tokens")
-        for key, names in [("train", n) for n in self.train] + [
+        for key, names in [
+            *(("train", names) for names in self.train),
             ("validation", self.validation),
-            *self.test.items(),
+            *((f"test.{name}", names) for name, names in self.test.items()),
         ]:
             _require(
                 len(names) in (1, 2) or (key == "validation" and not names),
