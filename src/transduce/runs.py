@@ -73,6 +73,8 @@ def train(
     compute = Compute.of(config.train.device, config.train.precision)
     ranks = Ranks.join(compute.device)
     show_progress = show_progress and ranks.leads
+    if run.exists() and not run.is_dir():
+        raise TrainingError(f"{run}: is a file; name a folder for --output.")
     if checkpoints(run) and not resume:
         raise TrainingError(
             f"{run}: there is a training here already. Add --resume to go on with it, or choose another --output."
@@ -134,7 +136,8 @@ def average_run(
         BundleError: the run has no checkpoint, or `output` holds something that is not a model.
     """
     config = load_run_config(run)
-    if output.exists() and not (output / "model.safetensors").is_file() and any(output.iterdir()):
+    occupied = output.is_file() or (output.is_dir() and any(output.iterdir()))
+    if occupied and not (output / "model.safetensors").is_file():
         raise BundleError(f"{output}: exists and is not a model folder; it is left as it is. Choose another --output.")
     paths = [run / "best"] if best else checkpoints(run)[-last:]
     if not paths or not paths[0].is_dir():
@@ -201,13 +204,28 @@ def _prepared(
     config: Config, run: Path, data: Path | None, mirror: Path | None, show_progress: bool
 ) -> Prepared:
     run.mkdir(parents=True, exist_ok=True)
-    folder = data or _data_folder(run)
-    if data is not None:
-        load_prepared(data)  # before anything is written: is it one?
-        files.write_json(run / _DATA, {"folder": str(data.resolve())})
-    elif not (run / _DATA).is_file():
-        prepare(config, folder, mirror=mirror, progress=show_progress)
-    return load_prepared(folder)
+    if data is None and not (run / _DATA).is_file():
+        prepare(config, run / "data", mirror=mirror, progress=show_progress)
+        return load_prepared(run / "data")
+    prepared = load_prepared(data or _data_folder(run))
+    if checkpoints(run):
+        _require_same_data(run, prepared)
+    files.write_json(run / _DATA, {"folder": str(prepared.folder.resolve()), "train_sha256": _train_sha256(prepared)})
+    return prepared
+
+
+def _require_same_data(run: Path, now: Prepared) -> None:
+    """Lets the data of a resumed training have moved, but not changed: its batches would be others."""
+    if (run / _DATA).is_file():
+        before = json.loads((run / _DATA).read_text(encoding="utf-8")).get("train_sha256", _train_sha256(now))
+    else:
+        before = _train_sha256(load_prepared(run / "data"))
+    if _train_sha256(now) != before:
+        raise TrainingError(f"{run}: was begun with other data than {now.folder}; it can be resumed with its own only.")
+
+
+def _train_sha256(prepared: Prepared) -> str:
+    return str(prepared.manifest["files"][prepared.train.name]["sha256"])
 
 
 def _data_folder(run: Path) -> Path:

@@ -324,7 +324,7 @@ def test_settings_are_validated_together(turned: bool) -> None:
     settings = ["train.keep_checkpoints=2", "train.average_last=2", "model.d_model=5", "model.positions=learned"]
     config = apply_settings(Config(), settings[::-1] if turned else settings)
     assert (config.train.keep_checkpoints, config.train.average_last, config.model.d_model) == (2, 2, 5)
-    with pytest.raises(ConfigError, match="--set train.keep_checkpoints=2"):
+    with pytest.raises(ConfigError, match=r"--set train\.keep_checkpoints=2"):
         apply_settings(Config(), settings[:1])
 
 

@@ -38,6 +38,7 @@ class Progress:
     seconds: float = 0.0  # spent on training so far, over all sittings
     skipped_steps: int = 0  # updates left out because a gradient was not finite
     best_score: float | None = None
+    best_by: str = ""  # the measure of `best_score`
     best_step: int = 0
     validations_since_best: int = 0
     validations: dict[str, float] = field(default_factory=dict)  # the last ones

@@ -189,6 +189,8 @@ class Trainer:
             scores |= self.scorer(self.model)
         name = train.best_by if train.best_by in scores else "perplexity"
         score = scores[name] if name == "bleu" else -scores[name]
+        if progress.best_by != name:  # at first, or where a resumed training has changed its measure
+            progress.best_by, progress.best_score, progress.validations_since_best = name, None, 0
         best = not math.isnan(score) and (progress.best_score is None or score > progress.best_score)
         progress.validations = scores | {"step": float(progress.step)}
         progress.validations_since_best = 0 if best else progress.validations_since_best + 1
