@@ -33,7 +33,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY) ## train a small English-German translator on the spot, and try it
-	@$(BIN)/transduce demo
+	@$(BIN)/transduce demo --overwrite
 
 test: $(READY) ## run all tests
 	@$(BIN)/python -m pytest

@@ -1,12 +1,12 @@
 """A run: prepared data → training → averaging → a model folder. The Python face of `transduce train` and `average`.
 
-    RUN/
-        config.json       the resolved configuration; the only thing reloaded on resume
-        data/             prepared data, unless it lies elsewhere (then data.json says where)
-        checkpoints/      the last ones
-        best/             the checkpoint with the best validation score
-        metrics.jsonl     every logged step and validation; tensorboard/ has the same
-        model/            the averaged model, written at the end
+RUN/
+    config.json       the resolved configuration; the only thing reloaded on resume
+    data/             prepared data, unless it lies elsewhere (then data.json says where)
+    checkpoints/      the last ones
+    best/             the checkpoint with the best validation score
+    metrics.jsonl     every logged step and validation; tensorboard/ has the same
+    model/            the averaged model, written at the end
 """
 
 import dataclasses
@@ -125,9 +125,7 @@ def load_run_config(run: Path) -> Config:
     return from_dict({k: v for k, v in values.items() if k not in ("transduce", "torch")}, str(run / _CONFIG))
 
 
-def average_run(
-    run: Path, output: Path, *, last: int = 5, best: bool = False, show_progress: bool = True
-) -> Bundle:
+def average_run(run: Path, output: Path, *, last: int = 5, best: bool = False, show_progress: bool = True) -> Bundle:
     """Averages the last `last` checkpoints of `run` (§6.1), or takes its `best` one, and writes a model folder.
 
     The model is measured on the validation data before it is written.
@@ -200,12 +198,12 @@ def bleu_scorer(config: Config, tokenizer: SubwordTokenizer, validation: Paralle
     return score
 
 
-def _prepared(
-    config: Config, run: Path, data: Path | None, mirror: Path | None, show_progress: bool
-) -> Prepared:
+def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None, show_progress: bool) -> Prepared:
     run.mkdir(parents=True, exist_ok=True)
     if data is None and not (run / _DATA).is_file():
-        prepare(config, run / "data", mirror=mirror, progress=show_progress)
+        report = prepare(config, run / "data", mirror=mirror, progress=show_progress)
+        if show_progress:
+            print(report, file=sys.stderr)
         return load_prepared(run / "data")
     prepared = load_prepared(data or _data_folder(run))
     if checkpoints(run):
@@ -240,7 +238,8 @@ def _require_same_training(config: Config, run: Path) -> None:
     changed = [
         f"  {key}: was {before.get(key)!r}, now {now.get(key)!r}"
         for key in sorted(before.keys() | now.keys())
-        if before.get(key) != now.get(key) and key not in _FREE_ON_RESUME | {"model.vocab_size"}
+        if before.get(key) != now.get(key)
+        and key not in _FREE_ON_RESUME | {"model.vocab_size"}
         and not key.startswith("data.test.")
     ]
     if changed:

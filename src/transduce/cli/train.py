@@ -25,7 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", metavar="RECIPE", type=Path, help="TOML file; see recipes/")
     parser.add_argument("--output", metavar="RUN", type=Path, required=True, help="run folder to write")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in RUN")
-    parser.add_argument("--data", metavar="DIR", type=Path, help="folder made by 'transduce prepare'; default: RUN/data")
+    parser.add_argument(
+        "--data", metavar="DIR", type=Path, help="folder made by 'transduce prepare'; default: RUN/data"
+    )
     parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder that stands in for the network")
     parser.add_argument(
         "--set",

@@ -93,6 +93,37 @@ def tiny() -> Config:
     )
 
 
+def demo() -> Config:
+    """What `transduce demo` trains: a model for the few thousand words of its corpus, in two minutes on two cores."""
+    return Config(
+        name="demo",
+        model=ModelConfig(
+            vocab_size=1000,
+            num_encoder_layers=3,
+            num_decoder_layers=3,
+            d_model=128,
+            d_ff=256,
+            num_heads=4,
+            d_k=32,
+            d_v=32,
+            dropout=0.0,  # a corpus without noise, seen twice: there is nothing to overfit to
+        ),
+        text=TextConfig(algorithm="bpe", vocab_size=1000),
+        train=TrainConfig(
+            source_batch_tokens=2048,
+            target_batch_tokens=2048,
+            learning_rate_factor=2.0,
+            warmup_steps=300,
+            max_steps=1000,
+            checkpoint_minutes=0.0,
+            checkpoint_steps=25,
+            validate_steps=250,
+            validate_bleu_sentences=200,
+        ),
+        decode=DecodeConfig(),
+    )
+
+
 # Table 3, rows (A) to (E): what each changes against its base. Table 3 averages no checkpoints.
 TABLE3: dict[str, dict[str, dict[str, Any]]] = {
     "a1": {"model": {"num_heads": 1, "d_k": 512, "d_v": 512}},
@@ -133,6 +164,7 @@ _NAMED: dict[str, Callable[[], Config]] = {
     "t2t-2017-base": t2t_2017_base,
     "t2t-2017-big": t2t_2017_big,
     "tiny": tiny,
+    "demo": demo,
 }
 
 

@@ -73,6 +73,8 @@ def attend(
         attend_mask, causal = attend_mask & causal_TS, False
     if query_BHTE.device.type == "cpu" and num_queries * num_keys <= _SHORT:
         return _attend_short(query_BHTE, key_BHSE, value_BHSE, attend_mask, causal=causal, dropout=dropout)
+    if attend_mask is not None:
+        attend_mask = torch.atleast_2d(attend_mask)  # the kernel takes no mask of keys alone
     return F.scaled_dot_product_attention(
         query_BHTE, key_BHSE, value_BHSE, attn_mask=attend_mask, dropout_p=dropout, is_causal=causal
     )

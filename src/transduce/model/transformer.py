@@ -118,7 +118,7 @@ class Transformer(nn.Module):
     def _encode(self, source_BS: Tensor, lengths_B: Tensor, packing: Packing | None) -> Tensor:
         num_positions = source_BS.size(1)
         embedded_BSD = F.embedding(source_BS, self.source_embedding) * math.sqrt(self.config.d_model)
-        x = embedded_BSD + self.source_positions(0, num_positions)
+        x: Tensor = embedded_BSD + self.source_positions(0, num_positions)
         if self.target_space is not None:
             x = x + self.target_space[0]
         if packing is not None:
@@ -161,7 +161,8 @@ class Transformer(nn.Module):
         if self.config.decoder_start == "zero":
             first = torch.zeros_like(embedded_BTD[:, :1])
             embedded_BTD = torch.cat([first, embedded_BTD[:, 1:]], dim=1)
-        return embedded_BTD + self.target_positions(0, target_BT.size(1))
+        positions_TD: Tensor = self.target_positions(0, target_BT.size(1))
+        return embedded_BTD + positions_TD
 
     # --- decoding one position at a time ----------------------------------------------------------------------
 
@@ -172,6 +173,7 @@ class Transformer(nn.Module):
         layers = []
         for layer in self._decoder_layers():
             key, value = layer.cross_attention.project_memory(memory.states_BSD)
+            key, value = key.contiguous(), value.contiguous()  # read at every step: copied once, here
             shape = (capacity, num_sentences, config.num_heads)
             layers.append(LayerCache(key.new_empty(*shape, config.d_k), key.new_empty(*shape, config.d_v), key, value))
         return DecoderState(tuple(layers), memory.attend_mask, 0, max_steps)

@@ -94,8 +94,9 @@ class _ProjectedLoss(torch.autograd.Function):
             gradient_w.sub_(smoothing.rest * x.sum(0, dtype=torch.float32))
             ctx.save_for_backward(gradient_x, gradient_w)
             ctx.embedding_dtype = embedding.dtype
+        loss, nll = loss.float(), nll.float()
         ctx.mark_non_differentiable(nll)
-        return loss.float(), nll.float()
+        return loss, nll
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
