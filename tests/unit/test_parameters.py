@@ -1,0 +1,80 @@
+"""Parameter counts: those printed in Table 3, and those of real models of odd shapes."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from transduce.config import ModelConfig, preset
+from transduce.config.parameters import count_parameters
+from transduce.model import Transformer
+
+
+@pytest.mark.parametrize(
+    ("row", "millions"),
+    [
+        ("base", 65.13),
+        ("b1", 58.03),
+        ("b2", 60.40),
+        ("c1", 35.70),
+        ("c2", 50.41),
+        ("c3", 79.84),
+        ("c4", 27.86),
+        ("c5", 167.98),
+        ("c6", 52.53),
+        ("c7", 90.32),
+    ],
+)
+def test_the_counts_of_table_3(row: str, millions: float) -> None:
+    assert round(count_parameters(preset(f"t2t-2017-{row}").model) / 1e6, 2) == millions
+
+
+def test_big_is_larger_than_printed() -> None:
+    assert round(count_parameters(preset("t2t-2017-big").model) / 1e6, 1) == 218.3
+
+
+def test_paper_base_by_hand() -> None:
+    """37 000 rows and no biases on the projections, as the text has it; with them it would be 63.1 M."""
+    attention, feed_forward, norm = 4 * 512 * 512, 2 * 512 * 2048 + 2048 + 512, 2 * 512
+    expected = 37000 * 512 + 6 * (attention + feed_forward + 2 * norm) + 6 * (2 * attention + feed_forward + 3 * norm)
+    model = preset("paper-base").model
+    assert count_parameters(model) == expected == 63_045_632
+    assert round(count_parameters(replace(model, attention_bias=True)) / 1e6, 1) == 63.1
+
+
+SMALL = {"vocab_size": 50, "num_encoder_layers": 2, "num_decoder_layers": 3, "d_model": 12, "d_ff": 20, "num_heads": 2}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ModelConfig(**SMALL, d_k=6, d_v=6),
+        ModelConfig(**SMALL, d_k=3, d_v=7),
+        ModelConfig(**SMALL, d_k=7, d_v=3, attention_bias=True),
+        ModelConfig(**SMALL, d_k=6, d_v=6, norm="pre"),
+        ModelConfig(**SMALL, d_k=6, d_v=6, tie_embeddings="target"),
+        ModelConfig(**SMALL, d_k=6, d_v=6, tie_embeddings="none", decoder_start="zero"),
+        ModelConfig(**SMALL, d_k=6, d_v=6, positions="learned", max_positions=17),
+        ModelConfig(**SMALL, d_k=6, d_v=6, target_space_embedding=True, sinusoid_layout="concatenated"),
+        ModelConfig(
+            **SMALL,
+            d_k=1,
+            d_v=11,
+            attention_bias=True,
+            norm="pre",
+            tie_embeddings="target",
+            positions="learned",
+            max_positions=9,
+            target_space_embedding=True,
+        ),
+        preset("tiny").model,
+        preset("t2t-2017-a1").model,
+        preset("t2t-2017-c4").model,
+        preset("paper-big").model,
+        preset("paper-e").model,
+    ],
+)
+def test_the_count_is_that_of_the_model(config: ModelConfig) -> None:
+    with torch.device("meta"):
+        model = Transformer(config)
+    assert count_parameters(config) == model.num_parameters == sum(w.numel() for w in model.weights().values())

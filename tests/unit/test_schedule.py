@@ -1,0 +1,36 @@
+"""The learning rate of eq. 3, by hand."""
+
+import math
+
+import pytest
+
+from transduce.training.schedule import noam
+
+
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    [
+        (1, 1 / math.sqrt(512) * 4000**-1.5),  # 1.747e-7
+        (1, 1.7469e-7),
+        (2, 2 * 1.7469e-7),
+        (4000, 1 / math.sqrt(512 * 4000)),  # where both branches meet: the highest
+        (4000, 6.98771e-4),
+        (16_000, 6.98771e-4 / 2),
+        (100_000, 1.39754e-4),
+    ],
+)
+def test_noam_of_the_base_model(step: int, rate: float) -> None:
+    assert noam(step, 512, 4000) == pytest.approx(rate, rel=1e-4)
+
+
+def test_noam_rises_to_the_end_of_the_warm_up_and_falls_after() -> None:
+    rates = [noam(step, 64, 10) for step in range(1, 30)]
+    assert rates.index(max(rates)) == 10 - 1
+    assert rates[:10] == sorted(rates[:10])
+    assert rates[9:] == sorted(rates[9:], reverse=True)
+    assert rates[0] == pytest.approx(max(rates) / 10)
+
+
+def test_noam_depends_on_the_width_and_the_factor() -> None:
+    assert noam(7, 4 * 512, 4000) == pytest.approx(noam(7, 512, 4000) / 2)
+    assert noam(5000, 512, 4000, 0.3) == pytest.approx(0.3 * noam(5000, 512, 4000))
