@@ -12,6 +12,7 @@ RUN/
 import dataclasses
 import json
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,9 @@ from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DecodeConfig, from_dict, to_dict
 from transduce.data.batching import plan_epoch
 from transduce.data.prepare import Prepared, load_prepared, prepare
-from transduce.data.store import ParallelStore
+from transduce.data.store import ParallelStore, StoreWriter
 from transduce.engines.torch import TorchEngine
-from transduce.errors import BundleError, TrainingError
+from transduce.errors import BundleError, EvaluationError, TrainingError
 from transduce.evaluation.bleu import bleu
 from transduce.model import Transformer
 from transduce.text import SubwordTokenizer
@@ -173,6 +174,31 @@ def _measure(
         if config.train.validate_bleu:
             metrics["validation_bleu"] = bleu_scorer(config, tokenizer, validation)(model)["bleu"]
     return metrics
+
+
+def model_perplexity(
+    model_folder: Path, sources: Sequence[str], targets: Sequence[str], *, device: str = "auto"
+) -> tuple[float, int]:
+    """Returns a model's perplexity per subword of `targets` given `sources`, and the number of subwords, EOS counted.
+
+    Subwords are the model's own: perplexities of models with different tokenisers cannot be compared (§6.2, Table 3).
+
+    Raises:
+        EvaluationError: there are not as many sources as targets, or none.
+    """
+    if len(sources) != len(targets) or not sources:
+        raise EvaluationError(f"{len(sources):,} source lines and {len(targets):,} reference lines: nothing to pair.")
+    bundle = Bundle.load(model_folder)
+    compute = Compute.of(device, "fp32")
+    model = Transformer(bundle.config.model)
+    model.load_weights(bundle.weights(), str(bundle.path))
+    tokenizer = bundle.tokenizer
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "pairs.arrow")
+        with StoreWriter(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
+            writer.write(tokenizer.encode_batch(sources), tokenizer.encode_batch(targets))
+        store = ParallelStore.open(path)
+        return perplexity(model.to(compute.device), store, compute), int(store.target_lengths.sum())
 
 
 def bleu_scorer(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore) -> Scorer:

@@ -9,6 +9,7 @@ examples:
   transduce translate models/m30k --input test.en | transduce evaluate --hypothesis - --reference test.de
   transduce evaluate --hypothesis test.out --reference test.de --source test.en --paper --confidence
   transduce evaluate --hypothesis test.tok.out --reference test.tok.de --tokenized --lowercase
+  transduce evaluate --model models/m30k --source test.en --reference test.de
 
 metrics:
   bleu        sacreBLEU with WMT's tokenizer (13a); with --tokenized, on the tokens as they stand
@@ -16,6 +17,8 @@ metrics:
   bleu-paper  as the paper scored: Moses-like tokens, compounds split, quotes normalised (same as --paper)
   chrf        character n-grams (chrF2)
   chrf++      character and word n-grams
+
+With --model, the model's perplexity per subword of the (first) reference, given --source, is measured too.
 """
 
 import argparse
@@ -36,9 +39,10 @@ _STANDARD_INPUT = "-"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("--hypothesis", required=True, metavar="FILE", help="translations, one a line")
+    parser.add_argument("--hypothesis", metavar="FILE", help="translations, one a line; needed unless --model is")
     parser.add_argument("--reference", required=True, nargs="+", metavar="FILE", help="one or more references")
     parser.add_argument("--source", metavar="FILE", help="what was translated: warns of lines left as they are")
+    parser.add_argument("--model", type=Path, metavar="MODEL", help="measure this model's perplexity; needs --source")
     parser.add_argument(
         "--metrics",
         nargs="+",
@@ -60,6 +64,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scores the files and prints the report."""
+    if args.model is None:
+        if args.hypothesis is None:
+            raise EvaluationError("Nothing to score: give --hypothesis FILE, or --model MODEL for its perplexity.")
+        return _score(args)
+    if args.source is None:
+        raise EvaluationError("--model measures the perplexity of the reference given the source: add --source FILE.")
+    from transduce.cli.requirements import require_training
+
+    require_training()
+    from transduce.runs import model_perplexity
+
+    value, count = model_perplexity(args.model, _read(args.source).lines, _read(args.reference[0]).lines)
+    if args.json:
+        print(json.dumps({"perplexity": value, "subwords": count}))
+    else:
+        print(f"perplexity {value:.3f} per subword of {args.model} ({count:,} subwords, EOS counted)")
+    return _score(args) if args.hypothesis is not None else 0
+
+
+def _score(args: argparse.Namespace) -> int:
     from transduce.evaluation import evaluate
 
     names = [args.hypothesis, *args.reference, *([args.source] if args.source else [])]
