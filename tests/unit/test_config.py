@@ -226,8 +226,8 @@ def test_the_folder_of_a_recipe_is_relative_to_it_and_that_of_a_setting_to_us(
     path = recipe(tmp_path, RECIPE)
     assert load_recipe(path).data.folder == str(tmp_path / "corpus")
     assert load_recipe(path, ["data.folder=elsewhere"]).data.folder == "elsewhere"
-    monkeypatch.setenv("HOME", "/home/ada")
-    assert load_recipe(recipe(tmp_path, '[data]\nfolder = "~/corpus"')).data.folder == "/home/ada/corpus"
+    monkeypatch.setenv("HOME", "/srv/ada")
+    assert load_recipe(recipe(tmp_path, '[data]\nfolder = "~/corpus"')).data.folder == "/srv/ada/corpus"
     assert load_recipe(recipe(tmp_path, '[data]\nfolder = "/corpora"')).data.folder == "/corpora"
     assert load_recipe(recipe(tmp_path, "")).data.folder == ""
 
