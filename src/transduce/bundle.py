@@ -72,7 +72,10 @@ class Bundle:
                 f"{path / _CONFIG}: format {found}, but this is Transduce {__version__}, which reads format {FORMAT}. "
                 f"The model was written by Transduce {values.get('transduce', 'unknown')}."
             )
-        return cls(path, from_dict(values["config"], str(path / _CONFIG)), values.get("sha256", {}))
+        config = values.get("config")
+        if not isinstance(config, dict):
+            raise BundleError(f"{path / _CONFIG}: not a model's configuration (it has no table 'config').")
+        return cls(path, from_dict(config, str(path / _CONFIG)), values.get("sha256", {}))
 
     @cached_property
     def tokenizer(self) -> SubwordTokenizer:

@@ -1,0 +1,67 @@
+"""The mean of checkpoints."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from transduce.errors import BundleError
+from transduce.training.averaging import average
+
+
+def checkpoint(folder: Path, **weights: list[float]) -> Path:
+    folder.mkdir()
+    arrays = {name: np.array(values, np.float32) for name, values in weights.items()}
+    save_file(arrays, folder / "model.safetensors")
+    return folder
+
+
+def test_by_hand(tmp_path: Path) -> None:
+    paths = [
+        checkpoint(tmp_path / "1", a=[1.0, 2.0], b=[0.5]),
+        checkpoint(tmp_path / "2", a=[3.0, -2.0], b=[0.5]),
+        checkpoint(tmp_path / "3", a=[5.0, 3.0], b=[2.0]),
+    ]
+    mean = average(paths)
+    assert {name: weight.tolist() for name, weight in mean.items()} == {"a": [3.0, 1.0], "b": [1.0]}
+    assert {weight.dtype for weight in mean.values()} == {np.dtype(np.float32)}
+
+
+def test_one_is_itself(tmp_path: Path) -> None:
+    value = np.float32(0.1)
+    (only,) = average([checkpoint(tmp_path / "1", a=[float(value)])]).values()
+    assert only.tolist() == [value]
+
+
+def test_small_parts_are_not_lost_in_the_sum(tmp_path: Path) -> None:
+    """2²⁴ + 1 is not a float32: summed in float32, each 1 would vanish."""
+    paths = [checkpoint(tmp_path / "0", a=[2.0**24])]
+    paths += [checkpoint(tmp_path / str(i), a=[1.0]) for i in range(1, 8)]
+    assert average(paths)["a"].tolist() == [float(np.float32((2**24 + 7) / 8))]
+    assert np.float32((2**24 + 7) / 8) != np.float32(2**24 / 8)
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    first = checkpoint(tmp_path / "1", a=[1.0, 2.0], b=[3.0])
+    for name, other in (
+        ("shape", checkpoint(tmp_path / "2", a=[1.0], b=[3.0])),
+        ("missing", checkpoint(tmp_path / "3", a=[1.0, 2.0])),
+        ("more", checkpoint(tmp_path / "4", a=[1.0, 2.0], b=[3.0], c=[4.0])),
+    ):
+        with pytest.raises(BundleError, match=rf"{other} is a checkpoint of another model than {first}"):
+            average([first, other])
+        assert name
+
+
+def test_nothing_to_average() -> None:
+    with pytest.raises(BundleError, match="no checkpoints"):
+        average([])
+
+
+def test_a_damaged_file(tmp_path: Path) -> None:
+    path = checkpoint(tmp_path / "1", a=[1.0, 2.0])
+    file = path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(BundleError, match=rf"{file}: cannot be read"):
+        average([path])

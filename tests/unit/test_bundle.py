@@ -1,0 +1,204 @@
+"""The model folder: whole or not at all, and errors that say what is wrong."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from transduce import bundle as bundle_module
+from transduce.bundle import Bundle, read_weights, save_bundle
+from transduce.config import Config, ModelConfig
+from transduce.errors import BundleError, ConfigError
+from transduce.model import Transformer
+from transduce.text import SubwordTokenizer
+
+TOKENIZER = SubwordTokenizer.train(["a man, a plan"] * 3, algorithm="bpe", vocab_size=265)
+SHAPE = ModelConfig(
+    vocab_size=TOKENIZER.vocab_size,
+    num_encoder_layers=1,
+    num_decoder_layers=1,
+    d_model=8,
+    d_ff=12,
+    num_heads=2,
+    d_k=4,
+    d_v=4,
+)
+CONFIG = Config(name="small", model=SHAPE)
+METRICS = {"steps": 12, "validation_bleu": 31.25}
+
+
+def weights_of(seed: int, shape: ModelConfig = SHAPE) -> dict[str, np.ndarray]:
+    torch.manual_seed(seed)
+    return {name: weight.numpy() for name, weight in Transformer(shape).weights().items()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    save_bundle(tmp_path / "model", CONFIG, weights_of(1), TOKENIZER, METRICS)
+    return tmp_path / "model"
+
+
+def test_round_trip(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {
+        *("config.json", "model.safetensors", "tokenizer.json", "metrics.json", "README.md")
+    }
+    bundle = Bundle.load(str(folder))
+    bundle.verify()
+    assert bundle.config == CONFIG
+    assert bundle.metrics == METRICS
+    assert bundle.tokenizer.encode("a man") == TOKENIZER.encode("a man")
+    expected = weights_of(1)
+    assert bundle.weights().keys() == expected.keys()
+    for name, weight in bundle.weights().items():
+        np.testing.assert_array_equal(weight, expected[name])
+        assert weight.dtype == np.float32
+    model = Transformer(SHAPE)
+    model.load_weights(bundle.weights())
+    assert np.array_equal(model.source_embedding.detach().numpy(), expected["source_embedding"])
+
+
+def test_the_card_says_what_was_measured(folder: Path) -> None:
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert card.startswith("# small: ")
+    assert "| validation_bleu | 31.25 |" in card
+    assert f"| parameters | {sum(w.size for w in weights_of(1).values()):,} |" in card
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+def test_verify_detects_one_flipped_bit(folder: Path, name: str) -> None:
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    bundle = Bundle.load(folder)
+    with pytest.raises(BundleError, match=rf"{name}: changed or damaged: its checksum differs from config\.json's"):
+        bundle.verify()
+
+
+# --- what is missing or wrong ---------------------------------------------------------------------------------
+
+
+def test_no_such_folder(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match=r"absent: no such model folder\. 'transduce average RUN --output"):
+        Bundle.load(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [["model.safetensors"], ["tokenizer.json"], ["config.json", "tokenizer.json"]],
+)
+def test_missing_files_are_all_named(folder: Path, missing: list[str]) -> None:
+    for name in missing:
+        (folder / name).unlink()
+    with pytest.raises(BundleError, match=rf"not a model folder: {', '.join(missing)} missing\.$"):
+        Bundle.load(folder)
+
+
+def test_a_run_folder_is_recognised(tmp_path: Path, folder: Path) -> None:
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    with pytest.raises(BundleError, match=rf"run folder: make a model of it with 'transduce average {run} --output"):
+        Bundle.load(run)
+    folder.rename(run / "model")
+    with pytest.raises(BundleError, match=rf"looks like a run folder: its model is {run / 'model'}"):
+        Bundle.load(run)
+
+
+def test_metrics_may_be_absent(folder: Path) -> None:
+    (folder / "metrics.json").unlink()
+    assert Bundle.load(folder).metrics == {}
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "3", "{}", '{"config": {}}', '{"format": 1}', '{"format": 1, "config": 3}']
+)
+def test_a_damaged_configuration(folder: Path, content: str) -> None:
+    (folder / "config.json").write_text(content)
+    with pytest.raises(BundleError, match=r"config\.json: not a model's configuration"):
+        Bundle.load(folder)
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(values | changes))
+
+
+def test_a_folder_of_a_later_version(folder: Path) -> None:
+    change_config(folder, format=2, transduce="9.0")
+    with pytest.raises(BundleError, match=r"format 2, but this is .* reads format 1\. .* by Transduce 9\.0"):
+        Bundle.load(folder)
+
+
+def test_an_unknown_key_in_the_configuration(folder: Path) -> None:
+    change_config(folder, config={"model": {"num_haeds": 3}})
+    with pytest.raises(ConfigError, match=r"config\.json: unknown key 'model\.num_haeds'\. Did you mean 'num_heads'"):
+        Bundle.load(folder)
+
+
+def test_weights_that_are_cut_short(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(BundleError, match=rf"{file}: cannot be read: .*damaged or cut short"):
+        Bundle.load(folder).weights()
+    with pytest.raises(BundleError, match="cannot be read"):
+        read_weights(folder / "absent.safetensors")
+
+
+def test_all_weights_that_do_not_fit_are_listed() -> None:
+    weights = weights_of(1)
+    del weights["encoder.0.feed_forward.inner.bias"], weights["source_embedding"]
+    weights["encoder.7.surprise"] = np.zeros(3, np.float32)
+    weights["decoder.0.feed_forward.outer.weight"] = np.zeros((8, 5), np.float32)
+    model = Transformer(SHAPE)
+    before = {name: weight.clone() for name, weight in model.weights().items()}
+    with pytest.raises(BundleError) as refused:
+        model.load_weights(weights, where="models/x")
+    message = str(refused.value)
+    assert message.startswith("models/x: the weights do not fit the configuration:")
+    assert sorted(line.strip() for line in message.splitlines()[1:]) == [
+        "missing: encoder.0.feed_forward.inner.bias",
+        "missing: source_embedding",
+        "shape of decoder.0.feed_forward.outer.weight: (8, 5), the configuration says (8, 12)",
+        "unknown: encoder.7.surprise",
+    ]
+    assert all(torch.equal(weight, before[name]) for name, weight in model.weights().items())
+
+
+# --- writing --------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_replaced_whole(folder: Path) -> None:
+    (folder / "notes.txt").touch()
+    shape = replace(SHAPE, d_ff=20)
+    save_bundle(folder, replace(CONFIG, model=shape), weights_of(2, shape), TOKENIZER, {})
+    bundle = Bundle.load(folder)
+    bundle.verify()
+    assert bundle.config.model.d_ff == 20
+    assert bundle.metrics == {}
+    assert not (folder / "notes.txt").exists()
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("failing", ["save_file", "model_card", "to_dict"])
+def test_a_crash_while_writing_leaves_the_old_folder_or_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    def crash(*_: Any) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(bundle_module, failing, crash)
+    for target in (folder, folder.parent / "another"):
+        with pytest.raises(OSError, match="No space"):
+            save_bundle(target, CONFIG, weights_of(2), TOKENIZER, {})
+    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+    bundle = Bundle.load(folder)
+    bundle.verify()
+    assert bundle.metrics == METRICS
+
+
+def test_files_can_be_read_by_others(folder: Path) -> None:
+    assert folder.stat().st_mode & 0o777 == 0o755
+    assert (folder / "config.json").stat().st_mode & 0o777 == 0o644

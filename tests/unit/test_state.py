@@ -1,0 +1,221 @@
+"""Checkpoints: what goes in comes out, damage is noticed, and a crash leaves nothing behind."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from transduce.config import Config, ModelConfig
+from transduce.errors import BundleError
+from transduce.model import Transformer
+from transduce.training import state as state_module
+from transduce.training.state import (
+    Progress,
+    check_checkpoint,
+    checkpoint_path,
+    checkpoints,
+    load_checkpoint,
+    prune,
+    save_checkpoint,
+)
+from transduce.training.step import make_optimizer
+
+SHAPE = ModelConfig(
+    vocab_size=20, num_encoder_layers=1, num_decoder_layers=1, d_model=8, d_ff=12, num_heads=2, d_k=4, d_v=4
+)
+PROGRESS = Progress(
+    step=7,
+    epoch=2,
+    batch=3,
+    target_tokens=12345,
+    seconds=0.1 + 0.2,
+    skipped_steps=1,
+    best_score=-1 / 3,
+    best_step=5,
+    best_by="perplexity",
+    validations_since_best=2,
+    validations={"perplexity": 1 / 7, "step": 7.0},
+)
+
+
+def trained(seed: int, steps: int = 2) -> tuple[Transformer, torch.optim.Adam]:
+    torch.manual_seed(seed)
+    model = Transformer(SHAPE)
+    optimizer = make_optimizer(model, Config(model=SHAPE))
+    for _ in range(steps):
+        for parameter in model.parameters():
+            parameter.grad = torch.randn_like(parameter)
+        for group in optimizer.param_groups:
+            group["lr"] = 0.01
+        optimizer.step()
+    return model, optimizer
+
+
+def flip_last_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    model, optimizer = trained(1)
+    save_checkpoint(tmp_path / "a", model, optimizer, PROGRESS)
+    other, other_optimizer = trained(2, steps=5)
+    assert load_checkpoint(tmp_path / "a", other, other_optimizer) == PROGRESS
+    assert check_checkpoint(tmp_path / "a") == PROGRESS
+    for (name, ours), (_, theirs) in zip(model.named_parameters(), other.named_parameters(), strict=True):
+        assert torch.equal(ours, theirs), name
+        before, after = optimizer.state[ours], other_optimizer.state[theirs]
+        assert before.keys() == after.keys() == {"step", "exp_avg", "exp_avg_sq"}
+        assert float(before["step"]) == 2.0
+        for key in before:
+            assert before[key].dtype == after[key].dtype
+            assert torch.equal(before[key], after[key]), (name, key)
+
+
+def test_a_loaded_optimizer_makes_the_same_next_step(tmp_path: Path) -> None:
+    model, optimizer = trained(1)
+    save_checkpoint(tmp_path / "a", model, optimizer, PROGRESS)
+    torch.manual_seed(9)
+    other = Transformer(SHAPE)
+    other_optimizer = make_optimizer(other, Config(model=SHAPE))
+    load_checkpoint(tmp_path / "a", other, other_optimizer)
+    for each, its_optimizer in ((model, optimizer), (other, other_optimizer)):
+        torch.manual_seed(3)
+        for parameter in each.parameters():
+            parameter.grad = torch.randn_like(parameter)
+        its_optimizer.param_groups[0]["lr"] = 0.01
+        its_optimizer.step()
+    for ours, theirs in zip(model.parameters(), other.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_before_the_first_step_there_are_no_moments(tmp_path: Path) -> None:
+    model, optimizer = trained(1, steps=0)
+    save_checkpoint(tmp_path / "a", model, optimizer, Progress())
+    other, other_optimizer = trained(2, steps=0)
+    assert load_checkpoint(tmp_path / "a", other, other_optimizer) == Progress()
+    assert not other_optimizer.state
+    assert torch.equal(model.source_embedding, other.source_embedding)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors"])
+def test_damage_is_noticed_and_changes_nothing(tmp_path: Path, name: str) -> None:
+    model, optimizer = trained(1)
+    save_checkpoint(tmp_path / "a", model, optimizer, PROGRESS)
+    flip_last_byte(tmp_path / "a" / name)
+    other, other_optimizer = trained(2)
+    before = other.source_embedding.detach().clone()
+    with pytest.raises(BundleError, match=rf"a/{name}: damaged: its checksum differs"):
+        load_checkpoint(tmp_path / "a", other, other_optimizer)
+    assert torch.equal(other.source_embedding, before)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '"text"', '{"progress": {}}', '{"sha256": {}, "progress": {"nonsense": 1}}']
+)
+def test_a_damaged_description_is_noticed(tmp_path: Path, content: str) -> None:
+    model, optimizer = trained(1)
+    save_checkpoint(tmp_path / "a", model, optimizer, PROGRESS)
+    (tmp_path / "a" / "state.json").write_text(content)
+    with pytest.raises(BundleError, match="not a whole checkpoint"):
+        check_checkpoint(tmp_path / "a")
+
+
+def test_a_missing_file_is_noticed(tmp_path: Path) -> None:
+    model, optimizer = trained(1)
+    save_checkpoint(tmp_path / "a", model, optimizer, PROGRESS)
+    (tmp_path / "a" / "optimizer.safetensors").unlink()
+    with pytest.raises(BundleError, match=r"not a whole checkpoint.*optimizer\.safetensors"):
+        check_checkpoint(tmp_path / "a")
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    model, optimizer = trained(1)
+    save_checkpoint(tmp_path / "a", model, optimizer, PROGRESS)
+    wider = Transformer(ModelConfig(**{**SHAPE.__dict__, "d_ff": 13}))
+    with pytest.raises(BundleError, match=r"encoder\.0\.feed_forward\.inner\.weight: \(12, 8\).* \(13, 8\)"):
+        load_checkpoint(tmp_path / "a", wider, make_optimizer(wider, Config(model=SHAPE)))
+
+
+@pytest.mark.parametrize("failing", ["first file", "second file", "state"])
+def test_a_crash_while_writing_leaves_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    model, optimizer = trained(1)
+    save_checkpoint(checkpoint_path(tmp_path, 1), model, optimizer, PROGRESS)
+    save_file, calls = state_module.save_file, 0
+
+    def crash(*_: Any) -> None:
+        raise OSError("No space left on device")
+
+    def half(tensors: Any, path: Path) -> None:
+        nonlocal calls
+        calls += 1
+        save_file(tensors, path)
+        if calls == (1 if failing == "first file" else 2):
+            crash()
+
+    if failing == "state":
+        monkeypatch.setattr(state_module.files, "write_json", crash)
+    else:
+        monkeypatch.setattr(state_module, "save_file", half)
+    for step in (1, 2):  # over one that stands there, and anew
+        calls = 0
+        with pytest.raises(OSError, match="No space"):
+            save_checkpoint(checkpoint_path(tmp_path, step), *trained(2), Progress(step=9))
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-00000001"]
+    assert check_checkpoint(checkpoint_path(tmp_path, 1)) == PROGRESS
+
+
+def test_writing_again_replaces(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "best", *trained(1), PROGRESS)
+    model, optimizer = trained(2)
+    save_checkpoint(tmp_path / "best", model, optimizer, Progress(step=8))
+    other, other_optimizer = trained(3)
+    assert load_checkpoint(tmp_path / "best", other, other_optimizer).step == 8
+    assert torch.equal(model.source_embedding, other.source_embedding)
+    assert [path.name for path in tmp_path.iterdir()] == ["best"]
+
+
+def fake(run: Path, *steps: int) -> None:
+    for step in steps:
+        path = checkpoint_path(run, step)
+        path.mkdir(parents=True)
+        (path / "state.json").write_text(json.dumps({"step": step}))
+        (path / "model.safetensors").touch()
+
+
+def test_checkpoints_are_listed_by_step_and_only_whole_ones(tmp_path: Path) -> None:
+    assert checkpoints(tmp_path) == []
+    fake(tmp_path, 900, 10_000, 1000, 99)
+    (checkpoint_path(tmp_path, 5000)).mkdir()  # half removed
+    (tmp_path / "checkpoints" / ".step-00006000.x.part").mkdir()
+    assert [path.name for path in checkpoints(tmp_path)] == [
+        "step-00000099",
+        "step-00000900",
+        "step-00001000",
+        "step-00010000",
+    ]
+
+
+@pytest.mark.parametrize(("keep", "left"), [(1, [4]), (2, [3, 4]), (4, [1, 2, 3, 4]), (9, [1, 2, 3, 4])])
+def test_prune_keeps_the_last(tmp_path: Path, keep: int, left: list[int]) -> None:
+    fake(tmp_path, 1, 2, 3, 4)
+    prune(tmp_path, keep)
+    assert checkpoints(tmp_path) == [checkpoint_path(tmp_path, step) for step in left]
+    assert len(list((tmp_path / "checkpoints").iterdir())) == len(left)
+
+
+def test_what_is_half_removed_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake(tmp_path, 1, 2)
+
+    def crash(path: Path) -> None:
+        raise OSError("interrupted")
+
+    monkeypatch.setattr(state_module.shutil, "rmtree", crash)
+    with pytest.raises(OSError, match="interrupted"):
+        prune(tmp_path, 1)
+    assert checkpoints(tmp_path) == [checkpoint_path(tmp_path, 2)]
