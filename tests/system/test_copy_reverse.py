@@ -1,0 +1,92 @@
+"""From random weights to a perfect copier and a perfect reverser: model, training and both searches together."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from transduce.config import Config, DecodeConfig, ModelConfig, TrainConfig
+from transduce.data.store import ParallelStore, StoreWriter
+from transduce.engines.torch import TorchEngine
+from transduce.text import SPECIAL_TOKENS
+from transduce.training.averaging import average
+from transduce.training.state import checkpoints
+from transduce.training.trainer import Trainer
+from transduce.training.validation import perplexity
+
+NUM_SYMBOLS, LONGEST = 20, 10
+FIRST_SYMBOL = len(SPECIAL_TOKENS)
+VOCAB_SIZE = FIRST_SYMBOL + NUM_SYMBOLS
+NUM_TRAINING, NUM_HELD_OUT = 30_000, 250
+
+CONFIG = Config(
+    model=ModelConfig(
+        vocab_size=VOCAB_SIZE,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        d_model=64,
+        d_ff=128,
+        num_heads=4,
+        d_k=16,
+        d_v=16,
+        dropout=0.0,
+        norm="pre",
+    ),
+    train=TrainConfig(
+        source_batch_tokens=1000,
+        target_batch_tokens=1000,
+        warmup_steps=200,
+        learning_rate_factor=0.2,
+        max_gradient_norm=0.5,
+        label_smoothing=0.0,
+        precision="fp32",
+        device="cpu",
+        checkpoint_minutes=0.0,
+        validate_steps=0,
+        checkpoint_steps=20,
+        keep_checkpoints=8,
+    ),
+)
+
+
+def sequences() -> tuple[list[list[int]], list[list[int]]]:
+    """Returns different random sequences of symbols: those to train on and those held out."""
+    generator = np.random.default_rng(7)
+    drawn: dict[tuple[int, ...], None] = {}
+    while len(drawn) < NUM_TRAINING + NUM_HELD_OUT:
+        length = int(generator.integers(1, LONGEST + 1))
+        drawn[tuple(generator.integers(FIRST_SYMBOL, VOCAB_SIZE, length).tolist())] = None
+    every = [list(sequence) for sequence in drawn]
+    generator.shuffle(every)
+    return every[NUM_HELD_OUT:], every[:NUM_HELD_OUT]
+
+
+def write(path: Path, sources: list[list[int]], targets: list[list[int]]) -> ParallelStore:
+    with StoreWriter(path, tokenizer_fingerprint="symbols", vocab_size=VOCAB_SIZE) as writer:
+        writer.write(sources, targets)
+    return ParallelStore.open(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("task", "num_steps"), [("copy", 700), ("reverse", 1400)])
+def test_a_small_model_learns_the_task_perfectly(tmp_path: Path, task: str, num_steps: int) -> None:
+    def answer(sequence: list[int]) -> list[int]:
+        return sequence if task == "copy" else sequence[::-1]
+
+    training, held_out = sequences()
+    wanted = [answer(sequence) for sequence in held_out]
+    train = write(tmp_path / "train.arrow", training, [answer(sequence) for sequence in training])
+    validation = write(tmp_path / "validation.arrow", held_out, wanted)
+
+    config = replace(CONFIG, train=replace(CONFIG.train, max_steps=num_steps))
+    trainer = Trainer(config, tmp_path, train, show_progress=False)
+    trainer.fit()
+    trainer.model.load_weights(average(checkpoints(tmp_path)))
+
+    assert perplexity(trainer.model, validation, trainer.compute) < 1.02
+    engine = TorchEngine.from_model(trainer.model)
+    for beam_size in (1, 4):
+        found = engine.translate(held_out, DecodeConfig(beam_size=beam_size))
+        assert [best.ids for best, *_ in found] == wanted
+        assert all(best.finished for best, *_ in found)
