@@ -46,7 +46,8 @@ _FREE_ON_RESUME = {
     "train.checkpoint_steps", "train.checkpoint_minutes", "train.keep_checkpoints", "train.average_last",
     "train.validate_steps", "train.validate_bleu", "train.validate_bleu_sentences", "train.validate_beam_size",
     "train.early_stopping", "train.best_by",
-    "data.folder", "data.test",
+    "name", "data.folder", "data.test",
+    "decode.beam_size", "decode.length_penalty", "decode.max_extra_tokens", "decode.batch_size",
 }  # fmt: skip
 
 
@@ -68,10 +69,7 @@ def train(
         TrainingError: `run` has a training in it already and `resume` is off, or `config` is of another training.
         DataError: the corpus cannot be used; nothing was trained.
     """
-    config = dataclasses.replace(
-        config, train=dataclasses.replace(config.train, device=local_device(config.train.device))
-    )
-    compute = Compute.of(config.train.device, config.train.precision)
+    compute = Compute.of(local_device(config.train.device), config.train.precision)
     ranks = Ranks.join(compute.device)
     show_progress = show_progress and ranks.leads
     if run.exists() and not run.is_dir():

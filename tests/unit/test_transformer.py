@@ -26,15 +26,13 @@ def xavier_bound(fan_in: int, fan_out: int) -> float:
 
 
 def test_each_matrix_is_xavier_uniform_by_its_own_fans() -> None:
-    """W_Q, W_K and W_V lie in one matrix but are three: 64 → 32, 64 → 32, 64 → 96."""
+    """W_Q, W_K and W_V are drawn as the one matrix that they lie in, 64 → 160, as in the released code of June 2017."""
     torch.manual_seed(1)
     weights = Transformer(replace(SHAPE, attention_bias=True)).weights()
-    packed = weights["encoder.0.self_attention.query_key_value.weight"].split([32, 32, 96])
-    memory = weights["decoder.0.cross_attention.key_value.weight"].split([32, 96])
     inner, outer = (weights[f"decoder.0.feed_forward.{name}.weight"] for name in ("inner", "outer"))
     for block, fan_in, fan_out in (
-        *zip(packed, (64, 64, 64), (32, 32, 96), strict=True),
-        *zip(memory, (64, 64), (32, 96), strict=True),
+        (weights["encoder.0.self_attention.query_key_value.weight"], 64, 160),
+        (weights["decoder.0.cross_attention.key_value.weight"], 64, 128),
         (weights["decoder.0.cross_attention.query.weight"], 64, 32),
         (weights["encoder.0.self_attention.output.weight"], 96, 64),
         (inner, 64, 96),

@@ -49,8 +49,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     args = build_parser().parse_args(arguments)
-    # Read when torch is first imported. Its OpenMP threads wait for each other by spinning; where another process wants
-    # the same cores, the default of 300 000 turns makes training fifty times slower, and these few cost nothing.
+    # Read when torch is first imported. Its OpenMP threads wait for each other by spinning: where another process wants
+    # the same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     try:
         return int(args.run(args))

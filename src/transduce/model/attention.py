@@ -127,21 +127,26 @@ class SelfAttention(nn.Module):
         self.query_key_value = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(num_heads * d_v, d_model, bias=bias)
 
-    def project(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, x: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Returns queries, keys and values, (B, H, T, E) each."""
-        query, key, value = self.query_key_value(x_BTD).split(self.widths, dim=-1)
+        qkv = self.query_key_value(x)
+        if packing is not None:
+            qkv = packing.unpack(qkv)
+        query, key, value = qkv.split(self.widths, dim=-1)
         return (
             split_heads(query, self.num_heads),
             split_heads(key, self.num_heads),
             split_heads(value, self.num_heads),
         )
 
+    def weights(self, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Packing | None = None) -> Tensor:
+        """Returns what each position attends to in `forward` called alike, (B, H, T, S)."""
+        query, key, _ = self.project(x, packing)
+        return attention_weights(query, key, attend_mask, causal=causal)
+
     def forward(self, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Packing | None = None) -> Tensor:
         """Attends within each sequence of `x`: (B, T, D), or (N, D) where a `packing` is given."""
-        qkv = self.query_key_value(x)
-        if packing is not None:
-            qkv = packing.unpack(qkv)
-        query, key, value = (split_heads(part, self.num_heads) for part in qkv.split(self.widths, dim=-1))
+        query, key, value = self.project(x, packing)
         dropout = self.dropout if self.training else 0.0
         heads = join_heads(attend(query, key, value, attend_mask, causal=causal, dropout=dropout))
         if packing is not None:
@@ -169,6 +174,24 @@ class CrossAttention(nn.Module):
         key, value = kv.split(self.widths, dim=-1)
         return split_heads(key, self.num_heads), split_heads(value, self.num_heads)
 
+    def _project_query(self, x: Tensor, packing: Packing | None) -> Tensor:
+        query = self.query(x)
+        if packing is not None:
+            query = packing.unpack(query)
+        return split_heads(query, self.num_heads)
+
+    def weights(
+        self,
+        x: Tensor,
+        key_BHSE: Tensor,
+        value_BHSE: Tensor,
+        attend_mask: Tensor | None,
+        *,
+        packing: Packing | None = None,
+    ) -> Tensor:
+        """Returns what each position attends to in `forward` called alike, (B, H, T, S)."""
+        return attention_weights(self._project_query(x, packing), key_BHSE, attend_mask)
+
     def forward(
         self,
         x: Tensor,
@@ -179,10 +202,7 @@ class CrossAttention(nn.Module):
         packing: Packing | None = None,
     ) -> Tensor:
         """Attends from each position of `x`, (B, T, D) or (N, D) with a `packing`, to projected memory."""
-        query = self.query(x)
-        if packing is not None:
-            query = packing.unpack(query)
-        query_BHTE = split_heads(query, self.num_heads)
+        query_BHTE = self._project_query(x, packing)
         dropout = self.dropout if self.training else 0.0
         heads = join_heads(attend(query_BHTE, key_BHSE, value_BHSE, attend_mask, dropout=dropout))
         if packing is not None:

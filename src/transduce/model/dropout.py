@@ -30,7 +30,7 @@ class _CpuDropout(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
         bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         noise = bits.view(torch.int16)[: x.numel()].view(x.shape)
-        num_dropped = round(rate * _LEVELS)
+        num_dropped = min(round(rate * _LEVELS), _LEVELS - 1)
         kept = noise >= num_dropped - _LEVELS // 2
         ctx.save_for_backward(kept)
         ctx.scale = _LEVELS / (_LEVELS - num_dropped)

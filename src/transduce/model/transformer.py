@@ -57,6 +57,9 @@ class Transformer(nn.Module):
     def initialise(self) -> None:
         """Draws all weights: Xavier uniform for each matrix, N(0, 1/d_model) for embeddings (as the released code).
 
+        Matrices that lie in one (W_Q, W_K and W_V) are drawn as one, as in that code: with a scale of their own each,
+        queries and keys start larger, and post-norm models learn to attend to the source far later (docs/lab-log.md).
+
         DEVIATION: the released code zeroes the padding row; here it is like the others, for no real position reads it.
         """
         deviation = self.config.d_model**-0.5
@@ -68,20 +71,10 @@ class Transformer(nn.Module):
             elif parameter.dim() == 1:
                 nn.init.ones_(parameter)
             else:
-                for block in self._blocks(name, parameter.data):
-                    nn.init.xavier_uniform_(block)
+                nn.init.xavier_uniform_(parameter)
 
     def _decoder_layers(self) -> Iterator[DecoderLayer]:
         return cast(Iterator[DecoderLayer], iter(self.decoder))
-
-    def _blocks(self, name: str, weight: Tensor) -> tuple[Tensor, ...]:
-        """Splits a packed projection into its matrices: each has a fan-out, and so a scale, of its own."""
-        key, value = self.config.num_heads * self.config.d_k, self.config.num_heads * self.config.d_v
-        if "query_key_value" in name:
-            return tuple(torch.split(weight, [key, key, value]))
-        if "key_value" in name:
-            return tuple(torch.split(weight, [key, value]))
-        return (weight,)
 
     # --- encoder and decoder over whole sequences -------------------------------------------------------------
 

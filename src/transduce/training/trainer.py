@@ -81,8 +81,13 @@ class Trainer:
         )
 
     def resume(self) -> bool:
-        """Goes back to the last whole checkpoint, passing over damaged ones; returns whether there is one."""
-        for path in reversed(checkpoints(self.run)):
+        """Goes back to the last whole checkpoint, passing over damaged ones; returns False where there is none at all.
+
+        Raises:
+            TrainingError: there are checkpoints, and all are damaged.
+        """
+        found = checkpoints(self.run)
+        for path in reversed(found):
             try:
                 self.progress = load_checkpoint(path, self.model, self.optimizer)
             except BundleError as error:
@@ -90,6 +95,11 @@ class Trainer:
                 continue
             self.report.say(f"resuming after step {self.progress.step} ({path})")
             return True
+        if found:
+            raise TrainingError(
+                f"{self.run}: all {len(found)} checkpoints are damaged (see above); nothing to resume from. To begin "
+                "again, choose another --output or remove this folder's checkpoints."
+            )
         return False
 
     def fit(self) -> Outcome:
@@ -98,6 +108,8 @@ class Trainer:
             report.begin(self.progress.step)
             reason = "early" if self._stops_early() else "finished"
             last_checkpoint = time.monotonic()
+            if self.progress.step and self._is_due(self.config.train.validate_steps) and not self._is_validated():
+                reason = "early" if self._validate() else "finished"  # a signal came before this one could be made
             while self.progress.step < self.config.train.max_steps and reason != "early":
                 self._one_step()
                 if stopped := self.ranks.agree(stop.received is not None, self.compute.device):
@@ -109,7 +121,7 @@ class Trainer:
                     last_checkpoint = time.monotonic()
                 if stopped:
                     return Outcome(reason, self.progress, stop.received)
-            if self.progress.validations.get("step") != self.progress.step:
+            if not self._is_validated():
                 self._validate()
             self._checkpoint()
             return Outcome(reason, self.progress)
@@ -202,6 +214,9 @@ class Trainer:
         self.ranks.wait()
         self.report.pause()
         return self._stops_early()
+
+    def _is_validated(self) -> bool:
+        return self.progress.validations.get("step") == self.progress.step
 
     def _stops_early(self) -> bool:
         patience = self.config.train.early_stopping

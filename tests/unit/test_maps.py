@@ -1,0 +1,59 @@
+"""Attention weights of any head can be asked for, and are the ones that the model used."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from transduce.config import preset
+from transduce.model import Transformer
+from transduce.model.maps import attention_maps
+
+SOURCE = torch.tensor([[5, 6, 7, 8, 2], [9, 4, 2, 0, 0]])
+LENGTHS = torch.tensor([5, 3])
+TARGET = torch.tensor([[10, 11, 12, 2], [4, 5, 6, 2]])
+
+
+@pytest.fixture(scope="module")
+def model() -> Transformer:
+    torch.manual_seed(0)
+    config = replace(preset("tiny").model, vocab_size=20, num_encoder_layers=2, num_decoder_layers=3, d_v=24)
+    return Transformer(config).train()
+
+
+def test_every_layer_and_head_is_there_and_rows_sum_to_one(model: Transformer) -> None:
+    maps = attention_maps(model, SOURCE, LENGTHS, TARGET)
+    assert [tuple(m.shape) for m in maps.encoder] == [(2, 4, 5, 5)] * 2
+    assert [tuple(m.shape) for m in maps.decoder] == [(2, 4, 4, 4)] * 3
+    assert [tuple(m.shape) for m in maps.cross] == [(2, 4, 4, 5)] * 3
+    for weights in (*maps.encoder, *maps.decoder, *maps.cross):
+        torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
+
+
+def test_padding_and_the_future_get_nothing(model: Transformer) -> None:
+    maps = attention_maps(model, SOURCE, LENGTHS, TARGET)
+    for weights in (*maps.encoder, *maps.cross):
+        assert not weights[1, :, :, 3:].any()
+    for weights in maps.decoder:
+        assert not weights.triu(1).any()
+
+
+def test_the_weights_are_those_of_the_forward_pass(model: Transformer) -> None:
+    """The first encoder layer's output, rebuilt from its weights by hand, is what the layer computes."""
+    model.eval()
+    maps = attention_maps(model, SOURCE, LENGTHS, TARGET)
+    layer = model.encoder[0].self_attention
+    seen: list[torch.Tensor] = []
+    handle = layer.register_forward_hook(lambda module, args, output: seen.extend([args[0], output]))
+    model.encode(SOURCE[:1], LENGTHS[:1])  # no padding: nothing is packed
+    handle.remove()
+    _, _, value = layer.project(seen[0])
+    heads = (maps.encoder[0][:1] @ value).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(layer.output(heads), seen[1])
+
+
+def test_the_model_is_left_as_it_was(model: Transformer) -> None:
+    model.train()
+    attention_maps(model, SOURCE, LENGTHS, TARGET)
+    assert model.training
+    assert not any(module._forward_hooks for module in model.modules())
