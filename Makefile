@@ -51,6 +51,9 @@ format: $(READY) ## put the source into the project's format
 bench: $(READY) ## quick benchmarks of this machine; each script has more to offer, see --help
 	@echo "decoding (benchmarks/decode.py), JSON lines; cases are beam size x batch size:"
 	@$(BIN)/python benchmarks/decode.py --cases 1x1,4x1 --repeats 1
+	@echo "training (benchmarks/train.py), one JSON line a system:"
+	@$(BIN)/python benchmarks/train.py --system ours --config tiny --passes 1 --fused --keep-memory
+	@$(BIN)/python benchmarks/train.py --system torch --config tiny --passes 1
 	@echo "preparing a corpus (benchmarks/prepare_corpus.py), the demo's, 20 000 pairs:"
 	@$(BIN)/python -c 'from pathlib import Path; from transduce.data.demo_corpus import make_demo_corpus; \
 	  make_demo_corpus(Path("build/bench"), num_train=20_000)'
