@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from transduce.config.special_ids import BOS, EOS, PAD, UNK
+
 
 def gnmt_penalty(length: float, alpha: float) -> float:
     """Returns GNMT's length penalty ((5 + length) / 6)^α, which divides a log-probability (Wu 2016, eq. 14).
@@ -31,10 +33,10 @@ def hypothesis(ids: list[int], log_probability: float, finished: bool, alpha: fl
 class SpecialIds:
     """The token ids that mean something to a search."""
 
-    pad: int = 0
-    bos: int = 1
-    eos: int = 2
-    unk: int = 3
+    pad: int = PAD
+    bos: int = BOS
+    eos: int = EOS
+    unk: int = UNK
 
     @property
     def never_generated(self) -> tuple[int, ...]:

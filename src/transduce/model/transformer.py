@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transduce.config import ModelConfig
+from transduce.config.special_ids import BOS
 from transduce.errors import BundleError
 from transduce.model.cache import DecoderState, LayerCache, Memory
 from transduce.model.dropout import dropout
@@ -149,7 +150,7 @@ class Transformer(nn.Module):
 
     def _embed_target(self, target_BT: Tensor) -> Tensor:
         """Embeds BOS (or a zero vector) followed by all but the last target token, with positions."""
-        inputs_BT = F.pad(target_BT[:, :-1], (1, 0), value=1)
+        inputs_BT = F.pad(target_BT[:, :-1], (1, 0), value=BOS)
         embedded_BTD = F.embedding(inputs_BT, self.target_embedding) * math.sqrt(self.config.d_model)
         if self.config.decoder_start == "zero":
             first = torch.zeros_like(embedded_BTD[:, :1])

@@ -1,14 +1,11 @@
 """Text as token ids and back: subword tokenisers learned from a corpus."""
 
+from transduce.config.special_ids import BOS, EOS, PAD, UNK
 from transduce.text.subword import (
-    BOS,
     BOS_TOKEN,
-    EOS,
     EOS_TOKEN,
-    PAD,
     PAD_TOKEN,
     SPECIAL_TOKENS,
-    UNK,
     UNK_TOKEN,
     SubwordTokenizer,
 )

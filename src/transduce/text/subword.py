@@ -33,7 +33,6 @@ from transduce.errors import TokenizerError, suggestion
 
 Algorithm = Literal["bpe", "wordpiece"]
 
-PAD, BOS, EOS, UNK = range(4)
 PAD_TOKEN, BOS_TOKEN, EOS_TOKEN, UNK_TOKEN = "<pad>", "<s>", "</s>", "<unk>"
 SPECIAL_TOKENS = (PAD_TOKEN, BOS_TOKEN, EOS_TOKEN, UNK_TOKEN)
 
