@@ -1,9 +1,11 @@
 """What training says while it runs: a live line, metrics as JSON lines, TensorBoard."""
 
+import contextlib
 import json
 import math
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -64,9 +66,14 @@ class Report:
         if progress.step % self.log_steps == 0 or progress.step == self.max_steps:
             self._flush(progress)
 
-    def pause(self) -> None:
-        """Forgets the time since the last record, after something that was not training."""
-        self._since = time.perf_counter()
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leaves the time of what is done within out of the speed of training."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._since += time.perf_counter() - started
 
     def validation(self, scores: dict[str, float], progress: Progress, *, best: bool) -> None:
         """Shows and writes the scores of a validation."""

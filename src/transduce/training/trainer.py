@@ -184,19 +184,23 @@ class Trainer:
         return self.ranks.agree(up, self.compute.device) if minutes > 0 else False
 
     def _checkpoint(self) -> None:
-        if self.ranks.leads:
-            path = checkpoint_path(self.run, self.progress.step)
-            save_checkpoint(path, self.model, self.optimizer, self.progress)
-            prune(self.run, self.config.train.keep_checkpoints)
-        self.ranks.wait()
-        self.report.pause()
+        with self.report.paused():
+            if self.ranks.leads:
+                path = checkpoint_path(self.run, self.progress.step)
+                save_checkpoint(path, self.model, self.optimizer, self.progress)
+                prune(self.run, self.config.train.keep_checkpoints)
+            self.ranks.wait()
 
     def _validate(self) -> bool:
         """Scores the model as it is; returns whether training should stop early."""
-        if self.validation is None:
-            return False
+        if self.validation is not None:
+            with self.report.paused():
+                self._score(self.validation)
+        return self._stops_early()
+
+    def _score(self, validation: ParallelStore) -> None:
         progress, train = self.progress, self.config.train
-        scores = {"perplexity": perplexity(self.model, self.validation, self.compute)}
+        scores = {"perplexity": perplexity(self.model, validation, self.compute)}
         if self.scorer is not None and train.validate_bleu:
             scores |= self.scorer(self.model)
         name = train.best_by if train.best_by in scores else "perplexity"
@@ -212,8 +216,6 @@ class Trainer:
             if self.ranks.leads:
                 save_checkpoint(self.run / "best", self.model, self.optimizer, progress)
         self.ranks.wait()
-        self.report.pause()
-        return self._stops_early()
 
     def _is_validated(self) -> bool:
         return self.progress.validations.get("step") == self.progress.step
