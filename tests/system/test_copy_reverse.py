@@ -69,7 +69,7 @@ def write(path: Path, sources: list[list[int]], targets: list[list[int]]) -> Par
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("task", "num_steps"), [("copy", 1400), ("reverse", 1400)])
+@pytest.mark.parametrize(("task", "num_steps"), [("copy", 2000), ("reverse", 4000)])
 def test_a_small_model_learns_the_task_perfectly(tmp_path: Path, task: str, num_steps: int) -> None:
     def answer(sequence: list[int]) -> list[int]:
         return sequence if task == "copy" else sequence[::-1]
