@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no failure: property tests have no deadline.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # One thread: sums come out in the same order on every machine, and small models train faster. Read when torch loads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

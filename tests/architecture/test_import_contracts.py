@@ -38,6 +38,8 @@ def test_contracts_are_kept() -> None:
         ("text/subword.py", "import torch", "Torch is reached over the listed bridges only"),
         ("evaluation/bleu.py", "def f():\n    import torch", "Torch is reached over the listed bridges only"),
         ("data/store.py", "import transduce.model", "Data knows text"),
+        ("parsing/trees.py", "import transduce.config", "Each layer imports lower ones only"),
+        ("decoding/beam.py", "import transduce.parsing", "A sequence is a sequence"),
         ("evaluation/report.py", "import pyarrow", "What the base install uses needs no extra"),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from transduce.cli.main import COMMANDS
+from transduce.cli.parse import SUBCOMMANDS
 
 _SOURCE = Path(__file__).resolve().parents[2] / "src" / "transduce"
 
@@ -48,9 +49,9 @@ print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stde
     return run_python(code)
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", ["", *COMMANDS, *(f"parse {name}" for name in SUBCOMMANDS)])
 def test_help_has_an_example_and_loads_nothing_heavy(command: str) -> None:
-    done = help_of([command, "--help"] if command else ["--help"])
+    done = help_of([*command.split(), "--help"])
     assert done.returncode == 0, done.stderr
     loaded = set(done.stderr.split())
     assert "transduce" in loaded
@@ -61,7 +62,7 @@ def test_help_has_an_example_and_loads_nothing_heavy(command: str) -> None:
 
 
 def test_base_modules_import_without_any_extra() -> None:
-    packages = ["config", "text", "evaluation"]
+    packages = ["config", "text", "evaluation", "parsing"]
     names = ["errors", "files", "bundle", "model_card", "translator", "data.readers", "decoding.scores"]
     names += ["engines.interface", "cli.main"]
     for package in packages:

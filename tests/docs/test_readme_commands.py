@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from transduce.cli.main import COMMANDS, build_parser
+from transduce.cli.parse import SUBCOMMANDS
 from transduce.config import Config, apply_settings, load_recipe, preset_names
 from transduce.config.loading import apply
 from transduce.config.presets import preset
@@ -45,10 +46,10 @@ def shown_commands() -> list[tuple[str, list[str]]]:
     """Returns (where, arguments) of every command shown anywhere."""
     shown = [(page.name, args) for page in _PAGES for body in blocks(page, "sh") for args in commands_in(body)]
     parser = build_parser()
-    for command in COMMANDS:
+    for command in [*COMMANDS, *(f"parse_{name}" for name in SUBCOMMANDS)]:
         module = __import__(f"transduce.cli.{command}", fromlist=["__doc__"])
         examples = (module.__doc__ or "").partition("examples:\n")[2].partition("\n\n")[0]
-        shown += [(f"{command} --help", args) for args in commands_in(examples)]
+        shown += [(f"{command.replace('_', ' ')} --help", args) for args in commands_in(examples)]
     examples = (parser.epilog or "").partition("\n\n")[0]
     # On the page of all commands, a note stands right of some examples, after a gap.
     shown += [("--help", args) for args in commands_in(re.sub(r"(\S)   +.*", r"\1", examples))]

@@ -1,0 +1,38 @@
+"""Constituency parsing (section 6.3 of the paper): trees in brackets, as treebanks have them.
+
+examples:
+  transduce parse score --gold test.gold --parsed test.parsed
+  transduce parse score --gold test.gold --parsed test.parsed --parameters COLLINS.prm --per-sentence
+  transduce parse draw test.parsed --number 3
+  transduce parse draw test.parsed --number 3 --format svg --output tree.svg
+
+'transduce parse SUBCOMMAND --help' explains each, with more examples.
+"""
+
+import argparse
+from importlib import import_module
+
+SUMMARY = "score constituency parses as EVALB does, draw trees"
+
+# Each is a module `transduce.cli.parse_NAME` with `SUMMARY`, `configure(parser)` and `run(args) -> int`.
+SUBCOMMANDS = ("score", "draw")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the subcommands and their arguments."""
+    subcommands = parser.add_subparsers(title="subcommands", metavar="SUBCOMMAND", required=True)
+    for name in SUBCOMMANDS:
+        module = import_module(f"transduce.cli.parse_{name}")
+        subcommand = subcommands.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.configure(subcommand)
+        subcommand.set_defaults(run_subcommand=module.run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the chosen subcommand, and returns the exit code."""
+    return int(args.run_subcommand(args))

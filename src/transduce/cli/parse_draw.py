@@ -1,0 +1,82 @@
+"""Draw trees, as text for a terminal or as SVG for a page; or write them in brackets, one a line.
+
+Reads bracketed trees in any layout, the Penn Treebank's .mrg files included. A file may end in .gz or .zst; without
+one, standard input is read. A tree too wide for the terminal is drawn as an outline. All trees go into one SVG picture,
+one below the other.
+
+examples:
+  echo "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))" | transduce parse draw
+  transduce parse draw wsj_0165.mrg --number 3 --normalise
+  transduce parse draw wsj_0165.mrg --number 3 --format svg --output tree.svg
+  transduce parse draw wsj_0165.mrg --normalise --format brackets > wsj_0165.trees
+"""
+
+import argparse
+import shutil
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.errors import DataError
+from transduce.files import write_text
+
+if TYPE_CHECKING:
+    from transduce.parsing import Tree
+
+SUMMARY = "show trees as text, SVG or brackets"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("trees", type=Path, nargs="?", default=Path("-"), metavar="TREES", help="default: stdin")
+    parser.add_argument("--format", choices=("text", "svg", "brackets"), default="text", help="default: %(default)s")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="written atomically; default: stdout")
+    parser.add_argument("--number", type=int, metavar="N", help="the N-th tree only, from 1")
+    parser.add_argument(
+        "--normalise", action="store_true", help="without traces, function tags and the mark of the top"
+    )
+    parser.add_argument("--width", type=int, metavar="N", help="columns for text; default: the terminal's")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Draws the trees, and returns the exit code."""
+    pieces = _pieces(args)
+    if args.output is None:
+        for piece in pieces:
+            sys.stdout.buffer.write(piece.encode("utf-8"))
+    else:
+        write_text(args.output, "".join(pieces))
+    return 0
+
+
+def _pieces(args: argparse.Namespace) -> Iterator[str]:
+    from transduce.parsing import draw_svg, draw_text
+
+    trees = _trees(args)
+    if args.format == "svg":
+        yield draw_svg(list(trees))
+        return
+    width = args.width if args.width is not None else shutil.get_terminal_size((100, 0)).columns
+    for position, tree in enumerate(trees):
+        if args.format == "brackets":
+            yield f"{tree}\n"
+        else:
+            yield ("\n" if position else "") + draw_text(tree, width) + "\n"
+
+
+def _trees(args: argparse.Namespace) -> Iterator["Tree"]:
+    from transduce.data.readers import read_lines
+    from transduce.parsing import normalise, parse_trees
+
+    trees = parse_trees(read_lines(args.trees), "standard input" if args.trees == Path("-") else str(args.trees))
+    if args.number is not None:
+        chosen = list(islice(trees, max(args.number - 1, 0), max(args.number, 0)))
+        if not chosen:
+            raise DataError(f"{args.trees}: there is no tree number {args.number}; the first is 1.")
+        trees = iter(chosen)
+    for tree in trees:
+        shown = normalise(tree) if args.normalise else tree
+        if shown is not None:
+            yield shown

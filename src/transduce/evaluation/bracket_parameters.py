@@ -1,0 +1,115 @@
+"""What counts when trees are compared: the settings of EVALB, and its parameter files."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transduce.errors import ConfigError, suggestion
+
+
+@dataclass(frozen=True, kw_only=True)
+class BracketParameters:
+    """Settings of the bracket scorer; each field is a keyword of EVALB's parameter files.
+
+    Attributes:
+        max_errors: How many sentences may be impossible to compare (MAX_ERROR).
+        cutoff_length: Sentences up to this length, in words, are summed up a second time (CUTOFF_LEN).
+        labelled: Whether a bracket must have the right label, or only the right place (LABELED).
+        deleted_labels: Constituents that do not count, and tags whose words are taken out (DELETE_LABEL).
+        deleted_for_length: Tags whose words do not count in a sentence's length (DELETE_LABEL_FOR_LENGTH).
+        equal_labels: Pairs of labels or tags taken as the same (EQ_LABEL).
+        equal_words: Pairs of words taken as the same (EQ_WORD).
+        quote_labels: Tags that a quotation mark may have. One that is deleted on one side and not on the other, because
+            the parser took it for something else, is kept on both (QUOTE_LABEL).
+    """
+
+    max_errors: int = 10
+    cutoff_length: int = 40
+    labelled: bool = True
+    deleted_labels: frozenset[str] = frozenset()
+    deleted_for_length: frozenset[str] = frozenset()
+    equal_labels: frozenset[frozenset[str]] = frozenset()
+    equal_words: frozenset[frozenset[str]] = frozenset()
+    quote_labels: frozenset[str] = frozenset()
+
+    def same_label(self, label: str, other: str) -> bool:
+        """Says whether two labels or tags count as one. Not transitive: only the given pairs do."""
+        return label == other or frozenset((label, other)) in self.equal_labels
+
+    def same_word(self, word: str, other: str) -> bool:
+        """Says whether two words count as one."""
+        return word == other or frozenset((word, other)) in self.equal_words
+
+    def is_deleted(self, label: str) -> bool:
+        """Says whether a constituent of this label, its function tags removed, does not count."""
+        return any(self.same_label(label, deleted) for deleted in self.deleted_labels)
+
+
+# With these values the field has compared parsers on the Penn Treebank since Collins (1997).
+COLLINS = BracketParameters(
+    deleted_labels=frozenset(("TOP", "-NONE-", ",", ":", "``", "''", ".")),
+    deleted_for_length=frozenset(("-NONE-",)),
+    equal_labels=frozenset((frozenset(("ADVP", "PRT")),)),
+)
+
+
+def read_bracket_parameters(path: Path) -> BracketParameters:
+    """Reads one of EVALB's parameter files: a keyword and its value a line, "#" begins a comment line.
+
+    What the file does not set keeps the defaults of `BracketParameters`. DEBUG is read and has no effect.
+
+    Raises:
+        ConfigError: The file cannot be read, or a line sets nothing that is known; names the line.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8. Is this one of EVALB's parameter files?") from None
+    return parse_bracket_parameters(lines, str(path))
+
+
+def parse_bracket_parameters(lines: Iterable[str], name: str) -> BracketParameters:
+    """Reads the lines of a parameter file; `name` is what errors call it.
+
+    Raises:
+        ConfigError: As `read_bracket_parameters`.
+    """
+    fields: dict[str, Any] = {}
+    for number, line in enumerate(lines, start=1):
+        if line.startswith("#") or not line.strip():
+            continue
+        keyword, *values = line.split()
+        if keyword not in _FIELDS:
+            raise ConfigError(f"{name}, line {number}: unknown keyword {keyword!r}.{suggestion(keyword, _FIELDS)}")
+        if len(values) != _NUM_VALUES.get(keyword, 1):
+            wanted = "one value" if keyword not in _NUM_VALUES else f"{_NUM_VALUES[keyword]} values"
+            raise ConfigError(f"{name}, line {number}: {keyword} takes {wanted}, and has {len(values)}.")
+        field = _FIELDS[keyword]
+        if keyword in _NUMBERS:
+            if not values[0].isdecimal():
+                raise ConfigError(f"{name}, line {number}: {keyword} takes a whole number, not {values[0]!r}.")
+            fields[field] = int(values[0])
+        else:
+            value = values[0] if len(values) == 1 else frozenset(values)
+            fields[field] = fields.get(field, frozenset()) | {value}
+    fields.pop(_FIELDS["DEBUG"], None)
+    fields["labelled"] = bool(fields.get("labelled", True))
+    return BracketParameters(**fields)
+
+
+_FIELDS = {
+    "DEBUG": "debug",
+    "MAX_ERROR": "max_errors",
+    "CUTOFF_LEN": "cutoff_length",
+    "LABELED": "labelled",
+    "DELETE_LABEL": "deleted_labels",
+    "DELETE_LABEL_FOR_LENGTH": "deleted_for_length",
+    "EQ_LABEL": "equal_labels",
+    "EQ_WORD": "equal_words",
+    "QUOTE_LABEL": "quote_labels",
+}
+_NUMBERS = ("DEBUG", "MAX_ERROR", "CUTOFF_LEN", "LABELED")
+_NUM_VALUES = {"EQ_LABEL": 2, "EQ_WORD": 2}  # all others take one

@@ -1,0 +1,260 @@
+"""Constituency trees, and their bracketed text as treebanks have it.
+
+    (S (NP (DT The) (NN dog)) (VP (VBZ barks)))
+
+A leaf is a part-of-speech tag over a word; everything above is a constituent. The text may be laid out in any way: a
+tree a line, or over many lines, as in the `.mrg` files of the Penn Treebank with their outer bracket without a label.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from transduce.errors import DataError
+
+TOP = "TOP"
+"""What an outer bracket without a label is called, and what holds together pieces that have no common parent."""
+
+MAX_HEIGHT = 200
+"""Levels of constituents at most: several times those of any real tree, and few enough to recurse through."""
+
+# White space is ASCII's, as for EVALB: a no-break space belongs to its word.
+_TOKEN = re.compile(r"[()]|[^()\s]+", re.ASCII)
+_ATOM = re.compile(r"[^()\s]+", re.ASCII)
+
+_ESCAPES = (("(", "-LRB-"), (")", "-RRB-"))
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A word and its part-of-speech tag."""
+
+    tag: str
+    word: str
+
+    height: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        for name, text in (("tag", self.tag), ("word", self.word)):
+            if not is_atom(text):
+                raise DataError(f"{text!r} cannot be a leaf's {name}: {_WHY_NO_ATOM}")
+
+    def __str__(self) -> str:
+        return f"({self.tag} {self.word})"
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A labelled constituent with at least one child. `str(tree)` is its bracketed text on one line.
+
+    Attributes:
+        label: The constituent's label, function tags and indices included: "NP-SBJ-1".
+        children: Constituents and leaves, from left to right.
+        height: Levels of constituents, this one included.
+
+    Raises:
+        DataError: There is no child, the label could not be read back, or the tree is higher than `MAX_HEIGHT`.
+    """
+
+    label: str
+    children: tuple["Tree | Leaf", ...]
+    height: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not is_atom(self.label):
+            raise DataError(f"{self.label!r} cannot be a constituent's label: {_WHY_NO_ATOM}")
+        if not self.children:
+            raise DataError(f"the constituent {self.label} has no children: leave it out.")
+        height = 1 + max(child.height for child in self.children)
+        if height > MAX_HEIGHT:
+            raise DataError(f"a tree has more than {MAX_HEIGHT} levels: {_WHY_TOO_HIGH}")
+        object.__setattr__(self, "height", height)
+
+    def __str__(self) -> str:
+        return f"({self.label} {' '.join(map(str, self.children))})"
+
+    def leaves(self) -> list[Leaf]:
+        """Returns the leaves from left to right."""
+        leaves: list[Leaf] = []
+        open_nodes: list[Node] = [self]
+        while open_nodes:
+            node = open_nodes.pop()
+            if isinstance(node, Leaf):
+                leaves.append(node)
+            else:
+                open_nodes.extend(reversed(node.children))
+        return leaves
+
+
+Node = Tree | Leaf
+
+_WHY_NO_ATOM = "it must be non-empty, without white space and round brackets (write those as -LRB- and -RRB-)."
+_WHY_TOO_HIGH = "is a closing bracket missing?"
+
+
+def is_atom(text: str) -> bool:
+    """Says whether `text` can be a label, a tag or a word in bracketed text."""
+    return _ATOM.fullmatch(text) is not None
+
+
+def escape_brackets(word: str) -> str:
+    """Returns `word` as treebanks write it: round brackets as -LRB- and -RRB-."""
+    for bracket, escape in _ESCAPES:
+        word = word.replace(bracket, escape)
+    return word
+
+
+def unescape_brackets(word: str) -> str:
+    """Returns `word` as people write it: -LRB- and -RRB- as round brackets."""
+    for bracket, escape in _ESCAPES:
+        word = word.replace(escape, bracket)
+    return word
+
+
+def read_trees(path: Path) -> Iterator[Tree]:
+    """Yields the trees of a UTF-8 file, reading no further than needed.
+
+    Raises:
+        DataError: The file cannot be read, is not UTF-8, or what `parse_trees` raises.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
+            yield from parse_trees(file, str(path))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: not UTF-8 (byte {error.object[error.start]:#04x}). Find the file's encoding and convert it, for "
+            "example: iconv -f LATIN1 -t UTF-8 OLD > NEW"
+        ) from None
+
+
+def parse_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
+    """Yields the trees of bracketed text in any layout. An outer bracket without a label is called `TOP`.
+
+    Args:
+        lines: The text, line by line, with or without line ends.
+        name: What errors call the text, such as its file's name.
+
+    Raises:
+        DataError: Brackets are unbalanced, or what they hold is no tree; names the line and the column, from 1.
+    """
+    for node, place in _Reader(name).nodes(lines):
+        if isinstance(node, Leaf):
+            raise DataError(f"{place}: the leaf {node} is in no constituent. Put it into one: ({TOP} {node})")
+        yield node
+
+
+def parse_line(line: str, name: str, number: int = 1) -> list[Node]:
+    """Returns all that stands on one line: usually a tree, but also several of them, leaves, or nothing.
+
+    Args:
+        line: Bracketed text.
+        name: What errors call the text that the line is from.
+        number: The line's number in it.
+
+    Raises:
+        DataError: As `parse_trees`; a tree that goes on beyond the line is an error as well.
+    """
+    return [node for node, _ in _Reader(name).nodes([line], number)]
+
+
+@dataclass(slots=True)
+class _Bracket:
+    """A bracket that is still open."""
+
+    line: int
+    column: int
+    label: str | None = None
+    word: str | None = None
+    children: list[Node] = field(default_factory=list)
+
+
+class _Reader:
+    """Reads bracketed text, and knows where it is."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._line = 0
+        self._column = 0
+        self._open: list[_Bracket] = []
+        self._next_tree = 0  # the line that looks as if another tree began there, within this one
+
+    def nodes(self, lines: Iterable[str], first_number: int = 1) -> Iterator[tuple[Node, str]]:
+        """Yields each outermost node and where it begins."""
+        for self._line, line in enumerate(lines, start=first_number):
+            for match in _TOKEN.finditer(line):
+                self._column = match.start() + 1
+                token = match[0]
+                if token == "(":
+                    self._begin()
+                elif token != ")":
+                    self._take(token)
+                else:
+                    bracket, node = self._end()
+                    if self._open:
+                        self._open[-1].children.append(node)
+                    else:
+                        yield node, self._place(bracket)
+        if self._open:
+            message = f"this bracket is never closed. Add the missing ')'.{self._suspicion()}"
+            raise self._error(message, self._open[-1])
+
+    def _begin(self) -> None:
+        if not self._open:
+            self._next_tree = 0
+        elif self._column == 1 and not self._next_tree:
+            self._next_tree = self._line
+        if len(self._open) > MAX_HEIGHT:
+            raise self._error(f"more than {MAX_HEIGHT} brackets are open: {_WHY_TOO_HIGH}{self._suspicion()}")
+        if self._open and self._open[-1].word is not None:
+            leaf = f"({self._open[-1].label} {self._open[-1].word}"
+            raise self._error(
+                f"a bracket within the leaf '{leaf}'. Close the leaf first, or give the word its own tag."
+            )
+        self._open.append(_Bracket(self._line, self._column))
+
+    def _take(self, text: str) -> None:
+        """Takes what is not a bracket: a label, tag or word."""
+        if not self._open:
+            raise self._error(f"stray text {text!r} outside of the brackets. Is this a file of bracketed trees?")
+        bracket = self._open[-1]
+        if bracket.children:
+            raise self._error(f"{text!r} has no tag. A word is written with one: (TAG {text})")
+        if bracket.label is None:
+            bracket.label = text
+        elif bracket.word is None:
+            bracket.word = text
+        else:
+            leaf = f"({bracket.label} {bracket.word}"
+            raise self._error(f"{text!r} is a second word in the leaf '{leaf}'. A leaf is a tag and one word.")
+
+    def _end(self) -> tuple[_Bracket, Node]:
+        """Closes the innermost bracket, and returns it with its node."""
+        if not self._open:
+            raise self._error("this bracket closes nothing. Remove it, or add the '(' missing before it.")
+        bracket = self._open.pop()
+        label, outermost = bracket.label, not self._open
+        if bracket.children:
+            if label is None and not outermost:
+                raise self._error("a constituent without a label. Write it after the bracket: (NP …)", bracket)
+            return bracket, Tree(label or TOP, tuple(bracket.children))
+        if label is None:
+            raise self._error("brackets with nothing inside. Remove them.", bracket)
+        if bracket.word is None:
+            raise self._error(f"'({label})' has a tag or a word, not both. A leaf is (TAG word).", bracket)
+        return bracket, Leaf(label, bracket.word)
+
+    def _suspicion(self) -> str:
+        """Returns where a closing bracket may be missing, if there is a sign of it."""
+        return f" Perhaps before line {self._next_tree}: another tree seems to begin there." if self._next_tree else ""
+
+    def _place(self, bracket: _Bracket | None = None) -> str:
+        line, column = (bracket.line, bracket.column) if bracket else (self._line, self._column)
+        return f"{self._name}, line {line}, column {column}"
+
+    def _error(self, message: str, bracket: _Bracket | None = None) -> DataError:
+        """Returns an error that says where: at a bracket, or where the reader is."""
+        return DataError(f"{self._place(bracket)}: {message}")

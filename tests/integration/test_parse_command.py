@@ -1,0 +1,121 @@
+"""`transduce parse`: trees in; scores, pictures or brackets out; clear errors for the rest."""
+
+import gzip
+import io
+import json
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from transduce.cli.main import main
+
+_GOLD = ["(S (NP (DT The) (NN dog)) (VP (VBZ barks)))", "(S (NP (NN Rain)) (VP (VBZ falls)))"]
+_PARSED = ["(S (NP (DT The) (NN dog)) (VP (VBZ barks)))", "(S (NP (NN Rain) (VBZ falls)))"]
+_MRG = "\n( (S\n    (NP-SBJ (NNP Köln) )\n    (VP (VBZ rains)\n      (NP (-NONE- *) ))))\n( (S (NP (NN Rain) )))\n"
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, lines in {"gold": _GOLD, "parsed": _PARSED}.items():
+        Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    Path("a.mrg").write_text(_MRG, encoding="utf-8")
+    return tmp_path
+
+
+def standard_input(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_score(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parse", "score", "--gold", "gold", "--parsed", "parsed"]) == 0
+    output, errors = capsys.readouterr()
+    # Gold has S, NP, VP twice; of the second parse's S and NP only S is right.
+    assert "Bracketing Recall         =  66.67" in output
+    assert "Bracketing Precision      =  80.00" in output
+    assert "Complete match            =  50.00" in output
+    assert output.startswith("=== Summary ===")
+    assert errors == ""
+
+
+def test_score_per_sentence_with_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.prm").write_text("DELETE_LABEL NP\nCUTOFF_LEN 2\n", encoding="utf-8")
+    main(["parse", "score", "--gold", "gold", "--parsed", "parsed", "--parameters", "mine.prm", "--per-sentence"])
+    output = capsys.readouterr().out
+    assert "   2    2    0   50.00 100.00     1      2    1      0      2     2   100.00\n" in output
+    assert "-- len<=2 --\nNumber of sentence        =      1\n" in output
+
+
+def test_score_from_standard_input_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with gzip.open("gold.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(_GOLD))
+    standard_input(monkeypatch, f"{_PARSED[0]}\n(S (NN Snow) (NN falls))\n")
+    assert main(["parse", "score", "--gold", "gold.gz", "--parsed", "-", "--json", "--per-sentence"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["all"]["f1"] == 100
+    assert result["errors"] == {"2": "word 1 is 'Rain' in the gold tree and 'Snow' in the parse."}
+    assert [sentence["matched"] for sentence in result["sentences"]] == [3, 0]
+
+
+def test_score_warns_of_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("parsed").write_text("(S (NP\n\n", encoding="utf-8")
+    assert main(["parse", "score", "--gold", "gold", "--parsed", "parsed"]) == 0
+    output, errors = capsys.readouterr()
+    assert errors.startswith("transduce: warning: line 1 is left out: parsed, line 1, column 4: this bracket")
+    assert errors.count("\n") == 1
+    assert "Number of Skip  sentence  =      1" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "message"),
+    [
+        (["--gold", "gold", "--parsed", "none"], 3, "none: no such file"),
+        (["--gold", "-", "--parsed", "-"], 3, "standard input"),
+        (["--gold", "gold", "--parsed", "a.mrg"], 3, "gold has 2 lines and a.mrg has 6"),
+        (["--gold", "gold", "--parsed", "parsed", "--parameters", "gold"], 2, "gold, line 1: unknown keyword"),
+    ],
+)
+def test_score_errors(arguments: list[str], exit_code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parse", "score", *arguments]) == exit_code
+    assert message in capsys.readouterr().err
+
+
+def test_draw_text(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    standard_input(monkeypatch, "\n".join(_GOLD))
+    assert main(["parse", "draw", "--width", "80"]) == 0
+    first, second = capsys.readouterr().out.split("\n\n")
+    assert first.endswith("The  dog  barks")
+    assert second.endswith("Rain  falls\n")
+    assert main(["parse", "draw", "gold", "--width", "1", "--number", "2"]) == 0
+    assert capsys.readouterr().out == "S\n├─ NP\n│  └─ NN Rain\n└─ VP\n   └─ VBZ falls\n"
+
+
+def test_draw_brackets(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["parse", "draw", "a.mrg", "--format", "brackets"])
+    assert capsys.readouterr().out == (
+        "(TOP (S (NP-SBJ (NNP Köln)) (VP (VBZ rains) (NP (-NONE- *)))))\n(TOP (S (NP (NN Rain))))\n"
+    )
+    main(["parse", "draw", "a.mrg", "--format", "brackets", "--normalise"])
+    assert capsys.readouterr().out == "(S (NP (NNP Köln)) (VP (VBZ rains)))\n(S (NP (NN Rain)))\n"
+
+
+def test_draw_svg_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parse", "draw", "a.mrg", "--format", "svg", "--output", "tree.svg"]) == 0
+    assert capsys.readouterr().out == ""
+    texts = [element.text for element in ET.parse("tree.svg").iter("{http://www.w3.org/2000/svg}text")]
+    assert {"Köln", "NP-SBJ", "Rain"} < set(texts)
+
+
+@pytest.mark.parametrize("number", ["0", "3", "-1"])
+def test_draw_a_tree_that_is_not_there(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parse", "draw", "a.mrg", "--number", number]) == 3
+    assert f"a.mrg: there is no tree number {number}" in capsys.readouterr().err
+
+
+def test_draw_what_is_no_tree(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("text").write_text("A dog runs.\n", encoding="utf-8")
+    assert main(["parse", "draw", "text", "--output", "tree.txt"]) == 3
+    assert "text, line 1, column 1: stray text 'A'" in capsys.readouterr().err
+    assert not Path("tree.txt").exists()

@@ -1,0 +1,41 @@
+"""Every tree of three treebanks survives reading, normalising, linearising, repairing and writing."""
+
+from pathlib import Path
+
+import pytest
+
+from transduce.parsing import Tree, delinearise, linearise, normalise, read_trees, repair
+from transduce.parsing.normalise import TRACE
+from transduce.parsing.trees import parse_line
+
+
+def check(tree: Tree) -> None:
+    """Takes a tree all the way and back."""
+    normalised = normalise(tree)
+    spoken = [leaf for leaf in tree.leaves() if leaf.tag != TRACE]
+    assert normalised is not None
+    assert normalised.leaves() == spoken
+    words, tags = [leaf.word for leaf in spoken], [leaf.tag for leaf in spoken]
+    tokens = linearise(normalised)
+    assert delinearise(tokens, words, tags) == normalised
+    assert delinearise(linearise(normalised, keep_tags=True), words) == normalised
+    assert repair(tokens, words, tags) == normalised
+    assert parse_line(str(normalised), "written") == [normalised]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("folder", "pattern", "num_trees"),
+    [("wsj-sample", "*/*.mrg", 3914), ("gum", "*/*.ptb", 13_263), ("craft", "*.tree", 30_830)],
+)
+def test_every_tree(shared: Path, folder: str, pattern: str, num_trees: int) -> None:
+    treebank = shared / "data/trees" / folder
+    if not treebank.is_dir():
+        pytest.skip(f"{treebank} is absent")
+    num_checked = 0
+    for path in sorted(treebank.glob(pattern)):
+        for tree in read_trees(path):
+            check(tree)
+            num_checked += 1
+    print(f"{folder}: {num_checked} trees come back as they were")
+    assert num_checked == num_trees

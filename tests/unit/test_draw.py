@@ -1,0 +1,133 @@
+"""Drawn trees keep their parts apart, fit where they should, and show whatever a word may be."""
+
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+from textwrap import indent
+
+import pytest
+from hypothesis import given
+from tree_strategies import trees
+
+from transduce.parsing import Tree, draw_svg, draw_text
+from transduce.parsing.draw import text_width
+from transduce.parsing.layout import place
+from transduce.parsing.trees import parse_line
+
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+def tree_of(text: str) -> Tree:
+    (tree,) = parse_line(text, "test")
+    assert isinstance(tree, Tree)
+    return tree
+
+
+_DOG = tree_of("(S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .))")
+
+
+def test_from_the_top_down() -> None:
+    assert draw_text(_DOG).split("\n") == [
+        "          S",
+        "   ┌──────┴─┬────┐",
+        "  NP       VP    │",
+        " ┌─┴──┐     │    │",
+        "DT   NN    VBZ   .",
+        "The  dog  barks  .",
+    ]
+
+
+def test_the_docstrings_picture_is_what_is_drawn() -> None:
+    drawn = draw_text(tree_of("(S (NP (DT The) (NN dog)) (VP (VBZ barks)))"))
+    assert indent(drawn, " " * 8) in (draw_text.__doc__ or "")
+
+
+def test_an_outline_where_it_would_be_too_wide() -> None:
+    assert draw_text(_DOG, width=18).startswith("          S\n")
+    assert draw_text(_DOG, width=17).split("\n") == [
+        "S",
+        "├─ NP",
+        "│  ├─ DT The",
+        "│  └─ NN dog",
+        "├─ VP",
+        "│  └─ VBZ barks",
+        "└─ . .",
+    ]
+
+
+def test_a_label_wider_than_its_words() -> None:
+    assert draw_text(tree_of("(CONSTITUENT (A b) (C d))")).split("\n") == [
+        "CONSTITUENT",
+        "   ┌─┴┐",
+        "   A  C",
+        "   b  d",
+    ]
+
+
+def test_wide_characters_and_combining_marks_keep_their_columns() -> None:
+    lines = draw_text(tree_of("(S (NN 犬犬犬) (VV e\u0301té) (. .))")).split("\n")
+    assert lines[-1] == "犬犬犬  e\u0301té  ."
+    assert lines[-2] == "  NN    VV   ."
+    assert text_width("犬犬犬") == 6
+    assert text_width("e\u0301té") == 3
+
+
+@pytest.mark.parametrize("character", ["\x1b", "\x00", "\N{RIGHT-TO-LEFT OVERRIDE}", "\N{NO-BREAK SPACE}", "\u2028"])
+def test_what_would_upset_a_terminal_is_not_shown(character: str) -> None:
+    tree = tree_of(f"(S (NN a{character}b))")
+    assert character not in draw_text(tree)
+    assert character not in draw_text(tree, width=1)
+    assert character not in draw_svg([tree])
+
+
+@given(trees)
+def test_boxes_do_not_overlap(tree: Tree) -> None:
+    for box in place(tree, text_width, 2).walk():
+        texts = [box.node.label] if isinstance(box.node, Tree) else [box.node.tag, box.node.word]
+        for text in texts:
+            width = text_width(text)
+            start = box.centre - width // 2
+            assert box.left <= start
+            assert start + width <= box.left + box.span
+        for child in box.children:
+            assert box.left <= child.left
+            assert child.left + child.span <= box.left + box.span
+            assert child.level < box.level
+        for one, other in pairwise(box.children):
+            assert one.left + one.span + 2 <= other.left
+
+
+@given(trees)
+def test_text_keeps_its_width_and_shows_every_node(tree: Tree) -> None:
+    lines = draw_text(tree, width=10_000).split("\n")
+    span = place(tree, text_width, 2).span
+    assert len(lines) == 2 * tree.height + 2
+    assert all(text_width(line) <= span for line in lines)
+    num_nodes = sum(1 for _ in place(tree, text_width, 2).walk())
+    assert len(draw_text(tree, width=-1).split("\n")) == num_nodes
+
+
+@given(trees)
+def test_svg_is_xml_with_every_node(tree: Tree) -> None:
+    root = ET.fromstring(draw_svg([tree, tree]))
+    boxes = list(place(tree, len, 1).walk())
+    num_leaves = len(tree.leaves())
+    texts = root.findall(f".//{_SVG}text")
+    assert len(texts) == 2 * (len(boxes) + num_leaves)
+    assert sum(text.get("class") == "word" for text in texts) == 2 * num_leaves
+    assert sum((path.get("d") or "").count("M") for path in root.iter(f"{_SVG}path")) == 2 * (len(boxes) - 1)
+
+
+def test_svg_escapes_and_stays_inside_its_frame() -> None:
+    tree = tree_of('(S&T (NN <b>) (NN "quoted") (NN AT&T))')
+    root = ET.fromstring(draw_svg([tree]))
+    words = [text.text for text in root.iter(f"{_SVG}text") if text.get("class") == "word"]
+    assert words == ["<b>", '"quoted"', "AT&T"]
+    width, height = int(root.get("width") or 0), int(root.get("height") or 0)
+    for text in root.iter(f"{_SVG}text"):
+        assert 0 < int(text.get("x") or -1) < width
+        assert 0 <= int(text.get("y") or -1) < height
+    assert "http" not in draw_svg([tree]).replace("http://www.w3.org/2000/svg", "")
+
+
+def test_svg_of_nothing() -> None:
+    assert ET.fromstring(draw_svg([])).findall(f".//{_SVG}text") == []
