@@ -162,6 +162,16 @@ def test_the_page_is_made_where_nothing_is_asked_for(
     assert [path.name for path in tmp_path.iterdir()] == ["attention.html"]
 
 
+def test_a_large_page_is_warned_of(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("transduce.cli.inspect._LARGE_PAGE", 10_000)
+    assert inspect(model_folder, "--source", SOURCE, "--words") == 0
+    assert "warning" not in capsys.readouterr().err
+    assert inspect(model_folder, "--source", SOURCE) == 0
+    assert "--words makes less" in capsys.readouterr().err
+
+
 def test_page_picture_and_data_at_once(model_folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pictures need transduce[figures]")
     options = ["--output", "pages/p.html", "--figure", "f.svg", "--data", "d.npz", "--words"]

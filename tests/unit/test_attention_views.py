@@ -76,5 +76,7 @@ def test_what_does_not_exist_is_named(attention: Attention) -> None:
             shown.require_layer(layer)
     with pytest.raises(ConfigError, match="head 4: each layer has heads 1 to 3"):
         shown.require_heads([1, 4])
+    with pytest.raises(ConfigError, match="no heads chosen: each layer has heads 1 to 3"):
+        shown.require_heads([])
     shown.require_layer(2)
     shown.require_heads([1, 3])

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 SUMMARY = "look inside a model: attention as a page, pictures, data, word alignments"
 
 _DEFAULT_PAGE = Path("attention.html")
+_LARGE_PAGE = 10_000_000  # characters: a browser begins to feel it
 _SAMPLE_PAIRS = 200  # that the best-aligning heads are chosen on
 
 
@@ -48,7 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pair = parser.add_argument_group("what to look at")
     pair.add_argument("--source", metavar="TEXT", help="a source sentence")
     pair.add_argument("--target", metavar="TEXT", help="its translation; default: the model's own")
-    pair.add_argument("--input", type=Path, metavar="FILE", help="sources, one a line; default: stdin, or --source")
+    pair.add_argument(
+        "--input", type=Path, metavar="FILE", help="sources, one a line; default: stdin, where there is no --source"
+    )
     pair.add_argument("--target-file", type=Path, metavar="FILE", help="their translations; default: the model's own")
     pair.add_argument(
         "--line", type=int, default=1, metavar="N", help="the line of --input to show; default: %(default)s"
@@ -153,8 +156,12 @@ def _show(args: argparse.Namespace, attention: "Attention") -> None:
     if args.output is not None or not written:
         page = args.output or _DEFAULT_PAGE
         name = Bundle.load(args.model).config.name
-        write_text(page, explorer_page(attention, model=name, words=args.words))
+        text = explorer_page(attention, model=name, words=args.words)
+        write_text(page, text)
         written.append(page)
+        if len(text) > _LARGE_PAGE and not args.words:
+            size = f"{len(text) / 1e6:.0f} MB"
+            print(f"transduce: warning: {page} has {size}, for the pair is long; --words makes less.", file=sys.stderr)
     print(*(f"{path}: {attention.source} → {attention.target}" for path in written), sep="\n", file=sys.stderr)
 
 

@@ -1,5 +1,6 @@
 """Pictures of attention in the manner of Figures 3 to 5: two columns of words, lines between, one colour a head."""
 
+import unicodedata
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,8 +74,8 @@ def draw(
         ) from None
 
     height = max(len(view.queries), len(view.keys)) * _ROW + _HEAD + _MARGIN
-    left = _MARGIN + _CHARACTER * max(len(unit.label) for unit in view.queries)
-    width = left + _GAP + _CHARACTER * max(len(unit.label) for unit in view.keys) + _MARGIN
+    left = _MARGIN + max(_width(unit.label) for unit in view.queries)
+    width = left + _GAP + max(_width(unit.label) for unit in view.keys) + _MARGIN
     style: dict[Any, Any] = {
         "svg.fonttype": "none",
         "svg.hashsalt": "transduce",
@@ -156,6 +157,11 @@ def _draw_lines(
                 corner = (end + 0.02 + place * _SQUARE, _y(key) - _ROW / 2)
                 face = (red, green, blue, min(1.0, float(weight)))
                 axes.add_patch(Rectangle(corner, _SQUARE, _ROW, facecolor=face, linewidth=0.0))
+
+
+def _width(label: str) -> float:
+    """Returns the inches that a label takes at most, or nearly; characters of East Asia are twice as wide."""
+    return _CHARACTER * sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in label)
 
 
 def _y(row: int) -> float:

@@ -1,6 +1,6 @@
 // The data of the page, what is chosen of it, and small tools. Layers and heads are array indices here, from 0.
 
-const FAINTEST = 4; // of 255: fainter lines are not drawn
+const FAINTEST = 5; // of 255, 2 %: fainter lines are not drawn
 const SQUARE = 7; // pixels: width of a head's square beside a word
 const NAMES = { encoder: "Encoder", decoder: "Decoder", cross: "Decoder to encoder" };
 const NOTES = {

@@ -37,7 +37,10 @@ function fillGrid() {
 }
 
 function gridCell(view, layer, head) {
-  const cell = make("div", { className: "cell", tabIndex: layer || head ? -1 : 0 }, pixels(view, layer, head));
+  const picture = pixels(view, layer, head);
+  // Sharp cells where each has two pixels of the screen or more; below that, sharpness would drop some.
+  picture.style.imageRendering = Math.max(picture.width, picture.height) > 32 ? "auto" : "pixelated";
+  const cell = make("div", { className: "cell", tabIndex: layer || head ? -1 : 0 }, picture);
   cell.setAttribute("role", "gridcell");
   Object.assign(cell.dataset, { layer, head });
   cell.style.setProperty("--head", data.colours[head]);
