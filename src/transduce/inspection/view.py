@@ -57,7 +57,7 @@ class View:
             raise ConfigError(f"layer {layer}: the {self.kind} attention has layers 1 to {self.num_layers}.")
 
     def require_heads(self, heads: Sequence[int]) -> None:
-        """Raises ConfigError where `heads`, counted from 1, are none or do not all exist; the message names the range."""
+        """Raises ConfigError where `heads`, counted from 1, are none or do not all exist; names the range."""
         if not heads:
             raise ConfigError(f"no heads chosen: each layer has heads 1 to {self.num_heads}.")
         for head in heads:
