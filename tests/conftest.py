@@ -1,7 +1,9 @@
-"""What several tests need: the folder of other people's data, where there is one."""
+"""What several tests need: the folder of other people's data, where there is one; the attention of a pair."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -9,6 +11,11 @@ from hypothesis import HealthCheck, settings
 # A busy machine is no failure: property tests have no deadline.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from transduce import Attention
 
 # One thread: sums come out in the same order on every machine, and small models train faster. Read when torch loads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -23,3 +30,52 @@ def shared() -> Path:
     if not (folder / "conformance").is_dir():
         pytest.skip(f"{folder}/conformance is absent: set TRANSDUCE_SHARED to a folder that has it")
     return folder
+
+
+@pytest.fixture(scope="session")
+def random_attention() -> "Callable[..., Attention]":
+    """Returns a function that makes the attention of a pair: random weights, long words in two pieces."""
+    return _random_attention
+
+
+def _random_attention(source: str, target: str, *, layers: int = 2, heads: int = 3, seed: int = 0) -> "Attention":
+    # Imported here: numpy's threads are counted, as torch's, from what is set above.
+    import numpy as np
+
+    from transduce import Attention
+
+    random = np.random.default_rng(seed)
+    source_pieces, source_words = _cut(source)
+    target_pieces, target_words = _cut(target)
+
+    def weights(num_rows: int, num_columns: int, *, causal: bool = False) -> "np.ndarray":
+        scores = np.exp(3 * random.standard_normal((layers, heads, num_rows, num_columns), np.float32))
+        scores = np.tril(scores) if causal else scores
+        return scores / scores.sum(-1, keepdims=True)
+
+    num_source, num_target = len(source_pieces), len(target_pieces)
+    return Attention(
+        source=source,
+        target=target,
+        source_pieces=source_pieces,
+        target_pieces=target_pieces,
+        source_words=source_words,
+        target_words=target_words,
+        encoder=weights(num_source, num_source),
+        decoder=weights(num_target, num_target, causal=True),
+        cross=weights(num_target, num_source),
+        source_truncated=False,
+        target_truncated=False,
+    )
+
+
+def _cut(text: str) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
+    from transduce.text import split_words
+
+    pieces: list[str] = []
+    words: list[int | None] = []
+    for number, word in enumerate(split_words(text)):
+        parts = ["▁" + word[:4], word[4:]] if len(word) > 4 else ["▁" + word]
+        pieces += parts
+        words += [number] * len(parts)
+    return (*pieces, "</s>"), (*words, None)

@@ -8,12 +8,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transduce.translator import Translation, Translator
+    from transduce.translator import Attention, Translation, Translator
 
 __version__ = "0.1.0"
-__all__ = ["Translation", "Translator", "__version__"]
+__all__ = ["Attention", "Translation", "Translator", "__version__"]
 
-_LAZY = {"Translation": "transduce.translator", "Translator": "transduce.translator"}
+_LAZY = dict.fromkeys(("Attention", "Translation", "Translator"), "transduce.translator")
 
 
 def __getattr__(name: str) -> Any:

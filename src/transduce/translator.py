@@ -3,20 +3,24 @@
 translator = Translator.load("models/m30k")
 translator.translate(["A dog runs."])            # one string for each string
 translator.translate_n_best(["A dog runs."], 4)  # several, with scores
+translator.attend("A dog runs.")                 # what every head looks at
 """
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.engines.interface import ENGINES, Engine
-from transduce.errors import ConfigError, MissingDependencyError, suggestion
-from transduce.text import SubwordTokenizer
+from transduce.engines.interface import ENGINES, AttendingEngine, Engine
+from transduce.errors import ConfigError, DataError, MissingDependencyError, suggestion
+from transduce.text import BOS_TOKEN, EOS_TOKEN, SubwordTokenizer, word_of_each
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # Lines that `stream` reads ahead for each line of a batch: enough to make batches of one length.
 _WINDOW_BATCHES = 32
@@ -32,6 +36,33 @@ class Translation:
     tokens: tuple[str, ...]  # the pieces that the model wrote, for the eye
     finished: bool  # False: cut off at the length limit
     source_truncated: bool  # the line was longer than the model reads, and only its beginning was translated
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attention:
+    """What each piece of one pair attends to, in every layer and head: the data of Figures 3 to 5.
+
+    S source and T target pieces, the last of each being "</s>". Layers and heads are array indices here, from 0. A row
+    is the piece that looks, a column one that is looked at, and each row sums to 1. The decoder's rows are the pieces
+    that it writes; what it looks at are its inputs, each the piece before: "<s>", then all but the last.
+    """
+
+    source: str
+    target: str
+    source_pieces: tuple[str, ...]  # as `SubwordTokenizer.pieces` shows them: "▁" is a space
+    target_pieces: tuple[str, ...]
+    source_words: tuple[int | None, ...]  # S: the word of `source` that the piece is part of, see `text.words`
+    target_words: tuple[int | None, ...]  # T
+    encoder: "np.ndarray"  # (layers, heads, S, S), float32
+    decoder: "np.ndarray"  # (layers, heads, T, T), float32: row t has weight in columns 0 … t only
+    cross: "np.ndarray"  # (layers, heads, T, S), float32
+    source_truncated: bool  # longer than the model reads: only the beginning has pieces and weights
+    target_truncated: bool
+
+    @property
+    def input_pieces(self) -> tuple[str, ...]:
+        """What the decoder reads at each position, the columns of `decoder`: T pieces."""
+        return (BOS_TOKEN, *self.target_pieces[:-1])
 
 
 class Translator:
@@ -121,6 +152,44 @@ class Translator:
         remaining = iter(lines)
         while chunk := list(itertools.islice(remaining, size)):
             yield from self._translate(chunk, options, n_best)
+
+    def attend(self, source: str, target: str | None = None) -> Attention:
+        """Returns what every head of every layer attends to in one pair.
+
+        Args:
+            source: a line.
+            target: its translation, taken as given; None translates first, and looks at that.
+
+        Raises:
+            ConfigError: the engine cannot tell its attention weights.
+            DataError: the source is empty or white space.
+        """
+        if not isinstance(self.engine, AttendingEngine):
+            raise ConfigError(f"{self.engine.name}: cannot tell its attention weights. Load with engine='torch'.")
+        if not source.strip():
+            raise DataError("The source is empty: there is nothing to attend to.")
+        source_ids = self.tokenizer.encode(source)
+        if target is None:
+            [[best]] = self.engine.translate([source_ids], self.options)
+            target_ids, target = best.ids, self.tokenizer.decode(best.ids).replace("\n", " ")
+        else:
+            target_ids = self.tokenizer.encode(target)
+        limit = self.engine.max_source_tokens  # a learned position table bounds both sides alike
+        read, written = source_ids[:limit], target_ids[:limit]
+        weights = self.engine.attend(read, written)
+        return Attention(
+            source=source,
+            target=target,
+            source_pieces=(*self.tokenizer.pieces(read), EOS_TOKEN),
+            target_pieces=(*self.tokenizer.pieces(written), EOS_TOKEN),
+            source_words=(*word_of_each(self.tokenizer.piece_bytes(read)), None),
+            target_words=(*word_of_each(self.tokenizer.piece_bytes(written)), None),
+            encoder=weights.encoder,
+            decoder=weights.decoder,
+            cross=weights.cross,
+            source_truncated=len(source_ids) > limit,
+            target_truncated=len(target_ids) > limit,
+        )
 
     def with_options(
         self,

@@ -8,7 +8,7 @@ import pytest
 import transduce
 
 PUBLIC = {
-    "transduce": {"Translation", "Translator", "__version__"},
+    "transduce": {"Attention", "Translation", "Translator", "__version__"},
     "transduce.config": {
         "Config",
         "DataConfig",
@@ -42,6 +42,27 @@ PUBLIC = {
         "score_brackets",
         "tokenized_bleu",
     },
+    "transduce.inspection": {
+        "BEST_HEADS",
+        "KINDS",
+        "Head",
+        "HeadStatistics",
+        "Unit",
+        "View",
+        "align",
+        "alignment_scores",
+        "best_heads",
+        "choose_heads",
+        "draw",
+        "explorer_page",
+        "head_statistics",
+        "parse_heads",
+        "pharaoh",
+        "view",
+        "views",
+        "word_weights",
+        "write_arrays",
+    },
     "transduce.model": {"DecoderState", "Memory", "Transformer", "prepack"},
     "transduce.parsing": {
         "Leaf",
@@ -69,6 +90,8 @@ PUBLIC = {
         "UNK",
         "UNK_TOKEN",
         "SubwordTokenizer",
+        "split_words",
+        "word_of_each",
     },
 }
 
@@ -93,5 +116,8 @@ def test_translator_keeps_its_keywords() -> None:
     search = {"beam_size", "length_penalty", "max_extra_tokens", "batch_size"}
     assert {"lines"} | search <= set(inspect.signature(transduce.Translator.translate).parameters)
     assert {"lines", "n_best"} | search <= set(inspect.signature(transduce.Translator.translate_n_best).parameters)
+    assert {"source", "target"} <= set(inspect.signature(transduce.Translator.attend).parameters)
     fields = {"text", "score", "log_probability", "tokens", "finished", "source_truncated"}
     assert fields <= set(transduce.Translation.__dataclass_fields__)
+    fields = {"source_pieces", "target_pieces", "source_words", "target_words", "encoder", "decoder", "cross"}
+    assert fields <= set(transduce.Attention.__dataclass_fields__)

@@ -1,10 +1,14 @@
 """What every engine can do; needs no torch."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
+
+if TYPE_CHECKING:
+    import numpy as np  # at run time it would slow down `transduce --help`
 
 ENGINES = ("auto", "torch")  # "auto": the best that is installed
 
@@ -30,4 +34,26 @@ class Engine(Protocol):
         Sources are ids without EOS. A result depends on its source alone, never on the others. A source
         without tokens gives one empty hypothesis.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttentionWeights:
+    """What each position of one pair attends to, in every layer and head; each row of weights sums to 1.
+
+    S source and T target positions, the last of each being EOS. Row t of `decoder` and `cross` is what is looked at to
+    predict target token t; column t of `decoder` is the decoder's input there, the token before.
+    """
+
+    encoder: "np.ndarray"  # (layers, heads, S, S), float32
+    decoder: "np.ndarray"  # (layers, heads, T, T), float32, causal
+    cross: "np.ndarray"  # (layers, heads, T, S), float32
+
+
+@runtime_checkable
+class AttendingEngine(Engine, Protocol):
+    """An engine that can tell what its model attends to."""
+
+    def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
+        """Returns the attention weights for one pair, both sides without EOS, which is added to them."""
         ...

@@ -11,8 +11,10 @@ from transduce.config import DecodeConfig
 from transduce.decoding.beam import beam_search
 from transduce.decoding.greedy import greedy_search
 from transduce.decoding.scores import Hypothesis, SpecialIds
+from transduce.engines.interface import AttentionWeights
 from transduce.errors import ConfigError
 from transduce.model import Transformer, prepack
+from transduce.model.maps import attention_maps
 
 # Longest source that is read, in tokens. Attention over more would be far outside of what any model has seen.
 MAX_SOURCE_TOKENS = 1024
@@ -95,6 +97,21 @@ class TorchEngine:
                 for place, found in zip(places, self._search(batch, options, n_best), strict=True):
                     results[place] = found or [_NOTHING_FOUND]
         return results
+
+    def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
+        """Returns the attention weights for one pair, both sides without EOS, which is added to them.
+
+        Raises:
+            DataError: a side is longer than the model's learned positions reach.
+        """
+        source_BS, lengths_B = _pad([[*source, _SPECIALS.eos]], self.device)
+        target_BT, _ = _pad([[*target, _SPECIALS.eos]], self.device)
+        with torch.inference_mode():
+            maps = attention_maps(self.model, source_BS, lengths_B, target_BT)
+        encoder, decoder, cross = (
+            torch.cat(layers).float().cpu().numpy() for layers in (maps.encoder, maps.decoder, maps.cross)
+        )
+        return AttentionWeights(encoder, decoder, cross)
 
     def _batches(self, sources: Sequence[Sequence[int]], batch_size: int) -> Iterator[list[int]]:
         """Yields places of sources of similar length, longest first: what needs most memory fails at once."""

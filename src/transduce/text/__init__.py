@@ -9,6 +9,7 @@ from transduce.text.subword import (
     UNK_TOKEN,
     SubwordTokenizer,
 )
+from transduce.text.words import split_words, word_of_each
 
 __all__ = [
     "BOS",
@@ -21,4 +22,6 @@ __all__ = [
     "UNK",
     "UNK_TOKEN",
     "SubwordTokenizer",
+    "split_words",
+    "word_of_each",
 ]

@@ -218,17 +218,27 @@ class SubwordTokenizer:
         self._require_known(ids)
         return [self._display[index] for index in ids]
 
+    def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
+        """Returns the bytes that each id stands for, none for a special token; joined, they are " " and the text."""
+        ids = list(ids)
+        self._require_known(ids)
+        return [self._bytes[index] for index in ids]
+
     def _require_known(self, ids: Sequence[int]) -> None:
         if ids and (min(ids) < 0 or max(ids) >= self.vocab_size):
             wrong = next(index for index in ids if not 0 <= index < self.vocab_size)
             raise TokenizerError(f"id {wrong} is not in the vocabulary, which has {self.vocab_size} pieces.")
 
     @cached_property
+    def _bytes(self) -> list[bytes]:
+        tokens = (self._tokenizer.id_to_token(index) or "" for index in range(_NUM_SPECIAL, self.vocab_size))
+        return [b""] * _NUM_SPECIAL + [bytes(map(_BYTE_OF_CHARACTER.__getitem__, token)) for token in tokens]
+
+    @cached_property
     def _display(self) -> list[str]:
         names = list(SPECIAL_TOKENS)
-        for index in range(_NUM_SPECIAL, self.vocab_size):
-            token = self._tokenizer.id_to_token(index) or ""
-            text = bytes(map(_BYTE_OF_CHARACTER.__getitem__, token)).decode("utf-8", errors="backslashreplace")
+        for piece in self._bytes[_NUM_SPECIAL:]:
+            text = piece.decode("utf-8", errors="backslashreplace")
             visible = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
             names.append("".join(visible).replace(" ", "▁"))
         return names

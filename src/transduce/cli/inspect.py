@@ -1,0 +1,213 @@
+"""Looks inside a model: what each head of each layer attends to, as a page, a picture, data or word alignments.
+
+One pair is shown: --source with --target or, without it, the model's own translation. The page holds every layer and
+head in one file that needs no network. With --input (or standard input) the pair is a line of a file, and --pharaoh
+aligns the words of every line.
+
+examples:
+  transduce inspect models/m30k --source "A dog runs." --output dog.html
+  transduce inspect models/m30k --source "A dog runs." --target "Ein Hund rennt." --words
+  transduce inspect models/m30k --source "A dog runs." --figure dog.svg --attention cross --layer 3 --heads 1,4
+  transduce inspect models/m30k --source "A dog runs." --figure dog.png --word dog
+  transduce inspect models/m30k --input test.en --target-file test.de --pharaoh test.align
+  transduce inspect models/m30k --input test.en --line 7 --data pair.npz
+
+Layers and heads count from 1. An alignment ties each target word to the source word that the chosen heads look at most;
+"0-0 2-1" is source word 0 with target word 0, and 2 with 1. Words are what stands between white space. By default the
+heads are the three with the best alignment score over the first 200 pairs; --align-heads chooses others:
+  best:5       the five best
+  mean         all heads of all layers
+  3            all heads of layer 3
+  3.1,4.2      head 1 of layer 3 and head 2 of layer 4
+"""
+
+import argparse
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.errors import ConfigError
+from transduce.files import atomic_path, write_text
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from transduce.translator import Attention, Translator
+
+SUMMARY = "look inside a model: attention as a page, pictures, data, word alignments"
+
+_DEFAULT_PAGE = Path("attention.html")
+_LARGE_PAGE = 10_000_000  # characters: a browser begins to feel it
+_SAMPLE_PAIRS = 200  # that the best-aligning heads are chosen on
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
+    pair = parser.add_argument_group("what to look at")
+    pair.add_argument("--source", metavar="TEXT", help="a source sentence")
+    pair.add_argument("--target", metavar="TEXT", help="its translation; default: the model's own")
+    pair.add_argument(
+        "--input", type=Path, metavar="FILE", help="sources, one a line; default: stdin, where there is no --source"
+    )
+    pair.add_argument("--target-file", type=Path, metavar="FILE", help="their translations; default: the model's own")
+    pair.add_argument(
+        "--line", type=int, default=1, metavar="N", help="the line of --input to show; default: %(default)s"
+    )
+    output = parser.add_argument_group(f"output (default: the page, as {_DEFAULT_PAGE})")
+    output.add_argument("--output", type=Path, metavar="FILE", help="the page, .html")
+    output.add_argument("--figure", type=Path, metavar="FILE", help="a picture of one layer, .png or .svg")
+    output.add_argument("--data", type=Path, metavar="FILE", help="all weights and pieces, .npz or .json")
+    output.add_argument("--pharaoh", type=Path, metavar="FILE", help="word alignments, a line a pair; - is stdout")
+    output.add_argument("--words", action="store_true", help="page and picture by words, subword pieces merged")
+    figure = parser.add_argument_group("picture")
+    # The kinds of `inspection.view`, written out: importing them here would load numpy for `--help`.
+    kinds = ("encoder", "decoder", "cross")
+    figure.add_argument("--attention", choices=kinds, default="encoder", help="default: %(default)s")
+    figure.add_argument("--layer", type=int, metavar="N", help="default: the last but one, as in the paper")
+    figure.add_argument("--heads", metavar="N,N", help="default: all")
+    figure.add_argument("--word", metavar="TEXT", help="only the lines of this word")
+    parser.add_argument_group("alignment").add_argument(
+        "--align-heads", metavar="HEADS", help="see above; default: best"
+    )
+    machine = parser.add_argument_group("machine")
+    machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
+    machine.add_argument("--threads", type=int, metavar="N", help="CPU threads")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes what is asked for, and returns the exit code."""
+    _check(args)
+    # Imported here, so that `transduce --help` need not load what they need.
+    from transduce.translator import Translator
+
+    pairs = _pairs(args)
+    shows_a_pair = any((args.output, args.figure, args.data)) or args.pharaoh is None
+    if shows_a_pair and not 1 <= args.line <= len(pairs):
+        raise ConfigError(f"--line {args.line}: the input has {len(pairs)} lines.")
+    translator = Translator.load(args.model, engine="torch", device=args.device, threads=args.threads)
+    if shows_a_pair:
+        _show(args, _attend(translator, pairs[args.line - 1], args.line))
+    if args.pharaoh is not None:
+        _align(args, translator, pairs)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Finds what is wrong with the options before a model is loaded."""
+    if args.source is not None and (args.input is not None or args.target_file is not None):
+        raise ConfigError("Give one pair (--source, --target) or files (--input, --target-file), not both.")
+    if args.target is not None and args.source is None:
+        raise ConfigError("--target is the translation of --source, which is missing; for files, --target-file.")
+    if args.figure is None and any(option is not None for option in (args.layer, args.heads, args.word)):
+        raise ConfigError("--layer, --heads and --word are for a picture: add --figure FILE. The page has them all.")
+    if args.pharaoh is None and args.align_heads is not None:
+        raise ConfigError("--align-heads is for word alignments: add --pharaoh FILE.")
+    if args.figure is not None:
+        from transduce.cli.requirements import require
+        from transduce.inspection import figure
+
+        figure.require_ending(args.figure)
+        require("figures", ["matplotlib"])
+    if args.data is not None:
+        from transduce.inspection import arrays
+
+        arrays.require_ending(args.data)
+
+
+def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
+    """Returns the sources with their targets; None where the model is to translate."""
+    if args.source is not None:
+        return [(args.source, args.target)]
+    from transduce.data.readers import STDIN, read_lines, read_pairs
+
+    source = args.input or STDIN
+    if args.target_file is None:
+        return [(line, None) for line in read_lines(source)]
+    return list(read_pairs([source, args.target_file]))
+
+
+def _attend(translator: "Translator", pair: tuple[str, str | None], line: int) -> "Attention":
+    attention = translator.attend(*pair)
+    if attention.source_truncated or attention.target_truncated:
+        print(
+            f"transduce: warning: line {line}: longer than the {translator.engine.max_source_tokens} tokens that the "
+            "model reads; only its beginning is looked at.",
+            file=sys.stderr,
+        )
+    return attention
+
+
+def _show(args: argparse.Namespace, attention: "Attention") -> None:
+    """Writes the page, the picture and the data of one pair."""
+    from transduce.bundle import Bundle
+    from transduce.inspection import draw, explorer_page, view, write_arrays
+
+    written = []
+    if args.figure is not None:
+        shown = view(attention, args.attention, words=args.words)
+        draw(shown, args.figure, layer=args.layer, heads=_head_numbers(args.heads), word=args.word)
+        written.append(args.figure)
+    if args.data is not None:
+        write_arrays(attention, args.data)
+        written.append(args.data)
+    if args.output is not None or not written:
+        page = args.output or _DEFAULT_PAGE
+        name = Bundle.load(args.model).config.name
+        text = explorer_page(attention, model=name, words=args.words)
+        write_text(page, text)
+        written.append(page)
+        if len(text) > _LARGE_PAGE and not args.words:
+            size = f"{len(text) / 1e6:.0f} MB"
+            print(f"transduce: warning: {page} has {size}, for the pair is long; --words makes less.", file=sys.stderr)
+    print(*(f"{path}: {attention.source} → {attention.target}" for path in written), sep="\n", file=sys.stderr)
+
+
+def _head_numbers(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(name.isdecimal() for name in names):
+        raise ConfigError(f"--heads '{text}': write numbers with commas between, as in 1,3.")
+    return [int(name) for name in names]
+
+
+def _align(args: argparse.Namespace, translator: "Translator", pairs: list[tuple[str, str | None]]) -> None:
+    """Writes the word alignment of every pair, an empty line where a side is blank."""
+    from transduce.inspection import align, choose_heads, pharaoh
+
+    weights = _word_weights(translator, pairs)
+    begun: list[np.ndarray] = []  # held back until the heads are chosen
+    sample: list[np.ndarray] = []
+    for one in weights:
+        begun.append(one)
+        sample += [one] if one.size else []
+        if len(sample) == _SAMPLE_PAIRS:
+            break
+    heads = choose_heads(args.align_heads or "best", sample) if sample else []
+    lines = (pharaoh(align(one, heads)) + "\n" for one in itertools.chain(begun, weights))
+    if args.pharaoh == Path("-"):
+        sys.stdout.writelines(lines)
+    else:
+        with atomic_path(args.pharaoh) as temporary, temporary.open("w", encoding="ascii", newline="\n") as file:
+            file.writelines(lines)
+    names = ", ".join(map(str, heads)) or "none, for there are no words"
+    print(f"{args.pharaoh}: {len(pairs)} pairs aligned by heads {names} (LAYER.HEAD)", file=sys.stderr)
+
+
+def _word_weights(translator: "Translator", pairs: list[tuple[str, str | None]]) -> Iterator["np.ndarray"]:
+    """Yields `word_weights` of each pair, and an empty array for one with a blank side."""
+    import numpy as np
+
+    from transduce.data.progress import progress_bar
+    from transduce.inspection import word_weights
+
+    with progress_bar("aligning", len(pairs), unit=" pairs", shown=sys.stderr.isatty()) as bar:
+        for line, (source, target) in enumerate(pairs, start=1):
+            if source.strip() and (target is None or target.strip()):
+                yield word_weights(_attend(translator, (source, target), line))
+            else:
+                yield np.zeros((0, 0, 0, 0))
+            bar.update()

@@ -1,0 +1,45 @@
+"""Looking inside a model: what its heads attend to, as data, pictures, word alignments and a page (Figures 3 to 5).
+
+attention = translator.attend("A dog runs.")
+draw(view(attention, "encoder"), Path("layer-5.svg"), layer=5)
+Path("attention.html").write_text(explorer_page(attention, model="m30k"), encoding="utf-8")
+"""
+
+from transduce.inspection.alignment import (
+    BEST_HEADS,
+    Head,
+    align,
+    alignment_scores,
+    best_heads,
+    choose_heads,
+    parse_heads,
+    pharaoh,
+    word_weights,
+)
+from transduce.inspection.arrays import write_arrays
+from transduce.inspection.explorer import explorer_page
+from transduce.inspection.figure import draw
+from transduce.inspection.statistics import HeadStatistics, head_statistics
+from transduce.inspection.view import KINDS, Unit, View, view, views
+
+__all__ = [
+    "BEST_HEADS",
+    "KINDS",
+    "Head",
+    "HeadStatistics",
+    "Unit",
+    "View",
+    "align",
+    "alignment_scores",
+    "best_heads",
+    "choose_heads",
+    "draw",
+    "explorer_page",
+    "head_statistics",
+    "parse_heads",
+    "pharaoh",
+    "view",
+    "views",
+    "word_weights",
+    "write_arrays",
+]

@@ -1,0 +1,141 @@
+"""Word alignments from the decoder's attention to the source, and the heads that give good ones.
+
+Words are what stands between white space (`text.words`). A pair's alignment is written as Pharaoh did: `0-0 1-2` ties
+source word 0 to target word 0 and source word 1 to target word 2.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from transduce.errors import ConfigError
+from transduce.text import split_words
+from transduce.translator import Attention
+
+# Heads whose mean aligns, where none are named.
+BEST_HEADS = 3
+
+
+class Head(NamedTuple):
+    """A head of the decoder's attention to the source; both numbers count from 1."""
+
+    layer: int
+    head: int
+
+    def __str__(self) -> str:
+        return f"{self.layer}.{self.head}"
+
+
+def word_weights(attention: Attention) -> np.ndarray:
+    """Returns how much each target word looks at each source word: (layers, heads, target words, source words).
+
+    Summed over the pieces of a source word, averaged over those of a target word. What goes to "</s>" belongs to no
+    word, so rows sum to 1 at most. A word cut off because the text was too long has zeros.
+    """
+    from_source = _membership(attention.source_words, attention.source)  # (source words, S)
+    from_target = _membership(attention.target_words, attention.target)  # (target words, T)
+    from_target = from_target / np.maximum(from_target.sum(-1, keepdims=True), 1.0)
+    weights: np.ndarray = from_target @ attention.cross.astype(np.float64) @ from_source.T
+    return weights
+
+
+def _membership(word_of_each: Sequence[int | None], text: str) -> np.ndarray:
+    """Returns 1 where a piece is part of a word, else 0: (words of `text`, pieces)."""
+    member = np.zeros((len(split_words(text)), len(word_of_each)))
+    for piece, word in enumerate(word_of_each):
+        if word is not None:
+            member[word, piece] = 1.0
+    return member
+
+
+def alignment_scores(weights: np.ndarray) -> np.ndarray:
+    """Returns how well each head ties words to words, without an alignment to compare with: (layers, heads), 0 to 1.
+
+    Each target word is tied to the source word that the mean of all heads looks at most. A source word then counts with
+    the greatest weight that the head gives it from a word tied to it, and the sum is divided by the number of words of
+    the shorter side. So 1 is a head whose words all have partners of their own, those that the heads agree on. One that
+    always looks at the same word, or everywhere alike, gets 1/n at most.
+
+    Agreement is needed: the sharpest head of a model may be one that looks at the partner of the word written last
+    (docs/lab-log.md). What all heads get wrong together, the score cannot see.
+
+    Args:
+        weights: what `word_weights` returned.
+    """
+    num_target, num_source = weights.shape[-2:]
+    if not num_target or not num_source:
+        return np.zeros(weights.shape[:-2])
+    agreed = weights.mean(axis=(0, 1)).argmax(-1)
+    tied = agreed[:, None] == np.arange(num_source)
+    scores: np.ndarray = (weights * tied).max(axis=-2).sum(-1) / min(num_target, num_source)
+    return scores
+
+
+def best_heads(scores: np.ndarray, count: int = BEST_HEADS) -> list[Head]:
+    """Returns the `count` heads of the highest scores, best first; of equal ones the lower layer and head."""
+    order = np.argsort(-scores, axis=None, kind="stable")[:count]
+    layers, heads = np.unravel_index(order, scores.shape)
+    return [Head(int(layer) + 1, int(head) + 1) for layer, head in zip(layers, heads, strict=True)]
+
+
+def parse_heads(text: str, num_layers: int, num_heads: int) -> list[Head]:
+    """Returns the heads that `text` names: "5" all of layer 5, "5.3" its third, "4.1,5.3" both, "mean" all there are.
+
+    Raises:
+        ConfigError: it names none, or one that does not exist; the message names the range.
+    """
+    if text == "mean":
+        return [Head(layer, head) for layer in range(1, num_layers + 1) for head in range(1, num_heads + 1)]
+    chosen: list[Head] = []
+    for name in text.split(","):
+        layer, dot, head = name.strip().partition(".")
+        if not layer.isdecimal() or (dot and not head.isdecimal()):
+            raise ConfigError(f"heads '{text}': write a layer (5), heads of layers (4.1,5.3), 'mean' or 'best'.")
+        chosen += [Head(int(layer), number) for number in ([int(head)] if dot else range(1, num_heads + 1))]
+    for named in chosen:
+        if not (1 <= named.layer <= num_layers and 1 <= named.head <= num_heads):
+            raise ConfigError(
+                f"head {named}: there are layers 1 to {num_layers} with heads 1 to {num_heads}, written LAYER.HEAD."
+            )
+    return chosen
+
+
+def choose_heads(text: str, sample: Sequence[np.ndarray]) -> list[Head]:
+    """Returns the heads that `text` names: "best" and "best:5" by mean score over `sample`, else as in `parse_heads`.
+
+    Args:
+        text: what a user wrote.
+        sample: for some pairs, what `word_weights` returned; at least one.
+
+    Raises:
+        ConfigError: `text` names no head, or one that does not exist.
+    """
+    num_layers, num_heads = sample[0].shape[:2]
+    name, colon, number = text.partition(":")
+    if name != "best":
+        return parse_heads(text, num_layers, num_heads)
+    count = int(number) if number.isdecimal() else 0 if colon else BEST_HEADS
+    if not 1 <= count <= num_layers * num_heads:
+        raise ConfigError(f"heads '{text}': the number of best heads must be from 1 to {num_layers * num_heads}.")
+    return best_heads(np.mean([alignment_scores(weights) for weights in sample], axis=0), count)
+
+
+def align(weights: np.ndarray, heads: Iterable[Head]) -> list[tuple[int, int]]:
+    """Returns (source word, target word) for each target word: the source word that the mean of `heads` looks at most.
+
+    Of equal weights the first wins; a word without any weight stays alone. Sorted, words count from 0.
+
+    Args:
+        weights: what `word_weights` returned; where a side has no words, there is nothing to align.
+        heads: at least one.
+    """
+    if weights.size == 0:
+        return []
+    mean = np.mean([weights[layer - 1, head - 1] for layer, head in heads], axis=0)
+    return sorted((int(row.argmax()), target) for target, row in enumerate(mean) if row.any())
+
+
+def pharaoh(links: Iterable[tuple[int, int]]) -> str:
+    """Returns links as `0-0 1-2`, source word first."""
+    return " ".join(f"{source}-{target}" for source, target in links)

@@ -1,0 +1,96 @@
+"""The explorer: every head of every layer in one HTML file that needs nothing else, neither network nor server.
+
+`page/` holds its parts: the frame, the style and the scripts. The data goes in as JSON, each weight as one byte (0 to
+255), which is as fine as a shade on a screen; statistics are computed before that, from the weights themselves.
+"""
+
+import base64
+import html
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from transduce.inspection.alignment import align, alignment_scores, best_heads, pharaoh, word_weights
+from transduce.inspection.palette import head_colours
+from transduce.inspection.statistics import HeadStatistics, head_statistics
+from transduce.inspection.view import View, views
+from transduce.text import split_words
+from transduce.translator import Attention
+
+# One script on the page: each part knows the functions of all, and the last one starts.
+_SCRIPTS = ("data.js", "choices.js", "words.js", "heads.js", "tables.js", "start.js")
+_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+_STATISTICS = tuple(HeadStatistics.__dataclass_fields__)
+
+
+def explorer_page(attention: Attention, *, model: str, words: bool = False) -> str:
+    """Returns the page for one pair, the same text each time.
+
+    Args:
+        attention: what `Translator.attend` returned.
+        model: the model's name, for the title.
+        words: whether to merge subword pieces into words, which also keeps the page of a long pair small.
+    """
+    parts = {
+        "title": html.escape(f"Attention of {model}"),
+        "style": _part("explorer.css"),
+        "script": '"use strict";\n\n' + "\n".join(map(_part, _SCRIPTS)),
+        "data": _json_in_html(_data(attention, model, words)),
+    }
+    # One pass over the frame: what text brings along is never taken for a placeholder.
+    return _PLACEHOLDER.sub(lambda match: parts[match[1]], _part("explorer.html"))
+
+
+def _part(name: str) -> str:
+    return (files("transduce.inspection") / "page" / name).read_text(encoding="utf-8")
+
+
+def _data(attention: Attention, model: str, words: bool) -> dict[str, Any]:
+    weights = word_weights(attention)
+    scores = alignment_scores(weights)
+    best = best_heads(scores)
+    links = align(weights, best)
+    shown = views(attention, words=words)
+    tables = {view.kind: _rounded(head_statistics(view)) for view in shown}
+    tables["cross"]["alignment"] = scores.round(4).tolist()
+    return {
+        "model": model,
+        "source": attention.source,
+        "target": attention.target,
+        "unit": "word" if words else "piece",
+        "colours": head_colours(shown[0].num_heads),
+        "views": [_view(view) | {"statistics": tables[view.kind]} for view in shown],
+        "alignment": {
+            "best": best,
+            "source": split_words(attention.source),
+            "target": split_words(attention.target),
+            "links": links,
+            "pharaoh": pharaoh(links),
+        },
+    }
+
+
+def _view(view: View) -> dict[str, Any]:
+    quantised = np.rint(np.clip(view.weights, 0.0, 1.0) * 255).astype(np.uint8)
+    return {
+        "kind": view.kind,
+        "layers": view.num_layers,
+        "heads": view.num_heads,
+        "start": view.usual_layer,
+        "queries": [unit.label for unit in view.queries],
+        "keys": [unit.label for unit in view.keys],
+        "weights": base64.b64encode(quantised.tobytes()).decode("ascii"),  # [layer][head][query][key], a byte each
+    }
+
+
+def _rounded(statistics: HeadStatistics) -> dict[str, Any]:
+    return {name: getattr(statistics, name).round(4).tolist() for name in _STATISTICS}
+
+
+def _json_in_html(value: Any) -> str:
+    """Returns JSON that no text in it can end early: `<`, as in `</script>`, stands there as an escape."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,175 @@
+"""Pictures of attention in the manner of Figures 3 to 5: two columns of words, lines between, one colour a head."""
+
+import unicodedata
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from transduce.errors import ConfigError, MissingDependencyError, suggestion
+from transduce.files import atomic_path
+from transduce.inspection.palette import head_colours
+from transduce.inspection.view import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ENDINGS = (".png", ".svg")
+
+# A line's opacity is its weight: what would be fainter than this is left out.
+MIN_WEIGHT = 0.01
+
+# Columns' captions: who looks, and what is looked at.
+_CAPTIONS = {"encoder": ("source", "source"), "decoder": ("written", "read"), "cross": ("written", "source")}
+_TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Decoder to encoder"}
+# In inches.
+_ROW, _GAP, _CHARACTER, _MARGIN, _HEAD = 0.21, 2.6, 0.1, 0.25, 0.75
+_SQUARE = 0.09
+_FONT_SIZE = 10  # points
+# Installed or not, in this order: what DejaVu Sans, which comes with matplotlib, has no characters for.
+_FALLBACKS = ("Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Devanagari")
+
+
+def require_ending(path: Path) -> None:
+    """Raises ConfigError where `path` does not end in one of `ENDINGS`."""
+    if path.suffix.lower() not in ENDINGS:
+        raise ConfigError(f"{path}: pictures end in {' or '.join(ENDINGS)}.")
+
+
+def draw(
+    view: View, path: Path, *, layer: int | None = None, heads: Sequence[int] | None = None, word: str | None = None
+) -> None:
+    """Draws one layer of a view and writes the picture, atomically, the same bytes each time.
+
+    The left column looks, the right is looked at. A line's opacity is its weight, its colour the head's. With `word`,
+    as in Figure 3, only its lines are drawn, and beside each word that it looks at stands a square for each head.
+
+    Args:
+        view: what to draw.
+        path: ends in .png or .svg.
+        layer: from 1; None for the last but one, the paper's choice.
+        heads: from 1; None for all.
+        word: a label of the left column, or a word whose pieces stand there.
+
+    Raises:
+        ConfigError: another ending; there is no such layer, head or word.
+        MissingDependencyError: matplotlib is not installed.
+    """
+    require_ending(path)
+    layer = view.usual_layer if layer is None else layer
+    heads = range(1, view.num_heads + 1) if heads is None else heads
+    view.require_layer(layer)
+    view.require_heads(heads)
+    rows = list(range(len(view.queries))) if word is None else _rows_of(view, word)
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "matplotlib":
+            raise
+        raise MissingDependencyError(
+            "Pictures need matplotlib, which is not installed here: pip install 'transduce[figures]'"
+        ) from None
+
+    height = max(len(view.queries), len(view.keys)) * _ROW + _HEAD + _MARGIN
+    left = _MARGIN + max(_width(unit.label) for unit in view.queries)
+    width = left + _GAP + max(_width(unit.label) for unit in view.keys) + _MARGIN
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "transduce",
+        "font.family": _families(),
+        "font.size": _FONT_SIZE,
+    }
+    with mpl.rc_context(style), warnings.catch_warnings():
+        # A character without a glyph is drawn as a box in a PNG; in an SVG the reader's own fonts show it.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        picture = Figure(figsize=(width, height), facecolor="white")
+        axes = picture.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, width), ylim=(height, 0))
+        axes.set_axis_off()
+        _draw_words(axes, view, rows, left)
+        _draw_title(axes, view, layer, heads, left)
+        _draw_lines(axes, view.weights[layer - 1], heads, rows, left, squares=word is not None)
+        with atomic_path(path) as temporary:
+            kind = path.suffix.lower().removeprefix(".")
+            metadata = {"Date": None} if kind == "svg" else {"Software": None}
+            picture.savefig(temporary, format=kind, dpi=200, metadata=metadata)
+
+
+def _rows_of(view: View, word: str) -> list[int]:
+    """Returns the rows labelled `word`, or else those of the pieces of each word that reads so."""
+    if rows := [row for row, unit in enumerate(view.queries) if unit.label == word]:
+        return rows
+    spelled: dict[int, str] = {}
+    for unit in view.queries:
+        if unit.word is not None:
+            spelled[unit.word] = spelled.get(unit.word, "") + unit.label.removeprefix("·")
+    found = {number for number, text in spelled.items() if text == word}
+    if not found:
+        words = list(dict.fromkeys(spelled.values()))
+        raise ConfigError(f"'{word}' is not among the words that look: {' '.join(words)}.{suggestion(word, words)}")
+    return [row for row, unit in enumerate(view.queries) if unit.word in found]
+
+
+def _draw_words(axes: "Axes", view: View, rows: Sequence[int], left: float) -> None:
+    looking = set(rows)
+    for row, unit in enumerate(view.queries):
+        colour = "black" if row in looking else "0.7"
+        axes.text(left - 0.06, _y(row), unit.label, ha="right", va="center", color=colour, parse_math=False)
+    for row, unit in enumerate(view.keys):
+        axes.text(left + _GAP + 0.06, _y(row), unit.label, ha="left", va="center", color="black", parse_math=False)
+
+
+def _draw_title(axes: "Axes", view: View, layer: int, heads: Sequence[int], left: float) -> None:
+    middle = left + _GAP / 2
+    title = f"{_TITLES[view.kind]}, layer {layer} of {view.num_layers}"
+    axes.text(middle, 0.2, title, ha="center", va="center", weight="bold", parse_math=False)
+    looks, looked_at = _CAPTIONS[view.kind]
+    axes.text(left - 0.06, 0.48, looks, ha="right", va="center", color="0.4", style="italic")
+    axes.text(left + _GAP + 0.06, 0.48, looked_at, ha="left", va="center", color="0.4", style="italic")
+    colours = head_colours(view.num_heads)
+    step = min(0.26, _GAP / len(heads))
+    for place, head in enumerate(heads):
+        x = middle + (place - (len(heads) - 1) / 2) * step
+        axes.text(x, 0.48, str(head), ha="center", va="center", color=colours[head - 1], weight="bold", size=9)
+
+
+def _draw_lines(
+    axes: "Axes", weights_HQK: np.ndarray, heads: Sequence[int], rows: Sequence[int], left: float, *, squares: bool
+) -> None:
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgb
+    from matplotlib.patches import Rectangle
+
+    colours = head_colours(len(weights_HQK))
+    start = left
+    end = left + _GAP - (_SQUARE * len(heads) + 0.04 if squares else 0.0)
+    for place, head in enumerate(heads):
+        weights_QK = weights_HQK[head - 1]
+        drawn = [(q, k) for q in rows for k in np.flatnonzero(weights_QK[q] >= MIN_WEIGHT).tolist()]
+        segments = [[(start, _y(q)), (end, _y(k))] for q, k in drawn]
+        red, green, blue = to_rgb(colours[head - 1])
+        opacities = [(red, green, blue, min(1.0, float(weights_QK[q, k]))) for q, k in drawn]
+        axes.add_collection(LineCollection(segments, colors=opacities, linewidths=1.6, gid=f"head-{head}"))
+        if squares:
+            for key, weight in enumerate(weights_QK[rows].mean(axis=0)):
+                corner = (end + 0.02 + place * _SQUARE, _y(key) - _ROW / 2)
+                face = (red, green, blue, min(1.0, float(weight)))
+                axes.add_patch(Rectangle(corner, _SQUARE, _ROW, facecolor=face, linewidth=0.0))
+
+
+def _width(label: str) -> float:
+    """Returns the inches that a label takes at most, or nearly; characters of East Asia are twice as wide."""
+    return _CHARACTER * sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in label)
+
+
+def _y(row: int) -> float:
+    return _HEAD + (row + 0.5) * _ROW
+
+
+def _families() -> list[str]:
+    from matplotlib.font_manager import get_font_names
+
+    installed = set(get_font_names())
+    return ["DejaVu Sans", *(name for name in _FALLBACKS if name in installed)]

@@ -1,0 +1,20 @@
+// Puts everything in its place, once.
+
+element("source").textContent = data.source;
+element("target").textContent = data.target;
+for (const node of document.querySelectorAll(".unit")) node.textContent = data.unit;
+element("controls").addEventListener("submit", (event) => event.preventDefault());
+for (const side of ["queries", "keys"]) {
+  element(side).addEventListener("pointerleave", () => hover(null));
+  rove(element(side), () => [...element(side).children], () => 1);
+}
+rove(element("grid"), () => [...element("grid").querySelectorAll(".cell")], () => state.view.heads);
+rove(element("statistics"), () => [...element("statistics").querySelectorAll("tbody button")], () => 1);
+element("matrix").addEventListener("pointermove", pointAtCell);
+element("matrix").addEventListener("pointerleave", pointAtCell);
+document.addEventListener("keydown", onKey);
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showWord);
+window.addEventListener("resize", showWord);
+fillAlignment();
+showView();
+document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds, for whoever waits or measures

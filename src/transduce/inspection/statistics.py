@@ -1,0 +1,52 @@
+"""What sets heads apart, in numbers: how far they look, how widely, and whether at a fixed place.
+
+Each is a mean over the rows of a head, "</s>" included. Where rows and columns are different in number (source and
+target), "the same place" is the straight line from the first row and column to the last.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from transduce.inspection.view import View
+
+
+@dataclass(frozen=True, eq=False)
+class HeadStatistics:
+    """One number a head, (layers, heads) each, float64."""
+
+    distance: np.ndarray  # mean of |column - same place|, in units (pieces or words)
+    entropy: np.ndarray  # of a row, in bits: 0 looks at one unit; log2(n) at n alike
+    peak: np.ndarray  # greatest weight of a row
+    previous: np.ndarray  # weight one before the same place
+    diagonal: np.ndarray  # weight on the same place
+    next: np.ndarray  # weight one after it; what no row has (the decoder's future) counts as 0
+
+
+def head_statistics(view: View) -> HeadStatistics:
+    """Returns the statistics of all heads of a view.
+
+    In the decoder's attention, column t is what was read at step t: there the diagonal is the latest piece written.
+    """
+    weights = view.weights.astype(np.float64)
+    num_queries, num_keys = weights.shape[-2:]
+    place = np.arange(num_queries) * ((num_keys - 1) / max(num_queries - 1, 1))
+    offset = np.abs(np.arange(num_keys) - place[:, None])
+    return HeadStatistics(
+        distance=(weights * offset).sum(-1).mean(-1),
+        entropy=np.abs((weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(-1)).mean(-1),
+        peak=weights.max(-1).mean(-1),
+        previous=_beside(weights, place, -1),
+        diagonal=_beside(weights, place, 0),
+        next=_beside(weights, place, 1),
+    )
+
+
+def _beside(weights: np.ndarray, place: np.ndarray, step: int) -> np.ndarray:
+    """Returns the mean weight `step` columns from the same place, over the rows that have such a column."""
+    columns = np.rint(place).astype(int) + step
+    rows = np.flatnonzero((columns >= 0) & (columns < weights.shape[-1]))
+    if not rows.size:
+        return np.zeros(weights.shape[:2])
+    mean: np.ndarray = weights[..., rows, columns[rows]].mean(-1)
+    return mean

@@ -1,0 +1,128 @@
+"""One of a model's three attentions, ready to be shown: weights with a label for each row and column (§3.2.3).
+
+Whatever people read or type counts layers and heads from 1, as the paper does ("layer 5 of 6"); arrays start at 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from transduce.errors import ConfigError, suggestion
+from transduce.translator import Attention
+
+Kind = Literal["encoder", "decoder", "cross"]
+KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
+
+_SPACE = "▁"  # what `SubwordTokenizer.pieces` shows for a space
+_CONTINUES = "·"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A row or column of a view: a subword piece, or a whole word."""
+
+    label: str  # "·" in front: goes on with the word that the unit before began
+    word: int | None  # the white-space word that it is, or is part of; None for "</s>", "<s>" and white space
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The weights of one attention. Row q of a head is what unit q looks at, and sums to 1.
+
+    encoder: the source looks at the source. cross: what is written looks at the source. decoder: what is written looks
+    at what was read by then, "<s>" and the pieces before it.
+    """
+
+    kind: Kind
+    weights: np.ndarray  # (layers, heads, Q, K)
+    queries: tuple[Unit, ...]  # Q
+    keys: tuple[Unit, ...]  # K
+
+    @property
+    def num_layers(self) -> int:
+        """Layers of this attention."""
+        return int(self.weights.shape[0])
+
+    @property
+    def num_heads(self) -> int:
+        """Heads of each layer."""
+        return int(self.weights.shape[1])
+
+    def require_layer(self, layer: int) -> None:
+        """Raises ConfigError where `layer`, counted from 1, does not exist; the message names the range."""
+        if not 1 <= layer <= self.num_layers:
+            raise ConfigError(f"layer {layer}: the {self.kind} attention has layers 1 to {self.num_layers}.")
+
+    def require_heads(self, heads: Sequence[int]) -> None:
+        """Raises ConfigError where `heads`, counted from 1, are none or do not all exist; names the range."""
+        if not heads:
+            raise ConfigError(f"no heads chosen: each layer has heads 1 to {self.num_heads}.")
+        for head in heads:
+            if not 1 <= head <= self.num_heads:
+                raise ConfigError(f"head {head}: each layer has heads 1 to {self.num_heads}.")
+
+    @property
+    def usual_layer(self) -> int:
+        """The layer to show where none is asked for: the last but one, the paper's 5 of 6."""
+        return max(1, self.num_layers - 1)
+
+
+def view(attention: Attention, kind: Kind, *, words: bool = False) -> View:
+    """Returns one attention of a pair, by pieces or by `words`.
+
+    A word's column is the sum of its pieces' columns, and its row the mean of their rows. The decoder then looks a
+    little into the word that it is writing: from a later piece of it to an earlier one.
+
+    Raises:
+        ConfigError: there is no such attention.
+    """
+    source = (attention.source_pieces, attention.source_words)
+    target = (attention.target_pieces, attention.target_words)
+    inputs = (attention.input_pieces, (None, *attention.target_words[:-1]))
+    if kind == "encoder":
+        weights, queries, keys = attention.encoder, source, source
+    elif kind == "decoder":
+        weights, queries, keys = attention.decoder, target, inputs
+    elif kind == "cross":
+        weights, queries, keys = attention.cross, target, source
+    else:
+        raise ConfigError(f"attention '{kind}': must be encoder, decoder or cross.{suggestion(kind, KINDS)}")
+    if not words:
+        return View(kind, weights, _pieces(*queries), _pieces(*keys))
+    query_starts, key_starts = _starts(queries[1]), _starts(keys[1])
+    num_merged = np.diff([*query_starts, len(queries[1])])[:, None]
+    weights = np.add.reduceat(weights, key_starts, axis=-1)
+    weights = np.add.reduceat(weights, query_starts, axis=-2) / num_merged.astype(weights.dtype)
+    return View(kind, weights, _merged(*queries, query_starts), _merged(*keys, key_starts))
+
+
+def views(attention: Attention, *, words: bool = False) -> list[View]:
+    """Returns all three: encoder, decoder, cross."""
+    return [view(attention, kind, words=words) for kind in KINDS]
+
+
+def _pieces(pieces: Sequence[str], words: Sequence[int | None]) -> tuple[Unit, ...]:
+    labels = []
+    for before, piece in pairwise([_SPACE, *pieces]):
+        if piece.startswith(_SPACE):
+            labels.append(_without_space(piece))
+        else:
+            labels.append(_CONTINUES + piece if before[-1].isalnum() and piece[0].isalnum() else piece)
+    return tuple(Unit(label, word) for label, word in zip(labels, words, strict=True))
+
+
+def _merged(pieces: Sequence[str], words: Sequence[int | None], starts: Sequence[int]) -> tuple[Unit, ...]:
+    spans = pairwise([*starts, len(pieces)])
+    return tuple(Unit(_without_space("".join(pieces[start:end])), words[start]) for start, end in spans)
+
+
+def _starts(words: Sequence[int | None]) -> list[int]:
+    """Returns where units begin: at each new word, and at each piece that is part of none."""
+    return [i for i, word in enumerate(words) if i == 0 or word is None or word != words[i - 1]]
+
+
+def _without_space(piece: str) -> str:
+    return piece.removeprefix(_SPACE) or piece

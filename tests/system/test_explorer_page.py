@@ -1,0 +1,227 @@
+"""The explorer in a real browser: it opens at once and without complaint, and works by mouse and by keyboard."""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transduce import Attention
+from transduce.inspection import explorer_page
+
+pytestmark = pytest.mark.slow
+sync_api: Any = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the page is NOT tested")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+MAX_SECONDS = 2.0  # promised; it took 0.4 on one busy core
+WORDS = [f"word{number}s" if number % 3 else f"no{number}" for number in range(40)]
+SOURCE = " ".join(WORDS)
+TARGET = " ".join(WORDS[::-1])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed: the page is NOT tested")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory, random_attention: Callable[..., Attention]) -> Path:
+    """The page of two sentences of forty words, with the layers and heads of the paper's base model."""
+    path: Path = tmp_path_factory.mktemp("page") / "page.html"
+    attention = random_attention(SOURCE, TARGET, layers=6, heads=8)
+    path.write_text(explorer_page(attention, model="base"), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def page(browser: Any, file: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The page, opened offline; whatever it asks for or complains of fails the test."""
+    context = browser.new_context(
+        viewport={"width": 1366, "height": 768}, offline=True, color_scheme=getattr(request, "param", "light")
+    )
+    page = context.new_page()
+    trouble: list[str] = []
+    page.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("request", lambda request: trouble.append(request.url) if request.url != file.as_uri() else None)
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    yield page
+    context.close()
+    assert trouble == []
+
+
+def title(page: Any) -> str:
+    text: str = page.inner_text("#lines-title")
+    return text
+
+
+def ink(page: Any, canvas: str) -> int:
+    """Returns how many pixels of a canvas are not empty, once it has been drawn."""
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    count: int = page.evaluate(
+        """(id) => {
+          const canvas = document.querySelector(id);
+          // Read from a copy: of a canvas that is read from twice, Chromium warns.
+          const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d");
+          copy.drawImage(canvas, 0, 0);
+          const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
+          return data.filter((value, at) => at % 4 === 3 && value > 0).length;
+        }""",
+        canvas,
+    )
+    return count
+
+
+@pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
+def test_it_opens_at_once(page: Any) -> None:
+    times = []
+    for _ in range(3):  # the best counts: the machine may have other things to do
+        page.reload()
+        times.append(int(page.get_attribute("html[data-ready]", "data-ready")) / 1000)
+    assert min(times) < MAX_SECONDS
+    assert page.inner_text("#source") == SOURCE
+    assert page.inner_text("#target") == TARGET
+    assert title(page) == "Encoder, layer 5 of 6, all heads"
+    assert page.locator("#grid .cell").count() == 48
+    assert page.locator("#statistics tbody tr").count() == 48
+    assert page.locator("#aligned span").count() == 40
+    assert ink(page, "#lines") > 1000
+
+
+def test_nothing_is_wider_than_a_laptop(page: Any) -> None:
+    assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+
+
+def test_arrows_move_through_layers_and_heads(page: Any) -> None:
+    all_lines = ink(page, "#lines")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")  # there is no seventh layer
+    assert title(page) == "Encoder, layer 6 of 6, all heads"
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    assert title(page) == "Encoder, layer 5 of 6, head 1"
+    assert 0 < ink(page, "#lines") < all_lines
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("8")
+    assert title(page) == "Encoder, layer 5 of 6, heads 2, 8"
+    assert page.locator("#heads input:checked").count() == 2
+    page.keyboard.press("c")
+    assert title(page) == "Decoder to encoder, layer 5 of 6, heads 2, 8"
+    page.keyboard.press("a")
+    page.keyboard.press("ArrowLeft")
+    assert title(page) == "Decoder to encoder, layer 5 of 6, head 8"
+    assert page.inner_text("#matrix-title") == "Layer 5, head 8"
+
+
+def test_tab_reaches_everything(page: Any) -> None:
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate(
+                "() => { const node = document.activeElement;"
+                " return node.closest('fieldset, ol, [role=grid], table, .scroll, code')?.id || node.className; }"
+            )
+        )
+    stops = list(dict.fromkeys(reached))
+    assert [stop for stop in stops if stop in ("kinds", "layers", "heads", "queries", "keys", "best", "grid")] == [
+        "kinds", "layers", "heads", "queries", "keys", "best", "grid",
+    ]  # fmt: skip
+    assert "statistics" in stops
+    page.locator("#kinds input").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert title(page).startswith("Decoder, layer 5")
+
+
+def test_a_word_under_the_pointer_shows_what_it_looks_at(page: Any) -> None:
+    everything = ink(page, "#lines")
+    assert page.inner_text("#reading") == ""
+    page.locator("#queries li").nth(3).hover()
+    page.wait_for_function("() => document.getElementById('reading').textContent")
+    assert re.match(r"“\w+” looks at “\S+” \d+ %, .*\(mean of 8 heads\)$", page.inner_text("#reading"))
+    assert page.locator("#keys li[data-share]").count() > 0
+    assert 0 < ink(page, "#lines") < everything
+    page.locator("#keys li").nth(0).hover()
+    page.wait_for_function("() => document.getElementById('reading').textContent.includes('is looked at by')")
+    page.locator("h1").hover()
+    page.wait_for_function("() => !document.getElementById('reading').textContent")
+    assert ink(page, "#lines") == everything
+
+
+def test_shares_are_the_means_of_the_weights(page: Any) -> None:
+    page.keyboard.press("ArrowRight")  # one head: a row sums to 1
+    page.locator("#queries li").nth(1).hover()
+    page.wait_for_selector("#keys li[data-share]")
+    shares = page.eval_on_selector_all("#keys li[data-share]", "nodes => nodes.map(n => parseInt(n.dataset.share))")
+    assert 70 < sum(shares) <= 110  # less what is below one per cent, and rounding
+
+
+def test_words_by_keyboard(page: Any) -> None:
+    page.locator("#queries li").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.locator("h1").click()  # the focus goes elsewhere, the word stays chosen
+    page.wait_for_function("() => document.querySelectorAll('#queries li')[2].ariaSelected === 'true'")
+    assert "looks at" in page.inner_text("#reading")
+    page.keyboard.press("ArrowRight")
+    assert title(page).endswith("head 1")
+    page.wait_for_function("() => !document.getElementById('reading').textContent.includes('mean of')")
+    page.keyboard.press("Escape")
+    page.wait_for_function("() => !document.getElementById('reading').textContent")
+
+
+def test_the_grid_chooses_a_head(page: Any) -> None:
+    page.locator("#grid .cell").nth(2 * 8 + 4).click()
+    assert title(page) == "Encoder, layer 3 of 6, head 5"
+    page.keyboard.press("ArrowRight")  # moves the focus within the grid, and chooses nothing yet
+    assert title(page) == "Encoder, layer 3 of 6, head 5"
+    page.locator("#grid .cell").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert title(page) == "Encoder, layer 2 of 6, head 2"
+    assert page.locator("#grid .cell[aria-selected=true]").count() == 1
+    assert ink(page, "#matrix") > 1000
+
+
+def test_the_matrix_tells_a_weight(page: Any) -> None:
+    page.locator("#matrix").hover(position={"x": 200, "y": 200})
+    page.wait_for_function("() => document.getElementById('cell').textContent.includes('looks at')")
+    assert re.search(r"“.+” looks at “.+”: \d+\.\d %", page.inner_text("#cell"))
+
+
+def test_statistics_are_sorted_by_any_column(page: Any) -> None:
+    def column() -> list[float]:
+        cells = page.eval_on_selector_all("#statistics tbody tr", "rows => rows.map(r => r.cells[2].textContent)")
+        return [float(cell) for cell in cells]
+
+    page.get_by_role("button", name="entropy").click()
+    assert column() == sorted(column(), reverse=True)
+    page.keyboard.press("Enter")  # the heading keeps the focus
+    assert column() == sorted(column())
+    assert page.locator("th[aria-sort=ascending]").inner_text().startswith("entropy")
+    page.locator("#statistics tbody button").first.click()
+    assert re.fullmatch(r"Encoder, layer \d of 6, head \d", title(page))
+
+
+def test_a_head_that_aligns_is_shown(page: Any) -> None:
+    button = page.locator("#best button").first
+    layer, head = re.findall(r"\d", button.inner_text())[:2]
+    button.click()
+    assert title(page) == f"Decoder to encoder, layer {layer} of 6, head {head}"
+    assert re.fullmatch(r"(\d+-\d+ ?){40}", page.inner_text("#pharaoh"))
+    scores = page.eval_on_selector_all(
+        "#best button", "nodes => nodes.map(n => parseFloat(n.textContent.split(':')[1]))"
+    )
+    assert scores == sorted(scores, reverse=True)
