@@ -40,8 +40,8 @@ def ours(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run:
     from transduce.engines.torch import TorchEngine
     from transduce.model.transformer import Transformer
 
-    model = Transformer(ModelConfig(vocab_size=VOCAB_SIZE)).to(device, dtype)
-    step, steps_taken = model.step, 0
+    engine = TorchEngine(Transformer(ModelConfig(vocab_size=VOCAB_SIZE)).to(device, dtype))
+    step, steps_taken = engine.model.step, 0
 
     def step_without_eos(tokens_R: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
         nonlocal steps_taken
@@ -50,8 +50,7 @@ def ours(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run:
         logits_RV[:, EOS] = -torch.inf
         return logits_RV, state
 
-    model.step = step_without_eos  # type: ignore[method-assign]
-    engine = TorchEngine.from_model(model)
+    engine.model.step = step_without_eos  # type: ignore[method-assign]
 
     def run(source_BS: torch.Tensor) -> int:
         nonlocal steps_taken
@@ -114,7 +113,84 @@ def huggingface(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run
     return run
 
 
-SYSTEMS = {"ours": ours, "huggingface": huggingface}
+def sockeye(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run:
+    """The same for Sockeye 3.1.34; pip must be told to leave its old bounds on torch and numpy (`--no-deps`)."""
+    from sockeye import beam_search, constants, data_io, encoder
+    from sockeye import model as sockeye_model
+    from sockeye import transformer as sockeye_transformer
+
+    if beam_size == 1:
+        raise SystemExit("Sockeye's greedy search is for one sentence at a time: leave its cases out with --cases.")
+    longest = 200
+
+    def stack() -> Any:
+        return sockeye_transformer.TransformerConfig(
+            model_size=512,
+            attention_heads=8,
+            feed_forward_num_hidden=2048,
+            act_type="relu",
+            num_layers=6,
+            dropout_attention=0.0,
+            dropout_act=0.0,
+            dropout_prepost=0.0,
+            positional_embedding_type="fixed",
+            preprocess_sequence="",
+            postprocess_sequence="drn",
+            max_seq_len_source=longest,
+            max_seq_len_target=longest,
+            depth_key_value=512,
+        )
+
+    def embedding() -> Any:
+        return encoder.EmbeddingConfig(vocab_size=VOCAB_SIZE, num_embed=512, dropout=0.0)
+
+    data = data_io.DataConfig(
+        data_statistics=None,
+        max_seq_len_source=longest,
+        max_seq_len_target=longest,
+        num_source_factors=1,
+        num_target_factors=1,
+    )
+    config = sockeye_model.ModelConfig(
+        config_data=data,
+        vocab_source_size=VOCAB_SIZE,
+        vocab_target_size=VOCAB_SIZE,
+        config_embed_source=embedding(),
+        config_embed_target=embedding(),
+        config_encoder=stack(),
+        config_decoder=stack(),
+    )
+    model = sockeye_model.SockeyeModel(config, inference_only=True).eval()
+    for parameter in model.parameters():  # some are left as the memory was
+        if parameter.dim() > 1:
+            torch.nn.init.xavier_uniform_(parameter)
+        elif not bool(parameter.isfinite().all()):
+            torch.nn.init.zeros_(parameter)
+    with torch.no_grad():
+        model.output_layer.bias.zero_()
+        model.output_layer.bias[[constants.EOS_ID, constants.PAD_ID]] = -1e4
+    search = beam_search.get_search_algorithm(
+        models=[model.to(device, dtype)],
+        beam_size=beam_size,
+        device=device,
+        output_scores=True,
+        scorer=beam_search.CandidateScorer(LENGTH_PENALTY, 0.0, 0.0),
+        greedy=False,
+    )
+
+    def run(source_BS: torch.Tensor) -> int:
+        source = source_BS.to(device, torch.int32)
+        with torch.inference_mode():
+            counts = torch.full((len(source),), source.size(1), device=device)
+            lengths = torch.stack([counts, torch.zeros_like(counts)], dim=1).int()
+            limits = torch.full((len(source),), STEPS, dtype=torch.int32, device=device)
+            result = search(source[:, :, None], lengths, None, limits)
+        return int(result.best_word_indices.shape[2])
+
+    return run
+
+
+SYSTEMS = {"ours": ours, "huggingface": huggingface, "sockeye": sockeye}
 
 
 def describe_machine(device: torch.device) -> dict[str, Any]:
@@ -127,8 +203,9 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
-    with contextlib.suppress(PackageNotFoundError):
-        machine["transformers"] = version("transformers")
+    for package in ("transformers", "sockeye"):
+        with contextlib.suppress(PackageNotFoundError):
+            machine[package] = version(package)
     if device.type == "cuda":
         machine["gpu"] = torch.cuda.get_device_name(device)
     return machine

@@ -82,7 +82,7 @@ def train(
         _require_same_training(config, run)
     if ranks.leads:
         prepared = _prepared(config, run, data, mirror, show_progress)
-    ranks.wait()
+    ranks.wait_for_long_work()
     if not ranks.leads:
         prepared = load_prepared(_data_folder(run))
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
@@ -215,7 +215,7 @@ def bleu_scorer(config: Config, tokenizer: SubwordTokenizer, validation: Paralle
     )
 
     def score(model: Transformer) -> dict[str, float]:
-        hypotheses = TorchEngine.from_model(model).translate(sources, options)
+        hypotheses = TorchEngine(model).translate(sources, options)
         lines = tokenizer.decode_batch([best.ids for best, *_ in hypotheses])
         return {"bleu": bleu(lines, [references]).value}
 

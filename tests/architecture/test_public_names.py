@@ -35,7 +35,7 @@ PUBLIC = {
         "perplexity",
         "tokenized_bleu",
     },
-    "transduce.model": {"DecoderState", "Memory", "Transformer"},
+    "transduce.model": {"DecoderState", "Memory", "Transformer", "prepack"},
     "transduce.text": {
         "BOS",
         "BOS_TOKEN",

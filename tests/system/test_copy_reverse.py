@@ -85,7 +85,7 @@ def test_a_small_model_learns_the_task_perfectly(tmp_path: Path, task: str, num_
     trainer.model.load_weights(average(checkpoints(tmp_path)))
 
     assert perplexity(trainer.model, validation, trainer.compute) < 1.02
-    engine = TorchEngine.from_model(trainer.model)
+    engine = TorchEngine(trainer.model)
     for beam_size in (1, 4):
         found = engine.translate(held_out, DecodeConfig(beam_size=beam_size))
         assert [best.ids for best, *_ in found] == wanted

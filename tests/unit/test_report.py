@@ -28,3 +28,17 @@ def test_time_between_steps_counts_and_paused_time_does_not(tmp_path: Path, monk
     assert record["target_tokens_per_second"] == pytest.approx(40 / 4.0)
     assert record["source_tokens_per_second"] == pytest.approx(32 / 4.0)
     assert record["loss"] == pytest.approx(2.0)
+
+
+def test_what_a_crashed_training_recorded_past_its_checkpoint_is_dropped(tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics.jsonl"
+    with Report(tmp_path, max_steps=10, log_steps=1, show=False) as report:
+        report.begin(0)
+        for step in range(1, 6):
+            report.step(RESULT, Progress(step=step))
+    with metrics.open("a") as file:
+        file.write('{"kind": "train", "st')  # the crash
+    with Report(tmp_path, max_steps=10, log_steps=1, show=False) as report:
+        report.begin(3)
+        report.step(RESULT, Progress(step=4))
+    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 2, 3, 4]

@@ -22,8 +22,30 @@ def log_probabilities_(logits_RV: Tensor, never: Sequence[int]) -> Tensor:
 
 def best_token(logits_RV: Tensor, never: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Returns each row's most probable token and its log-probability. Overwrites the logits."""
-    gains_R, tokens_R = log_probabilities_(logits_RV, never).max(dim=-1)
-    return tokens_R, gains_R
+    gains_R1, tokens_R1 = top(log_probabilities_(logits_RV, never), 1)
+    return tokens_R1[:, 0], gains_R1[:, 0]
+
+
+_GROUP = 64  # neighbours of which only the greatest is looked at first
+
+
+def top(values_RV: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Returns what `values_RV.topk(count)` does: the greatest of each row, best first, and their places, (R, count).
+
+    The `count` greatest lie in the `count` groups of greatest maximum, and `amax` finds maxima far faster than `topk` or
+    `max` find places: 37 000 values are narrowed to some hundreds in one fast pass.
+    """
+    num_groups = values_RV.size(1) // _GROUP
+    if num_groups <= count:
+        values_RC, places_RC = values_RV.topk(count, dim=-1)
+        return values_RC, places_RC
+    grouped = num_groups * _GROUP
+    groups_RC = values_RV[:, :grouped].unflatten(1, (num_groups, _GROUP)).amax(dim=-1).topk(count, dim=-1).indices
+    inside_G = torch.arange(_GROUP, device=values_RV.device)
+    tail_RN = torch.arange(grouped, values_RV.size(1), device=values_RV.device).expand(values_RV.size(0), -1)
+    places_RN = torch.cat([(groups_RC[:, :, None] * _GROUP + inside_G).flatten(1), tail_RN], dim=1)
+    values_RC, which_RC = values_RV.gather(1, places_RN).topk(count, dim=-1)
+    return values_RC, places_RN.gather(1, which_RC)
 
 
 def best_candidates(
@@ -38,13 +60,9 @@ def best_candidates(
     """
     (num_sentences, num_beams), vocab_size = scores_BK.shape, logits_RV.size(1)
     gains_RV = log_probabilities_(logits_RV, never)
-    if num_candidates == 1:
-        best_R, tokens_R = gains_RV.max(dim=-1)
-        gains_RC, tokens_RC = best_R[:, None], tokens_R[:, None]
-    else:
-        gains_RC, tokens_RC = gains_RV.topk(min(num_candidates, vocab_size), dim=-1)
-        tokens_RC, by_token_RC = tokens_RC.sort(dim=-1)  # so that the stable sort below puts equals in token order
-        gains_RC = gains_RC.gather(1, by_token_RC)
+    gains_RC, tokens_RC = top(gains_RV, min(num_candidates, vocab_size))
+    tokens_RC, by_token_RC = tokens_RC.sort(dim=-1)  # so that the stable sort below puts equals in token order
+    gains_RC = gains_RC.gather(1, by_token_RC)
     per_beam = gains_RC.size(1)
     totals_BN = (scores_BK.reshape(-1, 1) + gains_RC).view(num_sentences, num_beams * per_beam)
     totals_BN, places_BN = totals_BN.sort(dim=1, descending=True, stable=True)

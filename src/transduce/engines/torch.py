@@ -12,7 +12,7 @@ from transduce.decoding.beam import beam_search
 from transduce.decoding.greedy import greedy_search
 from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.errors import ConfigError
-from transduce.model.transformer import Transformer
+from transduce.model import Transformer, prepack
 
 # Longest source that is read, in tokens. Attention over more would be far outside of what any model has seen.
 MAX_SOURCE_TOKENS = 1024
@@ -45,7 +45,8 @@ class TorchEngine:
     """Runs a `Transformer` with greedy or beam search."""
 
     def __init__(self, model: Transformer) -> None:
-        self.model = model
+        """Makes the engine of `model`, where it is, as its weights are now; see `prepack`. The model stays as it is."""
+        self.model = prepack(model)
         self.device = next(model.parameters()).device
 
     @classmethod
@@ -59,11 +60,6 @@ class TorchEngine:
         model = Transformer(bundle.config.model)
         model.load_weights(bundle.weights(), where=str(bundle.path))
         return cls(model.to(target))
-
-    @classmethod
-    def from_model(cls, model: Transformer) -> Self:
-        """Returns an engine on a model at hand, where it is; the model keeps its training mode."""
-        return cls(model)
 
     @property
     def name(self) -> str:
@@ -93,16 +89,11 @@ class TorchEngine:
         if n_best > options.beam_size:
             raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
         results: list[list[Hypothesis]] = [[_EMPTY] for _ in sources]
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            with torch.inference_mode():
-                for places in self._batches(sources, options.batch_size):
-                    batch = [list(sources[place][: self.max_source_tokens]) for place in places]
-                    for place, found in zip(places, self._search(batch, options, n_best), strict=True):
-                        results[place] = found or [_NOTHING_FOUND]
-        finally:
-            self.model.train(was_training)
+        with torch.inference_mode():
+            for places in self._batches(sources, options.batch_size):
+                batch = [list(sources[place][: self.max_source_tokens]) for place in places]
+                for place, found in zip(places, self._search(batch, options, n_best), strict=True):
+                    results[place] = found or [_NOTHING_FOUND]
         return results
 
     def _batches(self, sources: Sequence[Sequence[int]], batch_size: int) -> Iterator[list[int]]:

@@ -1,7 +1,10 @@
 """The decoder's state between steps: a value that is passed in and returned, never module state.
 
-Rows are sentence-major: row b × K + k is beam k of sentence b. What depends on the source alone (keys and values of
-the encoder's output) is kept once a sentence; only the self-attention cache has a part for each row.
+Rows are sentence-major: row b × K + k is beam k of sentence b. Beams that change places move nothing but a small table:
+keys and values stay in the slot of the beam that wrote them, every beam of a sentence is shown all K × T of them, and a
+mask leaves each beam those of its own past. The product is larger and yet cheaper than copying the caches each step,
+for any beam below about 50 (docs/lab-log.md). What depends on the source alone (keys and values of the encoder's
+output) is kept once a sentence.
 """
 
 from dataclasses import dataclass, replace
@@ -20,41 +23,47 @@ class Memory:
 
 @dataclass(frozen=True)
 class LayerCache:
-    """One decoder layer's keys and values. Time lies first, so that the filled part is one block of memory."""
+    """One decoder layer's keys and values; all that one head of one sentence attends to is one block of memory."""
 
-    key_TRHE: Tensor  # preallocated; positions from `DecoderState.position` on hold nothing yet
-    value_TRHE: Tensor
-    memory_key: Tensor  # (B, H, S, E)
-    memory_value: Tensor
+    key_BHTKE: Tensor  # preallocated; positions from `DecoderState.position` on hold nothing yet
+    value_BHTKE: Tensor
+    memory_key_BHSE: Tensor
+    memory_value_BHSE: Tensor
 
-    def append(self, key_RH1E: Tensor, value_RH1E: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Stores one position's key and value and returns all of them so far, (R, H, T, E) views."""
-        self.key_TRHE[position] = key_RH1E[:, :, 0]
-        self.value_TRHE[position] = value_RH1E[:, :, 0]
-        keys, values = self.key_TRHE[: position + 1], self.value_TRHE[: position + 1]
-        return keys.permute(1, 2, 0, 3), values.permute(1, 2, 0, 3)
+    def append(self, key_BHKE: Tensor, value_BHKE: Tensor, position: int) -> tuple[Tensor, Tensor]:
+        """Stores one position's key and value of each beam; returns all so far as (B, H, T × K, E) views."""
+        self.key_BHTKE[:, :, position] = key_BHKE
+        self.value_BHTKE[:, :, position] = value_BHKE
+        keys, values = self.key_BHTKE[:, :, : position + 1], self.value_BHTKE[:, :, : position + 1]
+        return keys.flatten(2, 3), values.flatten(2, 3)
 
-    def take_rows(self, rows: Tensor, filled: int) -> "LayerCache":
-        """Returns a cache whose row r is this one's row `rows[r]`."""
-        return replace(
-            self, key_TRHE=_take(self.key_TRHE, rows, filled), value_TRHE=_take(self.value_TRHE, rows, filled)
+    def resize(self, filled: int, *, capacity: int | None = None, num_beams: int | None = None) -> "LayerCache":
+        """Returns a cache with another room, or with `num_beams` copies of the one beam there is."""
+        key, value = (_resize(x, filled, capacity, num_beams) for x in (self.key_BHTKE, self.value_BHTKE))
+        return replace(self, key_BHTKE=key, value_BHTKE=value)
+
+    def keep(self, sentences: Tensor, filled: int) -> "LayerCache":
+        """Returns the cache of the given sentences only, in that order."""
+        return LayerCache(
+            _keep(self.key_BHTKE, sentences, filled),
+            _keep(self.value_BHTKE, sentences, filled),
+            self.memory_key_BHSE.index_select(0, sentences),
+            self.memory_value_BHSE.index_select(0, sentences),
         )
 
-    def grow(self, capacity: int) -> "LayerCache":
-        """Returns a cache with room for `capacity` positions."""
-        return replace(self, key_TRHE=_grow(self.key_TRHE, capacity), value_TRHE=_grow(self.value_TRHE, capacity))
+
+def _resize(x_BHTKE: Tensor, filled: int, capacity: int | None, num_beams: int | None) -> Tensor:
+    num_sentences, num_heads, old_capacity, old_num_beams, width = x_BHTKE.shape
+    shape = (num_sentences, num_heads, capacity or old_capacity, num_beams or old_num_beams, width)
+    resized = x_BHTKE.new_empty(shape)
+    resized[:, :, :filled] = x_BHTKE[:, :, :filled]
+    return resized
 
 
-def _take(x_TRHE: Tensor, rows: Tensor, filled: int) -> Tensor:
-    taken = x_TRHE.new_empty(x_TRHE.size(0), rows.numel(), *x_TRHE.shape[2:])
-    torch.index_select(x_TRHE[:filled], 1, rows, out=taken[:filled])
-    return taken
-
-
-def _grow(x_TRHE: Tensor, capacity: int) -> Tensor:
-    grown = x_TRHE.new_empty(capacity, *x_TRHE.shape[1:])
-    grown[: x_TRHE.size(0)] = x_TRHE
-    return grown
+def _keep(x_BHTKE: Tensor, sentences: Tensor, filled: int) -> Tensor:
+    kept = x_BHTKE.new_empty(sentences.numel(), *x_BHTKE.shape[1:])
+    kept[:, :, :filled] = x_BHTKE[:, :, :filled].index_select(0, sentences)
+    return kept
 
 
 @dataclass(frozen=True)
@@ -63,38 +72,47 @@ class DecoderState:
 
     layers: tuple[LayerCache, ...]
     memory_mask: Tensor | None  # (B, 1, 1, S)
-    position: int
+    ancestors_BKT: Tensor  # the slot that each open beam's own past has at each filled position
     max_steps: int
 
-    def with_room(self) -> "DecoderState":
-        """Returns the state with room for one more position; the room doubles, up to `max_steps`."""
-        capacity = self.layers[0].key_TRHE.size(0)
-        if self.position < capacity:
-            return self
-        larger = max(min(2 * capacity, self.max_steps), self.position + 1)
-        return replace(self, layers=tuple(layer.grow(larger) for layer in self.layers))
+    @property
+    def position(self) -> int:
+        """The number of filled positions, which is the index of the next."""
+        return self.ancestors_BKT.size(2)
+
+    def step(self) -> "DecoderState":
+        """Returns the state with one more position, each beam in its own slot; the room doubles, up to `max_steps`."""
+        num_sentences, num_beams, position = self.ancestors_BKT.shape
+        layers, capacity = self.layers, self.layers[0].key_BHTKE.size(2)
+        if position == capacity:
+            larger = max(min(2 * capacity, self.max_steps), position + 1)
+            layers = tuple(layer.resize(position, capacity=larger) for layer in layers)
+        own_slots_BK1 = torch.arange(num_beams, device=self.ancestors_BKT.device).expand(num_sentences, -1)[:, :, None]
+        return replace(self, layers=layers, ancestors_BKT=torch.cat([self.ancestors_BKT, own_slots_BK1], dim=2))
+
+    def ancestor_mask(self) -> Tensor | None:
+        """Returns which keys are of each beam's own past, (B, 1, K, T × K); None for one beam, whose all are."""
+        num_beams = self.ancestors_BKT.size(1)
+        if num_beams == 1:
+            return None
+        slots_K = torch.arange(num_beams, device=self.ancestors_BKT.device)
+        return (self.ancestors_BKT[..., None] == slots_K).flatten(2)[:, None]
 
     def reorder(self, rows_R: Tensor) -> "DecoderState":
         """Returns a state whose row r continues row `rows_R[r]`; rows move within their sentence only."""
-        return replace(self, layers=tuple(layer.take_rows(rows_R, self.position) for layer in self.layers))
+        ancestors_RT = self.ancestors_BKT.flatten(0, 1).index_select(0, rows_R)
+        return replace(self, ancestors_BKT=ancestors_RT.view_as(self.ancestors_BKT))
 
     def expand(self, beam_size: int) -> "DecoderState":
-        """Returns a state with `beam_size` rows for each row of this one."""
-        rows = torch.arange(self.layers[0].key_TRHE.size(1), device=self.layers[0].key_TRHE.device)
-        return self.reorder(rows.repeat_interleave(beam_size))
+        """Returns a state with `beam_size` equal rows for the one row that each sentence has."""
+        layers = tuple(layer.resize(self.position, num_beams=beam_size) for layer in self.layers)
+        return replace(self, layers=layers, ancestors_BKT=self.ancestors_BKT.repeat(1, beam_size, 1))
 
     def keep(self, sentences: Tensor) -> "DecoderState":
         """Returns the state of the given sentences only, with all their rows, in that order."""
-        num_sentences = self.layers[0].memory_key.size(0)
-        beam_size = self.layers[0].key_TRHE.size(1) // num_sentences
-        rows = (sentences[:, None] * beam_size + torch.arange(beam_size, device=sentences.device)).flatten()
-        layers = tuple(
-            replace(
-                layer.take_rows(rows, self.position),
-                memory_key=layer.memory_key.index_select(0, sentences),
-                memory_value=layer.memory_value.index_select(0, sentences),
-            )
-            for layer in self.layers
+        return replace(
+            self,
+            layers=tuple(layer.keep(sentences, self.position) for layer in self.layers),
+            memory_mask=None if self.memory_mask is None else self.memory_mask.index_select(0, sentences),
+            ancestors_BKT=self.ancestors_BKT.index_select(0, sentences),
         )
-        mask = None if self.memory_mask is None else self.memory_mask.index_select(0, sentences)
-        return replace(self, layers=layers, memory_mask=mask)

@@ -4,8 +4,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
-from transduce.model.attention import CrossAttention, SelfAttention, attend, join_heads, split_heads
-from transduce.model.cache import LayerCache
+from transduce.model.attention import CrossAttention, SelfAttention, attend, join_heads
+from transduce.model.cache import DecoderState, LayerCache
 from transduce.model.dropout import dropout
 from transduce.model.packing import Packing
 
@@ -119,17 +119,21 @@ class DecoderLayer(nn.Module):
         x = self.cross_attention_residual.leave(x, attended)
         return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
 
-    def step(self, x_RD: Tensor, cache: LayerCache, position: int, memory_mask: Tensor | None) -> Tensor:
-        """Maps one target position of each row, (R, D) to (R, D), writing its key and value into `cache`."""
-        query, key, value = self.self_attention.project(self.self_attention_residual.enter(x_RD)[:, None])
-        keys_RHTE, values_RHTE = cache.append(key, value, position)
-        attended = self.self_attention.output(join_heads(attend(query, keys_RHTE, values_RHTE))[:, 0])
-        x_RD = self.self_attention_residual.leave(x_RD, attended)
+    def step(self, x_BKD: Tensor, cache: LayerCache, state: DecoderState, attend_mask: Tensor | None) -> Tensor:
+        """Maps the newest position of `state`, (B, K, D) to (B, K, D), writing its keys and values into `cache`.
 
-        # The K rows of a sentence are K queries to one memory: its keys and values are never copied for the beam.
-        query_RC = self.cross_attention.query(self.cross_attention_residual.enter(x_RD))
-        query_BKC = query_RC.unflatten(0, (cache.memory_key.size(0), -1))
-        query_BHKE = split_heads(query_BKC, self.cross_attention.num_heads)
-        heads_BKC = join_heads(attend(query_BHKE, cache.memory_key, cache.memory_value, memory_mask))
-        x_RD = self.cross_attention_residual.leave(x_RD, self.cross_attention.output(heads_BKC.flatten(0, 1)))
-        return self.feed_forward_residual.leave(x_RD, self.feed_forward(self.feed_forward_residual.enter(x_RD)))
+        The K beams of a sentence are K queries to one past and one memory, which are never copied for the beam; of
+        the past, `attend_mask` leaves each what is its own.
+        """
+        query, key, value = self.self_attention.project(self.self_attention_residual.enter(x_BKD))
+        keys, values = cache.append(key, value, state.position - 1)
+        attended = self.self_attention.output(join_heads(attend(query, keys, values, attend_mask)))
+        x_BKD = self.self_attention_residual.leave(x_BKD, attended)
+        attended = self.cross_attention(
+            self.cross_attention_residual.enter(x_BKD),
+            cache.memory_key_BHSE,
+            cache.memory_value_BHSE,
+            state.memory_mask,
+        )
+        x_BKD = self.cross_attention_residual.leave(x_BKD, attended)
+        return self.feed_forward_residual.leave(x_BKD, self.feed_forward(self.feed_forward_residual.enter(x_BKD)))

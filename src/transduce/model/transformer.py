@@ -53,6 +53,7 @@ class Transformer(nn.Module):
         if config.norm == "pre":
             self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
             self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.output_projection: nn.Module | None = None  # stands in for `output_embedding` in a prepacked model
         self.initialise()
 
     def initialise(self) -> None:
@@ -107,6 +108,9 @@ class Transformer(nn.Module):
 
     def logits(self, states: Tensor) -> Tensor:
         """Projects decoder outputs (…, D) to logits (…, V), float32."""
+        if self.output_projection is not None:
+            logits: Tensor = self.output_projection(states)
+            return logits
         return F.linear(states, self.output_embedding).float()
 
     def _encode(self, source_BS: Tensor, lengths_B: Tensor, packing: Packing | None) -> Tensor:
@@ -168,25 +172,27 @@ class Transformer(nn.Module):
         for layer in self._decoder_layers():
             key, value = layer.cross_attention.project_memory(memory.states_BSD)
             key, value = key.contiguous(), value.contiguous()  # read at every step: copied once, here
-            shape = (capacity, num_sentences, config.num_heads)
+            shape = (num_sentences, config.num_heads, capacity, 1)
             layers.append(LayerCache(key.new_empty(*shape, config.d_k), key.new_empty(*shape, config.d_v), key, value))
-        return DecoderState(tuple(layers), memory.attend_mask, 0, max_steps)
+        nothing_B1T = torch.empty(num_sentences, 1, 0, dtype=torch.long, device=memory.states_BSD.device)
+        return DecoderState(tuple(layers), memory.attend_mask, nothing_B1T, max_steps)
 
     def step(self, tokens_R: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Feeds one token to each row (BOS first) and returns logits (R, V), float32, and the next state.
 
         The given state's cache is written to and must not be stepped from a second time.
         """
-        state = state.with_room()
+        position, state = state.position, state.step()
         x_RD = F.embedding(tokens_R, self.target_embedding) * math.sqrt(self.config.d_model)
-        if self.config.decoder_start == "zero" and state.position == 0:
+        if self.config.decoder_start == "zero" and position == 0:
             x_RD = torch.zeros_like(x_RD)
-        x_RD = x_RD + self.target_positions(state.position, state.position + 1)
+        x_RD = x_RD + self.target_positions(position, position + 1)
+        x_BKD, attend_mask = x_RD.unflatten(0, state.ancestors_BKT.shape[:2]), state.ancestor_mask()
         for layer, cache in zip(self._decoder_layers(), state.layers, strict=True):
-            x_RD = layer.step(x_RD, cache, state.position, state.memory_mask)
+            x_BKD = layer.step(x_BKD, cache, state, attend_mask)
         if self.decoder_norm is not None:
-            x_RD = self.decoder_norm(x_RD)
-        return self.logits(x_RD), DecoderState(state.layers, state.memory_mask, state.position + 1, state.max_steps)
+            x_BKD = self.decoder_norm(x_BKD)
+        return self.logits(x_BKD.flatten(0, 1)), state
 
     # --- weights ----------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Several processes as one: started by torchrun, each with its part of every global batch."""
 
+import datetime
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,6 +8,8 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+_LONG = datetime.timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,14 @@ class Ranks:
         """Waits until every process is here."""
         if self.world_size > 1:
             dist.barrier()
+
+    def wait_for_long_work(self) -> None:
+        """The same where one process may take hours to come: a barrier would give up after minutes.
+
+        Nobody waits in vain: torchrun ends all processes when one fails.
+        """
+        if self.world_size > 1:
+            dist.new_group(backend="gloo", timeout=_LONG)  # waits, with this timeout, for all to ask for the group
 
 
 def local_device(device: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
+from transduce.files import write_text
 from transduce.training.state import Progress
 from transduce.training.step import StepResult
 
@@ -20,7 +21,8 @@ class Report:
     """Collects the results of steps and shows and writes them every `log_steps` steps.
 
     On a terminal it is one live line; elsewhere, a plain line each time. `metrics.jsonl` gets one object a record, with
-    `"kind"` saying which: `train` or `validation`. Opened again after a resume, it appends.
+    `"kind"` saying which: `train` or `validation`. After a resume it goes on where the checkpoint was made: what a
+    crashed training had recorded after that is dropped, since it comes again.
     """
 
     def __init__(self, run: Path, *, max_steps: int, log_steps: int, show: bool, write: bool = True) -> None:
@@ -33,9 +35,6 @@ class Report:
         self._board: Any = None
 
     def __enter__(self) -> Self:
-        if self.write:
-            self._metrics = (self.run / "metrics.jsonl").open("a", encoding="utf-8", buffering=1)
-            self._board = _tensorboard(self.run / "tensorboard")
         return self
 
     def __exit__(
@@ -46,7 +45,12 @@ class Report:
                 part.close()
 
     def begin(self, step: int) -> None:
-        """Starts the live line at `step` updates done."""
+        """Opens the records and starts the live line, at `step` updates done."""
+        if self.write:
+            metrics = self.run / "metrics.jsonl"
+            _drop_records_after(step, metrics)
+            self._metrics = metrics.open("a", encoding="utf-8", buffering=1)
+            self._board = _tensorboard(self.run / "tensorboard", step)
         if self.show and sys.stderr.isatty():
             self.bar = tqdm(
                 total=self.max_steps,
@@ -127,12 +131,29 @@ class Report:
                 self._board.add_scalar(f"{kind}/{name}", value, progress.step)
 
 
-def _tensorboard(folder: Path) -> Any:
+def _drop_records_after(step: int, metrics: Path) -> None:
+    """Removes the records of later steps than `step`, and a line that a crash cut short."""
+    if not metrics.is_file():
+        return
+    lines = metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    kept = [line for line in lines if (recorded := _step_of(line)) is not None and recorded <= step]
+    if len(kept) < len(lines):
+        write_text(metrics, "".join(kept))
+
+
+def _step_of(line: str) -> int | None:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _tensorboard(folder: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:  # TensorBoard is a way to look at metrics.jsonl's numbers: without it nothing is lost
         return None
-    return SummaryWriter(str(folder))
+    return SummaryWriter(str(folder), purge_step=step + 1)
 
 
 def _clock(seconds: float) -> str:
