@@ -12,7 +12,7 @@ def model_card(config: Config, num_parameters: int, metrics: Mapping[str, Any]) 
     model, data, train = config.model, config.data, config.train
     languages = f"{data.source_language or 'source'} → {data.target_language or 'target'}"
     corpus = data.download or ", ".join(" + ".join(pair) for pair in data.train) or "not recorded"
-    rows = "\n".join(f"| {name} | {_show(value)} |" for name, value in metrics.items() if not isinstance(value, dict))
+    rows = "\n".join(f"| {name} | {shown(value)} |" for name, value in metrics.items() if not isinstance(value, dict))
     measured = (
         f"| measure | value |\n|---|---|\n{rows}" if rows else "Nothing was measured when this folder was written."
     )
@@ -54,5 +54,8 @@ Check translations that matter. The terms of the training corpus may bind uses o
 """
 
 
-def _show(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Returns a measured value for people: two decimals, and large numbers as 3.2e+15."""
+    if isinstance(value, int | float) and abs(value) >= 1e12:
+        return f"{value:.3e}"
     return f"{value:.2f}" if isinstance(value, float) else str(value)

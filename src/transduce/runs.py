@@ -28,13 +28,13 @@ from transduce.data.prepare import Prepared, load_prepared, prepare
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, EvaluationError, TrainingError
-from transduce.evaluation.bleu import bleu
+from transduce.evaluation.bleu import bleu, tokenized_bleu
 from transduce.model import Transformer
 from transduce.text import SubwordTokenizer
 from transduce.training.averaging import average
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks, local_device
-from transduce.training.state import Progress, check_checkpoint, checkpoints
+from transduce.training.state import Progress, check_checkpoint, checkpoints, read_progress
 from transduce.training.trainer import Outcome, Scorer, Trainer
 from transduce.training.validation import perplexity
 
@@ -42,7 +42,7 @@ _CONFIG, _DATA = "config.json", "data.json"
 
 # What may differ between a run's own configuration and the one it is resumed with: nothing that changes an update.
 _FREE_ON_RESUME = {
-    "train.max_steps", "train.device", "train.compile", "train.log_steps",
+    "train.max_steps", "train.max_minutes", "train.device", "train.compile", "train.log_steps",
     "train.checkpoint_steps", "train.checkpoint_minutes", "train.keep_checkpoints", "train.average_last",
     "train.validate_steps", "train.validate_bleu", "train.validate_bleu_sentences", "train.validate_beam_size",
     "train.early_stopping", "train.best_by",
@@ -84,7 +84,7 @@ def train(
         prepared = _prepared(config, run, data, mirror, show_progress)
     ranks.wait_for_long_work()
     if not ranks.leads:
-        prepared = load_prepared(_data_folder(run))
+        prepared = load_prepared(data_folder(run))
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     config = with_vocabulary(config, tokenizer)
     if ranks.leads:
@@ -124,6 +124,21 @@ def load_run_config(run: Path) -> Config:
     return from_dict({k: v for k, v in values.items() if k not in ("transduce", "torch")}, str(run / _CONFIG))
 
 
+def run_metrics(run: Path) -> dict[str, Any]:
+    """Returns how far a run has come and what it has cost, from its last checkpoint; empty where it has none yet."""
+    found = checkpoints(run)
+    return _training_metrics(read_progress(found[-1])) if found else {}
+
+
+def _training_metrics(progress: Progress) -> dict[str, Any]:
+    return {
+        "steps": progress.step,
+        "training_seconds": progress.seconds,
+        "target_tokens_seen": progress.target_tokens,
+        **progress.cost.metrics(),
+    }
+
+
 def average_run(run: Path, output: Path, *, last: int = 5, best: bool = False, show_progress: bool = True) -> Bundle:
     """Averages the last `last` checkpoints of `run` (§6.1), or takes its `best` one, and writes a model folder.
 
@@ -143,7 +158,7 @@ def average_run(run: Path, output: Path, *, last: int = 5, best: bool = False, s
         print(f"note: {run} has {len(paths)} checkpoints; averaging those", file=sys.stderr)
     progress = [check_checkpoint(path) for path in paths]
     weights = average(paths)
-    prepared = load_prepared(_data_folder(run))
+    prepared = load_prepared(data_folder(run))
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     metrics = _measure(config, weights, tokenizer, prepared, progress)
     return save_bundle(output, config, weights, tokenizer, metrics)
@@ -156,12 +171,7 @@ def _measure(
     prepared: Prepared,
     progress: Sequence[Progress],
 ) -> dict[str, Any]:
-    metrics: dict[str, Any] = {
-        "steps": progress[-1].step,
-        "averaged_steps": ", ".join(str(p.step) for p in progress),
-        "training_seconds": progress[-1].seconds,
-        "target_tokens_seen": progress[-1].target_tokens,
-    }
+    metrics = _training_metrics(progress[-1]) | {"averaged_steps": ", ".join(str(p.step) for p in progress)}
     if prepared.validation is not None:
         compute = Compute.of(config.train.device, config.train.precision)
         model = Transformer(config.model)
@@ -199,10 +209,13 @@ def model_perplexity(
         return perplexity(model.to(compute.device), store, compute), int(store.target_lengths.sum())
 
 
-def bleu_scorer(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore) -> Scorer:
+def bleu_scorer(
+    config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore, *, tokenized: bool = False
+) -> Scorer:
     """Returns a function that translates the validation sources with a model and scores the result.
 
-    Source and reference are decoded from the store: the tokeniser is lossless, so this is the corpus's own text.
+    Source and reference are decoded from the store: the tokeniser is lossless, so this is the corpus's own text. BLEU
+    is sacreBLEU's, or that of the tokens as they stand where the corpus is `tokenized` already.
     """
     count = min(len(validation), config.train.validate_bleu_sentences)
     sources = [validation.source(row).tolist() for row in range(count)]
@@ -217,7 +230,8 @@ def bleu_scorer(config: Config, tokenizer: SubwordTokenizer, validation: Paralle
     def score(model: Transformer) -> dict[str, float]:
         hypotheses = TorchEngine(model).translate(sources, options)
         lines = tokenizer.decode_batch([best.ids for best, *_ in hypotheses])
-        return {"bleu": bleu(lines, [references]).value}
+        scored = tokenized_bleu(lines, [references]) if tokenized else bleu(lines, [references])
+        return {"bleu": scored.value}
 
     return score
 
@@ -229,7 +243,7 @@ def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None,
         if show_progress:
             print(report, file=sys.stderr)
         return load_prepared(run / "data")
-    prepared = load_prepared(data or _data_folder(run))
+    prepared = load_prepared(data or data_folder(run))
     if checkpoints(run):
         _require_same_data(run, prepared)
     files.write_json(run / _DATA, {"folder": str(prepared.folder.resolve()), "train_sha256": _train_sha256(prepared)})
@@ -250,7 +264,8 @@ def _train_sha256(prepared: Prepared) -> str:
     return str(prepared.manifest["files"][prepared.train.name]["sha256"])
 
 
-def _data_folder(run: Path) -> Path:
+def data_folder(run: Path) -> Path:
+    """Returns the folder of the prepared data that a run trains on."""
     elsewhere = run / _DATA
     if elsewhere.is_file():
         return Path(json.loads(elsewhere.read_text(encoding="utf-8"))["folder"])

@@ -29,7 +29,7 @@ from transduce.runs import train
 from transduce.training import step as step_module
 from transduce.training import trainer as trainer_module
 from transduce.training.device import Compute
-from transduce.training.state import Progress, check_checkpoint, checkpoint_weights, checkpoints
+from transduce.training.state import Progress, check_checkpoint, checkpoint_weights, checkpoints, read_progress
 from transduce.training.trainer import Trainer
 from transduce.translator import Translator
 
@@ -164,7 +164,9 @@ def final_weights(run: Path) -> dict[str, Tensor]:
 
 
 def without_clock(progress: Progress) -> dict[str, Any]:
-    return {key: value for key, value in dataclasses.asdict(progress).items() if key != "seconds"}
+    """All but times: of the cost, what was counted."""
+    values = {key: value for key, value in dataclasses.asdict(progress).items() if key not in ("seconds", "cost")}
+    return values | {"flops": progress.cost.flops, "counted_steps": progress.cost.steps}
 
 
 def stop_after(trainer: Trainer, step: int) -> None:
@@ -249,6 +251,10 @@ def test_two_processes_are_one(recipe: Path, config: Config, data: Path, tmp_pat
     np.testing.assert_allclose(
         [r["gradient_norm"] for r in records[0]], [r["gradient_norm"] for r in records[1]], rtol=1e-4
     )
+    costs = [read_progress(checkpoints(tmp_path / run)[-1]).cost for run in ("one", "two")]
+    assert [cost.steps for cost in costs] == [steps, steps]
+    # Halves of a batch are padded less than the whole, or as much; apart from that, the same is computed.
+    assert 0.8 * costs[0].flops < costs[1].flops <= costs[0].flops
 
 
 # --- stop and resume ------------------------------------------------------------------------------------------
@@ -289,6 +295,9 @@ def test_a_resumed_training_is_the_uninterrupted_one_bit_for_bit(
     assert_identical(state_of(resumed), uninterrupted[0])
     assert without_clock(outcome.progress) == without_clock(uninterrupted[1])
     assert outcome.progress.seconds > 0
+    (device,) = outcome.progress.cost.devices.values()
+    assert device.seconds == pytest.approx(outcome.progress.seconds)
+    assert outcome.progress.cost.estimate is not None
 
 
 def test_dropout_was_on_while_resuming_was_tested(
@@ -452,6 +461,10 @@ def test_the_model_is_the_mean_of_the_last_checkpoints_and_translates(finished_r
     assert bundle.metrics["averaged_steps"] == "8, 10"
     assert bundle.metrics["steps"] == 10
     assert bundle.metrics["validation_perplexity"] > 1
+    assert bundle.metrics["training_flops"] == read_progress(checkpoints(finished_run)[-1]).cost.flops > 10**6
+    assert bundle.metrics["training_flops_steps"] == 10
+    assert bundle.metrics["training_flops_estimate"] > 0
+    assert f"| training_flops | {bundle.metrics['training_flops']} |" in (finished_run / "model/README.md").read_text()
     assert len(Translator.load(finished_run / "model").translate(["a dog", ""])) == 2
 
 
@@ -486,8 +499,53 @@ def test_info_command(finished_run: Path, capsys: pytest.CaptureFixture[str]) ->
         assert shown["parameters"] == sum(w.size for w in Bundle.load(finished_run / "model").weights().values())
         assert shown["config"]["model"]["vocab_size"] == 300
         assert ("validation_bleu" in shown["metrics"]) == (kind == "model folder")
+        assert shown["metrics"]["training_flops"] == Bundle.load(finished_run / "model").metrics["training_flops"]
     assert command_line(["info", "tinny"]) == 2
     assert "Did you mean 'tiny'?" in capsys.readouterr().err
+
+
+def test_the_cost_is_said_at_the_end(
+    recipe: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", str(recipe), "--data", str(data), "--output", str(tmp_path / "run"), "--quiet"]
+    assert command_line([*arguments, "--set", "train.max_steps=2"]) == 0
+    cost = Bundle.load(tmp_path / "run" / "model").metrics
+    assert f"cost: {cost['training_flops']:.2e} FLOPs counted over 2 steps" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_before_there_were_accounts_goes_on(config: Config, data: Path, tmp_path: Path) -> None:
+    make_trainer(with_train(config, max_steps=3), tmp_path / "run", data).fit()
+    state = checkpoints(tmp_path / "run")[-1] / "state.json"
+    values = json.loads(state.read_text())
+    whole = values["progress"].pop("cost")
+    state.write_text(json.dumps(values))
+    resumed = make_trainer(with_train(config, max_steps=5), tmp_path / "run", data)
+    assert resumed.resume()
+    cost = resumed.fit().progress.cost
+    assert (cost.steps, whole["steps"]) == (2, 3)
+    assert 0 < cost.flops < whole["flops"]
+
+
+def test_a_budget_of_minutes_ends_training_over_all_sittings(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that stands still but in a step, which takes four seconds: 0.2 minutes are three steps."""
+    now = [0.0]
+    train_step = trainer_module.train_step
+
+    def slow(*arguments: Any) -> Any:
+        now[0] += 4.0
+        return train_step(*arguments)
+
+    monkeypatch.setattr(trainer_module.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(trainer_module, "train_step", slow)
+    config = with_train(config, max_steps=100, max_minutes=0.2)
+    stop_after_step_two = with_train(config, max_steps=2)
+    assert make_trainer(stop_after_step_two, tmp_path / "run", data).fit().progress.step == 2
+    resumed = make_trainer(config, tmp_path / "run", data)
+    assert resumed.resume()
+    outcome = resumed.fit()
+    assert (outcome.reason, outcome.progress.step, outcome.progress.seconds) == ("finished", 3, 12.0)
 
 
 def test_a_second_training_in_the_same_folder_is_refused(

@@ -1,5 +1,8 @@
 """Shows the configuration and the number of parameters of a model folder, a run folder, a recipe or a preset.
 
+Of a model or a run, also what was measured, and what its training cost: the floating-point operations that it made, and
+the paper's estimate of them (see docs/guides/training.md).
+
 examples:
   transduce info models/m30k
   transduce info paper-base
@@ -15,8 +18,9 @@ from typing import Any
 
 from transduce.config import Config, load_recipe, preset, preset_names, to_dict
 from transduce.errors import ConfigError, suggestion
+from transduce.model_card import shown
 
-SUMMARY = "show a model's or preset's configuration and parameter count"
+SUMMARY = "show the configuration, size and cost of a model, run, recipe or preset"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             print("\n".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in section.items()))
     if subject.metrics:
         print("\nmeasured:")
-        print("\n".join(f"  {name}: {value}" for name, value in subject.metrics.items()))
+        print("\n".join(f"  {name}: {shown(value)}" for name, value in subject.metrics.items()))
     return 0
 
 
@@ -73,9 +77,9 @@ def _find(name: str) -> _Subject:
         bundle = Bundle.load(path)
         return _Subject("model folder", bundle.config, bundle.metrics)
     if (path / "config.json").is_file():
-        from transduce.runs import load_run_config
+        from transduce.runs import load_run_config, run_metrics
 
-        return _Subject("run folder", load_run_config(path), {})
+        return _Subject("run folder", load_run_config(path), run_metrics(path))
     if name in preset_names():
         return _Subject("preset", preset(name), {})
     raise ConfigError(

@@ -10,7 +10,19 @@ from transduce import __version__
 from transduce.errors import TransduceError
 
 # Each command is a module of this package with `SUMMARY`, `configure(parser)` and `run(args) -> int`.
-COMMANDS = ("demo", "prepare", "train", "average", "translate", "evaluate", "inspect", "parse", "info")
+COMMANDS = (
+    "demo",
+    "prepare",
+    "train",
+    "average",
+    "translate",
+    "evaluate",
+    "ablate",
+    "sweep",
+    "inspect",
+    "parse",
+    "info",
+)
 
 _EPILOG = """examples:
   transduce demo                                        a working English-German translator in minutes

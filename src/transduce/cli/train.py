@@ -58,5 +58,6 @@ def run(args: argparse.Namespace) -> int:
         return 128 + outcome.signal
     why = "early stopping" if outcome.reason == "early" else "done"
     print(f"{why} after step {step}. The model: {args.output / 'model'}", file=sys.stderr)
+    print(outcome.progress.cost.summary(), file=sys.stderr)
     print(f"try it: echo '…' | transduce translate {args.output / 'model'}", file=sys.stderr)
     return 0

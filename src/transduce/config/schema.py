@@ -133,6 +133,7 @@ class TrainConfig:
     """Training (§5)."""
 
     max_steps: int = 100_000
+    max_minutes: float = 0.0  # of training, over all sittings; 0: no limit but that of steps
     source_batch_tokens: int = 25_000  # budget of a global batch, padding counted, over all devices
     target_batch_tokens: int = 25_000
     micro_batch_tokens: int = 0  # target tokens a device works on at once; 0: all of its share
@@ -164,8 +165,9 @@ class TrainConfig:
         _require_positive("train", self, "max_steps", "source_batch_tokens", "target_batch_tokens")
         _require_positive("train", self, "learning_rate_factor", "warmup_steps", "adam_epsilon", "keep_checkpoints")
         _require_positive("train", self, "validate_bleu_sentences", "validate_beam_size", "average_last", "log_steps")
-        _require_not_negative("train", self, "micro_batch_tokens", "max_gradient_norm", "checkpoint_steps")
-        _require_not_negative("train", self, "checkpoint_minutes", "validate_steps", "early_stopping", "seed")
+        _require_not_negative("train", self, "max_minutes", "micro_batch_tokens", "max_gradient_norm")
+        _require_not_negative("train", self, "checkpoint_steps", "checkpoint_minutes", "validate_steps")
+        _require_not_negative("train", self, "early_stopping", "seed")
         _require_rate("train", self, "label_smoothing", "adam_beta1", "adam_beta2")
         _require(
             self.average_last <= self.keep_checkpoints,

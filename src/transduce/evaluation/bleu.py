@@ -29,6 +29,7 @@ class Score:
     value: float
     signature: str
     detail: str = ""  # BLEU: the four precisions, brevity penalty, length ratio and lengths
+    length_ratio: float | None = None  # BLEU: tokens of the hypotheses over those of the references
     confidence: float | None = None  # half the width of the 95 % interval
     resampled_mean: float | None = None  # the middle of that interval
 
@@ -136,6 +137,7 @@ def _score(
         value=float(result.score),
         signature=str(metric.get_signature()),
         detail=verbose,
+        length_ratio=float(result.ratio) if isinstance(metric, BLEU) else None,
         confidence=float(result._ci) if confidence else None,
         resampled_mean=float(result._mean) if confidence else None,
     )

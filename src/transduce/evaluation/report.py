@@ -137,7 +137,7 @@ def evaluate(
             raise EvaluationError(f"unknown metric {name!r}: use {', '.join(METRICS)}.{suggestion(name, METRICS)}")
     if not metrics or not references:
         raise EvaluationError("nothing to compute: name at least one metric and one reference.")
-    _require_aligned(hypothesis, [*references, source] if source else references)
+    require_aligned(hypothesis, [*references, source] if source else references)
     request = _Request(
         hypotheses=hypothesis.lines,
         references=[reference.lines for reference in references],
@@ -158,7 +158,8 @@ def evaluate(
     )
 
 
-def _require_aligned(hypothesis: Text, others: Sequence[Text]) -> None:
+def require_aligned(hypothesis: Text, others: Sequence[Text]) -> None:
+    """Raises EvaluationError where the texts have not as many lines as each other, or none."""
     for other in others:
         if len(other.lines) != len(hypothesis.lines):
             raise EvaluationError(

@@ -10,6 +10,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+_DENSE = 0.98  # from this share of real tokens on, moving them costs more than their padding
+
+
+def num_rows(num_tokens: int, num_sentences: int, num_positions: int) -> int:
+    """Returns how many positions of a padded batch are computed: its real tokens, or all where nearly all are real."""
+    num_padded = num_sentences * num_positions
+    return num_padded if num_tokens > _DENSE * num_padded else num_tokens
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -26,7 +34,7 @@ class Packing:
         Lengths that lie on the CPU spare an accelerator the wait for their sum.
         """
         num_sentences = lengths_B.numel()
-        if int(lengths_B.sum()) > 0.98 * num_sentences * num_positions:
+        if num_rows(int(lengths_B.sum()), num_sentences, num_positions) == num_sentences * num_positions:
             return None
         real_BT = torch.arange(num_positions, device=lengths_B.device) < lengths_B[:, None]
         return cls(real_BT.flatten().nonzero().squeeze(1).to(device), num_sentences, num_positions)

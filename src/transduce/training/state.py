@@ -22,6 +22,7 @@ from transduce import files
 from transduce.bundle import read_weights
 from transduce.errors import BundleError
 from transduce.model import Transformer
+from transduce.training.cost import CostAccount
 
 _PREFIX = "step-"
 _MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -42,6 +43,7 @@ class Progress:
     best_step: int = 0
     validations_since_best: int = 0
     validations: dict[str, float] = field(default_factory=dict)  # the last ones
+    cost: CostAccount = field(default_factory=CostAccount)
 
 
 def checkpoint_path(run: Path, step: int) -> Path:
@@ -93,13 +95,36 @@ def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optim
 def check_checkpoint(path: Path) -> Progress:
     """Verifies a checkpoint's checksums and returns its progress; raises BundleError where a file is damaged."""
     try:
-        state: dict[str, Any] = json.loads((path / _STATE).read_text(encoding="utf-8"))
-        for name, expected in state["sha256"].items():
+        for name, expected in _read_state(path)["sha256"].items():
             if files.sha256(path / name) != expected:
                 raise BundleError(f"{path / name}: damaged: its checksum differs from the one in {_STATE}.")
-        return Progress(**state["progress"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BundleError(f"{path}: not a whole checkpoint: {error}.") from None
+    return read_progress(path)
+
+
+def read_progress(path: Path) -> Progress:
+    """Returns a checkpoint's progress without a look at its weights; raises BundleError where it cannot be read."""
+    try:
+        values = _read_state(path)["progress"]
+        if "cost" in values:  # not in checkpoints of before there were accounts
+            values["cost"] = CostAccount.from_dict(values["cost"])
+        return Progress(**values)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BundleError(f"{path}: not a whole checkpoint: {error}.") from None
+
+
+def weights_checksum(path: Path) -> str:
+    """Returns the SHA-256 that a checkpoint's weights had when it was written; raises BundleError where it has none."""
+    try:
+        return str(_read_state(path)["sha256"][_MODEL])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BundleError(f"{path}: not a whole checkpoint: {error}.") from None
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads((path / _STATE).read_text(encoding="utf-8"))
+    return state
 
 
 def checkpoint_weights(path: Path) -> Path:

@@ -13,6 +13,7 @@ from transduce.model import Transformer
 from transduce.training.batch import Batch, collate
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
+from transduce.training.flops import BatchShape, training_flops
 from transduce.training.loss import Smoothing, projected_loss
 from transduce.training.schedule import noam
 
@@ -27,6 +28,7 @@ class StepResult:
     source_tokens: int
     gradient_norm: float
     learning_rate: float
+    flops: int = 0  # of matrix products, over all processes
 
     @property
     def finite(self) -> bool:
@@ -79,17 +81,21 @@ def train_step(
     model.train()
     optimizer.zero_grad(set_to_none=True)
     sums = torch.zeros(2, dtype=torch.float64, device=compute.device)
+    flops = 0
     for part in micro_batches(own, store.source_lengths, store.target_lengths, limit) if len(own) else []:
         batch = collate(store, part, compute.device)
         loss, nll = batch_loss(model, batch, smoothing, compute)
         (loss / num_target_tokens).backward()
         sums += torch.stack([loss.detach(), nll])
+        flops += training_flops(model_config, BatchShape.of(batch)).total
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if ranks.world_size > 1:
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        ranks.sum([sums, *(parameter.grad for parameter in parameters if parameter.grad is not None)])
+        counted = torch.tensor(flops, device=compute.device)
+        ranks.sum([sums, counted, *(parameter.grad for parameter in parameters if parameter.grad is not None)])
+        flops = int(counted)
     norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     if train.max_gradient_norm:
         torch.nn.utils.clip_grads_with_norm_(parameters, train.max_gradient_norm, norm)
@@ -100,6 +106,5 @@ def train_step(
             group["lr"] = rate
         optimizer.step()
     total_loss, total_nll = sums.tolist()
-    return StepResult(
-        total_loss, total_nll, num_target_tokens, int(store.source_lengths[rows].sum()), gradient_norm, rate
-    )
+    num_source_tokens = int(store.source_lengths[rows].sum())
+    return StepResult(total_loss, total_nll, num_target_tokens, num_source_tokens, gradient_norm, rate, flops)

@@ -18,6 +18,7 @@ from transduce.data.store import ParallelStore
 from transduce.errors import BundleError, TrainingError
 from transduce.model import Transformer
 from transduce.training.allocator import keep_memory
+from transduce.training.cost import device_capacity
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.report import Report
@@ -70,6 +71,7 @@ class Trainer:
         self.model = Transformer(config.model).to(self.compute.device)
         self.optimizer = make_optimizer(self.model, config)
         self.progress = Progress()
+        self.capacity = device_capacity(self.compute)
         if config.train.compile:
             self.model.compile(dynamic=True)
         self.report = Report(
@@ -103,14 +105,14 @@ class Trainer:
         return False
 
     def fit(self) -> Outcome:
-        """Trains until `max_steps`, early stopping, or a signal; leaves a checkpoint in each case."""
+        """Trains until `max_steps`, `max_minutes`, early stopping, or a signal; leaves a checkpoint in each case."""
         with self.report as report, _StopSignals() as stop:
             report.begin(self.progress.step)
             reason = "early" if self._stops_early() else "finished"
             last_checkpoint = time.monotonic()
             if self.progress.step and self._is_due(self.config.train.validate_steps) and not self._is_validated():
                 reason = "early" if self._validate() else "finished"  # a signal came before this one could be made
-            while self.progress.step < self.config.train.max_steps and reason != "early":
+            while not self._is_spent() and reason != "early":
                 self._one_step()
                 if stopped := self.ranks.agree(stop.received is not None, self.compute.device):
                     reason = "stopped"
@@ -137,7 +139,9 @@ class Trainer:
         if progress.batch == len(plan):
             progress.epoch, progress.batch = progress.epoch + 1, 0
         progress.target_tokens += result.target_tokens
-        progress.seconds += time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        progress.seconds += seconds
+        progress.cost.add(result.flops, seconds, str(self.compute), self.capacity, self.ranks.world_size)
         self._watch(result.finite, result.loss)
         self.report.step(result, progress)
 
@@ -174,6 +178,13 @@ class Trainer:
             )
             self._planned = (epoch, plan)
         return self._planned[1]
+
+    def _is_spent(self) -> bool:
+        """Whether the steps or the minutes of training that the configuration allows are used up."""
+        train = self.config.train
+        if self.progress.step >= train.max_steps or train.max_minutes == 0:
+            return self.progress.step >= train.max_steps
+        return self.ranks.agree(self.progress.seconds >= 60 * train.max_minutes, self.compute.device)
 
     def _is_due(self, every: int) -> bool:
         return every > 0 and self.progress.step % every == 0

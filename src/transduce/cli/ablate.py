@@ -1,0 +1,117 @@
+"""Trains variations of a recipe alike, measures them alike, and sets them side by side: Table 3 of the paper.
+
+examples:
+  transduce ablate recipes/multi30k-en-de.toml --grid table3 --width 128 --seeds 2 --steps 3000 --output runs/table3
+  transduce ablate recipes/multi30k-en-de.toml --grid label-smoothing --minutes 20 --output runs/smoothing
+  transduce ablate recipes/multi30k-en-de.toml --grid recipes/grids/heads.toml --jobs 2 --output runs/heads
+  transduce ablate recipes/wmt14-en-de-base.toml --grid table3 --rows base,A1,B1 --output runs/table3-wmt
+
+grids:
+  table3           the paper's base and its nineteen variations, in proportion to the recipe's own model: base, A1 to
+                   A4 (heads), B1 and B2 (d_k), C1 to C7 (size), D1 to D4 (dropout, label smoothing), E (learned
+                   positions), big
+  label-smoothing  0.0, 0.1, 0.2
+  FILE.toml        your own rows, or the product of axes: docs/guides/ablations.md
+
+Every row is trained once with each seed, in a run folder of its own, and measured from its last checkpoint without
+averaging: perplexity per subword, and BLEU of beam search, on the whole validation set. The output folder gets
+results.json, table.md (with the paper's figures beside the measured ones, and which of its conclusions hold) and, with
+'transduce[figures]', rows.png; the first two are written anew after each cell. Stopped or killed, the same command goes
+on: finished cells are kept, half ones resumed, failed ones tried again.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.errors import ConfigError, TrainingError
+
+if TYPE_CHECKING:
+    from transduce.ablation.grid import Grid
+    from transduce.config import Config
+
+SUMMARY = "train variations of a recipe and compare them (Table 3)"
+
+_WITHOUT_LIMIT = 1_000_000_000  # steps, where minutes alone bound a cell
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument(
+        "recipe", metavar="RECIPE", type=Path, nargs="?", help="the base; default: the one that the grid's file names"
+    )
+    parser.add_argument("--grid", metavar="NAME|FILE", default="table3", help="see above; default: %(default)s")
+    parser.add_argument("--output", metavar="DIR", type=Path, required=True, help="folder to write")
+    parser.add_argument("--rows", metavar="NAMES", help="these rows only, such as base,A1,B2; more may follow later")
+    parser.add_argument("--seeds", metavar="N", type=int, default=1, help="trainings of each row; default: %(default)s")
+    budget = parser.add_argument_group("budget of each cell (default: the recipe's steps)")
+    budget.add_argument("--steps", metavar="N", type=int, help="updates; row 'big' of table3 makes three times as many")
+    budget.add_argument(
+        "--minutes", metavar="M", type=float, help="of training, validation apart; the same for each row"
+    )
+    parser.add_argument(
+        "--width", metavar="D", type=int, help="give the base the paper's layers and proportions at this d_model"
+    )
+    parser.add_argument(
+        "--jobs", metavar="K", type=int, default=1, help="cells side by side, threads shared out; default: %(default)s"
+    )
+    parser.add_argument("--tokenized", action="store_true", help="the corpus is tokenised already: BLEU of its tokens")
+    parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder that stands in for the network")
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="change a value of the recipe")
+    parser.add_argument("--quiet", action="store_true", help="say nothing until the end")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Trains what is missing, prints the table, and returns the exit code: 5 where a cell failed."""
+    from transduce.cli.requirements import require_training
+
+    require_training()
+    from transduce.ablation.built_in import find_grid
+    from transduce.ablation.report import render
+    from transduce.ablation.study import TABLE, ablate
+
+    _require_positive(args)
+    grid = find_grid(args.grid)
+    results = ablate(
+        grid,
+        _base(args, grid),
+        args.output,
+        rows=[name.strip() for name in args.rows.split(",")] if args.rows else (),
+        num_seeds=args.seeds,
+        jobs=args.jobs,
+        tokenized=args.tokenized,
+        mirror=args.mirror,
+        show_progress=not args.quiet,
+    )
+    print(render(results))
+    failed = sum(bool(cell.error) for cell in results.cells)
+    if failed:
+        print(f"{failed} cells failed, see {args.output / TABLE}; the same command tries them again", file=sys.stderr)
+    return TrainingError.exit_code if failed else 0
+
+
+def _require_positive(args: argparse.Namespace) -> None:
+    for name in ("seeds", "jobs", "steps", "minutes"):
+        value = getattr(args, name)
+        if value is not None and value <= 0:
+            raise ConfigError(f"--{name} {value}: must be greater than 0.")
+
+
+def _base(args: argparse.Namespace, grid: "Grid") -> "Config":
+    """Returns the recipe with `--set`, `--width` and the budget applied."""
+    from transduce.ablation.table3 import at_width
+    from transduce.config import apply_settings, load_recipe
+
+    recipe = args.recipe or grid.base
+    if recipe is None:
+        raise ConfigError(f"grid {grid.name} names no base: give a RECIPE.")
+    base = load_recipe(recipe)
+    if args.width is not None:
+        base = at_width(base, args.width)  # before --set, which may change what it sets
+    settings = list(args.set)
+    if args.minutes is not None:
+        settings += [f"train.max_minutes={args.minutes}", f"train.max_steps={args.steps or _WITHOUT_LIMIT}"]
+    elif args.steps is not None:
+        settings.append(f"train.max_steps={args.steps}")
+    return apply_settings(base, settings)

@@ -1,0 +1,219 @@
+"""Decodes a text with one model under many settings, and scores each: `transduce sweep` from Python."""
+
+import hashlib
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from transduce import files
+from transduce.bundle import Bundle
+from transduce.config import Config
+from transduce.data.prepare import load_prepared
+from transduce.engines.torch import TorchEngine, choose_device
+from transduce.errors import BundleError, ConfigError, EvaluationError, MissingDependencyError, suggestion
+from transduce.evaluation import METRICS, Text, evaluate
+from transduce.evaluation.report import require_aligned
+from transduce.model import Transformer
+from transduce.runs import data_folder, load_run_config
+from transduce.sweep.picture import draw
+from transduce.sweep.results import Axes, Comparability, Measured, Point, SweepResults, render
+from transduce.text import SubwordTokenizer
+from transduce.training.averaging import average
+from transduce.training.state import checkpoints, weights_checksum
+from transduce.translator import Translator
+
+RESULTS, TABLE, PICTURE = "results.json", "table.md", "sweep.png"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is translated, and how the translations are scored."""
+
+    source: Text
+    references: Sequence[Text]
+    metric: str = "bleu"  # one of `transduce.evaluation.METRICS`
+    tokenized: bool = False
+    lowercase: bool = False
+    language: str = ""  # of the target, for the paper's BLEU
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRICS:
+            raise EvaluationError(f"unknown metric {self.metric!r}.{suggestion(self.metric, METRICS)}")
+
+    @property
+    def comparability(self) -> Comparability:
+        """What other scores must share with these to be compared with them."""
+        references = [line for reference in self.references for line in reference.lines]
+        return Comparability(
+            _sha256(self.source.lines), _sha256(references), self.metric, self.tokenized, self.lowercase
+        )
+
+
+def sweep(
+    subject: Path,
+    task: Task,
+    axes: Axes,
+    output: Path,
+    *,
+    device: str = "auto",
+    batch_size: int | None = None,
+    show_progress: bool = True,
+) -> SweepResults:
+    """Measures every point of `axes` and writes results, table and picture into `output`; called again, it goes on.
+
+    Args:
+        subject: a run folder, or a model folder: of that, `axes.averages` must be (0,).
+        task: what is translated and how it is scored.
+        axes: the settings.
+        output: the folder.
+        device: as `Translator.load` takes it.
+        batch_size: lines decoded together, which changes the seconds only; None: the model's own setting.
+        show_progress: whether to say on standard error what has come out.
+
+    Raises:
+        BundleError: `subject` is neither, or has fewer checkpoints than are to be averaged.
+        ConfigError: `output` has scores that do not compare with these.
+        EvaluationError: source and reference are not aligned.
+    """
+    require_aligned(task.source, task.references)
+    fingerprints = {count: _fingerprint(subject, count) for count in axes.averages}
+    known = _known(output, str(subject), task.comparability)
+    found = {one.point: one for one in known.measured if _is_current(one, fingerprints)} if known else {}
+    signature = known.signature if known else ""
+    for count, points in groupby(axes.points(), key=lambda point: point.average):
+        missing = [point for point in points if point not in found]
+        translator = _translator(subject, count, device) if missing else None
+        for point in missing:
+            twin = next((one for other, one in found.items() if _same_search(point, other)), None)
+            if twin is not None:
+                found[point] = Measured(point, twin.weights, twin.score, twin.length_ratio, twin.seconds)
+            elif translator is not None:
+                found[point], signature = _measure(translator, task, point, fingerprints[count], batch_size)
+            results = SweepResults(str(subject), task.comparability, signature, _in_order(found))
+            _write(results, output)
+            if show_progress:
+                print(_describe(found[point]), file=sys.stderr, flush=True)
+    results = SweepResults(str(subject), task.comparability, signature, _in_order(found))
+    _write(results, output)
+    try:
+        draw(results, output / PICTURE)
+    except MissingDependencyError as error:
+        if show_progress:
+            print(f"no picture: {error}", file=sys.stderr)
+    return results
+
+
+def _measure(
+    translator: Translator, task: Task, point: Point, weights: str, batch_size: int | None
+) -> tuple[Measured, str]:
+    started = time.perf_counter()
+    lines = translator.translate(
+        task.source.lines, beam_size=point.beam_size, length_penalty=point.length_penalty, batch_size=batch_size
+    )
+    seconds = time.perf_counter() - started
+    evaluation = evaluate(
+        Text("the translations", lines),
+        task.references,
+        metrics=[task.metric],
+        language=task.language,
+        tokenized=task.tokenized,
+        lowercase=task.lowercase,
+    )
+    score = evaluation.scores[task.metric]
+    return Measured(point, weights, score.value, score.length_ratio, seconds), score.signature
+
+
+def _is_current(one: Measured, fingerprints: Mapping[int, str]) -> bool:
+    """Whether a point was decoded with the weights that the subject has now, as far as these are asked for."""
+    return one.weights == fingerprints.get(one.point.average, one.weights)
+
+
+def _same_search(one: Point, other: Point) -> bool:
+    return one.beam_size == other.beam_size == 1 and one.average == other.average
+
+
+def _known(output: Path, subject: str, comparability: Comparability) -> SweepResults | None:
+    if output.exists() and not output.is_dir():
+        raise ConfigError(f"{output}: is a file; name a folder for --output.")
+    if not (output / RESULTS).is_file():
+        return None
+    known = SweepResults.load(output / RESULTS)
+    if known.subject != subject:
+        raise ConfigError(f"{output}: holds a sweep of {known.subject}. Choose another --output.")
+    if known.comparability != comparability:
+        raise ConfigError(
+            f"{output}: holds scores of another text or another metric ({known.comparability.metric}), which do not "
+            "compare with these. Choose another --output."
+        )
+    return known
+
+
+def _in_order(found: dict[Point, Measured]) -> tuple[Measured, ...]:
+    order = sorted(found, key=lambda point: (point.average, point.beam_size, point.length_penalty))
+    return tuple(found[point] for point in order)
+
+
+def _write(results: SweepResults, output: Path) -> None:
+    results.save(output / RESULTS)
+    files.write_text(output / TABLE, render(results))
+
+
+def _describe(one: Measured) -> str:
+    averaged = f"{one.point.average} averaged, " if one.point.average else ""
+    return (
+        f"{averaged}beam {one.point.beam_size}, length penalty {one.point.length_penalty:g}: "
+        f"{one.score:.2f} in {one.seconds:.1f} s"
+    )
+
+
+def subject_config(subject: Path) -> Config:
+    """Returns the configuration of a run folder or a model folder; raises BundleError where it is neither."""
+    return load_run_config(subject) if _is_run(subject) else Bundle.load(subject).config
+
+
+def default_averages(subject: Path) -> tuple[int, ...]:
+    """Returns how many checkpoints are averaged where nobody says: as the run's recipe has it; 0 for a model."""
+    return (subject_config(subject).train.average_last,) if _is_run(subject) else (0,)
+
+
+def _is_run(subject: Path) -> bool:
+    return (subject / "checkpoints").is_dir() and not (subject / "model.safetensors").is_file()
+
+
+# --- the weights ----------------------------------------------------------------------------------------------
+
+
+def _fingerprint(subject: Path, count: int) -> str:
+    """Returns a checksum of the weights that a point is decoded with."""
+    if count == 0:
+        return Bundle.load(subject).checksums["model.safetensors"]
+    return _sha256([weights_checksum(path) for path in _last_checkpoints(subject, count)])
+
+
+def _translator(subject: Path, count: int, device: str) -> Translator:
+    if count == 0:
+        return Translator.load(subject, device=device)
+    config = load_run_config(subject)
+    model = Transformer(config.model)
+    model.load_weights(average(_last_checkpoints(subject, count)), str(subject))
+    tokenizer = SubwordTokenizer.load(load_prepared(data_folder(subject), checksums=False).tokenizer)
+    return Translator(TorchEngine(model.to(choose_device(device))), tokenizer, config.decode)
+
+
+def _last_checkpoints(run: Path, count: int) -> list[Path]:
+    if not _is_run(run):
+        raise ConfigError(f"{run}: is not a run folder, and of a model folder there are no checkpoints to average.")
+    found = checkpoints(run)
+    if len(found) < count:
+        raise BundleError(
+            f"{run}: has {len(found)} checkpoints, {count} are to be averaged. How many a training keeps is "
+            "train.keep_checkpoints."
+        )
+    return found[-count:]
+
+
+def _sha256(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -1,0 +1,331 @@
+"""`transduce ablate` on a small corpus: every cell trained and measured, whatever stops it in between."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from transduce.ablation.results import Results
+from transduce.bundle import Bundle, read_weights
+from transduce.cli.main import main as command_line
+from transduce.config.parameters import count_parameters
+from transduce.errors import TrainingError
+from transduce.runs import load_run_config, model_perplexity
+from transduce.training.state import checkpoints, read_progress
+
+pytestmark = pytest.mark.slow  # each cell is a process that loads PyTorch
+
+RECIPE = """
+name = "small"
+
+[model]
+num_encoder_layers = 1
+num_decoder_layers = 1
+d_model = 16
+d_ff = 32
+num_heads = 2
+d_k = 8
+d_v = 8
+
+[text]
+vocab_size = 300
+
+[data]
+folder = "."
+train = [["train.en", "train.de"]]
+validation = ["dev.en", "dev.de"]
+
+[train]
+source_batch_tokens = 300
+target_batch_tokens = 300
+warmup_steps = 20
+max_steps = 20
+device = "cpu"
+precision = "fp32"
+checkpoint_minutes = 0.0
+checkpoint_steps = 5
+validate_steps = 10
+log_steps = 1
+
+[decode]
+beam_size = 2
+"""
+
+GRID = """
+base = "recipe.toml"
+
+[rows.base]
+
+[rows.wide]
+model.d_ff = 64
+printed = { perplexity = 4.75, bleu = 26.2 }
+"""
+
+BROKEN = """
+base = "recipe.toml"
+
+[rows.nowhere]
+train.device = "cuda:77"
+
+[rows.nothing-left]
+data.max_tokens = 1
+
+[rows.base]
+"""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    generator = np.random.default_rng(1)
+    words = ["red", "blue", "dog", "man", "runs", "sits", "on", "a", "the", "hill"]
+    for split, count in (("train", 120), ("dev", 12)):
+        lines = [
+            " ".join(generator.choice(words, int(generator.integers(3, 9)))) + f" {split}{n}" for n in range(count)
+        ]
+        (folder / f"{split}.en").write_text("\n".join(lines) + "\n")
+        (folder / f"{split}.de").write_text("\n".join(line.upper() for line in lines) + "\n")
+    (folder / "recipe.toml").write_text(RECIPE)
+    (folder / "grid.toml").write_text(GRID)
+    (folder / "broken.toml").write_text(BROKEN)
+    return folder
+
+
+def command(corpus: Path, output: Path, *more: str, grid: str = "grid.toml") -> list[str]:
+    return ["ablate", "--grid", str(corpus / grid), "--output", str(output), *more]
+
+
+@pytest.fixture(scope="module")
+def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two rows, two seeds, two at a time."""
+    output = tmp_path_factory.mktemp("finished") / "out"
+    assert command_line(command(corpus, output, "--seeds", "2", "--jobs", "2", "--quiet")) == 0
+    return output
+
+
+def figures(output: Path) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """What does not depend on the clock, by cell."""
+    cells = Results.load(output / "results.json").cells
+    return {
+        (cell.row, cell.seed): (cell.perplexity, cell.bleu, cell.parameters, cell.steps, cell.training_flops)
+        for cell in cells
+    }
+
+
+def test_every_cell_is_trained_and_measured(finished: Path) -> None:
+    results = Results.load(finished / "results.json")
+    assert [(cell.row, cell.seed) for cell in results.cells] == [("base", 1), ("base", 2), ("wide", 1), ("wide", 2)]
+    for cell in results.cells:
+        run = finished / "runs" / f"{cell.row}-seed{cell.seed}"
+        config = load_run_config(run)
+        assert (config.train.seed, config.model.d_ff) == (cell.seed, 64 if cell.row == "wide" else 32)
+        assert cell.parameters == count_parameters(config.model)
+        assert cell.steps == 20
+        assert cell.error == ""
+        assert cell.perplexity is not None
+        assert 1 < cell.perplexity < 300
+        assert cell.training_flops is not None
+        assert cell.training_flops > 10**6
+    wide, base = (figures(finished)[row, 1] for row in ("wide", "base"))
+    assert wide[4] > base[4]
+    assert len({cell.perplexity for cell in results.cells}) == 4
+    assert results.pooled_spread("perplexity")
+
+
+def test_the_last_checkpoint_is_measured_on_all_of_the_validation_set(corpus: Path, finished: Path) -> None:
+    run = finished / "runs" / "wide-seed2"
+    last = read_weights(checkpoints(run)[-1] / "model.safetensors")
+    for name, weight in Bundle.load(run / "model").weights().items():
+        np.testing.assert_array_equal(weight, last[name])
+    sources, targets = ((corpus / f"dev.{side}").read_text().splitlines() for side in ("en", "de"))
+    expected, _ = model_perplexity(run / "model", sources, targets, device="cpu")
+    assert figures(finished)["wide", 2][0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_bleu_is_that_of_beam_search(corpus: Path, finished: Path) -> None:
+    from transduce.evaluation.bleu import bleu
+    from transduce.translator import Translator
+
+    run = finished / "runs" / "base-seed1"
+    sources, targets = ((corpus / f"dev.{side}").read_text().splitlines() for side in ("en", "de"))
+    translations = Translator.load(run / "model", device="cpu").translate(sources)  # the recipe's beam of 2
+    assert figures(finished)["base", 1][1] == pytest.approx(bleu(translations, [targets]).value)
+
+
+def test_the_data_is_prepared_once(finished: Path) -> None:
+    (prepared,) = (finished / "data").iterdir()
+    assert (prepared / "manifest.json").is_file()
+    assert not list((finished / "runs").glob("*/data"))
+
+
+def test_the_page_has_every_row(finished: Path) -> None:
+    page = (finished / "table.md").read_text()
+    (line,) = [line for line in page.splitlines() if line.startswith("| wide |")]
+    assert "d_ff 64" in line
+    assert "4.75" in line
+    assert "±" in line
+    assert "Mean over seeds 1, 2" in page
+
+
+def test_finished_cells_are_skipped_and_others_added(
+    corpus: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/result.json")}
+    assert command_line(command(corpus, finished, "--seeds", "1", "--rows", "wide")) == 0
+    output, messages = capsys.readouterr()
+    assert "1 cells, 1 of them done" in messages
+    assert {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/result.json")} == before
+    assert len(figures(finished)) == 4
+    assert "| base |" in output
+
+
+def test_another_base_in_the_same_folder_is_refused(
+    corpus: Path, finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (finished / "results.json").read_bytes()
+    assert command_line(command(corpus, finished, "--set", "model.dropout=0.3")) == 2
+    assert "model.dropout = 0.1, now 0.3" in capsys.readouterr().err
+    assert (finished / "results.json").read_bytes() == before
+
+
+def test_a_failed_cell_is_recorded_and_the_others_go_on(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = command(corpus, tmp_path / "out", "--steps", "2", "--quiet", grid="broken.toml")
+    assert command_line(arguments) == TrainingError.exit_code
+    assert "2 cells failed" in capsys.readouterr().err
+    cells = {cell.row: cell for cell in Results.load(tmp_path / "out" / "results.json").cells}
+    assert "cuda:77" in cells["nowhere"].error or "CUDA" in cells["nowhere"].error
+    assert "no training pairs are left" in cells["nothing-left"].error
+    assert cells["base"].error == ""
+    assert cells["base"].steps == 2
+    page = (tmp_path / "out" / "table.md").read_text()
+    assert "- nowhere, seed 1: exit code" in page
+
+
+def wait_until(condition: Any, process: "subprocess.Popen[bytes]", seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.02)
+
+
+# SIGINT is ignored in whatever a shell has started in the background: say that it is not.
+_COMMAND_LINE = """
+import signal, sys
+from transduce.cli.main import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def wait_until_the_cell_has_left(run: Path, seconds: float = 60.0) -> None:
+    """A killed command leaves its cell behind, which notices by itself, and holds its lock until it is done."""
+    deadline = time.monotonic() + seconds
+    with (run / ".lock").open("w") as lock:
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                time.sleep(0.05)
+    pytest.fail("the cell goes on training")
+
+
+def last_step(run: Path) -> int:
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return max(record["step"] for record in records if record["kind"] == "train")
+
+
+_LONG = ("--rows", "base", "--steps", "150", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def whole(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """What comes out where nobody kills anything."""
+    output = tmp_path_factory.mktemp("whole") / "out"
+    assert command_line(command(corpus, output, *_LONG)) == 0
+    return figures(output)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_killed_and_run_again_it_comes_out_as_if_never_killed(
+    corpus: Path, tmp_path: Path, whole: dict[tuple[str, int], tuple[Any, ...]], how: int
+) -> None:
+    stopped = tmp_path / "stopped"
+    process = subprocess.Popen([sys.executable, "-c", _COMMAND_LINE, *command(corpus, stopped, *_LONG)])
+    run = stopped / "runs" / "base-seed1"
+    wait_until(lambda: len(list(run.glob("checkpoints/step-*"))) > 0, process)
+    process.send_signal(how)
+    assert process.wait(60) == (-how if how == signal.SIGKILL else 130)
+    wait_until_the_cell_has_left(run)
+    assert not (run / "result.json").exists()
+    assert last_step(run) == read_progress(checkpoints(run)[-1]).step < 150  # it finished its step, and wrote it down
+    assert command_line(command(corpus, stopped, *_LONG)) == 0
+    assert "resuming after step" in (run / "log.txt").read_text()
+    assert figures(stopped) == whole
+    assert whole["base", 1][3] == 150
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--seeds", "0"], "--seeds 0"),
+        (["--minutes", "-1"], "--minutes -1"),
+        (["--rows", "bsae"], "Did you mean 'base'?"),
+        (["--width", "100"], "width 100"),
+        (["--set", "model.droput=0"], "Did you mean 'dropout'?"),
+    ],
+)
+def test_bad_arguments_are_named_and_nothing_is_written(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str
+) -> None:
+    assert command_line(command(corpus, tmp_path / "out", *more)) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_grid_without_a_base_needs_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line(["ablate", "--grid", "table3", "--output", str(tmp_path / "out")]) == 2
+    assert "give a RECIPE" in capsys.readouterr().err
+
+
+def test_a_budget_of_minutes_and_a_width_reach_the_cells(corpus: Path, tmp_path: Path) -> None:
+    arguments = ["ablate", str(corpus / "recipe.toml"), "--output", str(tmp_path / "out"), "--rows", "A1"]
+    arguments += ["--minutes", "0.02", "--width", "32", "--quiet", "--tokenized"]
+    assert command_line(arguments) == 0
+    config = load_run_config(tmp_path / "out" / "runs" / "A1-seed1")
+    assert (config.model.d_model, config.model.num_heads, config.model.d_k) == (32, 1, 32)
+    assert config.train.max_minutes == 0.02
+    (cell,) = Results.load(tmp_path / "out" / "results.json").cells
+    assert cell.training_seconds is not None
+    assert 1.2 <= cell.training_seconds < 10
+    assert "tokens as given" in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_only_the_cells_need_torch(corpus: Path, finished: Path) -> None:
+    """The command itself stays small: `import torch` would take more memory than all it does."""
+    code = f"""
+import sys
+from pathlib import Path
+from transduce.ablation.built_in import find_grid
+from transduce.ablation.study import ablate
+from transduce.config import load_recipe
+results = ablate(find_grid({str(corpus / "grid.toml")!r}), load_recipe(Path({str(corpus / "recipe.toml")!r})),
+                 Path({str(finished)!r}), rows=["base"], show_progress=False)
+assert len(results.cells) == 4
+assert "torch" not in sys.modules
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=dict(os.environ), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

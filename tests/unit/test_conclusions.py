@@ -1,0 +1,111 @@
+"""Which conclusions hold: on the paper's own figures, and on made-up ones where the answer is known."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from transduce.ablation.conclusions import CLAIMS, Alike, Finding, Worse, find
+from transduce.ablation.results import CellResult, Results, RowInfo
+from transduce.ablation.table3 import TABLE3
+
+
+def results_of(figures: Mapping[str, Sequence[tuple[float, float]]], grid: str = "table3") -> Results:
+    """Results of rows by name, each with (perplexity, BLEU) for seeds 1, 2, …"""
+    cells = [
+        CellResult(row, seed, perplexity=perplexity, bleu=bleu)
+        for row, values in figures.items()
+        for seed, (perplexity, bleu) in enumerate(values, start=1)
+    ]
+    return Results(grid, "made-up", "", tuple(RowInfo(row, {}) for row in figures), tuple(cells))
+
+
+def finding(results: Results, letter: str, measure: str) -> Finding:
+    (found,) = [f for f in find(results) if f.claim.text.startswith(letter) and f.measure == measure]
+    return found
+
+
+def verdict(results: Results, letter: str, measure: str) -> str:
+    return finding(results, letter, measure).verdict
+
+
+def test_the_papers_figures_bear_out_the_papers_conclusions() -> None:
+    """All but one comparison: with eight layers (C3), the paper's own BLEU is below the base's."""
+    printed = {row.name: [(row.printed["perplexity"], row.printed["bleu"])] for row in TABLE3.rows}
+    findings = find(results_of(printed))
+    assert len(findings) == 2 * len(CLAIMS["table3"]) == 14
+    for found in findings:
+        expected = "holds in part" if found.claim.text.startswith("(C)") and found.measure == "bleu" else "holds"
+        assert found.verdict == expected, found
+    details = finding(results_of(printed), "(C)", "bleu").details
+    assert [detail for detail in details if "does not hold" in detail] == [
+        "base 25.80, C3 25.50: a difference of +0.30, does not hold"
+    ]
+
+
+def test_every_row_that_is_spoken_of_is_in_the_grid() -> None:
+    named = set()
+    for claim in CLAIMS["table3"]:
+        for comparisons in claim.comparisons.values():
+            for comparison in comparisons:
+                named |= {comparison.row}
+                named |= set(comparison.than) if isinstance(comparison, Worse) else {comparison.than}
+    assert named <= {row.name for row in TABLE3.rows}
+    assert any(isinstance(c, Alike) for claim in CLAIMS["table3"] for c in claim.comparisons["bleu"])
+
+
+def test_a_difference_must_exceed_two_standard_errors() -> None:
+    """Each row 30 ± 0.1·√2 or so: a spread of 0.1414; of means over two seeds, two standard errors are 0.2828."""
+    spread = [(5.0, 30.1), (5.0, 29.9)]
+    assert verdict(results_of({"base": spread, "D1": [(5.0, 29.9), (5.0, 29.7)]}), "(D)", "bleu") == "undecided"
+    assert verdict(results_of({"base": spread, "D1": [(5.0, 29.8), (5.0, 29.6)]}), "(D)", "bleu") == "holds"
+    assert verdict(results_of({"base": spread, "D1": [(5.0, 30.4), (5.0, 30.2)]}), "(D)", "bleu") == "does not hold"
+
+
+def test_the_spread_is_pooled_over_all_rows() -> None:
+    results = results_of({"base": [(5.0, 30.1), (5.0, 29.9)], "D1": [(5.0, 29.0), (5.0, 29.0), (5.0, 29.0)]})
+    pooled = results.pooled_spread("bleu")  # (1 · 0.02 + 2 · 0) / 3
+    assert pooled == pytest.approx((0.02 / 3) ** 0.5)
+    assert results.pooled_spread("perplexity") == 0.0
+
+
+def test_low_perplexity_is_good() -> None:
+    assert verdict(results_of({"base": [(5.0, 30.0)], "D1": [(6.0, 30.0)]}), "(D)", "perplexity") == "holds"
+    assert verdict(results_of({"base": [(5.0, 30.0)], "D1": [(4.0, 30.0)]}), "(D)", "perplexity") == "does not hold"
+
+
+def test_the_best_of_several_rows_is_compared_with() -> None:
+    results = results_of({"base": [(5.0, 30.0)], "A1": [(4.9, 30.5)], "A2": [(5.2, 29.0)], "A3": [(4.8, 31.0)]})
+    assert finding(results, "(A) a single", "bleu").details == ("A1 30.50, A3 31.00: a difference of -0.50, holds",)
+    assert verdict(results, "(A) a single", "perplexity") == "holds"
+
+
+def test_alike_means_within_a_margin_even_at_the_far_end_of_the_doubt() -> None:
+    base = [(5.0, 30.0)]
+    assert verdict(results_of({"base": base, "E": [(5.0, 30.4)]}), "(E)", "bleu") == "holds"
+    assert verdict(results_of({"base": base, "E": [(5.0, 29.4)]}), "(E)", "bleu") == "does not hold"
+    assert verdict(results_of({"base": base, "E": [(5.2, 30.0)]}), "(E)", "perplexity") == "does not hold"
+    unsure = {"base": [(5.0, 30.0), (5.0, 30.4)], "E": [(5.0, 30.4), (5.0, 30.8)]}
+    assert verdict(results_of(unsure), "(E)", "bleu") == "undecided"
+
+
+def test_several_comparisons_together() -> None:
+    holds, against = [(6.0, 29.0)], [(4.0, 31.0)]
+    base = [(5.0, 30.0)]
+    assert verdict(results_of({"base": base, "B1": holds, "B2": holds}), "(B)", "bleu") == "holds"
+    assert verdict(results_of({"base": base, "B1": holds, "B2": against}), "(B)", "bleu") == "holds in part"
+    assert verdict(results_of({"base": base, "B1": against, "B2": against}), "(B)", "bleu") == "does not hold"
+    assert verdict(results_of({"base": base, "B1": against, "B2": base}), "(B)", "bleu") == "does not hold"
+    assert verdict(results_of({"base": base, "B1": holds}), "(B)", "bleu") == "holds in part"
+    assert verdict(results_of({"base": base, "B1": base}), "(B)", "bleu") == "undecided"
+    assert verdict(results_of({"base": base}), "(B)", "bleu") == "not measured"
+    assert verdict(results_of({"B1": base}), "(B)", "bleu") == "not measured"
+
+
+def test_label_smoothing_has_two_sides() -> None:
+    both = {"smoothing-0.0": [(4.67, 25.3)], "smoothing-0.1": [(4.92, 25.8)], "smoothing-0.2": [(5.47, 25.7)]}
+    found = find(results_of(both, "label-smoothing"))
+    assert [(f.measure, f.verdict) for f in found] == [("perplexity", "holds"), ("bleu", "holds")]
+
+
+def test_of_a_grid_of_ones_own_the_paper_says_nothing() -> None:
+    assert find(results_of({"base": [(5.0, 30.0)], "A1": [(6.0, 29.0)]}, "mine")) == []

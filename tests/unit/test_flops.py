@@ -1,0 +1,85 @@
+"""The operations of a step: by hand, and as PyTorch counts them while it makes them."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from transduce.config import ModelConfig
+from transduce.model import Transformer
+from transduce.training.batch import Batch
+from transduce.training.device import Compute
+from transduce.training.flops import BatchShape, Flops, training_flops
+from transduce.training.loss import Smoothing
+from transduce.training.step import batch_loss
+
+SMALL = ModelConfig(
+    vocab_size=50, num_encoder_layers=2, num_decoder_layers=3, d_model=12, d_ff=20, num_heads=2, d_k=6, d_v=6
+)
+EVEN, RAGGED = [7, 7, 7], [9, 2, 5]
+
+
+def batch_of(source_lengths: list[int], target_lengths: list[int]) -> Batch:
+    generator = torch.Generator().manual_seed(1)
+
+    def ids(lengths: list[int]) -> torch.Tensor:
+        return torch.randint(4, 50, (len(lengths), max(lengths)), generator=generator)
+
+    return Batch(ids(source_lengths), torch.tensor(source_lengths), ids(target_lengths), torch.tensor(target_lengths))
+
+
+def addmm_in_place(total: Any, left: Any, right: Any, *_: Any, **__: Any) -> int:
+    """PyTorch's counter knows `addmm`, but not its in-place form, which sums the gradient of the output matrix."""
+    return 2 * math.prod(left) * right[1]
+
+
+def counted_by_torch(config: ModelConfig, batch: Batch) -> int:
+    model = Transformer(config).train()
+    counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: addmm_in_place})
+    with counter:
+        loss, _ = batch_loss(model, batch, Smoothing.of(0.1, config.vocab_size, "uniform"), Compute.of("cpu", "fp32"))
+        loss.backward()
+    return int(counter.get_total_flops())
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SMALL,
+        replace(SMALL, d_k=3, d_v=7, num_heads=3),
+        replace(SMALL, d_ff=5, attention_bias=True, norm="pre"),
+        replace(SMALL, num_encoder_layers=3, num_decoder_layers=1, tie_embeddings="none", dropout=0.0),
+        replace(SMALL, positions="learned", max_positions=16, target_space_embedding=True, decoder_start="zero"),
+    ],
+)
+@pytest.mark.parametrize(("source", "target"), [(EVEN, EVEN), (RAGGED, EVEN), (EVEN, RAGGED), (RAGGED, [1, 8, 3])])
+def test_the_count_is_that_of_torch(config: ModelConfig, source: list[int], target: list[int]) -> None:
+    batch = batch_of(source, target)
+    assert training_flops(config, BatchShape.of(batch)).total == counted_by_torch(config, batch)
+
+
+def test_by_hand() -> None:
+    """One layer each, one sentence of 3 source and 2 target tokens; multiplications, times 2 and times 3."""
+    config = ModelConfig(
+        vocab_size=11, num_encoder_layers=1, num_decoder_layers=1, d_model=4, d_ff=5, num_heads=1, d_k=2, d_v=3
+    )
+    flops = training_flops(config, BatchShape.of(batch_of([3], [2])))
+    # W_Q, W_K 4 × 2, W_V 4 × 3, W_O 3 × 4; FFN 4 × 5 and 5 × 4.
+    encoder = 3 * (8 + 8 + 12 + 12 + 20 + 20)
+    # The same for two target tokens, W_Q and W_O once more, and W_K and W_V of the three source tokens.
+    decoder = 2 * (8 + 8 + 12 + 12 + 20 + 20) + 2 * (8 + 12) + 3 * (8 + 12)
+    # Q Kᵀ takes d_k = 2 for each pair of positions, the sum of values d_v = 3.
+    attention = (3 * 3 + 2 * 2 + 2 * 3) * (2 + 3)
+    output = 2 * 4 * 11
+    assert flops == Flops(6 * encoder, 6 * decoder, 6 * attention, 6 * output)
+    assert flops.total == 6 * (encoder + decoder + attention + output)
+
+
+def test_padding_is_counted_where_it_is_computed() -> None:
+    ragged = BatchShape.of(batch_of(RAGGED, RAGGED))
+    assert (ragged.source_rows, ragged.source_positions, ragged.target_tokens) == (16, 9, 16)
+    almost_full = BatchShape.of(batch_of([20] * 9 + [19], [5] * 10))
+    assert (almost_full.source_rows, almost_full.target_rows) == (200, 50)

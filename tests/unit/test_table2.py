@@ -1,0 +1,26 @@
+"""Table 2: the literature as printed, and rows of ours beside it."""
+
+from transduce.evaluation.table2 import LITERATURE, measured_system, render_table2
+
+
+def row(page: str, system: str) -> list[str]:
+    (line,) = [line for line in page.splitlines() if line.startswith(f"| {system} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_printed_rows() -> None:
+    page = render_table2()
+    assert row(page, "ByteNet") == ["ByteNet", "23.75", "", "", "", "", ""]
+    assert row(page, "GNMT + RL") == ["GNMT + RL", "24.6", "39.92", "2.3e19", "1.4e20", "", ""]
+    big = row(page, "Transformer (big)")
+    assert big == ["Transformer (big)", "28.4", "41.8", "2.3e19", "2.3e19", "", ""]
+    assert len(LITERATURE) == 10
+    assert len(page.splitlines()) == 2 + 10
+
+
+def test_a_row_of_ours() -> None:
+    metrics = {"training_flops": 123 * 10**15, "training_flops_estimate": 4.56e18, "steps": 10}
+    ours = measured_system("ours", "en-fr", 38.0, metrics)
+    assert row(render_table2([ours]), "ours") == ["ours", "", "38.0", "", "4.6e18", "", "1.2e17"]
+    unknown = measured_system("old", "en-de", 27.31, {})
+    assert row(render_table2([unknown]), "old") == ["old", "27.31", "", "", "", "", ""]

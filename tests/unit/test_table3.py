@@ -1,0 +1,79 @@
+"""Table 3 as a grid: over the paper's base its rows are the paper's; over others, in proportion."""
+
+from dataclasses import replace
+
+import pytest
+
+from transduce.ablation.table3 import TABLE3, at_width
+from transduce.config import Config, preset
+from transduce.config import presets as absolute
+from transduce.config.parameters import count_parameters
+from transduce.errors import ConfigError
+
+
+def test_over_the_papers_base_the_rows_are_the_papers() -> None:
+    base = preset("paper-base")
+    configs = TABLE3.configs(base)
+    assert list(configs) == ["base", *(row.upper() for row in absolute.TABLE3), "big"]
+    assert configs["base"] == base
+    for row in absolute.TABLE3:
+        expected = preset(f"paper-{row}")
+        assert configs[row.upper()].model == expected.model, row
+        assert configs[row.upper()].train == replace(expected.train, average_last=base.train.average_last), row
+    big = preset("paper-big")
+    assert configs["big"].model == big.model
+    assert configs["big"].train.max_steps == big.train.max_steps
+
+
+def test_the_printed_parameters_are_those_of_the_rows() -> None:
+    """Over the released code's base; its big model must have had a smaller vocabulary (docs/paper-map.md)."""
+    configs = TABLE3.configs(preset("t2t-2017-base"))
+    for row in TABLE3.rows:
+        if "parameters" in row.printed and row.name != "big":
+            assert round(count_parameters(configs[row.name].model) / 1e6) == row.printed["parameters"], row.name
+
+
+def shape(config: Config) -> tuple[int, ...]:
+    model = config.model
+    return (model.num_encoder_layers, model.d_model, model.d_ff, model.num_heads, model.d_k, model.d_v)
+
+
+def test_at_a_small_width_all_keeps_its_proportion() -> None:
+    tiny = replace(preset("tiny"), model=replace(preset("tiny").model, norm="pre"))
+    base = at_width(tiny, 128)
+    assert shape(base) == (6, 128, 512, 8, 16, 16)
+    assert (base.model.norm, base.model.vocab_size, base.train) == ("pre", 10000, tiny.train)
+    configs = {name: shape(config) for name, config in TABLE3.configs(base).items()}
+    assert configs["A1"] == (6, 128, 512, 1, 128, 128)
+    assert configs["A4"] == (6, 128, 512, 32, 4, 4)
+    assert configs["B1"] == (6, 128, 512, 8, 4, 16)
+    assert configs["C1"] == (2, 128, 512, 8, 16, 16)
+    assert configs["C4"] == (6, 64, 512, 8, 8, 8)
+    assert configs["C7"] == (6, 128, 1024, 8, 16, 16)
+    assert configs["big"] == (6, 256, 1024, 16, 16, 16)
+
+
+def test_over_a_recipe_of_another_shape() -> None:
+    """4 layers and 4 heads of 32, dropout 0.2: A1 is one head, layers are rounded, rates keep their difference."""
+    tiny = preset("tiny")
+    base = replace(tiny, model=replace(tiny.model, dropout=0.2), train=replace(tiny.train, max_steps=1000))
+    configs = TABLE3.configs(base)
+    assert shape(configs["A1"])[3:] == (1, 128, 128)
+    assert [shape(configs[row])[0] for row in ("C1", "C2", "C3")] == [1, 3, 5]
+    assert [configs[row].model.dropout for row in ("D1", "D2", "big")] == [0.0, 0.3, 0.4]
+    assert [configs[row].train.label_smoothing for row in ("D3", "base", "D4")] == [0.0, 0.1, 0.2]
+    assert configs["big"].train.max_steps == 3000
+
+
+def test_what_does_not_come_out_whole_is_refused_by_row_and_key() -> None:
+    tiny = preset("tiny")
+    odd = replace(tiny, model=replace(tiny.model, num_heads=3, d_k=6, d_v=6))
+    with pytest.raises(ConfigError, match=r"grid table3: row A2: model\.num_heads would be 1\.5"):
+        TABLE3.configs(odd)
+    assert TABLE3.select(["base", "D1"]).configs(odd)["D1"].model.dropout == 0.0
+
+
+@pytest.mark.parametrize("width", [0, 4, 100])
+def test_a_width_that_eight_heads_cannot_share_is_refused(width: int) -> None:
+    with pytest.raises(ConfigError, match=f"width {width}: must be a multiple of 8"):
+        at_width(preset("tiny"), width)
