@@ -54,7 +54,7 @@ def test_help_has_an_example_and_loads_nothing_heavy(command: str) -> None:
     assert done.returncode == 0, done.stderr
     loaded = set(done.stderr.split())
     assert "transduce" in loaded
-    assert not loaded & {"torch", "pyarrow", "tensorboard", "babel"}
+    assert not loaded & {"torch", "pyarrow", "tensorboard", "babel", "matplotlib"}
     assert "examples:" in done.stdout
     assert re.search(rf"^  .*\btransduce {command}", done.stdout.partition("examples:")[2], re.MULTILINE)
     assert max(map(len, done.stdout.splitlines())) <= 130
@@ -67,16 +67,24 @@ def test_base_modules_import_without_any_extra() -> None:
     for package in packages:
         names += [f"{package}.{path.stem}" for path in (_SOURCE / package).glob("*.py") if path.stem != "__init__"]
     code = "\n".join(f"import transduce.{name}" for name in names)
-    done = run_python(code, absent=("torch", "pyarrow", "tensorboard", "babel", "num2words"))
+    done = run_python(code, absent=("torch", "pyarrow", "tensorboard", "babel", "num2words", "matplotlib"))
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", ["train recipes/none.toml --output none", "average none --output none"])
-def test_a_command_that_needs_an_extra_names_it(command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "absent", "extra"),
+    [
+        ("train recipes/none.toml --output none", "torch", "train"),
+        ("average none --output none", "torch", "train"),
+        ("paper table1 --output none", "torch", "train"),
+        ("paper table1 --output none", "matplotlib", "figures"),
+    ],
+)
+def test_a_command_that_needs_an_extra_names_it(command: str, absent: str, extra: str) -> None:
     code = f"from transduce.cli.main import main\nsys.exit(main({command.split()!r}))"
-    done = run_python(code, absent=("torch",))
+    done = run_python(code, absent=(absent,))
     assert done.returncode == 6, done.stderr
-    assert "transduce[train]" in done.stderr
+    assert f"transduce[{extra}]" in done.stderr
     assert "Traceback" not in done.stderr
 
 

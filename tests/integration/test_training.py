@@ -20,11 +20,13 @@ from torch import Tensor
 
 from transduce.bundle import Bundle, read_weights
 from transduce.cli.main import main as command_line
-from transduce.config import Config, load_recipe
+from transduce.config import Config, DecodeConfig, load_recipe
 from transduce.data.batching import plan_epoch
 from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore
+from transduce.engines.torch import TorchEngine
 from transduce.errors import TrainingError
+from transduce.model import windowed
 from transduce.runs import train
 from transduce.training import step as step_module
 from transduce.training import trainer as trainer_module
@@ -289,6 +291,28 @@ def test_a_resumed_training_is_the_uninterrupted_one_bit_for_bit(
     assert_identical(state_of(resumed), uninterrupted[0])
     assert without_clock(outcome.progress) == without_clock(uninterrupted[1])
     assert outcome.progress.seconds > 0
+
+
+def test_a_model_with_an_attention_window_trains_resumes_and_translates(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentences of up to 200 subwords against a window of 6; blocks and spans as small as can be."""
+    monkeypatch.setattr(windowed, "_SHORTEST_BLOCK", 2)
+    monkeypatch.setattr(windowed, "_SPAN_BYTES", {"cpu": 1})
+    full = make_trainer(with_train(config, max_steps=6), tmp_path / "full", data)
+    full.fit()
+    config = with_train(config, max_steps=6)
+    config = dataclasses.replace(config, model=dataclasses.replace(config.model, attention_window=6))
+    whole = make_trainer(config, tmp_path / "whole", data)
+    assert whole.fit().reason == "finished"
+    stop_after(make_trainer(config, tmp_path / "run", data), 3)
+    resumed = make_trainer(config, tmp_path / "run", data)
+    assert resumed.resume()
+    resumed.fit()
+    assert_identical(state_of(resumed), state_of(whole))
+    assert not torch.equal(state_of(full)["weight source_embedding"], state_of(whole)["weight source_embedding"])
+    hypotheses = TorchEngine(whole.model).translate([list(range(10, 50))], DecodeConfig(beam_size=3))
+    assert hypotheses[0]
 
 
 def test_dropout_was_on_while_resuming_was_tested(

@@ -10,7 +10,7 @@ from transduce import __version__
 from transduce.errors import TransduceError
 
 # Each command is a module of this package with `SUMMARY`, `configure(parser)` and `run(args) -> int`.
-COMMANDS = ("demo", "prepare", "train", "average", "translate", "evaluate", "info")
+COMMANDS = ("demo", "prepare", "train", "average", "translate", "evaluate", "info", "paper")
 
 _EPILOG = """examples:
   transduce demo                                        a working English-German translator in minutes
@@ -18,6 +18,7 @@ _EPILOG = """examples:
   transduce average runs/m30k --last 5 --output models/m30k
   echo "A dog runs." | transduce translate models/m30k
   transduce evaluate --hypothesis test.out --reference test.de
+  transduce paper table1                                Table 1 of the paper, measured
 
 'transduce COMMAND --help' explains each command, with examples."""
 
