@@ -26,7 +26,7 @@ def test_every_scale_has_cells_of_different_names(name: str, scale: str) -> None
     assert experiment.name == name
     assert experiment.settings["scale"] == scale
     names = [cell.id for cell in experiment.cells]
-    assert len(names) == len(set(names)) >= 5
+    assert len(names) == len(set(names)) >= 4
 
 
 # --- positions ------------------------------------------------------------------------------------------------
@@ -70,8 +70,7 @@ def test_scores_are_as_they_are_written() -> None:
 
 
 def test_the_size_of_softmaxs_derivative() -> None:
-    torch.manual_seed(0)
-    rows = torch.randn(5, 7, dtype=torch.float64) * torch.tensor([[0.0], [0.1], [1.0], [5.0], [100.0]])
+    rows = torch.linspace(-1, 1, 7, dtype=torch.float64) * torch.tensor([[0.0], [0.1], [1.0], [5.0], [100.0]])
     found = softmax_gradient(rows)
     for row, size in zip(rows, found, strict=True):
         jacobian = torch.autograd.functional.jacobian(lambda x: x.softmax(-1), row)
@@ -86,7 +85,7 @@ def test_queries_and_keys_have_unit_variance_whatever_d_k_is() -> None:
     for d_k in (4, 256):
         attention = CompatibilityAttention("dot product", 64, 2, d_k, 32)
         for projection in (attention.query, attention.key):
-            assert float(projection(x).var()) == pytest.approx(1.0, rel=0.15)
+            assert float(projection(x).detach().var()) == pytest.approx(1.0, rel=0.15)
         assert attention(x).shape == x.shape
 
 

@@ -140,8 +140,9 @@ def test_an_unknown_scale_is_refused() -> None:
         (1234.5, "1,230"),
         (0.04512, "0.0451"),
         (-2.5, "-2.50"),
-    ]
-    + [(1e-7, "1.0e-07"), (2.5e6, "2.5e+06")],
+        (1e-7, "1.0e-07"),
+        (2.5e6, "2.5e+06"),
+    ],
 )
 def test_three_digits(value: float, text: str) -> None:
     assert short(value) == text

@@ -6,6 +6,7 @@ import torch
 from transduce.model.attention import attend
 from transduce.paper.layer_types import recurrent_flops
 from transduce.paper.measure import count_flops, crossing, exponents, peak_bytes, shortest_seconds
+from transduce.paper.reach import without_onednn
 
 CPU = torch.device("cpu")
 MEBIBYTE = 1 << 20
@@ -41,7 +42,7 @@ def test_operations_of_products_and_of_the_fused_kernel() -> None:
 def test_the_count_of_a_recurrent_layer_is_that_of_its_products(simple: bool) -> None:
     """Without oneDNN, the recurrence falls into products that PyTorch's counter sees."""
     recurrence = (torch.nn.RNN if simple else torch.nn.LSTM)(6, 6, batch_first=True)
-    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False):
+    with torch.no_grad(), without_onednn():
         counted = count_flops(lambda: recurrence(torch.randn(1, 9, 6)))
     assert counted == recurrent_flops(9, 6, simple=simple)
 

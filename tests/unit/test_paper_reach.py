@@ -49,14 +49,25 @@ def test_a_dilated_kernel_leaves_gaps() -> None:
 @pytest.mark.parametrize("n", [2, 7, 16, 23])
 def test_layers_until_all_reach_all(n: int) -> None:
     torch.manual_seed(0)
-    assert steps_until_all_reach(stack_of("attention", SHAPE), n, 4) == 1
-    assert steps_until_all_reach(stack_of("restricted", SHAPE), n, 4) == math.ceil((n - 1) / 2)
-    assert steps_until_all_reach(stack_of("convolution", SHAPE), n, 4) == n - 1
-    assert steps_until_all_reach(stack_of("convolution", Shape(4, k=5)), n, 4) == math.ceil((n - 1) / 2)
-    # Three kernels of 3, 1, 3 and 9 apart, reach (3³ - 1) / 2 to each side.
-    dilated = stack_of("convolution", SHAPE, dilated=True)
-    assert steps_until_all_reach(dilated, n, 4) == math.ceil(math.log(2 * n - 1, 3) - 1e-9)
-    assert steps_until_all_reach(stack_of("recurrent", SHAPE), n, 4, forwards_only=True) == n
+    assert steps_until_all_reach(stack_of("attention", SHAPE, n), n, 4) == 1
+    assert steps_until_all_reach(stack_of("restricted", SHAPE, n), n, 4) == math.ceil((n - 1) / 2)
+    assert steps_until_all_reach(stack_of("convolution", SHAPE, n), n, 4) == n - 1
+    assert steps_until_all_reach(stack_of("convolution", Shape(4, k=5), n), n, 4) == math.ceil((n - 1) / 2)
+    assert steps_until_all_reach(stack_of("recurrent", SHAPE, n), n, 4, forwards_only=True) == n
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 16, 28, 40])
+def test_layers_of_a_dilated_stack(n: int) -> None:
+    """Against walks over the positions: a kernel of 3 takes a signal its dilation back, nowhere, or its dilation on."""
+    dilations = [dilation for dilation in (1, 3, 9, 27) if dilation < n]
+    reached, steps = [{start} for start in range(n)], 0
+    while not all(len(places) == n for places in reached):
+        dilation = dilations[steps % len(dilations)]
+        moves = (-dilation, 0, dilation)
+        reached = [{place + move for place in places for move in moves if 0 <= place + move < n} for places in reached]
+        steps += 1
+    torch.manual_seed(0)
+    assert steps_until_all_reach(stack_of("convolution", SHAPE, n, dilated=True), n, 4) == steps
 
 
 def test_what_never_connects_is_an_error() -> None:

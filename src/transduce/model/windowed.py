@@ -104,10 +104,10 @@ def windowed_attend(
         mask = _within(query_BHTE, attend_mask, window)
         return attend(query_BHTE, key_BHTE, value_BHTE, mask, causal=causal, dropout=dropout)
     if attend_mask is not None:
-        sentences = query_BHTE.size(0)
-        attend_mask = torch.atleast_2d(attend_mask)[(None,) * (4 - max(attend_mask.dim(), 2))]
-        attend_mask = attend_mask.expand(sentences, -1, 1, num_positions)
-    attended: Tensor = _Windowed.apply(query_BHTE, key_BHTE, value_BHTE, attend_mask, plan, dropout)  # type: ignore[no-untyped-call]
+        num_heads = attend_mask.size(-3) if attend_mask.dim() >= 3 else 1
+        attend_mask = attend_mask.expand(query_BHTE.size(0), num_heads, 1, num_positions)
+    arguments = (query_BHTE, key_BHTE, value_BHTE, attend_mask, plan, dropout)
+    attended: Tensor = _Windowed.apply(*arguments)  # type: ignore[no-untyped-call]
     return attended
 
 
@@ -120,6 +120,19 @@ class _Span:
     stop: int
     first: int
     last: int
+
+    def of_queries(self, x_BHTE: Tensor) -> Tensor:
+        """Returns a view of what belongs to its queries."""
+        return x_BHTE[:, :, self.start : self.stop]
+
+    def of_all(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns views of its queries, of the keys that they see, and of those keys' values."""
+        keys, values = (x[:, :, self.first : self.last] for x in (key, value))
+        return self.of_queries(query), keys, values
+
+    def of_mask(self, attend_mask: Tensor | None) -> Tensor | None:
+        """Returns a view of the mask of those keys."""
+        return None if attend_mask is None else attend_mask[..., self.first : self.last]
 
 
 @dataclass(frozen=True)
@@ -169,13 +182,12 @@ class _Plan:
         mask = self._mask(query.device)
         if before or after or attend_mask is not None:
             if attend_mask is None:
-                attend_mask = torch.ones(1, 1, 1, key.size(2), dtype=torch.bool, device=key.device)
-                attend_mask = attend_mask.expand(key.size(0), -1, -1, -1)
+                attend_mask = key.new_ones(key.size(0), 1, 1, key.size(2), dtype=torch.bool)
             seen = F.pad(attend_mask[:, :, 0, :, None], (0, 0, before, after))  # padding is False
             mask = mask & self._blocks_of_keys(seen, 0, 0).transpose(-1, -2)
         attended = attend(query_b, key_b, value_b, mask, dropout=dropout)
-        attended = attended.unflatten(0, (-1, num_blocks)).transpose(1, 2).flatten(2, 3)
-        return attended[:, :, : span.stop - span.start]
+        attended_BHTE: Tensor = attended.unflatten(0, (-1, num_blocks)).transpose(1, 2).flatten(2, 3)
+        return attended_BHTE[:, :, : span.stop - span.start]
 
     def _blocks_of_keys(self, x_BHSE: Tensor, before: int, after: int) -> Tensor:
         """(B, H, s, E) → (B × blocks, H, width, E): the keys that each block of queries sees; these overlap."""
@@ -206,35 +218,25 @@ class _Windowed(torch.autograd.Function):
         attended = query.new_empty(batch, positions, heads, value.size(-1)).transpose(1, 2)
         for span in plan.spans():
             with _chance(ctx.seed, span, query.device, dropout):
-                attended[:, :, span.start : span.stop] = plan.attend(
-                    span, *_cut(span, query, key, value, attend_mask), dropout
-                )
+                parts = span.of_all(query, key, value)
+                span.of_queries(attended).copy_(plan.attend(span, *parts, span.of_mask(attend_mask), dropout))
         return attended
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, attend_mask = ctx.saved_tensors
-        plan, device = ctx.plan, query.device
+        device = query.device
         sums = [torch.zeros_like(x) for x in (query, key, value)]
         enabled, dtype = ctx.autocast
-        for span in plan.spans():
-            *parts, mask = _cut(span, query, key, value, attend_mask)
-            parts = [part.detach().requires_grad_() for part in parts]
+        for span in ctx.plan.spans():
+            parts = [x.detach().requires_grad_() for x in span.of_all(query, key, value)]
             autocast = torch.autocast(device.type, dtype, enabled=enabled)
             with torch.enable_grad(), autocast, _chance(ctx.seed, span, device, ctx.dropout):
-                attended = plan.attend(span, *parts, mask, ctx.dropout)
-            gradients = torch.autograd.grad(attended, parts, gradient[:, :, span.start : span.stop].to(attended.dtype))
-            whole = _cut(span, *sums, None)[:3]
-            for total, part in zip(whole, gradients, strict=True):
+                attended = ctx.plan.attend(span, *parts, span.of_mask(attend_mask), ctx.dropout)
+            gradients = torch.autograd.grad(attended, parts, span.of_queries(gradient).to(attended.dtype))
+            for total, part in zip(span.of_all(*sums), gradients, strict=True):
                 total += part  # spans share keys at their borders
         return (*sums, None, None, None)
-
-
-def _cut(span: _Span, query: Tensor, key: Tensor, value: Tensor, attend_mask: Tensor | None) -> tuple[Any, ...]:
-    """Returns views of a span's queries, keys, values and mask of keys."""
-    mask = None if attend_mask is None else attend_mask[..., span.first : span.last]
-    keys, values = (x[:, :, span.first : span.last] for x in (key, value))
-    return query[:, :, span.start : span.stop], keys, values, mask
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Compatibility functions: dot product with and without 1 / √d_k, and additive attention (§3.2.1)."""
 
+import math
 from typing import Literal
 
 import torch
@@ -18,10 +19,12 @@ def scores(kind: Kind, query_BHTE: Tensor, key_BHSE: Tensor, weight_E: Tensor) -
     what its first layer makes of its two inputs. Only it uses `weight_E`, and it holds all T × S × E hidden units.
     """
     if kind == "additive":
-        hidden_BHTSE = (query_BHTE[..., :, None, :] + key_BHSE[..., None, :, :]).tanh()
-        return hidden_BHTSE @ weight_E
-    products_BHTS = query_BHTE @ key_BHSE.transpose(-2, -1)
-    return products_BHTS * query_BHTE.size(-1) ** -0.5 if kind == "scaled dot product" else products_BHTS
+        hidden_BHTSE: Tensor = (query_BHTE[..., :, None, :] + key_BHSE[..., None, :, :]).tanh()
+        fits_BHTS: Tensor = hidden_BHTSE @ weight_E
+        return fits_BHTS
+    scale = 1 / math.sqrt(query_BHTE.size(-1)) if kind == "scaled dot product" else 1.0
+    products_BHTS: Tensor = (query_BHTE * scale) @ key_BHSE.transpose(-2, -1)
+    return products_BHTS
 
 
 def attend_by(kind: Kind, query_BHTE: Tensor, key_BHSE: Tensor, value_BHSE: Tensor, weight_E: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ def peak_bytes(run: Run, device: torch.device) -> int:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         result = run()
     del result
-    events = profiler.profiler.kineto_results.events()  # type: ignore[union-attr]
+    events = profiler.profiler.kineto_results.events()
     changes = sorted((event for event in events if event.name() == "[memory]"), key=lambda event: event.start_ns())
     return max(0, int(np.cumsum([0, *(event.nbytes() for event in changes)]).max()))
 

@@ -1,6 +1,7 @@
 """Which inputs reach which outputs, and how many operations must wait for one another: found by running layers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -61,20 +62,22 @@ def steps_until_all_reach(
     return enough
 
 
-def stack_of(kind: Kind, shape: Shape, *, dilated: bool = False) -> Callable[[int], Apply]:
-    """Returns what makes a stack of m layers; in a dilated stack, each layer's dilation is k times that of the last.
+def stack_of(kind: Kind, shape: Shape, num_positions: int, *, dilated: bool = False) -> Callable[[int], Apply]:
+    """Returns what makes a stack of m layers for n positions.
 
-    For recurrent layers a step is one of the cell: see `recurrent_steps`.
+    In a dilated stack the dilations are 1, k, k², … as long as they are below n, and then again from 1: a kernel that
+    is dilated further sees nothing but its middle. For recurrent layers a step is one of the cell: `recurrent_steps`.
     """
     if kind == "recurrent":
         return recurrent_steps(nn.LSTMCell(shape.d, shape.d).double())
 
+    dilations = [1]
+    while dilated and dilations[-1] * shape.k < num_positions:
+        dilations.append(dilations[-1] * shape.k)
+
     def make(steps: int) -> Apply:
-        layers: list[nn.Module] = []
-        for place in range(steps):
-            dilation = shape.k**place if dilated else 1
-            layers.append(layer(kind, shape, dilation=dilation).double())
-        return nn.Sequential(*layers)
+        in_turn = (dilations[place % len(dilations)] for place in range(steps))
+        return nn.Sequential(*(layer(kind, shape, dilation=dilation).double() for dilation in in_turn))
 
     return make
 
@@ -110,32 +113,48 @@ def longest_chain(apply: Apply, x: Tensor) -> int:
     Every tensor operation of a forward pass counts one, whatever its size: what a machine of any width cannot do at
     once. Views and shapes count nothing. oneDNN is off meanwhile: it would hide an LSTM's steps in one operation.
     """
-    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), _Chains() as chains:
+    chains = _Chains()
+    with torch.no_grad(), without_onednn(), chains:
         output = apply(x)
     return chains.length(output)
+
+
+@contextmanager
+def without_onednn() -> Iterator[None]:
+    """Makes PyTorch do without oneDNN: its recurrent layers then are the operations of each step, one after another."""
+    before, *_ = torch.backends.mkldnn.set_flags(_enabled=False, _fp32_precision=None)
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.set_flags(_enabled=before, _fp32_precision=None)
 
 
 class _Chains(TorchDispatchMode):
     """Notes for each block of memory how many operations its contents have had to wait for."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._lengths: dict[int, int] = {}
         self._alive: list[Tensor] = []  # memory that is given back would be taken for what lay there before
 
     def length(self, tensor: Tensor) -> int:
-        return self._lengths.get(tensor.untyped_storage().data_ptr(), 0)
+        return self._lengths.get(_place(tensor), 0)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = function(*args, **kwargs)
         inputs = [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
         waited = max((self.length(x) for x in inputs), default=0)
-        known = {x.untyped_storage().data_ptr() for x in inputs}
+        known = {_place(x) for x in inputs}
         for output in torch.utils._pytree.tree_leaves(result):
             if isinstance(output, Tensor):
-                place = output.untyped_storage().data_ptr()
+                place = _place(output)
                 is_view = place in known and not function._schema.is_mutable
                 self._lengths[place] = max(self.length(output), waited if is_view else waited + 1)
                 self._alive.append(output)
         return result
+
+
+def _place(tensor: Tensor) -> int:
+    place: int = tensor.untyped_storage().data_ptr()
+    return place

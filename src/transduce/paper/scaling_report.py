@@ -248,8 +248,8 @@ def draw(cells: Cells, folder: Path) -> None:
     axes[4].set(xscale="log", xlabel="heads", ylim=(0, 1.03), title="Two places at once: answers right")
     axes[4].set_xticks(heads, [str(h) for h in heads])
     axes[4].minorticks_off()
-    for kind, label in _LABELS.items():
-        samples = _of(cells, f"crossover/{kind}")
+    for layer_kind, label in _LABELS.items():
+        samples = _of(cells, f"crossover/{layer_kind}")
         axes[5].plot([s["n"] for s in samples], [s["seconds"] for s in samples], marker="o", ms=3, label=label)
     width = _of(cells, "crossover/attention")[0]["d"]
     axes[5].axvline(width, color="#888888", linestyle="--", linewidth=1)

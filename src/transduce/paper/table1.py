@@ -143,7 +143,7 @@ def _chain(row: Row, n: int, say: Say) -> Values:
 
 def _path(row: Row, n: int, say: Say) -> Values:
     torch.manual_seed(0)
-    stack = stack_of(row.kind, Shape(_PATH_WIDTH, 1, 3, _PATH_WINDOW), dilated=row.dilated)
+    stack = stack_of(row.kind, Shape(_PATH_WIDTH, 1, 3, _PATH_WINDOW), n, dilated=row.dilated)
     steps = steps_until_all_reach(stack, n, _PATH_WIDTH, forwards_only=row.kind == "recurrent")
     return {"n": n, "steps": steps}
 
@@ -187,7 +187,7 @@ def _render(settings: Settings, cells: Cells) -> str:
                 ["layer", "sequential, printed", "longest chain", "path, printed", "layers until all reach all"], orders
             ),
             f"Chains of operations at n = {_list(settings.chain_lengths)}; paths at "
-            f"n = {_list(settings.path_lengths)}, k = 3, r = {_PATH_WINDOW}. A recurrent layer's steps are applications "
+            f"n = {_list(settings.path_lengths)}, k = 3, r = {_PATH_WINDOW}. A recurrent layer's steps are those "
             "of its cell.",
             "## What differs from the paper",
             _DIFFERENCES,
@@ -204,7 +204,9 @@ _DIFFERENCES = """\
   not see, by our own count (16·n·d²). Softmax, activations and sums are in the time and not in the FLOPs.
 - Peak memory is what PyTorch's allocator held at most beyond input and weights. The paper's table has no memory
   column: the fused kernel of full attention never holds its n² weights.
-- Restricted attention computes blocks of r/2 queries against 3r/2 keys: half as much again as the least there could be.
+- Restricted attention computes blocks of r/2 queries against 3r/2 keys: half as much again as the least.
+- A dilated stack has dilations 1, k, k², … below n, and again from 1. One round is not enough: near the ends of a
+  sequence, the one sum of dilations that leads to a position may lead out of the sequence on its way.
 - The longest chain counts tensor operations of our implementations, not the fewest that could be; what counts is how
   it grows.
 - For a recurrent layer only paths from earlier to later positions exist."""
