@@ -5,14 +5,15 @@
 
 One layer's attention (8 heads of 64, one sequence, float32), forward and backward, given queries, keys and values.
 Every length is measured in a process of its own, whose greatest memory the operating system reports; `peak_mib` is
-what PyTorch's allocator held at most beyond the inputs. `times_linear` is the time a position, against that of the
-first length. Full attention is `scaled_dot_product_attention`, and with `--materialised` eq. 1 as written, which holds
-n × n weights.
+what PyTorch's allocator held at most beyond the inputs. With `--threads 1`, times are the processor's.
+`times_linear` is the time a position, against that of the first length. Full attention is
+`scaled_dot_product_attention`, and with `--materialised` eq. 1 as written, which holds n × n weights.
 """
 
 import argparse
 import datetime
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -84,7 +85,8 @@ def main() -> None:
     for system, n in cases:
         command = [sys.executable, __file__, "--one", system, str(n), "--window", str(args.window)]
         command += ["--device", args.device, "--threads", str(args.threads)] + ["--causal"] * args.causal
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        quiet = os.environ | {"KINETO_LOG_LEVEL": "99"}  # the profiler announces itself on standard error
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=quiet)
         row = json.loads(done.stdout)
         first = next((other for other in rows if other["system"] == system), row)
         for name in ("forward", "forward_backward"):

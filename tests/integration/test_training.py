@@ -26,7 +26,6 @@ from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import TorchEngine
 from transduce.errors import TrainingError
-from transduce.model import windowed
 from transduce.runs import train
 from transduce.training import step as step_module
 from transduce.training import trainer as trainer_module
@@ -294,11 +293,9 @@ def test_a_resumed_training_is_the_uninterrupted_one_bit_for_bit(
 
 
 def test_a_model_with_an_attention_window_trains_resumes_and_translates(
-    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: Config, data: Path, tmp_path: Path
 ) -> None:
-    """Sentences of up to 200 subwords against a window of 6; blocks and spans as small as can be."""
-    monkeypatch.setattr(windowed, "_SHORTEST_BLOCK", 2)
-    monkeypatch.setattr(windowed, "_SPAN_BYTES", {"cpu": 1})
+    """Sentences of up to hundreds of subwords against a window of 6."""
     full = make_trainer(with_train(config, max_steps=6), tmp_path / "full", data)
     full.fit()
     config = with_train(config, max_steps=6)

@@ -70,6 +70,9 @@ def test_peak_sees_temporaries_inside_of_kernels() -> None:
 
 
 def test_the_shortest_run_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter([0.0, 9.0, 0.0, 3.0, 0.0, 2.0, 0.0, 4.0])
-    monkeypatch.setattr("transduce.paper.measure.time.perf_counter", lambda: next(ticks))
-    assert shortest_seconds(lambda: None, CPU, budget_seconds=5.0) == 2.0
+    for threads, clock in ((1, "process_time"), (2, "perf_counter")):
+        ticks = iter([0.0, 9.0, 0.0, 3.0, 0.0, 2.0, 0.0, 4.0])
+        with monkeypatch.context() as patch:
+            patch.setattr("transduce.paper.measure.torch.get_num_threads", lambda threads=threads: threads)
+            patch.setattr(f"transduce.paper.measure.time.{clock}", lambda ticks=ticks: next(ticks))
+            assert shortest_seconds(lambda: None, CPU, budget_seconds=5.0) == 2.0

@@ -11,6 +11,7 @@ A run that was stopped goes on where it was when the same command is given again
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
     require_training()
     require("figures", ["matplotlib"])
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # PyTorch's profiler announces itself on standard error
     from transduce.paper.catalogue import EXPERIMENTS as CATALOGUE
     from transduce.paper.experiment import run_experiment
 

@@ -19,12 +19,10 @@ def scores(kind: Kind, query_BHTE: Tensor, key_BHSE: Tensor, weight_E: Tensor) -
     what its first layer makes of its two inputs. Only it uses `weight_E`, and it holds all T × S × E hidden units.
     """
     if kind == "additive":
-        hidden_BHTSE: Tensor = (query_BHTE[..., :, None, :] + key_BHSE[..., None, :, :]).tanh()
-        fits_BHTS: Tensor = hidden_BHTSE @ weight_E
-        return fits_BHTS
+        hidden_BHTSE = (query_BHTE[..., :, None, :] + key_BHSE[..., None, :, :]).tanh()
+        return hidden_BHTSE @ weight_E
     scale = 1 / math.sqrt(query_BHTE.size(-1)) if kind == "scaled dot product" else 1.0
-    products_BHTS: Tensor = (query_BHTE * scale) @ key_BHSE.transpose(-2, -1)
-    return products_BHTS
+    return (query_BHTE * scale) @ key_BHSE.transpose(-2, -1)
 
 
 def attend_by(kind: Kind, query_BHTE: Tensor, key_BHSE: Tensor, value_BHSE: Tensor, weight_E: Tensor) -> Tensor:
@@ -39,7 +37,7 @@ def draw_vectors(*shape: int) -> Tensor:
 
 def draw_weight(d_k: int) -> Tensor:
     """Returns the last layer of additive attention: d_k numbers of variance 1 / d_k."""
-    return torch.randn(d_k) * d_k**-0.5
+    return torch.randn(d_k) / math.sqrt(d_k)
 
 
 def softmax_gradient(scores_NS: Tensor) -> Tensor:

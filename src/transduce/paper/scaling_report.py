@@ -221,7 +221,7 @@ _DIFFERENCES = """\
 - One head against many: the paper's figure is of translation (Table 3 A, 24.9 against 25.8 BLEU).
 - n < d comes of counting n²·d against n·d², without constants: an attention of 4·n²·d operations against a tanh
   recurrence of 4·n·d². An LSTM has 16·n·d², an attention with its projections 8·n·d² more. In time, a recurrence also
-  waits for itself n times, and small products leave a machine idle."""
+  waits for itself n times, and small products leave a machine idle. With one thread in use, time is the processor's."""
 
 
 def draw(cells: Cells, folder: Path) -> None:

@@ -197,7 +197,8 @@ def _render(settings: Settings, cells: Cells) -> str:
 
 _DIFFERENCES = """\
 - Table 1 prints orders of growth; here are numbers of real layers, with the powers that fit them best. A power of time
-  is one of this machine, at these sizes: small products do not fill it, large ones leave its caches.
+  is one of this machine, at these sizes: small products do not fill it, large ones leave its caches. With one thread
+  in use, time is the processor's.
 - "Complexity" in Table 1 is that of mixing positions: its n²·d has no place for the four projections of attention,
   which cost n·d². The row "with its projections" is what a model pays: 8·n·d² + 4·n²·d operations.
 - FLOPs are of matrix products and convolutions, two a multiply-add, by PyTorch's counter; of the LSTM, which it does
