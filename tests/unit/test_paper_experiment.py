@@ -116,7 +116,7 @@ def test_progress_names_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         def update(self, count: int = 1) -> None:
             shown.append(f"+{count}")
 
-        def set_postfix_str(self, text: str) -> None:
+        def set_postfix_str(self, text: str, refresh: bool) -> None:
             shown.append(text)
 
     monkeypatch.setattr(experiment_module, "progress_bar", Bar)

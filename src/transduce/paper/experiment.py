@@ -7,6 +7,7 @@ FOLDER/*.png           the picture
 
 import datetime
 import json
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,8 +68,11 @@ def run_experiment(experiment: Experiment, folder: Path, *, show_progress: bool 
 
 
 def _measure(cell: Cell, bar: Any) -> Values:
-    bar.set_postfix_str(cell.id)
-    return cell.measure(lambda text: bar.set_postfix_str(f"{cell.id}: {text}"))
+    def show(text: str) -> None:
+        bar.set_postfix_str(text, refresh=sys.stderr.isatty())  # a log file wants a line now and then, not each
+
+    show(cell.id)
+    return cell.measure(lambda text: show(f"{cell.id}: {text}"))
 
 
 class _Results:

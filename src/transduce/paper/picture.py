@@ -1,5 +1,6 @@
 """Charts by matplotlib, in one style."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,13 @@ def new_picture(columns: int, rows: int = 1, *, height: float = 3.6) -> tuple[An
         axis.set_axisbelow(True)
         axis.set_label(f"axis {place}")
     return figure, axes
+
+
+def log_sizes(axis: Any, sizes: Sequence[float]) -> None:
+    """Gives an axis a logarithmic scale of x, with the sizes that were measured as its only marks."""
+    axis.set_xscale("log")
+    axis.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8)
+    axis.set_xticks([], minor=True)
 
 
 def save_picture(figure: Any, path: Path) -> None:

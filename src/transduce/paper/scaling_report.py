@@ -9,7 +9,7 @@ from transduce.paper.compatibility import KINDS
 from transduce.paper.experiment import Cells, Values
 from transduce.paper.markdown import mebibytes, seconds, short, table
 from transduce.paper.measure import crossing, exponents
-from transduce.paper.picture import new_picture, save_picture
+from transduce.paper.picture import log_sizes, new_picture, save_picture
 
 _LABELS = {
     "attention": "self-attention, mixing alone",
@@ -236,24 +236,27 @@ def draw(cells: Cells, folder: Path) -> None:
         axes[2].plot(widths, shares, marker="o", ms=4, label=kind)
         speeds = _of(cells, f"speed/{kind}")
         axes[3].plot([s["n"] for s in speeds], [s["seconds"] for s in speeds], marker="o", ms=4, label=kind)
-    axes[0].set(xscale="log", yscale="log", xlabel="d_k", title="Variance of scores")
-    axes[1].set(xscale="log", yscale="log", xlabel="d_k", title="Gradient of the softmax")
-    axes[2].set(xscale="log", xlabel="d_k", ylim=(0, 1.03), title="Answers right after training")
-    axes[3].set(
-        xscale="log", yscale="log", xlabel="positions n", ylabel="seconds", title="Attention, forward, d_k = 64"
-    )
+    drawn, trained = (_varied(_of(cells, f"{part}/additive"), "d_k") for part in ("scores", "mirror"))
+    for axis, sizes in ((axes[0], drawn), (axes[1], drawn), (axes[2], trained)):
+        log_sizes(axis, sizes)
+        axis.set_xlabel("d_k")
+    axes[0].set(yscale="log", title="Variance of scores")
+    axes[1].set(yscale="log", title="Gradient of the softmax")
+    axes[2].set(ylim=(0, 1.03), title="Answers right after training")
+    log_sizes(axes[3], _varied(_of(cells, "speed/additive"), "n"))
+    axes[3].set(yscale="log", xlabel="positions n", ylabel="seconds", title="Attention, forward, d_k = 64")
     heads = _varied(_of(cells, "two places"), "heads")
     shares = [_mean(_of(cells, "two places", heads=h), "right") for h in heads]
     axes[4].plot(heads, shares, marker="o", ms=4)
-    axes[4].set(xscale="log", xlabel="heads", ylim=(0, 1.03), title="Two places at once: answers right")
-    axes[4].set_xticks(heads, [str(h) for h in heads])
-    axes[4].minorticks_off()
+    log_sizes(axes[4], heads)
+    axes[4].set(xlabel="heads", ylim=(0, 1.03), title="Two places at once: answers right")
     for layer_kind, label in _LABELS.items():
         samples = _of(cells, f"crossover/{layer_kind}")
         axes[5].plot([s["n"] for s in samples], [s["seconds"] for s in samples], marker="o", ms=3, label=label)
     width = _of(cells, "crossover/attention")[0]["d"]
     axes[5].axvline(width, color="#888888", linestyle="--", linewidth=1)
-    axes[5].set(xscale="log", yscale="log", xlabel=f"positions n (dashed: n = d = {width})", ylabel="seconds")
+    log_sizes(axes[5], _varied(_of(cells, "crossover/attention"), "n"))
+    axes[5].set(yscale="log", xlabel=f"positions n (dashed: n = d = {width})", ylabel="seconds")
     axes[5].set_title("A layer, forward")
     for axis in (axes[0], axes[5]):
         axis.legend(fontsize=7)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from transduce.paper.experiment import Cell, Cells, Experiment, Say, Values
 from transduce.paper.layer_types import Kind, Shape, batch, layer, recurrent_flops
 from transduce.paper.markdown import mebibytes, seconds, short, table
 from transduce.paper.measure import count_flops, exponents, peak_bytes, shortest_seconds
-from transduce.paper.picture import new_picture, save_picture
+from transduce.paper.picture import COLOURS, log_sizes, new_picture, save_picture
 from transduce.paper.reach import longest_chain, stack_of, steps_until_all_reach
 from transduce.paper.scales import Scale, at_scale
 from transduce.training.device import Compute
@@ -231,31 +232,30 @@ def _path_growth(row: Row, samples: Sequence[Values]) -> str:
 
 def _draw(settings: Settings, cells: Cells, folder: Path) -> None:
     figure, axes = new_picture(2, 2)
-    d = settings.widths[len(settings.widths) // 2]
-    for axis, of, scale, label in (
-        (axes[0], "seconds", 1.0, "seconds"),
-        (axes[1], "peak_bytes", 2.0**-20, "MiB at peak"),
+    colours = dict(zip(ROWS, COLOURS, strict=False))
+    d, k, r = settings.widths[len(settings.widths) // 2], settings.kernels[0], settings.windows[0]
+
+    def plot(axis: Any, name: str, samples: Sequence[Values], of: str, scale: float = 1.0) -> None:
+        values = [sample[of] * scale for sample in samples]
+        label = ROWS[name].name
+        axis.plot([s["n"] for s in samples], values, marker="o", ms=3, color=colours[name], label=label)
+
+    for name, row in ROWS.items():
+        cost = _of(cells, f"cost/{name}")
+        alike = [s for s in cost if (s["d"], s["k"], s["r"]) == (d, k, r)]
+        plot(axes[2], name, _of(cells, f"chain/{name}"), "operations")
+        if name in _PATH_ROWS:
+            plot(axes[3], name, _of(cells, f"path/{name}"), "steps")
+        if not row.dilated:  # which costs what the contiguous one does
+            plot(axes[0], name, alike, "seconds")
+            plot(axes[1], name, alike, "peak_bytes", 2.0**-20)
+    for axis, sizes, title in (
+        (axes[0], settings.lengths + settings.long_lengths, f"A forward pass, d = {d}: seconds"),
+        (axes[1], settings.lengths + settings.long_lengths, f"Memory beyond input and weights, d = {d}: MiB"),
+        (axes[2], settings.chain_lengths, "Sequential operations: longest chain"),
+        (axes[3], settings.path_lengths, "Path length: layers until all reach all"),
     ):
-        for name, row in ROWS.items():
-            if row.dilated:
-                continue  # costs what the contiguous one does
-            samples = [
-                sample
-                for sample in _of(cells, f"cost/{name}")
-                if (sample["d"], sample["k"], sample["r"]) == (d, settings.kernels[0], settings.windows[0])
-            ]
-            axis.plot([s["n"] for s in samples], [s[of] * scale for s in samples], marker="o", ms=3, label=row.name)
-        axis.set(xscale="log", yscale="log", xlabel=f"positions n (d = {d})", ylabel=label)
-    axes[0].set_title("A forward pass")
-    axes[1].set_title("Memory beyond input and weights")
-    axes[0].legend(fontsize=7)
-    for axis, part, of, title in (
-        (axes[2], "chain", "operations", "Sequential operations: longest chain"),
-        (axes[3], "path", "steps", "Path length: layers until all reach all"),
-    ):
-        for name, row in ROWS.items():
-            if samples := _of(cells, f"{part}/{name}"):
-                axis.plot([s["n"] for s in samples], [s[of] for s in samples], marker="o", ms=3, label=row.name)
-        axis.set(xscale="log", yscale="log", xlabel="positions n", title=title)
-        axis.legend(fontsize=7)
+        log_sizes(axis, sizes)
+        axis.set(yscale="log", xlabel="positions n", title=title)
+    figure.legend(*axes[2].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     save_picture(figure, folder / "table1.png")
