@@ -72,12 +72,20 @@ def test_base_modules_import_without_any_extra() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", ["train recipes/none.toml --output none", "average none --output none"])
-def test_a_command_that_needs_an_extra_names_it(command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "absent", "extra"),
+    [
+        ("train recipes/none.toml --output none", "torch", "train"),
+        ("average none --output none", "torch", "train"),
+        ("paper table1 --output none", "torch", "train"),
+        ("paper table1 --output none", "matplotlib", "figures"),
+    ],
+)
+def test_a_command_that_needs_an_extra_names_it(command: str, absent: str, extra: str) -> None:
     code = f"from transduce.cli.main import main\nsys.exit(main({command.split()!r}))"
-    done = run_python(code, absent=("torch",))
+    done = run_python(code, absent=(absent,))
     assert done.returncode == 6, done.stderr
-    assert "transduce[train]" in done.stderr
+    assert f"transduce[{extra}]" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -20,10 +20,11 @@ from torch import Tensor
 
 from transduce.bundle import Bundle, read_weights
 from transduce.cli.main import main as command_line
-from transduce.config import Config, load_recipe
+from transduce.config import Config, DecodeConfig, load_recipe
 from transduce.data.batching import plan_epoch
 from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore
+from transduce.engines.torch import TorchEngine
 from transduce.errors import TrainingError
 from transduce.runs import train
 from transduce.training import step as step_module
@@ -298,6 +299,26 @@ def test_a_resumed_training_is_the_uninterrupted_one_bit_for_bit(
     (device,) = outcome.progress.cost.devices.values()
     assert device.seconds == pytest.approx(outcome.progress.seconds)
     assert outcome.progress.cost.estimate is not None
+
+
+def test_a_model_with_an_attention_window_trains_resumes_and_translates(
+    config: Config, data: Path, tmp_path: Path
+) -> None:
+    """Sentences of up to hundreds of subwords against a window of 6."""
+    full = make_trainer(with_train(config, max_steps=6), tmp_path / "full", data)
+    full.fit()
+    config = with_train(config, max_steps=6)
+    config = dataclasses.replace(config, model=dataclasses.replace(config.model, attention_window=6))
+    whole = make_trainer(config, tmp_path / "whole", data)
+    assert whole.fit().reason == "finished"
+    stop_after(make_trainer(config, tmp_path / "run", data), 3)
+    resumed = make_trainer(config, tmp_path / "run", data)
+    assert resumed.resume()
+    resumed.fit()
+    assert_identical(state_of(resumed), state_of(whole))
+    assert not torch.equal(state_of(full)["weight source_embedding"], state_of(whole)["weight source_embedding"])
+    hypotheses = TorchEngine(whole.model).translate([list(range(10, 50))], DecodeConfig(beam_size=3))
+    assert hypotheses[0]
 
 
 def test_dropout_was_on_while_resuming_was_tested(

@@ -34,6 +34,8 @@ CONFIGS = {
     ),
     "learned positions": replace(BASE, positions="learned", max_positions=200),
     "d_k is not d_v": replace(BASE, d_k=3, d_v=10, num_heads=4, tie_embeddings="none", num_decoder_layers=3),
+    # Four positions back in each of two layers: less than the past, and enough to reach all of eight.
+    "attention window": replace(BASE, attention_window=8, norm="pre"),
     "untied source": replace(BASE, tie_embeddings="target", norm="pre", decoder_start="zero"),
 }
 BOS = 1

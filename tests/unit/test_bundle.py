@@ -42,6 +42,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
+def test_a_folder_written_before_there_were_attention_windows_loads(folder: Path) -> None:
+    values = json.loads((folder / "config.json").read_text())
+    del values["config"]["model"]["attention_window"]
+    (folder / "config.json").write_text(json.dumps(values))
+    assert Bundle.load(folder).config == CONFIG
+
+
 def test_round_trip(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
         *("config.json", "model.safetensors", "tokenizer.json", "metrics.json", "README.md")

@@ -146,6 +146,7 @@ def test_an_unknown_preset_is_refused_with_the_nearest(name: str, nearest: str) 
         (lambda: ModelConfig(ffn_dropout=-0.1), "model.ffn_dropout = -0.1: must be at least 0 and less than 1"),
         (lambda: ModelConfig(dropout=float("nan")), "model.dropout = nan"),
         (lambda: ModelConfig(d_model=5), "model.d_model = 5: must be even for sinusoidal positions"),
+        (lambda: ModelConfig(attention_window=-1), "model.attention_window = -1: must be 0 or greater"),
         (lambda: TextConfig(vocab_size=259), "text.vocab_size = 259: must be at least 260"),
         (lambda: DataConfig(max_tokens=0), "data.max_tokens = 0: must be greater than 0"),
         (lambda: DataConfig(train=(("a", "b", "c"),)), "data.train = ['a', 'b', 'c']: must be a pair of files"),
@@ -344,3 +345,9 @@ def test_to_dict_is_plain_and_complete() -> None:
     assert values["data"]["test"] == {"news": ["c"]}
     assert values.keys() == {field.name for field in dataclasses.fields(Config)}
     assert values["model"].keys() == {field.name for field in dataclasses.fields(ModelConfig)}
+
+
+def test_a_model_of_before_a_key_existed_has_its_default() -> None:
+    values = to_dict(Config())
+    del values["model"]["attention_window"]
+    assert from_dict(values, "models/old/config.json").model.attention_window == 0

@@ -57,3 +57,19 @@ def test_the_model_is_left_as_it_was(model: Transformer) -> None:
     attention_maps(model, SOURCE, LENGTHS, TARGET)
     assert model.training
     assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_a_window_leaves_the_neighbourhood_alone(model: Transformer) -> None:
+    windowed = Transformer(replace(model.config, attention_window=2))
+    windowed.load_weights(model.weights())
+    maps = attention_maps(windowed, SOURCE, LENGTHS, TARGET)
+    for weights in maps.encoder:
+        assert weights[0, 0].ne(0).tolist() == [[abs(t - s) <= 1 for s in range(5)] for t in range(5)]
+    for weights in maps.decoder:
+        assert weights[0, 0].ne(0).tolist() == [[t - 1 <= s <= t for s in range(4)] for t in range(4)]
+    for weights in (*(of_layer[:1] for of_layer in maps.encoder), *maps.decoder):
+        torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
+    assert not maps.encoder[0][1, :, 4].any()  # padding that sees only padding
+    full = attention_maps(model, SOURCE, LENGTHS, TARGET)
+    of_two = full.encoder[0][0, :, 0, :2]  # the first layer's input is the same: what is left is scaled up
+    torch.testing.assert_close(maps.encoder[0][0, :, 0, :2], of_two / of_two.sum(-1, keepdim=True))

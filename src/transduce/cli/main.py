@@ -21,6 +21,7 @@ COMMANDS = (
     "sweep",
     "inspect",
     "parse",
+    "paper",
     "info",
 )
 
@@ -31,6 +32,7 @@ _EPILOG = """examples:
   echo "A dog runs." | transduce translate models/m30k
   transduce evaluate --hypothesis test.out --reference test.de
   transduce inspect models/m30k --source "A dog runs."
+  transduce paper table1                                Table 1 of the paper, measured
 
 'transduce COMMAND --help' explains each command, with examples."""
 

@@ -47,6 +47,7 @@ class ModelConfig:
     dropout: float = 0.1  # on each sub-layer's output and on embedding + position (§5.4)
     attention_dropout: float = 0.0  # on attention weights; not in the paper
     ffn_dropout: float = 0.0  # between the two layers of the FFN; not in the paper
+    attention_window: int = 0  # r: self-attention sees r // 2 positions to each side (§4, Table 1); 0: all
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"
     sinusoid_layout: Literal["interleaved", "concatenated"] = "interleaved"
     max_positions: int = 1024  # rows of a learned position table; sinusoids have no limit
@@ -61,6 +62,7 @@ class ModelConfig:
         _require_positive("model", self, "vocab_size", "d_model", "d_ff", "num_heads", "d_k", "d_v")
         _require_positive("model", self, "max_positions", "layer_norm_epsilon")
         _require_positive("model", self, "num_encoder_layers", "num_decoder_layers")
+        _require_not_negative("model", self, "attention_window")
         _require_rate("model", self, "dropout", "attention_dropout", "ffn_dropout")
         _require(
             self.positions == "learned" or self.d_model % 2 == 0,

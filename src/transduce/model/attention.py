@@ -139,16 +139,24 @@ class SelfAttention(nn.Module):
             split_heads(value, self.num_heads),
         )
 
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, attend_mask: Tensor | None, *, causal: bool) -> Tensor:
+        """Returns what each position takes from those it sees, (B, H, T, E)."""
+        dropout = self.dropout if self.training else 0.0
+        return attend(query, key, value, attend_mask, causal=causal, dropout=dropout)
+
+    def attention_weights(self, query: Tensor, key: Tensor, attend_mask: Tensor | None, *, causal: bool) -> Tensor:
+        """Returns the weights behind `attend` called alike, (B, H, T, T)."""
+        return attention_weights(query, key, attend_mask, causal=causal)
+
     def weights(self, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Packing | None = None) -> Tensor:
         """Returns what each position attends to in `forward` called alike, (B, H, T, S)."""
         query, key, _ = self.project(x, packing)
-        return attention_weights(query, key, attend_mask, causal=causal)
+        return self.attention_weights(query, key, attend_mask, causal=causal)
 
     def forward(self, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Packing | None = None) -> Tensor:
         """Attends within each sequence of `x`: (B, T, D), or (N, D) where a `packing` is given."""
         query, key, value = self.project(x, packing)
-        dropout = self.dropout if self.training else 0.0
-        heads = join_heads(attend(query, key, value, attend_mask, causal=causal, dropout=dropout))
+        heads = join_heads(self.attend(query, key, value, attend_mask, causal=causal))
         if packing is not None:
             heads = packing.pack(heads)
         projected: Tensor = self.output(heads)

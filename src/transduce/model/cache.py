@@ -30,11 +30,11 @@ class LayerCache:
     memory_key_BHSE: Tensor
     memory_value_BHSE: Tensor
 
-    def append(self, key_BHKE: Tensor, value_BHKE: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Stores one position's key and value of each beam; returns all so far as (B, H, T × K, E) views."""
+    def append(self, key_BHKE: Tensor, value_BHKE: Tensor, position: int, first: int = 0) -> tuple[Tensor, Tensor]:
+        """Stores one position's key and value of each beam; returns all from `first` on as (B, H, T × K, E) views."""
         self.key_BHTKE[:, :, position] = key_BHKE
         self.value_BHTKE[:, :, position] = value_BHKE
-        keys, values = self.key_BHTKE[:, :, : position + 1], self.value_BHTKE[:, :, : position + 1]
+        keys, values = self.key_BHTKE[:, :, first : position + 1], self.value_BHTKE[:, :, first : position + 1]
         return keys.flatten(2, 3), values.flatten(2, 3)
 
     def resize(self, filled: int, *, capacity: int | None = None, num_beams: int | None = None) -> "LayerCache":
@@ -74,11 +74,17 @@ class DecoderState:
     memory_mask: Tensor | None  # (B, 1, 1, S)
     ancestors_BKT: Tensor  # the slot that each open beam's own past has at each filled position
     max_steps: int
+    attention_window: int = 0  # 0: the newest position sees all before it
 
     @property
     def position(self) -> int:
         """The number of filled positions, which is the index of the next."""
         return self.ancestors_BKT.size(2)
+
+    @property
+    def first_seen(self) -> int:
+        """The first position that the newest filled one sees: itself and window // 2 before it (§4), or all."""
+        return max(0, self.position - 1 - self.attention_window // 2) if self.attention_window else 0
 
     def step(self) -> "DecoderState":
         """Returns the state with one more position, each beam in its own slot; the room doubles, up to `max_steps`."""
@@ -91,12 +97,15 @@ class DecoderState:
         return replace(self, layers=layers, ancestors_BKT=torch.cat([self.ancestors_BKT, own_slots_BK1], dim=2))
 
     def ancestor_mask(self) -> Tensor | None:
-        """Returns which keys are of each beam's own past, (B, 1, K, T × K); None for one beam, whose all are."""
+        """Returns which of the keys from `first_seen` on are of each beam's own past, (B, 1, K, T × K).
+
+        None for one beam: all are its own.
+        """
         num_beams = self.ancestors_BKT.size(1)
         if num_beams == 1:
             return None
         slots_K = torch.arange(num_beams, device=self.ancestors_BKT.device)
-        return (self.ancestors_BKT[..., None] == slots_K).flatten(2)[:, None]
+        return (self.ancestors_BKT[:, :, self.first_seen :, None] == slots_K).flatten(2)[:, None]
 
     def reorder(self, rows_R: Tensor) -> "DecoderState":
         """Returns a state whose row r continues row `rows_R[r]`; rows move within their sentence only."""

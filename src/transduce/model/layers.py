@@ -8,6 +8,7 @@ from transduce.model.attention import CrossAttention, SelfAttention, attend, joi
 from transduce.model.cache import DecoderState, LayerCache
 from transduce.model.dropout import dropout
 from transduce.model.packing import Packing
+from transduce.model.windowed import WindowedSelfAttention
 
 
 class FeedForward(nn.Module):
@@ -50,14 +51,11 @@ class Residual(nn.Module):
 
 
 def _self_attention(config: ModelConfig) -> SelfAttention:
-    return SelfAttention(
-        config.d_model,
-        config.num_heads,
-        config.d_k,
-        config.d_v,
-        bias=config.attention_bias,
-        dropout=config.attention_dropout,
-    )
+    shape = (config.d_model, config.num_heads, config.d_k, config.d_v)
+    bias, dropout, window = config.attention_bias, config.attention_dropout, config.attention_window
+    if window:
+        return WindowedSelfAttention(*shape, bias=bias, dropout=dropout, window=window)
+    return SelfAttention(*shape, bias=bias, dropout=dropout)
 
 
 class EncoderLayer(nn.Module):
@@ -123,10 +121,10 @@ class DecoderLayer(nn.Module):
         """Maps the newest position of `state`, (B, K, D) to (B, K, D), writing its keys and values into `cache`.
 
         The K beams of a sentence are K queries to one past and one memory, which are never copied for the beam; of
-        the past, `attend_mask` leaves each what is its own.
+        the past, `attend_mask` leaves each what is its own. With an attention window both begin at `state.first_seen`.
         """
         query, key, value = self.self_attention.project(self.self_attention_residual.enter(x_BKD))
-        keys, values = cache.append(key, value, state.position - 1)
+        keys, values = cache.append(key, value, state.position - 1, state.first_seen)
         attended = self.self_attention.output(join_heads(attend(query, keys, values, attend_mask)))
         x_BKD = self.self_attention_residual.leave(x_BKD, attended)
         attended = self.cross_attention(

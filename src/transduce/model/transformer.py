@@ -175,7 +175,7 @@ class Transformer(nn.Module):
             shape = (num_sentences, config.num_heads, capacity, 1)
             layers.append(LayerCache(key.new_empty(*shape, config.d_k), key.new_empty(*shape, config.d_v), key, value))
         nothing_B1T = torch.empty(num_sentences, 1, 0, dtype=torch.long, device=memory.states_BSD.device)
-        return DecoderState(tuple(layers), memory.attend_mask, nothing_B1T, max_steps)
+        return DecoderState(tuple(layers), memory.attend_mask, nothing_B1T, max_steps, config.attention_window)
 
     def step(self, tokens_R: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Feeds one token to each row (BOS first) and returns logits (R, V), float32, and the next state.

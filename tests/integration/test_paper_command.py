@@ -1,0 +1,66 @@
+"""`transduce paper`: every experiment at smoke scale, from nothing to a picture, stopped and gone on with."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transduce.cli.main import main
+from transduce.cli.paper import EXPERIMENTS
+from transduce.errors import ConfigError
+from transduce.paper import experiment as experiment_module
+
+PRINTED = {
+    "table1": ["O(n²·d)", "O(log_k n)", "n^2.00 · d^1.00", "k^1.00 · n^1.00 · d^2.00", "r^1.00 · n^1.00 · d^1.00"],
+    "positions": ["PPL 4.92 and BLEU 25.7", "| 4 |", "| 6 (longer than any seen) |"],
+    "scaling": ["n < d", "variance / d_k: ", "d = 32: the tanh recurrence needs fewer FLOPs from n = 32"],
+}
+
+
+def cells(folder: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))["cells"]
+    return values
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_an_experiment_is_stopped_and_gone_on_with(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["paper", name, "--scale", "smoke", "--output", str(tmp_path / name), "--quiet"]
+    keep = experiment_module._Results.add
+
+    def stop_after_three(self: Any, *arguments: Any) -> None:
+        keep(self, *arguments)
+        if len(self.cells) == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment_module._Results, "add", stop_after_three)
+        assert main(command) == 130
+    assert "interrupted" in capsys.readouterr().err
+    before = cells(tmp_path / name)
+    assert len(before) == 3
+    assert main(command) == 0
+    output, messages = capsys.readouterr()
+    after = cells(tmp_path / name)
+    assert {cell: after[cell] for cell in before} == before  # times and all: not measured again
+    assert len(after) > 3
+    assert output == (tmp_path / name / "table.md").read_text(encoding="utf-8")
+    for text in (*PRINTED[name], "What differs from the paper", "PyTorch"):
+        assert text in output
+    assert "nan" not in output
+    assert (tmp_path / name / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert f"{name}.png" in messages
+
+
+def test_every_experiment_is_tested() -> None:
+    assert set(PRINTED) == set(EXPERIMENTS)
+
+
+def test_a_folder_of_another_experiment_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "results.json").write_text(
+        json.dumps({"experiment": "table1", "settings": {}, "machines": [], "cells": {}})
+    )
+    assert main(["paper", "scaling", "--scale", "smoke", "--output", str(tmp_path)]) == ConfigError.exit_code
+    assert "another experiment: table1, not scaling" in capsys.readouterr().err

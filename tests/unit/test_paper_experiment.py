@@ -1,0 +1,154 @@
+"""The framework of `transduce paper`: cells are measured once, kept at once, and never mixed with others'."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transduce.errors import ConfigError
+from transduce.paper import experiment as experiment_module
+from transduce.paper.experiment import Cell, Cells, Experiment, Say, Values, run_experiment
+from transduce.paper.machine import describe_machine, machine_line
+from transduce.paper.markdown import mebibytes, seconds, short, table
+from transduce.paper.scales import at_scale
+
+
+class Counting:
+    """Cells that note when they are measured; the one called `stop` interrupts."""
+
+    def __init__(self) -> None:
+        self.measured: list[str] = []
+
+    def experiment(self, names: str, stop: str = "", settings: Mapping[str, Any] | None = None) -> Experiment:
+        def measure(name: str, say: Say) -> Values:
+            if name == stop:
+                raise KeyboardInterrupt
+            self.measured.append(name)
+            say("half done")
+            return {"value": ord(name)}
+
+        return Experiment(
+            name="letters",
+            title="Letters",
+            settings={"scale": "smoke"} | dict(settings or {}),
+            cells=[Cell(name, lambda say, name=name: measure(name, say)) for name in names],  # type: ignore[misc]
+            render=lambda cells: ", ".join(f"{name} = {values['value']}" for name, values in cells.items()),
+            draw=draw,
+        )
+
+
+def draw(cells: Cells, folder: Path) -> None:
+    (folder / "letters.png").write_text(str(len(cells)))
+
+
+def results(folder: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    return values
+
+
+def test_a_stopped_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
+    counting = Counting()
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(counting.experiment("abcd", stop="c"), tmp_path, show_progress=False)
+    assert list(results(tmp_path)["cells"]) == ["a", "b"]
+    assert not (tmp_path / "table.md").exists()
+    path = run_experiment(counting.experiment("abcd"), tmp_path, show_progress=False)
+    assert counting.measured == ["a", "b", "c", "d"]
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# Letters\n\na = 97, b = 98, c = 99, d = 100\n")
+    assert "4 cells" in text
+    assert "scale `smoke`" in text
+    assert (tmp_path / "letters.png").read_text() == "4"
+
+
+def test_a_finished_experiment_measures_nothing_again(tmp_path: Path) -> None:
+    counting = Counting()
+    run_experiment(counting.experiment("ab"), tmp_path, show_progress=False)
+    before = (tmp_path / "results.json").read_bytes()
+    (tmp_path / "table.md").unlink()
+    run_experiment(counting.experiment("ab"), tmp_path, show_progress=False)
+    assert counting.measured == ["a", "b"]
+    assert (tmp_path / "results.json").read_bytes() == before
+    assert (tmp_path / "table.md").is_file()
+
+
+def test_results_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
+    counting = Counting()
+    run_experiment(counting.experiment("a", settings={"lengths": (1, 2)}), tmp_path, show_progress=False)
+    run_experiment(counting.experiment("a", settings={"lengths": (1, 2)}), tmp_path, show_progress=False)
+    with pytest.raises(ConfigError, match=r"another setting: .*Choose another --output"):
+        run_experiment(counting.experiment("a", settings={"lengths": (1, 3)}), tmp_path, show_progress=False)
+    assert counting.measured == ["a"]
+
+
+@pytest.mark.parametrize("text", ["not JSON", "[]", '{"experiment": "letters"}'])
+def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path, text: str) -> None:
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"results\.json: not the results of 'transduce paper'"):
+        run_experiment(Counting().experiment("a"), tmp_path, show_progress=False)
+    assert (tmp_path / "results.json").read_text() == text
+
+
+def test_each_cell_says_what_machine_it_was_measured_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counting, here = Counting(), describe_machine()
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(counting.experiment("ab", stop="b"), tmp_path, show_progress=False)
+    monkeypatch.setattr(experiment_module, "describe_machine", lambda: here | {"processor": "another"})
+    text = run_experiment(counting.experiment("ab"), tmp_path, show_progress=False).read_text(encoding="utf-8")
+    found = results(tmp_path)
+    assert [machine["processor"] for machine in found["machines"]] == [here["processor"], "another"]
+    assert [cell["machine"] for cell in found["cells"].values()] == [0, 1]
+    assert machine_line(here) in text
+    assert "Times of different machines" in text
+
+
+def test_progress_names_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Bar:
+        def __init__(self, *_: object, **__: object) -> None: ...
+        def __enter__(self) -> "Bar":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def update(self, count: int = 1) -> None:
+            shown.append(f"+{count}")
+
+        def set_postfix_str(self, text: str, refresh: bool) -> None:
+            shown.append(text)
+
+    monkeypatch.setattr(experiment_module, "progress_bar", Bar)
+    run_experiment(Counting().experiment("ab"), tmp_path)
+    assert shown == ["+0", "a", "a: half done", "+1", "b", "b: half done", "+1"]
+
+
+def test_an_unknown_scale_is_refused() -> None:
+    assert at_scale({"smoke": 1, "laptop": 2}, "laptop") == 2
+    with pytest.raises(ConfigError, match=r"No scale is called 'lapptop'\. Did you mean 'laptop'\?"):
+        at_scale({"smoke": 1, "laptop": 2}, "lapptop")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (1.0, "1.00"),
+        (12.34, "12.3"),
+        (999.6, "1,000"),
+        (1234.5, "1,230"),
+        (0.04512, "0.0451"),
+        (-2.5, "-2.50"),
+        (1e-7, "1.0e-07"),
+        (2.5e6, "2.5e+06"),
+    ],
+)
+def test_three_digits(value: float, text: str) -> None:
+    assert short(value) == text
+
+
+def test_units_and_tables() -> None:
+    assert [seconds(value) for value in (1.5, 0.0123, 4.2e-6)] == ["1.50 s", "12.3 ms", "4.20 µs"]
+    assert mebibytes(3 * 2**19) == "1.50 MiB"
+    assert table(["a", "b"], [["1", "x|y"]]) == "| a | b |\n| --- | --- |\n| 1 | x\\|y |"
