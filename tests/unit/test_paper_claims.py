@@ -94,10 +94,10 @@ def test_queries_and_keys_have_unit_variance_whatever_d_k_is() -> None:
 
 def test_the_answers_stand_elsewhere() -> None:
     symbols, answers = _MIRROR.draw(torch.Generator().manual_seed(1))
-    assert answers.shape == (64, 16, 1)
+    assert answers.shape == (32, 16, 1)
     assert answers[3, 2, 0] == symbols[3, 13]
     symbols, answers = _TWO_PLACES.draw(torch.Generator().manual_seed(1))
-    assert answers.shape == (64, 16, 2)
+    assert answers.shape == (32, 16, 2)
     assert answers[3, 2].tolist() == [symbols[3, 13], symbols[3, 5]]
     assert answers[3, 14, 1] == symbols[3, 1]
 

@@ -5,7 +5,7 @@ examples:
   transduce train recipes/multi30k-en-de.toml --output runs/m30k --set train.max_steps=2000 --set model.dropout=0.2
   transduce train recipes/multi30k-en-de.toml --output runs/m30k --resume
   transduce train recipes/wmt14-en-de-base.toml --data data/wmt14 --output runs/base
-  torchrun --nproc-per-node 8 -m transduce.cli.main train recipes/wmt14-en-de-base.toml --output runs/base
+  torchrun --nproc-per-node 8 -m transduce train recipes/wmt14-en-de-base.toml --output runs/base
 
 Ctrl-C or SIGTERM finishes the step at hand, writes a checkpoint and leaves; --resume then goes on exactly as if
 nothing had happened. A second Ctrl-C leaves at once. The run folder gets config.json, checkpoints/, best/,

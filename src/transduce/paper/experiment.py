@@ -18,6 +18,7 @@ from transduce import files
 from transduce.data.progress import progress_bar
 from transduce.errors import ConfigError
 from transduce.paper.machine import describe_machine, machine_line
+from transduce.training.allocator import keep_memory
 
 RESULTS, TABLE = "results.json", "table.md"
 
@@ -52,6 +53,7 @@ def run_experiment(experiment: Experiment, folder: Path, *, show_progress: bool 
     Raises:
         ConfigError: `folder` holds results of another experiment or of other settings.
     """
+    keep_memory()  # as training does: times are not to be those of page faults
     results = _Results.open(experiment, folder / RESULTS)
     missing = [cell for cell in experiment.cells if cell.id not in results.cells]
     with progress_bar(experiment.name, len(experiment.cells), unit="cell", shown=show_progress) as bar:

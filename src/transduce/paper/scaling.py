@@ -39,9 +39,9 @@ class Settings:
 
 _MIRROR = Tagging(
     "mirror", length=16, num_symbols=16, num_layers=2, d_model=64, num_heads=1, d_k=64,
-    max_steps=400, batch_sequences=64, learning_rate=2e-3,
+    max_steps=300, batch_sequences=32, learning_rate=2e-3,
 )  # fmt: skip
-_TWO_PLACES = replace(_MIRROR, task="two places", num_layers=1, max_steps=1000)
+_TWO_PLACES = replace(_MIRROR, task="two places", num_layers=1, max_steps=600)
 
 SETTINGS: dict[Scale, Settings] = {
     "smoke": Settings(
@@ -115,7 +115,7 @@ def _scores(kind: compatibility.Kind, d_k: int, num_keys: int, say: Say) -> Valu
         "d_k": d_k,
         "keys": num_keys,
         "variance": float(scores_NS.var()),
-        "gradient": float(compatibility.softmax_gradient(scores_NS).mean()),
+        "gradient": float(compatibility.softmax_gradient(scores_NS).median()),
         "greatest_weight": float(scores_NS.softmax(dim=-1).amax(dim=-1).mean()),
     }
 

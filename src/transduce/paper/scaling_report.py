@@ -64,7 +64,7 @@ def _score_claims(cells: Cells) -> list[list[str]]:
         [
             "large scores push softmax to where gradients are extremely small (§3.2.1)",
             "suspected",
-            f"gradient at d_k = {widest}: {', '.join(gradients)}",
+            f"median gradient at d_k = {widest}: {', '.join(gradients)}",
         ],
     ]
 
@@ -149,8 +149,8 @@ def _score_tables(cells: Cells) -> list[str]:
     return [
         "## Scores and the gradient of their softmax",
         table(header, drawn),
-        f"Queries and keys of independent components, mean 0, variance 1; {keys} keys. Gradient: mean Frobenius norm "
-        "of ∂ softmax / ∂ scores.",
+        f"Queries and keys of independent components, mean 0, variance 1; {keys} keys. Gradient: Frobenius norm of "
+        "∂ softmax / ∂ scores, the median over rows.",
         "## What a model learns with each",
         table(["d_k", *(f"{kind}: loss / right" for kind in KINDS)], trained),
         "Two encoder layers with one head learn to name the symbol at the mirrored position; mean of all seeds, all "
@@ -241,7 +241,7 @@ def draw(cells: Cells, folder: Path) -> None:
         log_sizes(axis, sizes)
         axis.set_xlabel("d_k")
     axes[0].set(yscale="log", title="Variance of scores")
-    axes[1].set(yscale="log", title="Gradient of the softmax")
+    axes[1].set(yscale="log", title="Gradient of the softmax, median")
     axes[2].set(ylim=(0, 1.03), title="Answers right after training")
     log_sizes(axes[3], _varied(_of(cells, "speed/additive"), "n"))
     axes[3].set(yscale="log", xlabel="positions n", ylabel="seconds", title="Attention, forward, d_k = 64")
