@@ -91,5 +91,5 @@ def test_multi30k_from_a_folder_of_ones_own() -> None:
     assert config.data.train == (("train.en", "train.de"),)
     assert config.data.validation == ("val.en", "val.de")
     assert config.data.test["test2016"] == ("test_2016_flickr.en", "test_2016_flickr.de")
-    assert config.model == replace(preset("tiny").model, vocab_size=5000, dropout=0.2, norm="pre")
-    assert (config.train.source_batch_tokens, config.train.target_batch_tokens) == (4096, 4096)
+    assert config.model == replace(preset("tiny").model, vocab_size=5000, dropout=0.25, norm="pre")
+    assert (config.train.source_batch_tokens, config.train.target_batch_tokens) == (2048, 2048)
