@@ -6,8 +6,8 @@ examples:
   transduce prepare --train a.tsv.gz --train b.en.zst b.de.zst --set text.vocab_size=16000 --output prepared/mine
   transduce prepare recipes/wmt14-en-de-base.toml --check-only
 
-A corpus is two files aligned line by line, or one TSV file; .gz and .zst are read as they are. What is amiss is
-reported with file and line: hidden line breaks, empty sides, over-long and odd-ratio pairs, duplicates, and training
+A corpus is two files aligned line by line, or one TSV file; .gz and .zst are read as they are. With data.format set to
+trees it is treebanks, for a parser: see 'transduce parse train --help'. What is amiss is reported with file and line: hidden line breaks, empty sides, over-long and odd-ratio pairs, duplicates, and training
 pairs that stand in validation or test. What is dropped, and by which limits, is up to the [data] section: see --set.
 Files that are not UTF-8 or not aligned stop everything, before any compute is spent.
 
