@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from made_trees import write_trees
 
+from made_trees import write_trees
 from transduce.cli.main import main
 
 RECIPE = """
