@@ -2,15 +2,17 @@
 
     python benchmarks/pcfg.py --train wsj/train --test wsj/test --name wsj-sample \
         --parses wsj.parsed --gold wsj.gold --output benchmarks/results/DATE-pcfg-wsj-sample.json
-    transduce parse score --gold wsj.gold --parsed wsj.parsed --analysis
+    transduce parse score --gold wsj.gold --parsed wsj.parsed --gold-punctuation --analysis
 
-Treebanks are files of bracketed trees in any layout, or folders of them; what is training data and what is test is
-what the paths say. Trees are normalised as the package does it: no traces, function tags or mark of the top. Sentences
-of more than --max-words words are left out on both sides. Input is words alone: the parser finds its own tags. A
-sentence that the grammar has no tree for becomes a flat one, so that there is a tree for each.
+Treebanks are files of bracketed trees in any layout, folders of them or patterns; what is training data and what is
+test is what the paths say. A training tree over the words of a test sentence is left out, as are sentences of more than
+--max-words words on both sides. Trees are normalised as the package does it: no traces, function tags or mark of the
+top. Input is words alone: the parser finds its own tags. A sentence that the grammar has no tree for becomes a flat one,
+so that there is a tree for each.
 
 Rules have their relative frequencies in the training trees, unsmoothed; --horizontal and --vertical say what they
-remember (pcfg_grammar.py). Nothing is random, nothing is pruned. On standard output: scores in EVALB's layout.
+remember (pcfg_grammar.py). Nothing is random, nothing is pruned. On standard output: scores in EVALB's layout, where
+the gold tags say what is punctuation, so that no sentence is left out.
 """
 
 import argparse
@@ -30,22 +32,18 @@ from pcfg_cky import Parser
 from pcfg_grammar import Grammar, Lexicon, estimate_grammar, unbinarise
 from transduce import __version__
 from transduce.data.progress import progress_bar
+from transduce.data.treebank import read_treebank
 from transduce.errors import DataError, TransduceError
 from transduce.evaluation import BracketEvaluation, score_brackets
 from transduce.evaluation.bracket_report import summary_text
 from transduce.files import write_json, write_text
-from transduce.parsing import Leaf, Tree, normalise, read_trees
-
-_SUFFIXES = (".mrg", ".ptb", ".tree", ".trees")
-"""What is read in a folder. A file that is named itself may be called anything."""
+from transduce.parsing import Leaf, Tree, normalise
 
 
 def main() -> None:
     """Reads the command line, trains, parses and scores."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--train", nargs="+", type=Path, required=True, metavar="PATH", help="treebank files or folders"
-    )
+    parser.add_argument("--train", nargs="+", type=Path, required=True, metavar="PATH", help="treebanks")
     parser.add_argument("--test", nargs="+", type=Path, required=True, metavar="PATH", help="the same, to be parsed")
     parser.add_argument("--max-words", type=int, default=25, metavar="N", help="default: %(default)s")
     parser.add_argument(
@@ -94,7 +92,9 @@ def horizontal(text: str) -> int | None:
 def run(args: argparse.Namespace) -> None:
     """Does what the command line says."""
     max_train_words = args.max_words if args.max_train_words is None else args.max_train_words
-    train, gold = list(treebank(args.train, max_train_words)), list(treebank(args.test, args.max_words))
+    gold = list(short_trees(args.test, args.max_words))
+    tested = {tuple(words_of(tree)) for tree in gold}
+    train = [tree for tree in short_trees(args.train, max_train_words) if tuple(words_of(tree)) not in tested]
     for trees, paths in ((train, args.train), (gold, args.test)):
         if not trees:
             raise DataError(f"{', '.join(map(str, paths))}: no sentence of so few words in there.")
@@ -105,12 +105,12 @@ def run(args: argparse.Namespace) -> None:
     parser = Parser(grammar, lexicon)
     trained = time.perf_counter()
     root = Counter(tree.label for tree in train).most_common(1)[0][0]
-    parsed, num_flat = parse_all(parser, lexicon, [[leaf.word for leaf in tree.leaves()] for tree in gold], root)
+    parsed, num_flat = parse_all(parser, lexicon, [words_of(tree) for tree in gold], root)
     seconds = {"train": round(trained - start, 1), "parse": round(time.perf_counter() - trained, 1)}
     for path, trees in ((args.parses, parsed), (args.gold, gold)):
         if path:
             write_text(path, "".join(f"{tree}\n" for tree in trees))
-    evaluation = score_brackets([str(tree) for tree in gold], [str(tree) for tree in parsed])
+    evaluation = score_brackets([str(tree) for tree in gold], [str(tree) for tree in parsed], gold_punctuation=True)
     print(summary_text(evaluation))
     if args.output:
         settings = {name: getattr(args, name) for name in ("max_words", "horizontal", "vertical", "rare")}
@@ -119,21 +119,16 @@ def run(args: argparse.Namespace) -> None:
         write_json(args.output, result(args.name, settings, sizes, seconds, evaluation))
 
 
-def treebank(paths: Iterable[Path], max_words: int) -> Iterator[Tree]:
-    """Yields the normalised trees of files and folders that have at most `max_words` words.
+def short_trees(paths: Iterable[Path], max_words: int) -> Iterator[Tree]:
+    """Yields the normalised trees of at most `max_words` words."""
+    for tree in map(normalise, read_treebank(paths)):
+        if tree is not None and len(tree.leaves()) <= max_words:
+            yield tree
 
-    Raises:
-        DataError: A path is not there, a folder has no trees in it, or a file holds what is no tree.
-    """
-    for path in paths:
-        files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES) if path.is_dir() else [path]
-        if not files:
-            raise DataError(f"{path}: no treebank files in this folder; their names end in {', '.join(_SUFFIXES)}.")
-        for file in files:
-            for raw in read_trees(file):
-                tree = normalise(raw)
-                if tree is not None and len(tree.leaves()) <= max_words:
-                    yield tree
+
+def words_of(tree: Tree) -> list[str]:
+    """Returns the words of a tree."""
+    return [leaf.word for leaf in tree.leaves()]
 
 
 def parse_all(
@@ -180,7 +175,8 @@ def result(
     """Returns what was measured, and on what."""
     return {
         "date": datetime.date.today().isoformat(),
-        "what": "treebank PCFG, exact CKY; input is words alone; brackets scored as EVALB does with COLLINS.prm",
+        "what": "treebank PCFG, exact CKY; input is words alone; brackets scored as EVALB does with COLLINS.prm, "
+        "punctuation by gold tags",
         "data": name,
         "settings": settings,
         "scores": evaluation.summary().to_dict(),

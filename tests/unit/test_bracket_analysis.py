@@ -113,6 +113,14 @@ def test_longer_sentences_are_left_out_of_everything() -> None:
         score_brackets(gold, parsed, max_words=0)
 
 
+def test_punctuation_by_gold_tags() -> None:
+    gold, parsed = ["(S (NP (NN a)) (, ,) (VP (VB b)))"], ["(S (NP (NN a) (NN ,)) (VP (VB b)))"]
+    assert analyse_brackets(gold, parsed).evaluation.summary().num_errors == 1
+    analysis = analyse_brackets(gold, parsed, gold_punctuation=True)
+    assert analysis.evaluation.summary().f1 == 100
+    assert not analysis.missed
+
+
 def test_sentences_that_cannot_be_compared_have_no_part_in_it() -> None:
     analysis = analyse_brackets(["(S (NN a))", "(S (NN b))"], ["(S (X (NN c)))", ""])
     assert analysis.labels == ()

@@ -267,6 +267,8 @@ def test_the_script(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "a.mrg").write_text(_TREEBANK, encoding="utf-8")
     (folder / "README").write_text("no tree\n", encoding="utf-8")
+    leaked = "(S (UH the) (UH man) (UH saw))"
+    (folder / "leaked.mrg").write_text(f"{leaked}\n" * 99, encoding="utf-8")
     lines = ["(TOP (S (NP-SBJ (DT the) (NN man)) (VP (VBD saw))))", "(X (RB again) (RB again) (RB again) (RB again))"]
     (tmp_path / "test").write_text("\n".join([*lines, f"(X {'(NN dog) ' * 30})"]), encoding="utf-8")
     script = Path(__file__).resolve().parents[2] / "benchmarks/pcfg.py"
@@ -285,7 +287,8 @@ def test_the_script(tmp_path: Path) -> None:
     assert (result["flat"], result["test"]["sentences"], result["scores"]["matched"]) == (1, 2, 3)
     assert str(tmp_path) not in files["output"].read_text(encoding="utf-8")
     assert "Bracketing FMeasure" in done.stdout
-    (folder / "a.mrg").unlink()
+    for file in folder.glob("*.mrg"):
+        file.unlink()
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert "no treebank files in this folder" in done.stderr
+    assert "no files of trees in this folder" in done.stderr

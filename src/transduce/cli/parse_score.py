@@ -8,11 +8,14 @@ of the sums and reported on standard error; with too many of them there is no sc
 the wrong label, constituents in the wrong place, and the productions that are missed or made up most often.
 
 Without --parameters, what counts is what EVALB's COLLINS.prm says: punctuation and the label TOP do not, PRT is ADVP.
+EVALB asks each tree's own tags what punctuation is, and leaves a sentence out where a parser that tags by itself took
+a comma for a word. --gold-punctuation asks the gold tags alone.
 
 examples:
   transduce parse score --gold test.gold --parsed test.parsed
   transduce parse score --gold test.gold --parsed test.parsed --parameters COLLINS.prm --per-sentence
-  transduce parse score --gold test.gold --parsed test.parsed --max-words 25 --analysis
+  transduce parse score --gold test.gold --parsed test.parsed --max-words 25 --gold-punctuation
+  transduce parse score --gold test.gold --parsed test.parsed --gold-punctuation --analysis
   cat test.parsed | transduce parse score --gold test.gold.gz --parsed - --json
 
 Gold trees laid out over many lines, such as .mrg files, are put on one line each by:
@@ -37,6 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gold", type=Path, required=True, metavar="FILE", help="the right trees, one a line")
     parser.add_argument("--parsed", type=Path, required=True, metavar="FILE", help="the trees to score, one a line")
     parser.add_argument("--parameters", type=Path, metavar="FILE", help="an EVALB parameter file; default: COLLINS")
+    parser.add_argument(
+        "--gold-punctuation", action="store_true", help="punctuation is what the gold tags say, not each tree's own"
+    )
     parser.add_argument("--max-words", type=int, metavar="N", help="leave out sentences of more words than these")
     parser.add_argument(
         "--max-errors",
@@ -66,7 +72,14 @@ def run(args: argparse.Namespace) -> int:
         parameters = replace(parameters, max_errors=args.max_errors)
     names = ["standard input" if file == _STANDARD_INPUT else str(file) for file in files]
     gold, parsed = (list(read_lines(file)) for file in files)
-    analysis = analyse_brackets(gold, parsed, parameters, names=(names[0], names[1]), max_words=args.max_words)
+    analysis = analyse_brackets(
+        gold,
+        parsed,
+        parameters,
+        names=(names[0], names[1]),
+        gold_punctuation=args.gold_punctuation,
+        max_words=args.max_words,
+    )
     evaluation = analysis.evaluation
     if args.json:
         result = evaluation.to_dict(per_sentence=args.per_sentence)

@@ -14,7 +14,7 @@ from transduce.parsing.trees import Leaf
 NO_PARENT = "(root)"
 """Stands for the parent of a bracket around which none counts."""
 
-Kind = TypeVar("Kind", str, tuple[str, str], tuple[str, str, str])
+Kind = TypeVar("Kind", bound=str | tuple[str, ...])
 
 _BAND_ENDS = (10, 20, 30, 40)  # words; the last band is open
 
@@ -115,6 +115,7 @@ def analyse_brackets(
     parameters: BracketParameters = COLLINS,
     *,
     names: tuple[str, str] = ("the gold file", "the parsed file"),
+    gold_punctuation: bool = False,
     max_words: int | None = None,
 ) -> BracketAnalysis:
     """Compares parses with gold trees, and says where they differ; arguments and errors as of `score_brackets`."""
@@ -124,7 +125,10 @@ def analyse_brackets(
     attachments: Counter[tuple[str, str, str]] = Counter()
     missed: Counter[str] = Counter()
     extra: Counter[str] = Counter()
-    for comparison in compare_sentences(gold, parsed, parameters, names=names, max_words=max_words):
+    comparisons = compare_sentences(
+        gold, parsed, parameters, names=names, gold_punctuation=gold_punctuation, max_words=max_words
+    )
+    for comparison in comparisons:
         sentences.append(count_brackets(comparison, parameters))
         matched = {bracket for pair in comparison.matched for bracket in pair}
         for side, brackets in (("gold", comparison.gold), ("parsed", comparison.parsed)):

@@ -118,7 +118,8 @@ def compare_sentences(
     parameters: BracketParameters,
     *,
     names: tuple[str, str],
-    max_words: int | None = None,
+    gold_punctuation: bool,
+    max_words: int | None,
 ) -> Iterator[Comparison]:
     """Yields a comparison for each sentence, or for each of at most `max_words` words.
 
@@ -135,7 +136,7 @@ def compare_sentences(
     errors: list[Comparison] = []
     is_empty = True
     for number, lines in enumerate(zip(gold, parsed, strict=True), start=1):
-        comparison = _compare(number, lines, names, parameters)
+        comparison = _compare(number, lines, names, parameters, gold_punctuation)
         if max_words is not None and comparison.length > max_words:
             continue
         is_empty = False
@@ -153,7 +154,13 @@ def compare_sentences(
         raise EvaluationError(f"{names[0]} has no sentence of {max_words} words or less: there is nothing to score.")
 
 
-def _compare(number: int, lines: tuple[str, str], names: tuple[str, str], parameters: BracketParameters) -> Comparison:
+def _compare(
+    number: int,
+    lines: tuple[str, str],
+    names: tuple[str, str],
+    parameters: BracketParameters,
+    gold_punctuation: bool,
+) -> Comparison:
     sides = (BracketedSentence(parameters), BracketedSentence(parameters))
     gold, parsed = sides
     try:
@@ -163,6 +170,8 @@ def _compare(number: int, lines: tuple[str, str], names: tuple[str, str], parame
     except DataError as error:
         return Comparison(number=number, length=gold.length(), status="error", message=str(error))
     length = gold.length()
+    if gold_punctuation and [leaf.word for leaf in gold.leaves] == [leaf.word for leaf in parsed.leaves]:
+        parsed.kept = list(gold.kept)
     if not parsed.words():
         return Comparison(number=number, length=length, status="skipped")
     if len(gold.words()) != len(parsed.words()):

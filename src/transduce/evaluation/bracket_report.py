@@ -62,16 +62,18 @@ def _errors(columns: Sequence[str], counts: Counter[Kind]) -> str:
     total = counts.total()
     if not total:
         return "None.\n"
-    rows = [
-        (*map(_cell, [kind] if isinstance(kind, str) else kind), str(count), f"{percentage(count, total):.1f} %")
-        for kind, count in ranked(counts)[:_ANALYSIS_ROWS]
-    ]
+    shown = ranked(counts)[:_ANALYSIS_ROWS]
+    rows = [[*_cells(kind), str(count), f"{percentage(count, total):.1f} %"] for kind, count in shown]
     note = f"\nThe first {len(rows)} of {len(counts)} kinds, {total} errors in all.\n"
     return table((*columns, "count", "share"), rows, text_columns=len(columns)) + note
 
 
 def _rates(*rates: float) -> Iterator[str]:
     return (f"{rate:.2f}" for rate in rates)
+
+
+def _cells(kind: str | tuple[str, ...]) -> list[str]:
+    return [_cell(part) for part in ([kind] if isinstance(kind, str) else kind)]
 
 
 def _cell(text: str) -> str:

@@ -167,6 +167,7 @@ def score_brackets(
     parameters: BracketParameters = COLLINS,
     *,
     names: tuple[str, str] = ("the gold file", "the parsed file"),
+    gold_punctuation: bool = False,
     max_words: int | None = None,
 ) -> BracketEvaluation:
     """Compares parses with gold trees, sentence by sentence.
@@ -176,13 +177,17 @@ def score_brackets(
         parsed: The parse of the same sentence in the same line; an empty line where there is none.
         parameters: What counts.
         names: What errors call the two, such as their files' names.
+        gold_punctuation: Whether the gold tree says which words do not count, where both trees have the same words.
+            EVALB asks each tree's own tags, and cannot compare a sentence in which the parser mistook a comma's tag.
         max_words: Longer sentences are left out of everything; `None` for no bound.
 
     Raises:
         EvaluationError: Line counts differ, there is nothing to score, or too many sentences cannot be compared (like
             EVALB, this lets one more than MAX_ERROR through).
     """
-    comparisons = compare_sentences(gold, parsed, parameters, names=names, max_words=max_words)
+    comparisons = compare_sentences(
+        gold, parsed, parameters, names=names, gold_punctuation=gold_punctuation, max_words=max_words
+    )
     return BracketEvaluation(tuple(count_brackets(each, parameters) for each in comparisons), parameters)
 
 
