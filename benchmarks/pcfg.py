@@ -7,8 +7,8 @@
 Treebanks are files of bracketed trees in any layout, folders of them or patterns; what is training data and what is
 test is what the paths say. A training tree over the words of a test sentence is left out, as are sentences of more than
 --max-words words on both sides. Trees are normalised as the package does it: no traces, function tags or mark of the
-top. Input is words alone: the parser finds its own tags. A sentence that the grammar has no tree for becomes a flat one,
-so that there is a tree for each.
+top. Input is words alone: the parser finds its own tags. A sentence that the grammar has no tree for becomes a flat
+one, so that there is a tree for each.
 
 Rules have their relative frequencies in the training trees, unsmoothed; --horizontal and --vertical say what they
 remember (pcfg_grammar.py). Nothing is random, nothing is pruned. On standard output: scores in EVALB's layout, where
