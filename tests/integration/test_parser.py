@@ -303,7 +303,7 @@ def test_a_malformed_tree_is_named_before_training(
 @pytest.mark.parametrize(
     ("setting", "exit_code", "message"),
     [
-        ("data.format=text", 2, "data.train = ['train']: must be a pair of files or one TSV file"),
+        ("data.format=text", 2, "recipe.toml: trains no parser: data.format is 'text'"),
         ('data.train=[["none.mrg"]]', 3, "none.mrg: no such file"),
         ('data.test={x=["none*"]}', 3, "none*: this pattern matches nothing"),
         ("data.formt=trees", 2, "Did you mean 'format'?"),
@@ -315,12 +315,6 @@ def test_a_wrong_recipe(
     arguments = ["parse", "train", str(recipe), "--output", str(tmp_path / "run"), "--quiet", "--set", setting]
     assert main(arguments) == exit_code
     assert message in capsys.readouterr().err
-
-
-def test_a_recipe_of_text_trains_no_parser(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "text.toml").write_text('[data]\ntrain = [["a.en", "a.de"]]\n')
-    assert main(["parse", "train", str(tmp_path / "text.toml"), "--output", str(tmp_path / "run")]) == 2
-    assert "text.toml: trains no parser: data.format is 'text'" in capsys.readouterr().err
 
 
 def test_a_translator_is_no_parser(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
