@@ -22,7 +22,7 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ import numpy as np
 from pcfg_cky import Parser
 from pcfg_grammar import Grammar, Lexicon, estimate_grammar, unbinarise
 from transduce import __version__
-from transduce.data.progress import progress_bar
+from transduce.data.progress import elapsed_time, progress_bar
 from transduce.data.treebank import read_treebank
 from transduce.errors import DataError, TransduceError
 from transduce.evaluation import BracketEvaluation, score_brackets
@@ -45,27 +45,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", nargs="+", type=Path, required=True, metavar="PATH", help="treebanks")
     parser.add_argument("--test", nargs="+", type=Path, required=True, metavar="PATH", help="the same, to be parsed")
-    parser.add_argument("--max-words", type=int, default=25, metavar="N", help="default: %(default)s")
+    parser.add_argument("--max-words", type=at_least(1), default=25, metavar="N", help="default: %(default)s")
     parser.add_argument(
-        "--max-train-words", type=int, metavar="N", help="another bound for training; default: as --max-words"
+        "--max-train-words", type=at_least(1), metavar="N", help="another bound for training; default: as --max-words"
     )
     parser.add_argument(
         "--horizontal",
-        type=horizontal,
+        type=lambda text: None if text == "all" else at_least(0)(text),
         default=2,
         metavar="H",
         help="siblings remembered, or 'all'; default: %(default)s",
     )
     parser.add_argument(
         "--vertical",
-        type=int,
+        type=at_least(1),
         default=2,
         metavar="V",
         help="labels remembered, the own one included; default: %(default)s",
     )
     parser.add_argument(
         "--rare",
-        type=int,
+        type=at_least(0),
         default=2,
         metavar="N",
         help="words seen so often at most stand for unknown ones; default: 2",
@@ -84,25 +84,33 @@ def main() -> None:
         sys.exit(error.exit_code)
 
 
-def horizontal(text: str) -> int | None:
-    """Returns how many siblings are remembered; `None` for all."""
-    return None if text == "all" else int(text)
+def at_least(least: int) -> Callable[[str], int]:
+    """Returns what reads a whole number that is no smaller."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+        return int(text)
+
+    return read
 
 
 def run(args: argparse.Namespace) -> None:
     """Does what the command line says."""
     max_train_words = args.max_words if args.max_train_words is None else args.max_train_words
-    gold = list(short_trees(args.test, args.max_words))
-    tested = {tuple(words_of(tree)) for tree in gold}
-    train = [tree for tree in short_trees(args.train, max_train_words) if tuple(words_of(tree)) not in tested]
+    with elapsed_time("reading", shown=True):
+        gold = list(short_trees(args.test, args.max_words))
+        tested = {tuple(words_of(tree)) for tree in gold}
+        train = [tree for tree in short_trees(args.train, max_train_words) if tuple(words_of(tree)) not in tested]
     for trees, paths in ((train, args.train), (gold, args.test)):
         if not trees:
             raise DataError(f"{', '.join(map(str, paths))}: no sentence of so few words in there.")
     start = time.perf_counter()
-    grammar = estimate_grammar(train, args.horizontal, args.vertical)
-    tags = [symbol.name for symbol in grammar.symbols[grammar.num_labels :][: grammar.num_tags]]
-    lexicon = Lexicon(train, tags, args.rare)
-    parser = Parser(grammar, lexicon)
+    with elapsed_time("training", shown=True):
+        grammar = estimate_grammar(train, args.horizontal, args.vertical)
+        tags = [symbol.name for symbol in grammar.symbols[grammar.num_labels :][: grammar.num_tags]]
+        lexicon = Lexicon(train, tags, args.rare)
+        parser = Parser(grammar, lexicon)
     trained = time.perf_counter()
     root = Counter(tree.label for tree in train).most_common(1)[0][0]
     parsed, num_flat = parse_all(parser, lexicon, [words_of(tree) for tree in gold], root)
