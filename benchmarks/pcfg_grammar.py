@@ -175,7 +175,7 @@ class Lexicon:
         self._words: dict[str, np.ndarray] = {}
         for leaf, _ in leaves:
             self._words.setdefault(leaf.word, np.zeros(len(tags)))[self._number[leaf.tag]] += 1
-        self._tag_counts = sum(self._words.values(), np.zeros(len(tags)))
+        self._tag_counts: np.ndarray = np.sum(list(self._words.values()), axis=0)
         self._looks: dict[tuple[str, ...], np.ndarray] = {}
         for leaf, is_first in leaves:
             if self._words[leaf.word].sum() <= max_rare:
@@ -210,7 +210,7 @@ class Lexicon:
 
     def _prior(self, word: str, is_first: bool) -> np.ndarray:
         """Returns P(tag | looks) for each tag: of the most general look first, then of each as smoothed by the last."""
-        share = self._tag_counts / self._tag_counts.sum()
+        share: np.ndarray = self._tag_counts / self._tag_counts.sum()
         for look in self._chain(word, is_first):
             if (counts := self._looks.get(look)) is not None:
                 weight = _PRIOR_WEIGHT if len(look) else 0.0  # rare words have the tags of open classes
