@@ -146,8 +146,8 @@ def compare_sentences(
             raise EvaluationError(
                 f"more than {parameters.max_errors} of the first {number} sentences cannot be compared; the first is "
                 f"line {errors[0].number}: {errors[0].message} Is it one tree a line on both sides, of the same "
-                "tokens? --max-errors, or MAX_ERROR in a parameter file, lets more of them through; what is left out "
-                "raises the score of what is left."
+                "tokens? Where tags of punctuation differ, --gold-punctuation helps. --max-errors, or MAX_ERROR in a "
+                "parameter file, lets more of them through; leaving them out raises the score of the others."
             )
         yield comparison
     if is_empty:
