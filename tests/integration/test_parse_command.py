@@ -68,6 +68,41 @@ def test_score_warns_of_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -
     assert "Number of Skip  sentence  =      1" in output
 
 
+def test_score_with_analysis(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["parse", "score", "--gold", "gold", "--parsed", "parsed", "--analysis"]
+    assert main(command) == 0
+    output = capsys.readouterr().out
+    assert output.startswith("=== Summary ===")
+    assert "## By label\n\n| label | gold | parsed | recall | precision | F1 |\n" in output
+    assert "| NP | 2 | 2 | 50.00 | 50.00 | 50.00 |\n" in output
+    assert "| NP → NN VBZ | 1 | 100.0 % |\n" in output
+    assert main([*command, "--json"]) == 0
+    analysis = json.loads(capsys.readouterr().out)["analysis"]
+    assert [each["production"] for each in analysis["missed"]] == ["NP → NN", "VP → VBZ"]
+
+
+def test_score_of_short_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["parse", "score", "--gold", "gold", "--parsed", "parsed", "--max-words"]
+    assert main([*command, "2", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["all"]
+    assert (scores["num_sentences"], scores["gold"], scores["parsed"], scores["matched"]) == (1, 3, 2, 1)
+    assert main([*command, "1"]) == 3
+    assert "gold has no sentence of 1 words or less" in capsys.readouterr().err
+
+
+def test_score_stops_at_too_many_errors_and_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("many").write_text(f"{_GOLD[0]}\n" * 12, encoding="utf-8")
+    Path("wrong").write_text("(S (NN a))\n" * 12, encoding="utf-8")
+    command = ["parse", "score", "--gold", "many", "--parsed", "wrong"]
+    assert main(command) == 3
+    assert "more than 10 of the first 12 sentences cannot be compared" in (errors := capsys.readouterr().err)
+    assert "--max-errors, or MAX_ERROR in a parameter file, lets more of them through" in errors
+    assert main([*command, "--max-errors", "11"]) == 0
+    assert "Number of Error sentence  =     12\n" in capsys.readouterr().out
+    assert main([*command, "--max-errors", "-1"]) == 3
+    assert "--max-errors is -1: give 0 or more" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "message"),
     [

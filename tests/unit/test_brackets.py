@@ -118,7 +118,10 @@ def test_too_many_errors_stop_it() -> None:
     gold, parsed = zip(good, bad, bad, bad, strict=True)
     assert score_brackets(gold, parsed, parameters).summary().num_errors == 3
     gold, parsed = zip(good, bad, bad, bad, bad, strict=True)
-    with pytest.raises(EvaluationError, match=r"more than 2 of the first 5 sentences.*line 2: word 1 is 'a'"):
+    with pytest.raises(
+        EvaluationError,
+        match=r"more than 2 of the first 5 sentences.*line 2: word 1 is 'a'.*--max-errors, or MAX_ERROR",
+    ):
         score_brackets(gold, parsed, parameters)
 
 

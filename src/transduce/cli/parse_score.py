@@ -2,7 +2,10 @@
 
 One tree a line, in brackets; the n-th parse is of the same sentence as the n-th gold tree, and an empty line is a
 sentence without a parse. Files may end in .gz or .zst; "-" is standard input. Sentences whose words differ are left out
-of the sums and reported on standard error. The text is in EVALB's layout.
+of the sums and reported on standard error; with too many of them there is no score. The text is in EVALB's layout.
+
+--analysis adds where the errors lie, as tables in Markdown: scores by label and by sentence length, constituents of
+the wrong label, constituents in the wrong place, and the productions that are missed or made up most often.
 
 Without --parameters, what counts is what EVALB's COLLINS.prm says: punctuation and the label TOP do not, PRT is ADVP.
 EVALB asks each tree's own tags what punctuation is, and leaves a sentence out where a parser that tags by itself took
@@ -11,7 +14,8 @@ a comma for a word. --gold-punctuation asks the gold tags alone.
 examples:
   transduce parse score --gold test.gold --parsed test.parsed
   transduce parse score --gold test.gold --parsed test.parsed --parameters COLLINS.prm --per-sentence
-  transduce parse score --gold test.gold --parsed test.parsed --gold-punctuation
+  transduce parse score --gold test.gold --parsed test.parsed --max-words 25 --gold-punctuation
+  transduce parse score --gold test.gold --parsed test.parsed --gold-punctuation --analysis
   cat test.parsed | transduce parse score --gold test.gold.gz --parsed - --json
 
 Gold trees laid out over many lines, such as .mrg files, are put on one line each by:
@@ -21,6 +25,7 @@ Gold trees laid out over many lines, such as .mrg files, are put on one line eac
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from transduce.errors import EvaluationError
@@ -38,28 +43,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gold-punctuation", action="store_true", help="punctuation is what the gold tags say, not each tree's own"
     )
+    parser.add_argument("--max-words", type=int, metavar="N", help="leave out sentences of more words than these")
+    parser.add_argument(
+        "--max-errors",
+        type=int,
+        metavar="N",
+        help="how many sentences may be impossible to compare; default: MAX_ERROR of the parameters, 10",
+    )
     parser.add_argument("--per-sentence", action="store_true", help="add a row for each sentence")
+    parser.add_argument("--analysis", action="store_true", help="add tables of where the errors lie")
     parser.add_argument("--json", action="store_true", help="print JSON, with what could not be compared and why")
 
 
 def run(args: argparse.Namespace) -> int:
     """Scores the files and prints the report."""
     from transduce.data.readers import read_lines
+    from transduce.evaluation.bracket_analysis import analyse_brackets
     from transduce.evaluation.bracket_parameters import COLLINS, read_bracket_parameters
-    from transduce.evaluation.bracket_report import sentence_table, summary_text
-    from transduce.evaluation.brackets import score_brackets
+    from transduce.evaluation.bracket_report import analysis_text, sentence_table, summary_text
 
     files = [args.gold, args.parsed]
     if files == [_STANDARD_INPUT, _STANDARD_INPUT]:
         raise EvaluationError("standard input ('-') can be only one of the files.")
     parameters = COLLINS if args.parameters is None else read_bracket_parameters(args.parameters)
+    if args.max_errors is not None:
+        if args.max_errors < 0:
+            raise EvaluationError(f"--max-errors is {args.max_errors}: give 0 or more.")
+        parameters = replace(parameters, max_errors=args.max_errors)
     names = ["standard input" if file == _STANDARD_INPUT else str(file) for file in files]
     gold, parsed = (list(read_lines(file)) for file in files)
-    evaluation = score_brackets(
-        gold, parsed, parameters, names=(names[0], names[1]), gold_punctuation=args.gold_punctuation
+    analysis = analyse_brackets(
+        gold,
+        parsed,
+        parameters,
+        names=(names[0], names[1]),
+        gold_punctuation=args.gold_punctuation,
+        max_words=args.max_words,
     )
+    evaluation = analysis.evaluation
     if args.json:
-        print(json.dumps(evaluation.to_dict(per_sentence=args.per_sentence), indent=2, ensure_ascii=False))
+        result = evaluation.to_dict(per_sentence=args.per_sentence)
+        if args.analysis:
+            result["analysis"] = analysis.to_dict()
+        print(json.dumps(result, indent=2, ensure_ascii=False))
         return 0
     for sentence in evaluation.sentences:
         if sentence.status == "error":
@@ -67,4 +93,6 @@ def run(args: argparse.Namespace) -> int:
     if args.per_sentence:
         print(sentence_table(evaluation))
     print(summary_text(evaluation))
+    if args.analysis:
+        print(f"\n{analysis_text(analysis)}", end="")
     return 0

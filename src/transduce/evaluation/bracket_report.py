@@ -1,13 +1,17 @@
-"""Bracket scores as text, in EVALB's layout: what reads its output reads ours."""
+"""Bracket scores as text, in EVALB's layout: what reads its output reads ours. The analysis as tables in Markdown."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
+from transduce.evaluation.bracket_analysis import BracketAnalysis, Kind, ranked
 from transduce.evaluation.brackets import BracketEvaluation, BracketSummary, SentenceBrackets, percentage
+from transduce.markdown import table
 
 _RULE = "=" * 76
 _HEADING = f"""  Sent.                        Matched  Bracket   Cross        Correct Tag
  ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy
 {_RULE}"""
+_ANALYSIS_ROWS = 10  # of each list of errors
 _STATUS = {"valid": 0, "error": 1, "skipped": 2}
 
 
@@ -23,6 +27,58 @@ def summary_text(evaluation: BracketEvaluation) -> str:
     lines = ["=== Summary ===", "", "-- All --", *_summary_lines(evaluation.summary())]
     lines += ["", f"-- len<={cutoff} --", *_summary_lines(evaluation.summary(cutoff))]
     return "\n".join(lines)
+
+
+def analysis_text(analysis: BracketAnalysis) -> str:
+    """Returns tables in Markdown: scores by label and length, and the most frequent errors of each kind."""
+    labels = [
+        (_cell(score.label), str(score.gold), str(score.parsed), *_rates(score.recall, score.precision, score.f1))
+        for score in analysis.labels
+    ]
+    lengths = [
+        (
+            f"{shortest}–{longest}" if longest else f"{shortest} and more",
+            *(str(count) for count in (summary.num_valid, summary.gold, summary.parsed)),
+            *_rates(summary.recall, summary.precision, summary.f1),
+        )
+        for shortest, longest, summary in analysis.by_length()
+    ]
+    sums = ("gold", "parsed", "recall", "precision", "F1")
+    sections = {
+        "By label": table(("label", *sums), labels),
+        "By length, in words": table(("words", "sentences", *sums), lengths),
+        "The same words, another label": _errors(("gold", "parsed"), analysis.confusions),
+        "The right words and label, another parent": _errors(
+            ("label", "gold parent", "parsed parent"), analysis.attachments
+        ),
+        "Missed: gold constituents that the parses lack": _errors(("production",), analysis.missed),
+        "Extra: constituents of the parses that the gold trees lack": _errors(("production",), analysis.extra),
+    }
+    return "\n".join(f"## {heading}\n\n{text}" for heading, text in sections.items())
+
+
+def _errors(columns: Sequence[str], counts: Counter[Kind]) -> str:
+    """Returns the most frequent errors of one kind, each with its share of all of that kind."""
+    total = counts.total()
+    if not total:
+        return "None.\n"
+    shown = ranked(counts)[:_ANALYSIS_ROWS]
+    rows = [[*_cells(kind), str(count), f"{percentage(count, total):.1f} %"] for kind, count in shown]
+    note = f"\nThe first {len(rows)} of {len(counts)} kinds, {total} errors in all.\n"
+    return table((*columns, "count", "share"), rows, text_columns=len(columns)) + note
+
+
+def _rates(*rates: float) -> Iterator[str]:
+    return (f"{rate:.2f}" for rate in rates)
+
+
+def _cells(kind: str | tuple[str, ...]) -> list[str]:
+    return [_cell(part) for part in ([kind] if isinstance(kind, str) else kind)]
+
+
+def _cell(text: str) -> str:
+    """Returns a label or production as a table can hold it."""
+    return text.replace("|", "\\|")
 
 
 def _sentence_row(sentence: SentenceBrackets) -> str:

@@ -8,17 +8,13 @@ bracket without a label is called TOP; what is no tree, such as `(NN)`, makes it
 EVALB guesses; and a ratio of nothing to nothing is 0.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import accumulate
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from transduce.errors import DataError, EvaluationError
+from transduce.evaluation.bracket_comparison import Bracket, Comparison, compare_sentences
 from transduce.evaluation.bracket_parameters import COLLINS, BracketParameters
-from transduce.parsing.normalise import strip_functions
-from transduce.parsing.trees import Leaf, Node, parse_line
-
-_Span = tuple[str, int, int]  # label, first word, word after the last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +127,10 @@ class BracketEvaluation:
     sentences: tuple[SentenceBrackets, ...]
     parameters: BracketParameters
 
-    def summary(self, max_length: int | None = None) -> BracketSummary:
-        """Returns the sums over all sentences, or over those of at most `max_length` words."""
-        chosen = [each for each in self.sentences if max_length is None or each.length <= max_length]
+    def summary(self, max_length: int | None = None, *, min_length: int = 0) -> BracketSummary:
+        """Returns the sums over all sentences, or over those of `min_length` to `max_length` words."""
+        longest = math.inf if max_length is None else max_length
+        chosen = [each for each in self.sentences if min_length <= each.length <= longest]
         valid = [each for each in chosen if each.status == "valid"]
         return BracketSummary(
             num_sentences=len(chosen),
@@ -171,6 +168,7 @@ def score_brackets(
     *,
     names: tuple[str, str] = ("the gold file", "the parsed file"),
     gold_punctuation: bool = False,
+    max_words: int | None = None,
 ) -> BracketEvaluation:
     """Compares parses with gold trees, sentence by sentence.
 
@@ -181,33 +179,33 @@ def score_brackets(
         names: What errors call the two, such as their files' names.
         gold_punctuation: Whether the gold tree says which words do not count, where both trees have the same words.
             EVALB asks each tree's own tags, and cannot compare a sentence in which the parser mistook a comma's tag.
+        max_words: Longer sentences are left out of everything; `None` for no bound.
 
     Raises:
-        EvaluationError: Line counts differ, there are no lines, or too many sentences cannot be compared (like EVALB,
-            this lets one more than MAX_ERROR through).
+        EvaluationError: Line counts differ, there is nothing to score, or too many sentences cannot be compared (like
+            EVALB, this lets one more than MAX_ERROR through).
     """
-    if len(gold) != len(parsed):
-        raise EvaluationError(
-            f"{names[0]} has {len(gold)} lines and {names[1]} has {len(parsed)}: line n of one must be the same "
-            "sentence as line n of the other; a sentence without a parse is an empty line."
-        )
-    if not gold:
-        raise EvaluationError(f"{names[0]} has no lines: there is nothing to score.")
-    sentences: list[SentenceBrackets] = []
-    errors: list[SentenceBrackets] = []
-    for number, lines in enumerate(zip(gold, parsed, strict=True), start=1):
-        sentence = _score_sentence(number, lines, names, parameters, gold_punctuation)
-        sentences.append(sentence)
-        if sentence.status == "error":
-            errors.append(sentence)
-        if len(errors) > parameters.max_errors + 1:
-            raise EvaluationError(
-                f"more than {parameters.max_errors} of the first {number} sentences cannot be compared; the first is "
-                f"line {errors[0].number}: {errors[0].message} Is it one tree a line on both sides, of the same "
-                "tokens? Where tags of punctuation differ, --gold-punctuation helps; MAX_ERROR in a parameter file "
-                "lets more sentences through."
-            )
-    return BracketEvaluation(tuple(sentences), parameters)
+    comparisons = compare_sentences(
+        gold, parsed, parameters, names=names, gold_punctuation=gold_punctuation, max_words=max_words
+    )
+    return BracketEvaluation(tuple(count_brackets(each, parameters) for each in comparisons), parameters)
+
+
+def count_brackets(comparison: Comparison, parameters: BracketParameters) -> SentenceBrackets:
+    """Returns the counts of one sentence."""
+    pairs = zip(comparison.gold_words, comparison.parsed_words, strict=True)
+    return SentenceBrackets(
+        number=comparison.number,
+        length=comparison.length,
+        status=comparison.status,
+        matched=len(comparison.matched),
+        gold=len(comparison.gold),
+        parsed=len(comparison.parsed),
+        crossing=sum(any(_cross(bracket, other) for other in comparison.gold) for bracket in comparison.parsed),
+        words=len(comparison.gold_words),
+        correct_tags=sum(parameters.same_label(right.tag, given.tag) for right, given in pairs),
+        message=comparison.message,
+    )
 
 
 def percentage(part: float, whole: float) -> float:
@@ -215,121 +213,7 @@ def percentage(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
 
 
-@dataclass(slots=True)
-class _Sentence:
-    """One side: its leaves, which of them count, and its brackets, as (label, first leaf, leaf after the last)."""
-
-    parameters: BracketParameters
-    leaves: list[Leaf] = field(default_factory=list)
-    kept: list[bool] = field(default_factory=list)
-    brackets: list[_Span] = field(default_factory=list)
-
-    def add(self, node: Node) -> None:
-        if isinstance(node, Leaf):
-            self.leaves.append(node)
-            self.kept.append(node.tag not in self.parameters.deleted_labels)
-            return
-        first = len(self.leaves)
-        self.brackets.append((strip_functions(node.label), first, first + len(node.leaves())))
-        for child in node.children:
-            self.add(child)
-
-    def words(self) -> list[Leaf]:
-        """Returns the leaves that count."""
-        return [leaf for leaf, kept in zip(self.leaves, self.kept, strict=True) if kept]
-
-    def spans(self) -> list[_Span]:
-        """Returns the brackets that count, measured in words that count."""
-        before = [0, *accumulate(self.kept)]  # words that count before each leaf
-        spans = [(label, before[first], before[end]) for label, first, end in self.brackets]
-        return [span for span in spans if span[1] < span[2] and not self.parameters.is_deleted(span[0])]
-
-    def length(self) -> int:
-        return sum(leaf.tag not in self.parameters.deleted_for_length for leaf in self.leaves)
-
-    def quotes(self) -> list[int]:
-        """Returns the leaves that are quotation marks, deleted or not."""
-        labels = self.parameters.quote_labels
-        return [place for place, leaf in enumerate(self.leaves) if leaf.tag in labels and leaf.word in _QUOTES]
-
-
-_QUOTES = ("'", '"', "/")  # a slash too: EVALB's list
-
-
-def _score_sentence(
-    number: int,
-    lines: tuple[str, str],
-    names: tuple[str, str],
-    parameters: BracketParameters,
-    gold_punctuation: bool,
-) -> SentenceBrackets:
-    sides = (_Sentence(parameters), _Sentence(parameters))
-    gold, parsed = sides
-    try:
-        for side, line, name in zip(sides, lines, names, strict=True):
-            for node in parse_line(line, name, number):
-                side.add(node)
-    except DataError as error:
-        return SentenceBrackets(number=number, length=gold.length(), status="error", message=str(error))
-    length = gold.length()
-    if gold_punctuation and [leaf.word for leaf in gold.leaves] == [leaf.word for leaf in parsed.leaves]:
-        parsed.kept = list(gold.kept)
-    if not parsed.words():
-        return SentenceBrackets(number=number, length=length, status="skipped")
-    if len(gold.words()) != len(parsed.words()):
-        _restore_quotes(gold, parsed)
-    if message := _difference(gold.words(), parsed.words(), parameters):
-        return SentenceBrackets(number=number, length=length, status="error", message=message)
-    gold_spans, parsed_spans = gold.spans(), parsed.spans()
-    pairs = zip(gold.words(), parsed.words(), strict=True)
-    return SentenceBrackets(
-        number=number,
-        length=length,
-        matched=_count_matched(gold_spans, parsed_spans, parameters),
-        gold=len(gold_spans),
-        parsed=len(parsed_spans),
-        crossing=sum(any(_cross(span, other) for other in gold_spans) for span in parsed_spans),
-        words=len(gold.words()),
-        correct_tags=sum(parameters.same_label(right.tag, given.tag) for right, given in pairs),
+def _cross(bracket: Bracket, other: Bracket) -> bool:
+    return (
+        bracket.start < other.start < bracket.end < other.end or other.start < bracket.start < other.end < bracket.end
     )
-
-
-def _difference(gold: list[Leaf], parsed: list[Leaf], parameters: BracketParameters) -> str:
-    """Returns how the words of the two sides differ, or nothing."""
-    if len(gold) != len(parsed):
-        return f"the gold tree has {len(gold)} words that count and the parse has {len(parsed)}."
-    for position, (right, given) in enumerate(zip(gold, parsed, strict=True), start=1):
-        if not parameters.same_word(right.word, given.word):
-            return f"word {position} is {right.word!r} in the gold tree and {given.word!r} in the parse."
-    return ""
-
-
-def _restore_quotes(gold: _Sentence, parsed: _Sentence) -> None:
-    """Keeps a quotation mark that one side deletes and the other, for its tag, does not."""
-    for theirs in parsed.quotes():
-        for ours in gold.quotes():
-            same_place = sum(gold.kept[:ours]) == sum(parsed.kept[:theirs])
-            if same_place and gold.kept[ours] != parsed.kept[theirs]:
-                gold.kept[ours] = parsed.kept[theirs] = True
-
-
-def _count_matched(gold: list[_Span], parsed: list[_Span], parameters: BracketParameters) -> int:
-    """Counts the gold brackets that can each be given a parsed one of its own."""
-    labels_at: dict[tuple[int, int], list[str]] = {}
-    for label, start, end in parsed:
-        labels_at.setdefault((start, end), []).append(label)
-    matched = 0
-    for label, start, end in gold:
-        labels = labels_at.get((start, end), [])
-        for other in labels:
-            if not parameters.labelled or parameters.same_label(label, other):
-                labels.remove(other)
-                matched += 1
-                break
-    return matched
-
-
-def _cross(span: _Span, other: _Span) -> bool:
-    _, start, end = span
-    _, other_start, other_end = other
-    return start < other_start < end < other_end or other_start < start < other_end < end
