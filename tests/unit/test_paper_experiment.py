@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from transduce.errors import ConfigError
+from transduce.markdown import mebibytes, seconds, short, table
 from transduce.paper import experiment as experiment_module
 from transduce.paper.experiment import Cell, Cells, Experiment, Say, Values, run_experiment
 from transduce.paper.machine import describe_machine, machine_line
-from transduce.paper.markdown import mebibytes, seconds, short, table
 from transduce.paper.scales import at_scale
 
 
@@ -151,4 +151,5 @@ def test_three_digits(value: float, text: str) -> None:
 def test_units_and_tables() -> None:
     assert [seconds(value) for value in (1.5, 0.0123, 4.2e-6)] == ["1.50 s", "12.3 ms", "4.20 µs"]
     assert mebibytes(3 * 2**19) == "1.50 MiB"
-    assert table(["a", "b"], [["1", "x|y"]]) == "| a | b |\n| --- | --- |\n| 1 | x\\|y |"
+    assert table(["a", "b"], [["1", "x|y"]]) == "| a | b |\n| --- | ---: |\n| 1 | x\\|y |"
+    assert table(["a", "b"], [], text_columns=2) == "| a | b |\n| --- | --- |"

@@ -36,7 +36,7 @@ def _table(results: Results) -> str:
     for name in ("perplexity", "BLEU", "parameters × 10⁶"):
         header += [f"{name}, printed", name] if printed else [name]
     header += ["steps", "seconds", "FLOPs"]
-    return table(header, [_row(results, row, printed) for row in results.rows], text_columns=2)
+    return table(header, [_row(results, row, printed) for row in results.rows], text_columns=2) + "\n"
 
 
 def _row(results: Results, row: RowInfo, printed: bool) -> list[str]:
