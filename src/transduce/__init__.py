@@ -1,19 +1,22 @@
 """Transduce: train, evaluate and serve attention-only sequence transducers.
 
-The package is the system of *Attention Is All You Need* (Vaswani et al., 2017). Its public face is
-`transduce.Translator`; everything else is reached through the sub-packages or the `transduce` command.
+The package is the system of *Attention Is All You Need* (Vaswani et al., 2017). Its public faces are
+`transduce.Translator` and `transduce.Parser`; everything else is reached through the sub-packages or the `transduce`
+command.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from transduce.parser import Parse, Parser
     from transduce.translator import Attention, Translation, Translator
 
 __version__ = "0.1.0"
-__all__ = ["Attention", "Translation", "Translator", "__version__"]
+__all__ = ["Attention", "Parse", "Parser", "Translation", "Translator", "__version__"]
 
 _LAZY = dict.fromkeys(("Attention", "Translation", "Translator"), "transduce.translator")
+_LAZY |= dict.fromkeys(("Parse", "Parser"), "transduce.parser")
 
 
 def __getattr__(name: str) -> Any:

@@ -6,11 +6,49 @@ from typing import Any
 from transduce import __version__
 from transduce.config import Config
 
+_TRANSLATOR_USE = """```sh
+echo "…" | transduce translate PATH_OF_THIS_FOLDER
+```
+
+```python
+from transduce import Translator
+
+print(Translator.load("PATH_OF_THIS_FOLDER").translate(["…"]))
+```
+
+## Limits
+
+It knows what its training text knew, in the domain of that text; other input may come out wrong and fluent.
+Check translations that matter. The terms of the training corpus may bind uses of the model."""
+
+_PARSER_USE = """Sentences are tokenised as the training trees are, words with a space between them.
+
+```sh
+echo "…" | transduce parse run PATH_OF_THIS_FOLDER
+```
+
+```python
+from transduce import Parser
+
+print(*Parser.load("PATH_OF_THIS_FOLDER").parse(["…"]))
+```
+
+## Limits
+
+Each output is a tree over the words of its sentence: what the model writes amiss is repaired (`repaired`: % of them).
+It knows the kind of text that it was trained on, and that treebank's labels. The terms of the treebank may bind uses of
+the model. Scores are of labelled brackets as EVALB counts them with COLLINS.prm, in %, punctuation by the gold tags."""
+
 
 def model_card(config: Config, num_parameters: int, metrics: Mapping[str, Any]) -> str:
     """Returns the card as Markdown; it says only what the configuration and the measurements say."""
     model, data, train = config.model, config.data, config.train
-    languages = f"{data.source_language or 'source'} → {data.target_language or 'target'}"
+    is_parser = data.format == "trees"
+    languages = (
+        f"{data.source_language} sentences → trees".strip()
+        if is_parser
+        else f"{data.source_language or 'source'} → {data.target_language or 'target'}"
+    )
     corpus = data.download or ", ".join(" + ".join(pair) for pair in data.train) or "not recorded"
     rows = "\n".join(f"| {name} | {shown(value)} |" for name, value in metrics.items() if not isinstance(value, dict))
     measured = (
@@ -37,20 +75,7 @@ A Transformer encoder-decoder (Vaswani et al., 2017), trained with Transduce {__
 
 ## Use
 
-```sh
-echo "…" | transduce translate PATH_OF_THIS_FOLDER
-```
-
-```python
-from transduce import Translator
-
-print(Translator.load("PATH_OF_THIS_FOLDER").translate(["…"]))
-```
-
-## Limits
-
-It knows what its training text knew, in the domain of that text; other input may come out wrong and fluent.
-Check translations that matter. The terms of the training corpus may bind uses of the model.
+{_PARSER_USE if is_parser else _TRANSLATOR_USE}
 """
 
 

@@ -13,7 +13,7 @@ import dataclasses
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +22,23 @@ import torch
 
 from transduce import __version__, files
 from transduce.bundle import Bundle, save_bundle
-from transduce.config import Config, DecodeConfig, from_dict, to_dict
+from transduce.config import Config, from_dict, to_dict
 from transduce.data.batching import plan_epoch
+from transduce.data.corpus import locate_tests
 from transduce.data.prepare import Prepared, load_prepared, prepare
 from transduce.data.store import ParallelStore, StoreWriter
-from transduce.engines.torch import TorchEngine
+from transduce.data.treebank import read_treebank
 from transduce.errors import BundleError, EvaluationError, TrainingError
-from transduce.evaluation.bleu import bleu, tokenized_bleu
 from transduce.model import Transformer
+from transduce.parser import Parser
+from transduce.parsing import Tree, normalise
+from transduce.scoring import scorer_of
 from transduce.text import SubwordTokenizer
 from transduce.training.averaging import average
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks, local_device
 from transduce.training.state import Progress, check_checkpoint, checkpoints, read_progress
-from transduce.training.trainer import Outcome, Scorer, Trainer
+from transduce.training.trainer import Outcome, Trainer
 from transduce.training.validation import perplexity
 
 _CONFIG, _DATA = "config.json", "data.json"
@@ -59,11 +62,13 @@ def train(
     data: Path | None = None,
     mirror: Path | None = None,
     show_progress: bool = True,
+    finish: Callable[[Bundle], object] | None = None,
 ) -> Outcome:
     """Trains a model in the folder `run`, preparing the data there first unless `data` is a prepared folder.
 
     With `resume`, goes on from the last checkpoint exactly as if training had not stopped; what has changed in `config`
-    since may only be what changes no update (lengths, intervals, early stopping).
+    since may only be what changes no update (lengths, intervals, early stopping). `finish` is called with the model
+    folder when it is written, by one process where there are several.
 
     Raises:
         TrainingError: `run` has a training in it already and `resume` is off, or `config` is of another training.
@@ -91,16 +96,19 @@ def train(
         files.write_json(run / _CONFIG, {"transduce": __version__, "torch": torch.__version__, **to_dict(config)})
     store = ParallelStore.open(prepared.train)
     validation = ParallelStore.open(prepared.validation) if prepared.validation else None
-    scorer = bleu_scorer(config, tokenizer, validation) if validation is not None else None
+    scorer = scorer_of(config, tokenizer, validation) if validation is not None else None
     trainer = Trainer(config, run, store, validation, scorer=scorer, show_progress=show_progress, compute=compute)
     if resume and not trainer.resume():
         trainer.report.say(f"{run}: no checkpoint to resume from; starting from the beginning")
     if show_progress:
         _announce(config, trainer, store)
     outcome = trainer.fit()
+    bundle = None
     if outcome.reason != "stopped" and ranks.leads:
-        average_run(run, run / "model", last=config.train.average_last, show_progress=show_progress)
+        bundle = average_run(run, run / "model", last=config.train.average_last, show_progress=show_progress)
     ranks.wait()
+    if bundle is not None and finish is not None:
+        finish(bundle)
     return outcome
 
 
@@ -180,8 +188,30 @@ def _measure(
         validation = ParallelStore.open(prepared.validation)
         metrics["validation_perplexity"] = perplexity(model, validation, compute)
         if config.train.validate_bleu:
-            metrics["validation_bleu"] = bleu_scorer(config, tokenizer, validation)(model)["bleu"]
+            scores = scorer_of(config, tokenizer, validation)(model)
+            metrics |= {f"validation_{name}": value for name, value in scores.items()}
     return metrics
+
+
+def read_test_trees(config: Config) -> dict[str, list[Tree]]:
+    """Returns the trees of each test set of a parser's configuration, normalised.
+
+    Raises:
+        DataError: a treebank is missing, or something in it is no tree; names file, line and column.
+    """
+    raw = {name: read_treebank(part.paths) for name, part in locate_tests(config.data).items()}
+    return {name: [tree for tree in map(normalise, trees) if tree is not None] for name, trees in raw.items()}
+
+
+def measure_parser(bundle: Bundle, tests: Mapping[str, Sequence[Tree]], *, show_progress: bool = True) -> Bundle:
+    """Parses the words of known trees, and adds to the model's metrics and card how right it is on each set."""
+    parser = Parser.load(bundle.path, device=bundle.config.train.device)
+    metrics = bundle.metrics
+    for name, trees in tests.items():
+        scores = parser.score(trees, label=f"parsing {name}" if show_progress else "")
+        metrics |= {f"test_{name}_{key}": value for key, value in scores.items()}
+        metrics[f"test_{name}_sentences"] = len(trees)
+    return save_bundle(bundle.path, bundle.config, bundle.weights(), bundle.tokenizer, metrics)
 
 
 def model_perplexity(
@@ -207,33 +237,6 @@ def model_perplexity(
             writer.write(tokenizer.encode_batch(sources), tokenizer.encode_batch(targets))
         store = ParallelStore.open(path)
         return perplexity(model.to(compute.device), store, compute), int(store.target_lengths.sum())
-
-
-def bleu_scorer(
-    config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore, *, tokenized: bool = False
-) -> Scorer:
-    """Returns a function that translates the validation sources with a model and scores the result.
-
-    Source and reference are decoded from the store: the tokeniser is lossless, so this is the corpus's own text. BLEU
-    is sacreBLEU's, or that of the tokens as they stand where the corpus is `tokenized` already.
-    """
-    count = min(len(validation), config.train.validate_bleu_sentences)
-    sources = [validation.source(row).tolist() for row in range(count)]
-    references = tokenizer.decode_batch([validation.target(row).tolist() for row in range(count)])
-    options = DecodeConfig(
-        beam_size=config.train.validate_beam_size,
-        length_penalty=config.decode.length_penalty,
-        max_extra_tokens=config.decode.max_extra_tokens,
-        batch_size=64,
-    )
-
-    def score(model: Transformer) -> dict[str, float]:
-        hypotheses = TorchEngine(model).translate(sources, options)
-        lines = tokenizer.decode_batch([best.ids for best, *_ in hypotheses])
-        scored = tokenized_bleu(lines, [references]) if tokenized else bleu(lines, [references])
-        return {"bleu": scored.value}
-
-    return score
 
 
 def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None, show_progress: bool) -> Prepared:

@@ -8,7 +8,7 @@ import pytest
 import transduce
 
 PUBLIC = {
-    "transduce": {"Attention", "Translation", "Translator", "__version__"},
+    "transduce": {"Attention", "Parse", "Parser", "Translation", "Translator", "__version__"},
     "transduce.config": {
         "Config",
         "DataConfig",
@@ -37,9 +37,11 @@ PUBLIC = {
         "chrf",
         "evaluate",
         "paper_bleu",
+        "parse_scores",
         "perplexity",
         "read_bracket_parameters",
         "score_brackets",
+        "summarise_parses",
         "tokenized_bleu",
     },
     "transduce.inspection": {
@@ -111,7 +113,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
         _ = transduce.Transalator  # type: ignore[attr-defined]
 
 
-def test_translator_keeps_its_keywords() -> None:
+def test_translator_and_parser_keep_their_keywords() -> None:
     """Calls written against these signatures must go on working: add to them, remove nothing."""
     load = inspect.signature(transduce.Translator.load).parameters
     assert {"path", "engine", "device", "threads"} <= set(load)
@@ -121,5 +123,8 @@ def test_translator_keeps_its_keywords() -> None:
     assert {"source", "target"} <= set(inspect.signature(transduce.Translator.attend).parameters)
     fields = {"text", "score", "log_probability", "tokens", "finished", "source_truncated"}
     assert fields <= set(transduce.Translation.__dataclass_fields__)
+    assert {"path", "engine", "device", "threads"} <= set(inspect.signature(transduce.Parser.load).parameters)
+    assert {"sentences"} | search <= set(inspect.signature(transduce.Parser.parse).parameters)
+    assert {"words", "tree", "repaired", "score", "finished"} <= set(transduce.Parse.__dataclass_fields__)
     fields = {"source_pieces", "target_pieces", "source_words", "target_words", "encoder", "decoder", "cross"}
     assert fields <= set(transduce.Attention.__dataclass_fields__)

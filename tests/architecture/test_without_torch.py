@@ -63,8 +63,8 @@ def test_help_has_an_example_and_loads_nothing_heavy(command: str) -> None:
 
 def test_base_modules_import_without_any_extra() -> None:
     packages = ["config", "text", "evaluation", "inspection", "parsing"]
-    names = ["errors", "files", "bundle", "model_card", "translator", "data.readers", "decoding.scores"]
-    names += ["engines.interface", "cli.main"]
+    names = ["errors", "files", "bundle", "model_card", "translator", "parser", "decoding.scores"]
+    names += ["data.readers", "data.treebank", "engines.interface", "cli.main"]
     for package in packages:
         names += [f"{package}.{path.stem}" for path in (_SOURCE / package).glob("*.py") if path.stem != "__init__"]
     code = "\n".join(f"import transduce.{name}" for name in names)
@@ -77,6 +77,7 @@ def test_base_modules_import_without_any_extra() -> None:
     [
         ("train recipes/none.toml --output none", "torch", "train"),
         ("average none --output none", "torch", "train"),
+        ("parse train recipes/none.toml --output none", "torch", "train"),
         ("paper table1 --output none", "torch", "train"),
         ("paper table1 --output none", "matplotlib", "figures"),
     ],

@@ -75,6 +75,16 @@ def test_the_card_says_what_was_measured(folder: Path) -> None:
     assert f"| parameters | {sum(w.size for w in weights_of(1).values()):,} |" in card
 
 
+def test_the_card_of_a_parser_shows_how_to_parse(tmp_path: Path) -> None:
+    data = replace(CONFIG.data, format="trees", source_language="en", train=(("wsj/02", "wsj/03"),))
+    save_bundle(tmp_path / "model", replace(CONFIG, data=data), weights_of(1), TOKENIZER, {"test_wsj23_f1": 91.3})
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert card.startswith("# small: en sentences → trees\n")
+    assert "| test_wsj23_f1 | 91.30 |" in card
+    assert "transduce parse run PATH_OF_THIS_FOLDER" in card
+    assert "translate" not in card
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
 def test_verify_detects_one_flipped_bit(folder: Path, name: str) -> None:
     content = bytearray((folder / name).read_bytes())

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from transduce.config import load_recipe, preset
+from transduce.data.corpus import locate
 from transduce.data.sources import SOURCES
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -20,6 +21,9 @@ def test_the_promised_recipes_are_there() -> None:
         "wmt14-en-de-big",
         "wmt14-en-fr-base",
         "wmt14-en-fr-big",
+        "wsj-parsing",
+        "wsj-parsing-semi",
+        "treebank-small",
     }
 
 
@@ -93,3 +97,41 @@ def test_multi30k_from_a_folder_of_ones_own() -> None:
     assert config.data.test["test2016"] == ("test_2016_flickr.en", "test_2016_flickr.de")
     assert config.model == replace(preset("tiny").model, vocab_size=5000, dropout=0.2, norm="pre")
     assert (config.train.source_batch_tokens, config.train.target_batch_tokens) == (4096, 4096)
+
+
+@pytest.mark.parametrize(("name", "vocab_size"), [("wsj-parsing", 16_000), ("wsj-parsing-semi", 32_000)])
+def test_the_paper_values_of_the_parsers(name: str, vocab_size: int) -> None:
+    config = load_recipe(RECIPES / f"{name}.toml")
+    base = preset("paper-base")
+    assert (config.model.num_encoder_layers, config.model.num_decoder_layers) == (4, 4)
+    assert (config.model.d_model, config.text.vocab_size) == (1024, vocab_size)
+    assert config.model.d_k == config.model.d_v == config.model.d_model // config.model.num_heads
+    unchanged = ("d_ff", "num_heads", "ffn_dropout", "positions", "tie_embeddings", "norm", "attention_bias")
+    assert [getattr(config.model, key) for key in unchanged] == [getattr(base.model, key) for key in unchanged]
+    own = ("warmup_steps", "validate_steps", "validate_bleu_sentences", "early_stopping")
+    assert config.train == replace(base.train, **{key: getattr(config.train, key) for key in own})
+    assert (config.decode.beam_size, config.decode.length_penalty, config.decode.max_extra_tokens) == (21, 0.3, 300)
+    assert (config.data.format, config.data.max_ratio, list(config.data.test)) == ("trees", 0.0, ["wsj23"])
+
+
+def test_the_standard_sections_of_the_wsj(tmp_path: Path) -> None:
+    for section in range(25):
+        (tmp_path / f"{section:02}").mkdir()
+        (tmp_path / f"{section:02}" / f"wsj_{section:02}00.mrg").touch()
+    files = locate(load_recipe(RECIPES / "wsj-parsing.toml", [f"data.folder={tmp_path}"]).data)
+    assert files.validation is not None
+    assert [path.parent.name for path in files.train[0].paths] == [f"{section:02}" for section in range(2, 22)]
+    assert [path.parent.name for path in files.validation.paths] == ["22"]
+    assert [path.parent.name for path in files.test["wsj23"].paths] == ["23"]
+
+
+def test_the_small_parser_finds_its_treebanks(shared: Path) -> None:
+    folder = shared / "data" / "trees"
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is absent")
+    files = locate(load_recipe(RECIPES / "treebank-small.toml", [f"data.folder={folder}"]).data)
+    assert files.validation is not None
+    held_out = [*files.validation.paths, *(path for part in files.test.values() for path in part.paths)]
+    assert len(files.train[0].paths) == 177 + 159 + 97 - 3 - 9
+    assert len(held_out) == (30 + 20 + 3) + (30 + 20 + 9)
+    assert not set(files.train[0].paths) & set(held_out)

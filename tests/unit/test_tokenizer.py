@@ -275,3 +275,17 @@ def test_bpe_learns_what_subword_nmt_learns(shared: Path) -> None:
                 num_same += [piece for piece in found if piece] == expected.split("@@")
     assert num_words == 21557
     assert num_same >= 0.9 * num_words
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_what_is_whole_can_be_one_piece_and_stays_lossless(algorithm: str) -> None:
+    corpus = ["(S (NP DT NN )NP )S"] * 5
+    pattern = r"[()][^\s()<]{1,100}"
+    plain = SubwordTokenizer.train(corpus, algorithm=algorithm, vocab_size=300)  # type: ignore[arg-type]
+    whole = SubwordTokenizer.train(corpus, algorithm=algorithm, vocab_size=300, whole=pattern)  # type: ignore[arg-type]
+    assert whole.pieces(whole.encode(corpus[0])) == ["▁(S", "▁(NP", "▁DT", "▁NN", "▁)NP", "▁)S"]
+    assert len(plain.encode(corpus[0])) == 10
+    for text in [*_NASTY, "(<s>", " ((NP)NP", "(" * 300, "(" + "x" * 300]:
+        assert whole.decode(whole.encode(text)) == text
+        assert min(whole.encode(text), default=len(SPECIAL_TOKENS)) >= len(SPECIAL_TOKENS)
+    assert SubwordTokenizer.from_json(whole.to_json()).encode(corpus[0]) == whole.encode(corpus[0])

@@ -25,7 +25,8 @@ from transduce.data.prepare import load_prepared
 from transduce.data.store import ParallelStore
 from transduce.errors import DataError, TransduceError
 from transduce.model import Transformer
-from transduce.runs import bleu_scorer, data_folder, train
+from transduce.runs import data_folder, train
+from transduce.scoring import bleu_scorer
 from transduce.training.device import Compute
 
 

@@ -63,6 +63,10 @@ def plan(grid: Grid, base: Config, output: Path, *, num_seeds: int = 1, tokenize
     cells = []
     for seed in range(base.train.seed, base.train.seed + num_seeds):
         for row, config in configs.items():
+            if config.data.format == "trees":
+                raise ConfigError(
+                    f"row {row}: trains a parser, and rows are compared by BLEU: give a translator's recipe."
+                )
             if not config.data.validation:
                 raise ConfigError(f"row {row}: data.validation is not set, and rows are compared by it.")
             name = f"{row}-seed{seed}"

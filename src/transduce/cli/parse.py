@@ -1,6 +1,9 @@
 """Constituency parsing (section 6.3 of the paper): trees in brackets, as treebanks have them.
 
 examples:
+  transduce parse train recipes/wsj-parsing.toml --output runs/wsj
+  echo "The dog barks ." | transduce parse run runs/wsj/model
+  transduce parse run runs/wsj/model --trees --input wsj/23 --output wsj23.parsed
   transduce parse score --gold test.gold --parsed test.parsed
   transduce parse score --gold test.gold --parsed test.parsed --parameters COLLINS.prm --per-sentence
   transduce parse draw test.parsed --number 3
@@ -12,10 +15,10 @@ examples:
 import argparse
 from importlib import import_module
 
-SUMMARY = "score constituency parses as EVALB does, draw trees"
+SUMMARY = "train and run a constituency parser; score as EVALB does, draw trees"
 
 # Each is a module `transduce.cli.parse_NAME` with `SUMMARY`, `configure(parser)` and `run(args) -> int`.
-SUBCOMMANDS = ("score", "draw")
+SUBCOMMANDS = ("train", "run", "score", "draw")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

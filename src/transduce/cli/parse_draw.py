@@ -1,14 +1,15 @@
 """Draw trees, as text for a terminal or as SVG for a page; or write them in brackets, one a line.
 
 Reads bracketed trees in any layout, the Penn Treebank's .mrg files included. A file may end in .gz or .zst; without
-one, standard input is read. A tree too wide for the terminal is drawn as an outline. All trees go into one SVG picture,
-one below the other.
+one, standard input is read; of a folder, all files of trees in it. A tree too wide for the terminal is drawn as an
+outline. All trees go into one SVG picture, one below the other.
 
 examples:
   echo "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))" | transduce parse draw
   transduce parse draw wsj_0165.mrg --number 3 --normalise
   transduce parse draw wsj_0165.mrg --number 3 --format svg --output tree.svg
   transduce parse draw wsj_0165.mrg --normalise --format brackets > wsj_0165.trees
+  transduce parse draw wsj/23 --normalise --format brackets --output wsj23.gold
 """
 
 import argparse
@@ -68,9 +69,13 @@ def _pieces(args: argparse.Namespace) -> Iterator[str]:
 
 def _trees(args: argparse.Namespace) -> Iterator["Tree"]:
     from transduce.data.readers import read_lines
+    from transduce.data.treebank import read_treebank
     from transduce.parsing import normalise, parse_trees
 
-    trees = parse_trees(read_lines(args.trees), "standard input" if args.trees == Path("-") else str(args.trees))
+    if args.trees.is_dir():
+        trees = read_treebank([args.trees])
+    else:
+        trees = parse_trees(read_lines(args.trees), "standard input" if args.trees == Path("-") else str(args.trees))
     if args.number is not None:
         chosen = list(islice(trees, max(args.number - 1, 0), max(args.number, 0)))
         if not chosen:

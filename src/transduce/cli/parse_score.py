@@ -5,10 +5,13 @@ sentence without a parse. Files may end in .gz or .zst; "-" is standard input. S
 of the sums and reported on standard error. The text is in EVALB's layout.
 
 Without --parameters, what counts is what EVALB's COLLINS.prm says: punctuation and the label TOP do not, PRT is ADVP.
+EVALB asks each tree's own tags what punctuation is, and leaves a sentence out where a parser that tags by itself took
+a comma for a word. --gold-punctuation asks the gold tags alone.
 
 examples:
   transduce parse score --gold test.gold --parsed test.parsed
   transduce parse score --gold test.gold --parsed test.parsed --parameters COLLINS.prm --per-sentence
+  transduce parse score --gold test.gold --parsed test.parsed --gold-punctuation
   cat test.parsed | transduce parse score --gold test.gold.gz --parsed - --json
 
 Gold trees laid out over many lines, such as .mrg files, are put on one line each by:
@@ -32,6 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gold", type=Path, required=True, metavar="FILE", help="the right trees, one a line")
     parser.add_argument("--parsed", type=Path, required=True, metavar="FILE", help="the trees to score, one a line")
     parser.add_argument("--parameters", type=Path, metavar="FILE", help="an EVALB parameter file; default: COLLINS")
+    parser.add_argument(
+        "--gold-punctuation", action="store_true", help="punctuation is what the gold tags say, not each tree's own"
+    )
     parser.add_argument("--per-sentence", action="store_true", help="add a row for each sentence")
     parser.add_argument("--json", action="store_true", help="print JSON, with what could not be compared and why")
 
@@ -49,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
     parameters = COLLINS if args.parameters is None else read_bracket_parameters(args.parameters)
     names = ["standard input" if file == _STANDARD_INPUT else str(file) for file in files]
     gold, parsed = (list(read_lines(file)) for file in files)
-    evaluation = score_brackets(gold, parsed, parameters, names=(names[0], names[1]))
+    evaluation = score_brackets(
+        gold, parsed, parameters, names=(names[0], names[1]), gold_punctuation=args.gold_punctuation
+    )
     if args.json:
         print(json.dumps(evaluation.to_dict(per_sentence=args.per_sentence), indent=2, ensure_ascii=False))
         return 0

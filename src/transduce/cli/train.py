@@ -15,7 +15,13 @@ metrics.jsonl, tensorboard/ and, at the end, model/: the averaged model, ready f
 import argparse
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transduce.bundle import Bundle
+    from transduce.config import Config
 
 SUMMARY = "train a model from a recipe"
 
@@ -45,11 +51,22 @@ def run(args: argparse.Namespace) -> int:
 
     require_training()
     from transduce.config import load_recipe
-    from transduce.runs import train
 
-    config = load_recipe(args.recipe, args.set)
-    outcome = train(
-        config, args.output, resume=args.resume, data=args.data, mirror=args.mirror, show_progress=not args.quiet
+    return train(args, load_recipe(args.recipe, args.set))
+
+
+def train(args: argparse.Namespace, config: "Config", finish: "Callable[[Bundle], object] | None" = None) -> int:
+    """Trains as the arguments say, and returns the exit code; for `finish` see `runs.train`."""
+    from transduce import runs
+
+    outcome = runs.train(
+        config,
+        args.output,
+        resume=args.resume,
+        data=args.data,
+        mirror=args.mirror,
+        show_progress=not args.quiet,
+        finish=finish,
     )
     step = outcome.progress.step
     if outcome.signal is not None:
@@ -59,5 +76,6 @@ def run(args: argparse.Namespace) -> int:
     why = "early stopping" if outcome.reason == "early" else "done"
     print(f"{why} after step {step}. The model: {args.output / 'model'}", file=sys.stderr)
     print(outcome.progress.cost.summary(), file=sys.stderr)
-    print(f"try it: echo '…' | transduce translate {args.output / 'model'}", file=sys.stderr)
+    command = "parse run" if config.data.format == "trees" else "translate"
+    print(f"try it: echo '…' | transduce {command} {args.output / 'model'}", file=sys.stderr)
     return 0

@@ -19,15 +19,10 @@ finished fewer translations.
 """
 
 import argparse
-import contextlib
-import io
-import sys
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from transduce.engines.interface import ENGINES
-from transduce.files import atomic_path
+from transduce.cli.decoding import add_files, add_machine, add_search, open_output, warn_truncated, with_progress
 
 if TYPE_CHECKING:
     from transduce.translator import Translation
@@ -37,27 +32,11 @@ SUMMARY = "translate a file or standard input with a trained model"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    parser.add_argument(
-        "--input", type=Path, default=Path("-"), metavar="FILE", help="text, .gz or .zst; default: stdin"
-    )
-    parser.add_argument("--output", type=Path, default=None, metavar="FILE", help="written atomically; default: stdout")
-    search = parser.add_argument_group("search (defaults come from the model folder)")
-    search.add_argument("--beam-size", type=int, metavar="N", help="1 is greedy search; the paper uses 4")
-    search.add_argument("--length-penalty", type=float, metavar="A", help="GNMT's alpha; the paper uses 0.6")
-    search.add_argument(
-        "--max-extra-tokens",
-        type=int,
-        metavar="N",
-        help="longest output: source length + N; the paper uses 50",
-    )
+    add_files(parser, "text")
+    search = add_search(parser, beam_size=4, length_penalty=0.6, extra=50)
     search.add_argument("--n-best", type=int, default=1, metavar="N", help="translations for each line, as rows")
     search.add_argument("--scores", action="store_true", help="add a column with the score")
-    machine = parser.add_argument_group("machine")
-    machine.add_argument("--batch-size", type=int, metavar="N", help="lines translated together; changes speed only")
-    machine.add_argument("--engine", choices=ENGINES, default="auto", help="default: %(default)s")
-    machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
-    machine.add_argument("--threads", type=int, metavar="N", help="CPU threads")
+    add_machine(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,21 +48,14 @@ def run(args: argparse.Namespace) -> int:
     lines = read_lines(args.input)
     translator = Translator.load(args.model, engine=args.engine, device=args.device, threads=args.threads)
     options = translator.with_options(args.beam_size, args.length_penalty, args.max_extra_tokens, args.batch_size)
-    results = translator.stream(_with_progress(lines, args), options=options, n_best=args.n_best)
-    with _open_output(args.output) as output:
+    results = translator.stream(with_progress(lines, args, "translating"), options=options, n_best=args.n_best)
+    with open_output(args.output) as output:
         for number, translations in enumerate(results, start=1):
             if translations[0].source_truncated:
-                _warn_truncated(f"{args.input}, line {number}", translator.engine.max_source_tokens)
+                limit = translator.engine.max_source_tokens
+                warn_truncated(f"{args.input}, line {number}", limit, "translated")
             output.writelines(_rows(number, translations, many=args.n_best > 1, scores=args.scores))
     return 0
-
-
-def _warn_truncated(where: str, limit: int) -> None:
-    print(
-        f"transduce: warning: {where}: longer than the {limit} tokens that the model reads; "
-        "only its beginning is translated.",
-        file=sys.stderr,
-    )
 
 
 def _rows(number: int, translations: list["Translation"], *, many: bool, scores: bool) -> Iterator[str]:
@@ -97,31 +69,3 @@ def _rows(number: int, translations: list["Translation"], *, many: bool, scores:
         if scores:
             columns.append(f"{translation.score:.6f}")
         yield "\t".join(columns) + "\n"
-
-
-def _with_progress(lines: Iterable[str], args: argparse.Namespace) -> Iterable[str]:
-    """Shows a progress bar where someone watches and output goes elsewhere."""
-    if args.output is None or not sys.stderr.isatty():
-        return lines
-    from tqdm import tqdm
-
-    from transduce.data.readers import read_lines
-
-    total = None if args.input == Path("-") else sum(1 for _ in read_lines(args.input))
-    bar: Iterable[str] = tqdm(lines, total=total, unit=" lines", desc="translating", smoothing=0.1)
-    return bar
-
-
-@contextlib.contextmanager
-def _open_output(path: Path | None) -> Iterator[IO[str]]:
-    if path is None or path == Path("-"):
-        # Always UTF-8 and "\n", whatever the locale. Detached at the end, so that standard output stays open.
-        output = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
-        try:
-            yield output
-            output.flush()
-        finally:
-            output.detach()
-        return
-    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-        yield file

@@ -98,14 +98,19 @@ class DataConfig:
     A pair of files is `["a.en", "a.de"]`; one file with tab-separated columns is `["a.tsv"]`. Names may end in
     `.gz` or `.zst`. Relative names start at `folder`.
 
+    With the format "trees", what is named are treebanks: any number of files of bracketed trees, folders of them and
+    patterns such as "wsj/0[2-9]". Each tree becomes a pair, its words and its brackets, and the model a parser (§6.3).
+
     DEVIATION: the paper drops no pairs. `max_tokens` is the released code's limit; the other limits are ours.
     """
 
+    format: Literal["text", "trees"] = "text"
     source_language: str = ""  # BCP 47 code, for model cards and the paper's BLEU
     target_language: str = ""
     folder: str = ""  # in a recipe: relative to the recipe file; in --set: to the current folder
     download: str = ""  # a named source (`transduce.data.sources`), fetched into `folder` where it is absent
     train: tuple[tuple[str, ...], ...] = ()
+    repeat: tuple[int, ...] = ()  # how often an epoch has each entry of `train`; none given: once
     validation: tuple[str, ...] = ()
     test: dict[str, tuple[str, ...]] = field(default_factory=dict)
     max_tokens: int = 256  # longest side of a training pair, in subwords
@@ -122,12 +127,15 @@ class DataConfig:
             ("validation", self.validation),
             *((f"test.{name}", names) for name, names in self.test.items()),
         ]:
-            _require(
-                len(names) in (1, 2) or (key == "validation" and not names),
-                f"data.{key}",
-                list(names),
-                "a pair of files or one TSV file",
-            )
+            is_right = len(names) in (1, 2) if self.format == "text" else len(names) > 0
+            demand = "a pair of files or one TSV file" if self.format == "text" else "one or more files of trees"
+            _require(is_right or (key == "validation" and not names), f"data.{key}", list(names), demand)
+        _require(
+            not self.repeat or (len(self.repeat) == len(self.train) and min(self.repeat) > 0),
+            "data.repeat",
+            list(self.repeat),
+            f"a number from 1 for each of the {len(self.train)} entries of data.train, or empty",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,11 +163,11 @@ class TrainConfig:
     checkpoint_minutes: float = 10.0  # §6.1: every 10 minutes; 0: not by time
     keep_checkpoints: int = 5
     validate_steps: int = 1000  # 0: only at the end
-    validate_bleu: bool = True  # decode the validation set as well as measuring its perplexity
+    validate_bleu: bool = True  # decode the validation set, for BLEU (F1 of a parser), besides its perplexity
     validate_bleu_sentences: int = 500  # at most this many sentences are decoded
     validate_beam_size: int = 1
     early_stopping: int = 0  # stop after this many validations without a better score; 0: never
-    best_by: Literal["bleu", "perplexity"] = "bleu"
+    best_by: Literal["score", "bleu", "perplexity"] = "score"  # BLEU, or a parser's F1; once called "bleu"
     average_last: int = 5  # checkpoints averaged into the final model; 1: none (Table 3)
     log_steps: int = 50
 

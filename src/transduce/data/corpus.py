@@ -1,4 +1,4 @@
-"""The files of a corpus, and a walk over their pairs in chunks."""
+"""The files of a corpus, text or trees, and a walk over their pairs in chunks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,11 +8,27 @@ from pathlib import Path
 from transduce.config import DataConfig
 from transduce.data.progress import progress_bar
 from transduce.data.readers import PairReader, require_file
+from transduce.data.treebank import TreeReader, treebank_files
 from transduce.errors import DataError
 
 CHUNK_PAIRS = 4096
 
-PathPair = tuple[Path, ...]  # two aligned files, or one TSV
+Reader = PairReader | TreeReader
+
+
+@dataclass(frozen=True)
+class Part:
+    """Files that are read as one: two aligned ones, or one TSV; or all the files of a treebank."""
+
+    paths: tuple[Path, ...]
+    trees: bool = False
+
+    def open(self) -> Reader:
+        """Returns what reads the part's pairs."""
+        return TreeReader(self.paths) if self.trees else PairReader(self.paths)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.paths))
 
 
 @dataclass(frozen=True)
@@ -21,17 +37,18 @@ class CorpusFiles:
 
     Attributes:
         train: the parts of the training corpus.
-        validation: empty if there is none.
+        validation: None if there is none.
         test: by name.
     """
 
-    train: tuple[PathPair, ...]
-    validation: PathPair
-    test: dict[str, PathPair]
+    train: tuple[Part, ...]
+    validation: Part | None
+    test: dict[str, Part]
 
     def all(self) -> list[Path]:
         """Returns every file, training first."""
-        return [path for paths in (*self.train, self.validation, *self.test.values()) for path in paths]
+        held_out = ([self.validation] if self.validation else []) + list(self.test.values())
+        return [path for part in (*self.train, *held_out) for path in part.paths]
 
 
 def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = True) -> CorpusFiles:
@@ -45,25 +62,43 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
         raise DataError(
             'data.train names no files. Give a pair of files or a TSV, for example [["train.en", "train.de"]].'
         )
-    folder = Path(data.folder).expanduser()
-
-    def resolve(names: Sequence[str]) -> PathPair:
-        return tuple(folder / Path(name).expanduser() for name in names)
-
-    files = CorpusFiles(
-        train=tuple(resolve(names) for names in data.train),
-        validation=resolve(data.validation),
-        test={name: resolve(names) for name, names in data.test.items()},
-    )
-    if data.download and not all(path.is_file() for path in files.all()):
+    if data.download and not all(path.exists() for path in _named(data)):
         from transduce.data import sources  # pulls in the network modules: only where they are needed
 
-        sources.fetch(data.download, folder, mirror=mirror, progress=progress)
+        sources.fetch(data.download, Path(data.folder).expanduser(), mirror=mirror, progress=progress)
+    files = CorpusFiles(
+        train=tuple(_part(data, names) for names in data.train),
+        validation=_part(data, data.validation) if data.validation else None,
+        test=locate_tests(data),
+    )
     for path in files.all():
         require_file(path)
         if not path.is_file():
             raise DataError(f"{path}: not a regular file. The corpus is read several times: write it to a file first.")
     return files
+
+
+def locate_tests(data: DataConfig) -> dict[str, Part]:
+    """Returns the test sets that `data` names.
+
+    Raises:
+        DataError: a treebank is missing.
+    """
+    return {name: _part(data, names) for name, names in data.test.items()}
+
+
+def _named(data: DataConfig) -> list[Path]:
+    folder = Path(data.folder).expanduser()
+    every = (*data.train, data.validation, *data.test.values())
+    return [folder / Path(name).expanduser() for names in every for name in names]
+
+
+def _part(data: DataConfig, names: Sequence[str]) -> Part:
+    folder = Path(data.folder).expanduser()
+    paths = [folder / Path(name).expanduser() for name in names]
+    if data.format == "trees":
+        return Part(tuple(file for path in paths for file in treebank_files(path)), trees=True)
+    return Part(tuple(paths))
 
 
 @dataclass(frozen=True)
@@ -72,12 +107,14 @@ class Chunk:
 
     Attributes:
         reader: of the part.
+        part: its number, from 0.
         start: number of the first pair in the whole corpus, from 0.
         line: number of the first pair in its file, from 1.
         pairs: source and target.
     """
 
-    reader: PairReader
+    reader: Reader
+    part: int
     start: int
     line: int
     pairs: list[tuple[str, str]]
@@ -87,16 +124,16 @@ class Chunk:
         return self.reader.where(self.line + index, side)
 
 
-def read_chunks(parts: Sequence[PathPair], label: str, *, progress: bool) -> Iterator[Chunk]:
+def read_chunks(parts: Sequence[Part], label: str, *, progress: bool) -> Iterator[Chunk]:
     """Yields the pairs of all parts in order, and shows how much of their bytes has been read."""
-    total_bytes = sum(path.stat().st_size for paths in parts for path in paths)
+    sizes = [sum(path.stat().st_size for path in part.paths) for part in parts]
     start, finished_bytes = 0, 0
-    with progress_bar(label, total_bytes, unit="B", shown=progress) as bar:
-        for paths in parts:
-            reader = PairReader(paths)
+    with progress_bar(label, sum(sizes), unit="B", shown=progress) as bar:
+        for number, part in enumerate(parts):
+            reader = part.open()
             pairs, line = iter(reader), 1
             while chunk := list(islice(pairs, CHUNK_PAIRS)):
-                yield Chunk(reader, start, line, chunk)
+                yield Chunk(reader, number, start, line, chunk)
                 start, line = start + len(chunk), line + len(chunk)
                 bar.update(finished_bytes + reader.position_bytes - bar.n)
-            finished_bytes += sum(path.stat().st_size for path in paths)
+            finished_bytes += sizes[number]

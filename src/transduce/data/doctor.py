@@ -12,6 +12,8 @@ space at the ends aside. `data.drop_leaked` drops it if
 
 Shorter lines ("Thank you.", "42") are common property: a translator that may not learn them because a test
 set has them would be worse for it, and knowing them proves nothing. They are counted all the same.
+
+Of trees, the sentence alone can leak: the brackets of one are those of many others.
 """
 
 import unicodedata
@@ -23,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.config import DataConfig
-from transduce.data.corpus import Chunk, CorpusFiles, PathPair, read_chunks
+from transduce.data.corpus import Chunk, CorpusFiles, Part, read_chunks
 
 TELLING_BYTES = 16  # of UTF-8: five characters of Chinese say as much as sixteen of English
 NUM_EXAMPLES = 3
@@ -88,11 +90,13 @@ class Examination:
     Attributes:
         findings: the counts.
         kept: for each training pair, whether it stays.
+        part_sizes: pairs in each part of the training corpus.
         num_held_out: pairs in `validation` and in each `test.NAME`.
     """
 
     findings: Findings
     kept: NDArray[np.bool_]
+    part_sizes: list[int]
     num_held_out: dict[str, int]
 
 
@@ -112,6 +116,7 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examinat
     findings = Findings()
     held_out, counts = _read_held_out(files, findings)
     kept: list[NDArray[np.bool_]] = []
+    part_sizes = [0] * len(files.train)
     hashes = array("q")  # 8 bytes a pair
     for chunk in read_chunks(files.train, "checking the corpus", progress=progress):
         _find_hidden_breaks(chunk, findings)
@@ -127,12 +132,13 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examinat
             findings.leaks_dropped.add(_places(chunk, leaks))
         hashes.extend(hash(pair) for pair in chunk.pairs)
         kept.append(keep)
+        part_sizes[chunk.part] += len(keep)
     mask = np.concatenate(kept) if kept else np.zeros(0, dtype=bool)
     duplicates = find_duplicates(np.frombuffer(hashes, dtype=np.int64), mask)
     findings.duplicates.count = len(duplicates)
     if data.drop_duplicates:
         mask[duplicates] = False
-    return Examination(findings, mask, counts)
+    return Examination(findings, mask, part_sizes, counts)
 
 
 def find_duplicates(hashes: NDArray[np.int64], among: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -151,13 +157,13 @@ def find_duplicates(hashes: NDArray[np.int64], among: NDArray[np.bool_]) -> NDAr
 
 def _read_held_out(files: CorpusFiles, findings: Findings) -> tuple[_HeldOut, dict[str, int]]:
     """Returns the lines of validation and test sets, and how many pairs each set has."""
-    splits: dict[str, PathPair] = {"validation": files.validation} if files.validation else {}
-    splits |= {f"test.{name}": paths for name, paths in files.test.items()}
+    splits: dict[str, Part] = {"validation": files.validation} if files.validation else {}
+    splits |= {f"test.{name}": part for name, part in files.test.items()}
     together, counts = _HeldOut(), {}
-    for name, paths in splits.items():
+    for name, part in splits.items():
         counts[name] = 0
         own = _HeldOut()
-        for chunk in read_chunks([paths], f"reading {name}", progress=False):
+        for chunk in read_chunks([part], f"reading {name}", progress=False):
             counts[name] += len(chunk.pairs)
             _find_hidden_breaks(chunk, findings)
             empty = _empty(chunk)
@@ -167,7 +173,7 @@ def _read_held_out(files: CorpusFiles, findings: Findings) -> tuple[_HeldOut, di
             if overlap:
                 findings.held_out_overlap.setdefault(name, Finding()).add(_places(chunk, overlap))
             own.sources.update(src for src, _ in pairs if src)
-            own.targets.update(tgt for _, tgt in pairs if tgt)
+            own.targets.update(tgt for _, tgt in pairs if tgt and not part.trees)
             own.pairs.update(pairs)
         together.sources |= own.sources
         together.targets |= own.targets

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.config import DataConfig
-from transduce.data.corpus import Chunk, PathPair, read_chunks
+from transduce.data.corpus import Chunk, Part, read_chunks
 from transduce.data.doctor import Finding
 from transduce.data.store import Ids, Lengths, StoreWriter, id_type
 from transduce.text import SubwordTokenizer
@@ -61,7 +61,7 @@ class _EncodedChunk:
 
 
 def encode_split(
-    parts: Sequence[PathPair],
+    parts: Sequence[Part],
     path: Path,
     tokenizer: SubwordTokenizer,
     *,

@@ -8,7 +8,7 @@ duplicates).
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from transduce import __version__
 from transduce.config import Config, TextConfig
 from transduce.data.batching import plan_epoch
-from transduce.data.corpus import CorpusFiles, locate, read_chunks
+from transduce.data.corpus import CorpusFiles, Part, locate, read_chunks
 from transduce.data.doctor import Examination, examine
 from transduce.data.encoding import EncodedSplit, encode_split
 from transduce.data.prepared import (
@@ -40,6 +40,7 @@ from transduce.data.report import EpochReport, PrepareReport, describe_examinati
 from transduce.data.store import ParallelStore
 from transduce.errors import DataError
 from transduce.files import sha256, write_json
+from transduce.parsing.pairs import WHOLE
 from transduce.text import SubwordTokenizer
 
 __all__ = ["PrepareReport", "Prepared", "load_prepared", "prepare"]
@@ -174,6 +175,7 @@ def _learn_tokenizer(
             algorithm=text.algorithm,
             vocab_size=text.vocab_size,
             min_frequency=text.min_frequency,
+            whole=WHOLE if any(part.trees for part in files.train) else "",
         )
 
 
@@ -202,12 +204,13 @@ def _encode(
     num_workers: int | None,
 ) -> tuple[EncodedSplit, EncodedSplit | None]:
     """Writes the stores. Validation is held to no limits: what is measured must not depend on them."""
+    parts, kept = repeated(files.train, examination, config.data.repeat)
     train = encode_split(
-        files.train,
+        parts,
         output / TRAIN,
         tokenizer,
         label="encoding",
-        kept=examination.kept,
+        kept=kept,
         limits=config.data,
         progress=progress,
         num_workers=num_workers,
@@ -219,7 +222,7 @@ def _encode(
             f"data.max_ratio = {config.data.max_ratio}, for example {', '.join(train.odd_ratio.examples)}. "
             "Check that the files belong together, or raise the limits."
         )
-    if not files.validation:
+    if files.validation is None:
         (output / VALIDATION).unlink(missing_ok=True)  # of an earlier preparation
         return train, None
     validation = encode_split(
@@ -233,8 +236,18 @@ def _encode(
         num_workers=num_workers,
     )
     if not validation.num_kept:
-        raise DataError(f"{', '.join(map(str, files.validation))}: no validation pairs with text on both sides.")
+        raise DataError(f"{files.validation}: no validation pairs with text on both sides.")
     return train, validation
+
+
+def repeated(
+    parts: Sequence[Part], examination: Examination, repeat: Sequence[int]
+) -> tuple[list[Part], NDArray[np.bool_]]:
+    """Returns the training parts, each as often as `repeat` says (nothing: once), and which of their pairs stay."""
+    counts = repeat or [1] * len(parts)
+    masks = np.split(examination.kept, np.cumsum(examination.part_sizes)[:-1])
+    chosen = [place for place, count in enumerate(counts) for _ in range(count)]
+    return [parts[place] for place in chosen], np.concatenate([masks[place] for place in chosen])
 
 
 def _epoch_report(output: Path, config: Config) -> EpochReport:

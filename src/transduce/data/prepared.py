@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from transduce.config import Config
+from transduce.config import Config, DataConfig
 from transduce.data.corpus import CorpusFiles
 from transduce.errors import DataError
 from transduce.files import sha256
@@ -135,13 +135,16 @@ def with_checksums(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     """Returns how two identities differ, in words; empty if they do not.
 
-    A file that was moved or touched is compared by checksum.
+    A file that was moved or touched is compared by checksum. A key that was not there yet had its default.
     """
+    defaults: dict[str, Any] = json.loads(json.dumps({"text": {}, "data": asdict(DataConfig())}))
     for section in ("text", "data"):
         for key in [*new[section], *(key for key in old[section] if key not in new[section])]:
-            before, now = old[section].get(key), new[section].get(key)
+            before, now = old[section].get(key, defaults[section].get(key)), new[section].get(key)
             if before != now:
                 return f"{section}.{key} was {_show(before)}, and is {_show(now)}"
+    if len(old["inputs"]) != len(new["inputs"]):
+        return f"the corpus has {len(new['inputs'])} files, and had {len(old['inputs'])}"
     for before, now in zip(old["inputs"], new["inputs"], strict=True):
         if before["bytes"] != now["bytes"]:
             return f"{now['path']} has {now['bytes']} bytes, and had {before['bytes']}"

@@ -170,6 +170,7 @@ def score_brackets(
     parameters: BracketParameters = COLLINS,
     *,
     names: tuple[str, str] = ("the gold file", "the parsed file"),
+    gold_punctuation: bool = False,
 ) -> BracketEvaluation:
     """Compares parses with gold trees, sentence by sentence.
 
@@ -178,6 +179,8 @@ def score_brackets(
         parsed: The parse of the same sentence in the same line; an empty line where there is none.
         parameters: What counts.
         names: What errors call the two, such as their files' names.
+        gold_punctuation: Whether the gold tree says which words do not count, where both trees have the same words.
+            EVALB asks each tree's own tags, and cannot compare a sentence in which the parser mistook a comma's tag.
 
     Raises:
         EvaluationError: Line counts differ, there are no lines, or too many sentences cannot be compared (like EVALB,
@@ -193,7 +196,7 @@ def score_brackets(
     sentences: list[SentenceBrackets] = []
     errors: list[SentenceBrackets] = []
     for number, lines in enumerate(zip(gold, parsed, strict=True), start=1):
-        sentence = _score_sentence(number, lines, names, parameters)
+        sentence = _score_sentence(number, lines, names, parameters, gold_punctuation)
         sentences.append(sentence)
         if sentence.status == "error":
             errors.append(sentence)
@@ -253,7 +256,11 @@ _QUOTES = ("'", '"', "/")  # a slash too: EVALB's list
 
 
 def _score_sentence(
-    number: int, lines: tuple[str, str], names: tuple[str, str], parameters: BracketParameters
+    number: int,
+    lines: tuple[str, str],
+    names: tuple[str, str],
+    parameters: BracketParameters,
+    gold_punctuation: bool,
 ) -> SentenceBrackets:
     sides = (_Sentence(parameters), _Sentence(parameters))
     gold, parsed = sides
@@ -264,6 +271,8 @@ def _score_sentence(
     except DataError as error:
         return SentenceBrackets(number=number, length=gold.length(), status="error", message=str(error))
     length = gold.length()
+    if gold_punctuation and [leaf.word for leaf in gold.leaves] == [leaf.word for leaf in parsed.leaves]:
+        parsed.kept = list(gold.kept)
     if not parsed.words():
         return SentenceBrackets(number=number, length=length, status="skipped")
     if len(gold.words()) != len(parsed.words()):

@@ -78,6 +78,7 @@ class SubwordTokenizer:
         algorithm: Algorithm,
         vocab_size: int,
         min_frequency: int = 2,
+        whole: str = "",
         progress: bool = False,
     ) -> "SubwordTokenizer":
         """Learns a vocabulary from `lines`, read once; memory grows with the number of different words only.
@@ -88,6 +89,7 @@ class SubwordTokenizer:
             vocab_size: Size of the vocabulary, special tokens and bytes included. It comes out smaller where
                 the text has too few pairs of pieces that occur `min_frequency` times.
             min_frequency: How often a pair of pieces must occur to become one piece.
+            whole: A regular expression without groups: what it matches is a word, though step 2 would cut it.
             progress: Whether to show progress bars.
 
         Raises:
@@ -117,7 +119,7 @@ class SubwordTokenizer:
         else:
             model = models.WordPiece(unk_token=UNK_TOKEN)
             trainer = trainers.WordPieceTrainer(**settings, continuing_subword_prefix="")
-        tokenizer = _pipeline(model)
+        tokenizer = _pipeline(model, whole)
         tokenizer.train_from_iterator(_checked(lines), trainer)
 
         definition = json.loads(tokenizer.to_str())
@@ -244,12 +246,13 @@ class SubwordTokenizer:
         return names
 
 
-def _pipeline(model: models.BPE | models.WordPiece) -> Tokenizer:
+def _pipeline(model: models.BPE | models.WordPiece, whole: str) -> Tokenizer:
     tokenizer = Tokenizer(model)
+    pattern = f" ?(?:{whole})|{_WORD_PATTERN}" if whole else _WORD_PATTERN
     tokenizer.normalizer = normalizers.Prepend(" ")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(_WORD_PATTERN), "isolated"),
+            pre_tokenizers.Split(Regex(pattern), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

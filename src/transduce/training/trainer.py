@@ -35,7 +35,8 @@ from transduce.training.validation import perplexity
 
 _MAX_SKIPPED_IN_A_ROW = 20
 
-# Decodes and scores the model as it is: {"bleu": 31.2}. Passed in, since training knows nothing of decoding.
+# Decodes and scores the model as it is, {"bleu": 31.2}; the first score is what models are chosen by, and higher is
+# better. Passed in, since training knows nothing of decoding.
 Scorer = Callable[[Transformer], dict[str, float]]
 
 
@@ -212,10 +213,10 @@ class Trainer:
     def _score(self, validation: ParallelStore) -> None:
         progress, train = self.progress, self.config.train
         scores = {"perplexity": perplexity(self.model, validation, self.compute)}
-        if self.scorer is not None and train.validate_bleu:
-            scores |= self.scorer(self.model)
-        name = train.best_by if train.best_by in scores else "perplexity"
-        score = scores[name] if name == "bleu" else -scores[name]
+        decoded = self.scorer(self.model) if self.scorer is not None and train.validate_bleu else {}
+        scores |= decoded
+        name = "perplexity" if train.best_by == "perplexity" else next(iter(decoded), "perplexity")
+        score = -scores[name] if name == "perplexity" else scores[name]
         if progress.best_by != name:  # at first, or where a resumed training has changed its measure
             progress.best_by, progress.best_score, progress.validations_since_best = name, None, 0
         best = not math.isnan(score) and (progress.best_score is None or score > progress.best_score)

@@ -1,0 +1,110 @@
+r"""Parses sentences with a trained parser: one tree in brackets for each line, always.
+
+Input is tokenised as the treebank of the training is, a sentence a line, words with a space between them; round
+brackets come out as -LRB- and -RRB-. Each output is a well-formed tree over exactly these words: what the model writes
+amiss is repaired, and standard error says how often. An empty line gives an empty line. A line ends at "\n" and nowhere
+else.
+
+With --trees the input is a treebank (a file, or a folder of them): the words of its trees are parsed, in order, and
+compared with them. Trees of traces only are left out, as 'transduce parse draw --normalise' does.
+
+examples:
+  echo "The dog barks ." | transduce parse run models/wsj
+  transduce parse run models/wsj --input raw.tok --output raw.trees --beam-size 1 --batch-size 64
+  transduce parse run models/wsj --trees --input wsj/23 --output wsj23.parsed
+  transduce parse run models/wsj --input raw.tok --output silver.trees --only-well-formed
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from transduce.cli.decoding import add_files, add_machine, add_search, open_output, warn_truncated, with_progress
+
+if TYPE_CHECKING:
+    from transduce.parser import Parse
+    from transduce.parsing import Tree
+
+SUMMARY = "parse tokenised sentences with a trained parser"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    add_files(parser, "tokenised text, a sentence a line")
+    parser.add_argument("--trees", action="store_true", help="the input is trees: parse their words, and score")
+    parser.add_argument(
+        "--only-well-formed", action="store_true", help="an empty line for what had to be repaired, for silver trees"
+    )
+    add_search(parser, beam_size=21, length_penalty=0.3, extra=300)
+    add_machine(parser)
+
+
+@dataclass
+class _Counts:
+    """What came out."""
+
+    sentences: int = 0
+    repaired: int = 0
+    cut_off: int = 0
+
+    def add(self, parse: "Parse") -> None:
+        if parse.tree is not None:
+            self.sentences += 1
+            self.repaired += parse.repaired
+            self.cut_off += not parse.finished
+
+    def __str__(self) -> str:
+        share = self.repaired / self.sentences if self.sentences else 0.0
+        return (
+            f"{self.sentences:,} sentences; {self.repaired:,} outputs ({share:.1%}) were no tree over their words and "
+            f"were repaired, {self.cut_off:,} of all were cut off at the length limit"
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Parses, and returns the exit code."""
+    from transduce.data.readers import read_lines
+    from transduce.parser import Parser
+
+    gold: list[Tree] = []
+    sentences = _sentences(args, gold) if args.trees else read_lines(args.input)
+    parser = Parser.load(args.model, engine=args.engine, device=args.device, threads=args.threads)
+    options = parser.translator.with_options(
+        args.beam_size, args.length_penalty, args.max_extra_tokens, args.batch_size
+    )
+    counts, scored = _Counts(), []
+    with open_output(args.output) as output:
+        results = parser.stream(with_progress(sentences, args, "parsing"), options=options)
+        for number, parse in enumerate(results, start=1):
+            if parse.source_truncated:
+                limit = parser.translator.engine.max_source_tokens
+                warn_truncated(f"{args.input}, sentence {number}", limit, "parsed")
+            counts.add(parse)
+            left_out = parse.tree is None or (args.only_well_formed and parse.repaired)
+            output.write("\n" if left_out else f"{parse.tree}\n")
+            if args.trees and parse.tree is not None:
+                scored.append((parse.tree, parse.repaired))
+    print(counts, file=sys.stderr)
+    if gold:
+        from transduce.evaluation.parses import parse_scores
+
+        scores = parse_scores(gold, scored)
+        print(", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in scores.items()), file=sys.stderr)
+    return 0
+
+
+def _sentences(args: argparse.Namespace, gold: "list[Tree]") -> Iterator[str]:
+    """Yields the words of the input's trees, and keeps the trees in `gold`."""
+    from transduce.data.readers import STDIN, read_lines
+    from transduce.data.treebank import read_treebank
+    from transduce.parsing import normalise, parse_trees
+    from transduce.parsing.pairs import tree_words
+
+    from_stdin = args.input == STDIN
+    for tree in parse_trees(read_lines(STDIN), "standard input") if from_stdin else read_treebank([args.input]):
+        normalised = normalise(tree)
+        if normalised is not None:
+            gold.append(normalised)
+            yield " ".join(tree_words(normalised))

@@ -1,0 +1,61 @@
+"""Trains a parser from a recipe whose data are treebanks ([data] format = "trees"), and tests it.
+
+Does what 'transduce train' does, and takes the same arguments. Each tree becomes a pair: its words, and its brackets
+with the words left out. Validation parses, repairs what is no tree, and reports labelled F1. At the end the words of
+the recipe's test trees are parsed, with the recipe's beam; metrics.json and the model card say how well.
+
+What in a treebank is no tree is an error that names file, line and column, before any compute is spent.
+
+examples:
+  transduce parse train recipes/wsj-parsing.toml --output runs/wsj
+  transduce parse train recipes/wsj-parsing.toml --output runs/wsj --resume
+  transduce parse train recipes/treebank-small.toml --output runs/trees --set data.folder=treebanks
+  transduce parse train recipes/wsj-parsing-semi.toml --output runs/semi --set data.repeat=[20,1]
+"""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from transduce.cli import train
+from transduce.errors import ConfigError
+
+if TYPE_CHECKING:
+    from transduce.bundle import Bundle
+
+SUMMARY = "train a parser on treebanks, and test it"
+
+configure = train.configure
+
+
+def run(args: argparse.Namespace) -> int:
+    """Trains and tests, and returns the exit code."""
+    from transduce.cli.requirements import require_training
+
+    require_training()
+    from transduce.config import load_recipe
+    from transduce.runs import measure_parser, read_test_trees
+
+    config = load_recipe(args.recipe, args.set)
+    if config.data.format != "trees":
+        raise ConfigError(
+            f"{args.recipe}: trains no parser: data.format is '{config.data.format}'. For treebanks set it to 'trees'; "
+            "for text there is 'transduce train'."
+        )
+    tests = read_test_trees(config)  # now: what is no tree in there should not be found out at the end
+
+    def measure(bundle: "Bundle") -> None:
+        measured = measure_parser(bundle, tests, show_progress=not args.quiet).metrics
+        for name in tests:
+            print(_row(name, measured), file=sys.stderr)
+
+    return train.train(args, config, finish=measure if tests else None)
+
+
+def _row(name: str, metrics: dict[str, float]) -> str:
+    scores = {key: metrics[f"test_{name}_{key}"] for key in ("f1", "precision", "recall", "complete_match")}
+    shown = ", ".join(f"{key.replace('_', ' ')} {value:.2f}" for key, value in scores.items())
+    return (
+        f"{name}: {shown}, tagging accuracy {metrics[f'test_{name}_tagging_accuracy']:.2f} "
+        f"on {metrics[f'test_{name}_sentences']:,} sentences; {metrics[f'test_{name}_repaired']:.2f} % were repaired"
+    )

@@ -1,0 +1,93 @@
+"""Treebanks as training data: files of bracketed trees, each tree a pair of a sentence and its brackets (§6.3)."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from transduce.data.readers import LineReader, require_file
+from transduce.errors import DataError
+from transduce.parsing import Tree, normalise, parse_trees
+from transduce.parsing.pairs import to_pair
+
+SUFFIXES = (".mrg", ".ptb", ".tree", ".trees", ".parse")
+"""What files of trees are called: in a folder, those with other names are passed over. ".gz" or ".zst" may follow."""
+
+_PACKED = (".gz", ".zst")
+
+
+def treebank_files(path: Path) -> list[Path]:
+    """Returns the files of trees that `path` stands for: a file, all in a folder and its subfolders, or a pattern's.
+
+    Raises:
+        DataError: There are none.
+    """
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file() and _is_called_a_treebank(file))
+        if not files:
+            raise DataError(f"{path}: no files of trees in this folder: their names end in {', '.join(SUFFIXES)}.")
+        return files
+    if not path.exists() and (pattern_start := _pattern_start(path)) is not None:
+        folder, pattern = Path(*path.parts[:pattern_start]), str(Path(*path.parts[pattern_start:]))
+        found = sorted(folder.glob(pattern))
+        if not found:
+            raise DataError(f"{path}: this pattern matches nothing.")
+        return [file for each in found for file in treebank_files(each)]
+    require_file(path)
+    return [path]
+
+
+def _is_called_a_treebank(file: Path) -> bool:
+    name = file.with_suffix("") if file.suffix in _PACKED else file
+    return name.suffix in SUFFIXES
+
+
+def _pattern_start(path: Path) -> int | None:
+    """Returns which part of the path is the first with a wildcard."""
+    return next((place for place, part in enumerate(path.parts) if set(part) & set("*?[")), None)
+
+
+def read_treebank(paths: Iterable[Path]) -> Iterator[Tree]:
+    """Yields the trees of files, folders and patterns, as they stand there.
+
+    Raises:
+        DataError: There are no such files, or what `parse_trees` raises: it names file, line and column.
+    """
+    for path in paths:
+        for file in treebank_files(path):
+            yield from parse_trees(LineReader(file), str(file))
+
+
+class TreeReader:
+    """Iterates over the trees of files as pairs of texts; a tree of nothing but traces is a pair of empty ones.
+
+    Attributes:
+        paths: the files.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = tuple(paths)
+        self._first_numbers: list[int] = []  # of each file's first tree
+        self._finished_bytes = 0
+        self._lines: LineReader | None = None
+
+    @property
+    def position_bytes(self) -> int:
+        """Bytes of the files consumed so far, before decompression."""
+        return self._finished_bytes + (self._lines.position_bytes if self._lines else 0)
+
+    def where(self, number: int, side: int) -> str:
+        """Returns the file and the number, in it, of the tree with this number (from 1); `side` changes nothing."""
+        place = bisect_right(self._first_numbers, number) - 1
+        return f"{self.paths[place]}: tree {number - self._first_numbers[place] + 1}"
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        number = 1
+        for path in self.paths:
+            self._first_numbers.append(number)
+            self._lines = LineReader(path)
+            for tree in parse_trees(self._lines, str(path)):
+                normalised = normalise(tree)
+                yield to_pair(normalised) if normalised else ("", "")
+                number += 1
+            self._finished_bytes += self._lines.position_bytes
+            self._lines = None

@@ -1,0 +1,107 @@
+"""Sentences to trees: the public face of a trained parser (§6.3).
+
+parser = Parser.load("models/wsj")
+parser.parse(["The dog barks ."])   # one tree for each tokenised sentence
+parser.score(gold_trees)            # F1 and more, on trees that are known
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from transduce.bundle import Bundle
+from transduce.config import DecodeConfig
+from transduce.data.progress import progress_bar
+from transduce.errors import BundleError
+from transduce.evaluation.parses import parse_scores
+from transduce.parsing import Tree
+from transduce.parsing.pairs import from_output, sentence_words, tree_words
+from transduce.translator import Translation, Translator
+
+
+@dataclass(frozen=True, slots=True)
+class Parse:
+    """The parse of one sentence."""
+
+    words: tuple[str, ...]  # of the sentence, round brackets written as -LRB- and -RRB-
+    tree: Tree | None  # over exactly these words; None where there are none
+    repaired: bool  # what the model wrote was no tree over the words, and was made one
+    score: float  # log-probability over the length penalty, of what the model wrote; higher is better
+    finished: bool  # False: cut off at the length limit
+    source_truncated: bool  # the sentence was longer than the model reads: the rest has no structure
+
+
+class Parser:
+    """Parses tokenised sentences with one model."""
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator  # from words to brackets, as text
+
+    @classmethod
+    def load(cls, path: str | Path, *, engine: str = "auto", device: str = "auto", threads: int | None = None) -> Self:
+        """Loads a model folder that was trained on trees; for the arguments see `Translator.load`.
+
+        Raises:
+            BundleError: the folder is incomplete or damaged, or its model is no parser; and what `Translator.load`
+                raises.
+        """
+        if Bundle.load(path).config.data.format != "trees":
+            raise BundleError(
+                f"{path}: this model was not trained on trees (data.format). 'transduce parse train' makes a parser; "
+                "this one is for 'transduce translate'."
+            )
+        return cls(Translator.load(path, engine=engine, device=device, threads=threads))
+
+    def parse(
+        self,
+        sentences: Sequence[str],
+        *,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        max_extra_tokens: int | None = None,
+        batch_size: int | None = None,
+    ) -> list[Tree | None]:
+        """Returns a tree over exactly the words of each sentence, in order; None for one without words.
+
+        A tree depends on its own sentence only. What is not given comes from the model's configuration.
+
+        Args:
+            sentences: tokenised as in the treebank of the training; words have a space between them.
+            beam_size: hypotheses looked at side by side; 1 is greedy search, the fastest.
+            length_penalty: α of GNMT's length penalty; higher favours longer outputs, so more brackets.
+            max_extra_tokens: the greatest length of an output is that of its sentence plus this, in subwords.
+            batch_size: sentences parsed together: changes speed and memory, never a tree.
+        """
+        options = self.translator.with_options(beam_size, length_penalty, max_extra_tokens, batch_size)
+        return [parse.tree for parse in self.stream(sentences, options=options)]
+
+    def stream(self, sentences: Iterable[str], *, options: DecodeConfig | None = None) -> Iterator[Parse]:
+        """Yields the parse of each sentence, for input of any length in bounded memory."""
+        ours, theirs = itertools.tee(map(sentence_words, sentences))
+        outputs = self.translator.stream((" ".join(words) for words in theirs), options=options)
+        for words, [best] in zip(ours, outputs, strict=True):
+            yield _parse(words, best)
+
+    def score(self, trees: Iterable[Tree], *, options: DecodeConfig | None = None, label: str = "") -> dict[str, float]:
+        """Parses the words of known trees and returns how right the parses are; see `evaluation.parse_scores`.
+
+        Args:
+            trees: normalised trees.
+            options: of the search; None takes the model's own.
+            label: of a progress bar; without one, none is shown.
+        """
+        gold = list(trees)
+        parses = []
+        with progress_bar(label, len(gold), unit=" sentences", shown=bool(label)) as bar:
+            for parse in self.stream((" ".join(tree_words(tree)) for tree in gold), options=options):
+                if parse.tree is not None:  # as it always is: a tree has words
+                    parses.append((parse.tree, parse.repaired))
+                bar.update()
+        return parse_scores(gold, parses)
+
+
+def _parse(words: list[str], best: Translation) -> Parse:
+    tree, repaired = from_output(best.text, words) if words else (None, False)
+    return Parse(tuple(words), tree, repaired, best.score, best.finished, best.source_truncated)

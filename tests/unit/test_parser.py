@@ -1,0 +1,112 @@
+"""`Parser` over an engine that says what it is told to: what becomes of words and of outputs."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from transduce import Parser
+from transduce.config import DecodeConfig
+from transduce.decoding.scores import Hypothesis
+from transduce.parsing import Tree, parse_trees
+from transduce.parsing.pairs import WHOLE
+from transduce.text import SubwordTokenizer
+from transduce.translator import Translator
+
+_ANSWERS = {
+    "The dog barks .": "(S (NP DT NN )NP (VP VBZ )VP . )S",
+    "f-LRB-x-RRB- 10\u00a0mg": "(NP NN NN )NP",
+    "Rain falls": "(S (NP NN )NP (VP VBZ",
+    "one two three": "",
+}
+_TOKENIZER = SubwordTokenizer.train(
+    [text for pair in _ANSWERS.items() for text in pair], algorithm="bpe", vocab_size=300, whole=WHOLE
+)
+
+
+class ToldEngine:
+    """Answers each known sentence as `_ANSWERS` says."""
+
+    name = "told"
+    max_source_tokens = 40
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def translate(
+        self, sources: Sequence[Sequence[int]], options: DecodeConfig, n_best: int = 1
+    ) -> list[list[Hypothesis]]:
+        return [[self._answer(source, options)] for source in sources]
+
+    def _answer(self, source: Sequence[int], options: DecodeConfig) -> Hypothesis:
+        sentence = _TOKENIZER.decode(source)
+        self.sentences.append(sentence)
+        ids = _TOKENIZER.encode(_ANSWERS.get(sentence, "")) if sentence else []
+        return Hypothesis(ids, score=-float(options.beam_size), log_probability=-1.0, finished=sentence != "Rain falls")
+
+
+@pytest.fixture
+def parser() -> Parser:
+    return Parser(Translator(ToldEngine(), _TOKENIZER, DecodeConfig(batch_size=2)))
+
+
+def test_parse(parser: Parser) -> None:
+    trees = parser.parse(["The dog  barks\t.", "", "f(x) 10\u00a0mg", " ", "Rain falls", "one two three"])
+    assert [tree and str(tree) for tree in trees] == [
+        "(S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .))",
+        None,
+        "(NP (NN f-LRB-x-RRB-) (NN 10\u00a0mg))",
+        None,
+        "(S (NP (NN Rain)) (VP (VBZ falls)))",
+        "(TOP (XX one) (XX two) (XX three))",
+    ]
+
+
+def test_stream_says_what_was_repaired_and_cut(parser: Parser) -> None:
+    sentences = ["The dog barks .", "", "Rain falls", "one two three", "x " * 60]
+    parses = list(parser.stream(sentences))
+    assert [parse.repaired for parse in parses] == [False, False, True, True, True]
+    assert [parse.finished for parse in parses] == [True, True, False, True, True]
+    assert [parse.source_truncated for parse in parses] == [False, False, False, False, True]
+    assert parses[2].words == ("Rain", "falls")
+    assert parses[4].tree is not None
+    assert len(parses[4].tree.leaves()) == 60
+    assert parses[0].score == -4.0
+    options = dataclasses.replace(parser.translator.options, beam_size=7)
+    assert next(parser.stream(sentences, options=options)).score == -7.0
+
+
+def test_stream_reads_no_further_than_it_must(parser: Parser) -> None:
+    num_read = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal num_read
+        while True:
+            num_read += 1
+            yield "Rain falls"
+
+    next(parser.stream(endless()))
+    assert 0 < num_read <= 100
+
+
+def test_search_options_reach_the_engine(parser: Parser, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[DecodeConfig] = []
+    original = parser.translator.stream
+
+    def watched(*arguments: object, options: DecodeConfig) -> object:
+        seen.append(options)
+        return original(*arguments, options=options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(parser.translator, "stream", watched)
+    parser.parse(["Rain falls"], beam_size=21, length_penalty=0.3, max_extra_tokens=300, batch_size=5)
+    assert seen == [DecodeConfig(beam_size=21, length_penalty=0.3, max_extra_tokens=300, batch_size=5)]
+
+
+def test_score(parser: Parser) -> None:
+    gold: list[Tree] = list(
+        parse_trees(["(S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .))(S (NP (NN Rain)) (NN falls))"], "gold")
+    )
+    scores = parser.score(gold)
+    # Of 5 gold brackets 5 are found, of 6 parsed ones 5 are right; of 5 words that count 4 have the right tag.
+    assert (scores["recall"], scores["precision"]) == (100, pytest.approx(100 * 5 / 6))
+    assert (scores["tagging_accuracy"], scores["repaired"]) == (80, 50)
