@@ -135,6 +135,43 @@ EXPERIMENTS = {
         ),
         trains=True,
     ),
+    "table4": Described(
+        "constituency parsing, on a treebank alone and with silver trees (Table 4, section 6.3)",
+        about="Trains parsers and measures labelled F1 on their recipe's test sets, over several seeds.\n"
+        "smoke: a toy grammar; laptop: recipes/treebank-small.toml, three seeds; paper: recipes/wsj-parsing.toml.\n"
+        "The semi-supervised parser is trained where there are silver trees, or raw sentences to make them of.",
+        examples=(
+            "--data data/treebanks --raw raw.tok",
+            "--data data/treebanks --set 'data.train=[[\"gum/train\"]]' --seeds 1 --baseline pcfg.json",
+            "--scale paper --data PTB/parsed/mrg --silver silver.trees",
+        ),
+        options=(
+            Option("--recipe", "recipe", {"metavar": "FILE", "type": Path, "help": "another parser"}),
+            _DATA,
+            Option(
+                "--raw",
+                "raw",
+                {
+                    "metavar": "FILE",
+                    "type": Path,
+                    "help": "tokenised sentences, one a line: parsed by the supervised parser into silver trees",
+                },
+            ),
+            Option("--silver", "silver", {"metavar": "TREES", "type": Path, "help": "silver trees, in place of --raw"}),
+            Option("--seeds", "seeds", {"metavar": "N", "type": int, "help": "trainings of each parser"}),
+            Option(
+                "--baseline",
+                "baseline",
+                {
+                    "metavar": "JSON",
+                    "type": Path,
+                    "help": "another parser's result, shown beside: a file with scores.f1, as of benchmarks/pcfg.py",
+                },
+            ),
+            _SET,
+        ),
+        trains=True,
+    ),
     "figures": Described(
         "what the encoder's heads attend to (Figures 3 to 5)",
         about="Draws the three figures from a trained model, and says how the heads were chosen.\n"

@@ -49,7 +49,7 @@ def with_data(config: Config, data: Path | None, remedy: str, *, test_only: bool
     found = replace(config, data=replace(config.data, folder=str(folder)))
     needed = replace(found.data, download="")
     if test_only:
-        needed = replace(needed, train=tuple(needed.test.values()), validation=())
+        needed = replace(needed, train=tuple(needed.test.values()), repeat=(), validation=())
     try:
         locate(needed, progress=False)
     except DataError as error:
@@ -57,10 +57,11 @@ def with_data(config: Config, data: Path | None, remedy: str, *, test_only: bool
     return found
 
 
-def demo_config(folder: Path, target_language: str, *, max_steps: int = 30) -> Config:
-    """Returns the preset of the demo, small enough to be trained in seconds, for a corpus that `make_demo` makes."""
+def seconds_config(name: str, *, max_steps: int = 30, settings: Sequence[str] = ()) -> Config:
+    """Returns the preset of the demo, without its data, small enough to be trained in seconds."""
     shape = {"num_encoder_layers": 2, "num_decoder_layers": 2, "d_model": 32, "d_ff": 64, "d_k": 4, "d_v": 4}
-    settings = [
+    small = [
+        f"name={name}",
         *(f"model.{key}={value}" for key, value in shape.items()),
         "text.vocab_size=300",
         f"train.max_steps={max_steps}",
@@ -71,9 +72,14 @@ def demo_config(folder: Path, target_language: str, *, max_steps: int = 30) -> C
         f"train.checkpoint_steps={max(1, max_steps // 3)}",
         "train.average_last=1",
         "decode.beam_size=2",
-        f"name=demo-en-{target_language}",
     ]
-    return with_corpus(apply_settings(preset("demo"), settings), folder, "en", target_language)
+    return apply_settings(preset("demo"), [*small, *settings])
+
+
+def demo_config(folder: Path, target_language: str, *, max_steps: int = 30) -> Config:
+    """Returns how a little of the demo's corpus is learned in seconds; `make_demo` makes the corpus, in `folder`."""
+    config = seconds_config(f"demo-en-{target_language}", max_steps=max_steps)
+    return with_corpus(config, folder, "en", target_language)
 
 
 def make_demo(config: Config) -> None:
