@@ -182,7 +182,7 @@ class Seen:
 
 def _model(look: Look, run: Path | None, show_progress: bool, say: Say) -> Values:
     if run is not None:
-        config = demo_config(run / "corpus", "de", max_steps=60)
+        config = demo_config(run / "corpus", "de", max_steps=40)
         make_demo(config)
         trained(config, run, say, show_progress=show_progress)
     bundle = Bundle.load(look.model)

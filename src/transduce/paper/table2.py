@@ -180,7 +180,7 @@ def _test(system: System, test: str, tokenized: bool, say: Say) -> Values:
     translator, lines = Translator.load(system.model), []
     for found in translator.stream([source for source, _ in pairs]):
         lines.append(found[0].text)
-        if len(lines) % 20 == 0:
+        if len(lines) % 20 == 0 or len(lines) == len(pairs):
             say(f"translated {len(lines):,} of {len(pairs):,}")
     papers = paper_bleu(lines, [references], language=system.pair[-2:], tokenized=tokenized)
     sacre = tokenized_bleu(lines, [references]) if tokenized else bleu(lines, [references])

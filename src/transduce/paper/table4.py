@@ -28,7 +28,7 @@ from transduce.runs import read_test_trees
 
 SUPERVISED, SEMI = "supervised", "semi-supervised"
 
-_TOY_SIZES = {"test": 12, "validation": 10, "raw": 40, "train": 150}
+_TOY_SIZES = {"test": 10, "validation": 10, "raw": 30, "train": 100}
 _TOY_SETTINGS = (
     "model.num_encoder_layers=1",
     "model.num_decoder_layers=1",
@@ -173,7 +173,7 @@ def _toy_config(folder: Path, settings: Sequence[str]) -> Config:
         test={"toy": ("test.trees",)},
         max_ratio=0.0,
     )
-    return replace(seconds_config("toy-treebank", max_steps=40, settings=[*_TOY_SETTINGS, *settings]), data=data)
+    return replace(seconds_config("toy-treebank", max_steps=25, settings=[*_TOY_SETTINGS, *settings]), data=data)
 
 
 def _identity(path: Path | None) -> Any:

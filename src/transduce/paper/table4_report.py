@@ -101,16 +101,16 @@ def _differences(scale: str, cells: Cells) -> list[str]:
         made = cells["silver"]
         doubt = "" if made["well_formed"] else " **None was a tree as it was written: these are repaired ones.**"
         lines.append(
-            f"- Silver trees: our own parser's, {made['kept']:,} of {made['sentences']:,} sentences of {made['source']}; the "
-            f"paper's: a high-confidence corpus, and output of the Berkeley parser.{doubt}"
+            f"- Silver trees: our own parser's, of {made['kept']:,} of {made['sentences']:,} sentences "
+            f"({made['source']}); the paper's: a high-confidence corpus, and output of the Berkeley parser.{doubt}"
         )
     elif not any(values["silver_trees"] for values in _trained(cells)):
         lines.append("- The semi-supervised parser was not trained: it needs --raw or --silver.")
     return [
         *lines,
         "- Test sets: ours stand in the table; the printed rows are all of section 23 of the Wall Street Journal.",
-        "- F1 is that of EVALB with the parameters of Collins, by our own scorer, which is tested against EVALB's samples; "
-        "gold tags say what is punctuation, so that no sentence is left out.",
+        "- F1 is that of EVALB with the parameters of Collins, by our own scorer, which is tested against EVALB's "
+        "samples; gold tags say what is punctuation, so that no sentence is left out.",
         "- Other parsers' rows are the paper's own quotations; nobody has measured them here.",
     ]
 

@@ -57,7 +57,7 @@ def with_data(config: Config, data: Path | None, remedy: str, *, test_only: bool
     return found
 
 
-def seconds_config(name: str, *, max_steps: int = 30, settings: Sequence[str] = ()) -> Config:
+def seconds_config(name: str, *, max_steps: int = 20, settings: Sequence[str] = ()) -> Config:
     """Returns the preset of the demo, without its data, small enough to be trained in seconds."""
     shape = {"num_encoder_layers": 2, "num_decoder_layers": 2, "d_model": 32, "d_ff": 64, "d_k": 4, "d_v": 4}
     small = [
@@ -76,7 +76,7 @@ def seconds_config(name: str, *, max_steps: int = 30, settings: Sequence[str] = 
     return apply_settings(preset("demo"), [*small, *settings])
 
 
-def demo_config(folder: Path, target_language: str, *, max_steps: int = 30) -> Config:
+def demo_config(folder: Path, target_language: str, *, max_steps: int = 20) -> Config:
     """Returns how a little of the demo's corpus is learned in seconds; `make_demo` makes the corpus, in `folder`."""
     config = seconds_config(f"demo-en-{target_language}", max_steps=max_steps)
     return with_corpus(config, folder, "en", target_language)
@@ -91,7 +91,7 @@ def make_demo(config: Config) -> None:
     data = config.data
     if not all(Path(data.folder, name).is_file() for names in data.test.values() for name in names):
         make_demo_corpus(
-            Path(data.folder), target_language=data.target_language, num_train=300, num_validation=20, num_test=30
+            Path(data.folder), target_language=data.target_language, num_train=150, num_validation=12, num_test=12
         )
 
 
