@@ -204,17 +204,8 @@ def _figure3(look: Look, sentences: Sentences, say: Say) -> Values:
         "far": _kept(row_HK[:, far_K].sum(axis=1)),
         "most_far": [seen.view.keys[place].label if far_K.any() else "" for place in most],
         "on_related": _kept(row_HK[:, related].sum(axis=1)),
-        "usual_far": _kept(_far_share(seen)),
+        "even_share": round(float(far_K.mean()), _DIGITS),  # what would go there if all were looked at alike
     }
-
-
-def _far_share(seen: Seen) -> np.ndarray:
-    """Returns how much of a word's weight goes far off, mean over all words of the sentence: (heads)."""
-    words = np.array([unit.word is not None for unit in seen.view.keys])
-    places = np.arange(len(words))
-    far_QK = (np.abs(places[:, None] - places) > FAR_WORDS) & words
-    share: np.ndarray = (seen.weights * far_QK).sum(axis=-1)[:, words].mean(axis=-1)
-    return share
 
 
 def entropy_bits(weights: np.ndarray) -> np.ndarray:

@@ -22,10 +22,11 @@ def render(scale: str, cells: Cells) -> str:
             _sentence(third),
             "![](figure3.png)",
             table(
-                ["head", "to words far off", "of all words, usually", "most of it to", *_related(third)],
+                ["head", "to words far off", "most of it to", *_related(third)],
                 _long_distance(third),
             ),
-            f"All heads, “{third['word']}” alone. Far off: more than three words away.",
+            f"All heads, “{third['word']}” alone. Far off: more than three words away; looking at all alike, a head would "
+            f"give them {third['even_share']:.0%}.",
             "## Figure 4: anaphora",
             _sentence(fourth),
             "![](figure4.png)",
@@ -49,7 +50,7 @@ def render(scale: str, cells: Cells) -> str:
 
 
 def _claims(third: Values, fourth: Values, fifth: Values) -> list[list[str]]:
-    far, usual = np.array(third["far"]), np.array(third["usual_far"])
+    far = np.array(third["far"])
     best = int(np.argmax(far))
     heads = [head - 1 for head in fourth["heads"]]
     sharp = ", ".join(
@@ -62,8 +63,9 @@ def _claims(third: Values, fourth: Values, fifth: Values) -> list[list[str]]:
         [
             "Fig. 3: many heads attend to a distant dependency of the verb",
             "shown for “making”",
-            f"“{third['word']}”: {int((far > usual).sum())} of {len(far)} heads look farther off than they do for "
-            f"other words; at most {far[best]:.0%} of a head's weight (head {best + 1}, “{third['most_far'][best]}”)",
+            f"“{third['word']}”: {int((far > third['even_share']).sum())} of {len(far)} heads give words more than three "
+            f"away more than an even share ({third['even_share']:.0%}); at most {far[best]:.0%} (head {best + 1}, most "
+            f"of it to “{third['most_far'][best]}”)",
         ],
         [
             "Fig. 4: two heads apparently involved in anaphora",
@@ -92,7 +94,6 @@ def _long_distance(third: Values) -> list[list[str]]:
         [
             str(head + 1),
             f"{third['far'][head]:.0%}",
-            f"{third['usual_far'][head]:.0%}",
             third["most_far"][head],
             *([f"{third['on_related'][head]:.0%}"] if third["related"] else []),
         ]

@@ -33,6 +33,7 @@ _TOY_SETTINGS = (
     "model.num_encoder_layers=1",
     "model.num_decoder_layers=1",
     "text.vocab_size=400",
+    "decode.length_penalty=0.3",
     "decode.max_extra_tokens=40",
 )
 

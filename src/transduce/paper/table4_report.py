@@ -23,6 +23,7 @@ LITERATURE = (
     ("Luong et al. (2015)", "multi-task", 93.0),
     ("Dyer et al. (2016)", "generative", 93.3),
 )
+_PAPER_SILVER = {False: "", True: ", and about 17 million silver ones"}
 _FIGURES = ("f1", "precision", "recall", "complete_match", "tagging_accuracy", "repaired")
 
 
@@ -91,8 +92,8 @@ def _differences(scale: str, cells: Cells) -> list[str]:
         model, metrics = values["model"], values["metrics"]
         silver = f" and {values['silver_trees']:,} silver ones" if values["silver_trees"] else ""
         lines.append(
-            f"- {setting}: {values['gold_trees']:,} gold trees{silver} (the paper: about 40,000, and about 17 million "
-            f"silver ones); {model['num_encoder_layers']} + {model['num_decoder_layers']} layers of d_model "
+            f"- {setting}: {values['gold_trees']:,} gold trees{silver} (the paper: about 40,000"
+            f"{_PAPER_SILVER[bool(silver)]}); {model['num_encoder_layers']} + {model['num_decoder_layers']} layers of d_model "
             f"{model['d_model']} (4 of 1024), {model['vocab_size']:,} pieces (16,000, with silver trees 32,000), "
             f"{model['norm']}-norm (post-norm); {metrics['steps']:,} steps; beam {values['decode']['beam_size']}, α "
             f"{values['decode']['length_penalty']:g} (21, 0.3)."
