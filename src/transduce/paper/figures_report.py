@@ -25,8 +25,8 @@ def render(scale: str, cells: Cells) -> str:
                 ["head", "to words far off", "most of it to", *_related(third)],
                 _long_distance(third),
             ),
-            f"All heads, “{third['word']}” alone. Far off: more than three words away; looking at all alike, a head would "
-            f"give them {third['even_share']:.0%}.",
+            f"All heads, “{third['word']}” alone. Far off: more than three words away; looking at all alike, a head "
+            f"would give them {third['even_share']:.0%}.",
             "## Figure 4: anaphora",
             _sentence(fourth),
             "![](figure4.png)",
@@ -63,8 +63,8 @@ def _claims(third: Values, fourth: Values, fifth: Values) -> list[list[str]]:
         [
             "Fig. 3: many heads attend to a distant dependency of the verb",
             "shown for “making”",
-            f"“{third['word']}”: {int((far > third['even_share']).sum())} of {len(far)} heads give words more than three "
-            f"away more than an even share ({third['even_share']:.0%}); at most {far[best]:.0%} (head {best + 1}, most "
+            f"“{third['word']}”: {int((far > third['even_share']).sum())} of {len(far)} heads give words more than "
+            f"three away more than an even share ({third['even_share']:.0%}); at most {far[best]:.0%} (head {best + 1}, most "
             f"of it to “{third['most_far'][best]}”)",
         ],
         [

@@ -93,8 +93,8 @@ def _differences(scale: str, cells: Cells) -> list[str]:
         silver = f" and {values['silver_trees']:,} silver ones" if values["silver_trees"] else ""
         lines.append(
             f"- {setting}: {values['gold_trees']:,} gold trees{silver} (the paper: about 40,000"
-            f"{_PAPER_SILVER[bool(silver)]}); {model['num_encoder_layers']} + {model['num_decoder_layers']} layers of d_model "
-            f"{model['d_model']} (4 of 1024), {model['vocab_size']:,} pieces (16,000, with silver trees 32,000), "
+            f"{_PAPER_SILVER[bool(silver)]}); {model['num_encoder_layers']} + {model['num_decoder_layers']} layers of "
+            f"d_model {model['d_model']} (4 of 1024), {model['vocab_size']:,} pieces (16,000, with silver trees 32,000), "
             f"{model['norm']}-norm (post-norm); {metrics['steps']:,} steps; beam {values['decode']['beam_size']}, α "
             f"{values['decode']['length_penalty']:g} (21, 0.3)."
         )
