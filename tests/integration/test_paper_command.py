@@ -32,7 +32,9 @@ TRAINED: dict[str, tuple[list[str], list[str], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "table3" else name for name in TRAINED]
+)
 def test_what_is_trained_is_not_trained_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

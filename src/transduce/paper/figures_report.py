@@ -51,7 +51,7 @@ def render(scale: str, cells: Cells) -> str:
 
 def _claims(third: Values, fourth: Values, fifth: Values) -> list[list[str]]:
     far = np.array(third["far"])
-    best = int(np.argmax(far))
+    best, many = int(np.argmax(far)), int((far > third["even_share"]).sum())
     heads = [head - 1 for head in fourth["heads"]]
     sharp = ", ".join(
         f"head {head + 1} {fourth['entropy'][head]:.2f} bits (all words {fourth['usual_entropy'][head]:.2f})"
@@ -63,9 +63,9 @@ def _claims(third: Values, fourth: Values, fifth: Values) -> list[list[str]]:
         [
             "Fig. 3: many heads attend to a distant dependency of the verb",
             "shown for “making”",
-            f"“{third['word']}”: {int((far > third['even_share']).sum())} of {len(far)} heads give words more than "
-            f"three away more than an even share ({third['even_share']:.0%}); at most {far[best]:.0%} (head {best + 1}, most "
-            f"of it to “{third['most_far'][best]}”)",
+            f"“{third['word']}”: {many} of {len(far)} heads give words more than three away more than an even share "
+            f"({third['even_share']:.0%}); at most {far[best]:.0%} (head {best + 1}, most of it to "
+            f"“{third['most_far'][best]}”)",
         ],
         [
             "Fig. 4: two heads apparently involved in anaphora",

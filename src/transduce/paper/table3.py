@@ -229,7 +229,7 @@ def _differences(scale: str, study: Study, cells: Cells) -> list[str]:
 def _draw(study: Study, cells: Cells, folder: Path) -> None:
     """Writes table3.png: what each row changes against the base, as printed and as measured."""
     results = study.results(cells)
-    names = [row.name for row in results.rows if row.name != "base"]
+    names = [row.name for row in results.rows if row.name != "base"] or ["base"]
     printed = {row.name: row.printed for row in _GRID.rows}
     figure, panels = new_chart(len(_MEASURES), width=4.8, height=1.6 + 0.28 * len(names), share_y=True)
     for panel, (measure, label) in zip(panels, _MEASURES.items(), strict=True):

@@ -94,7 +94,7 @@ def _differences(scale: str, cells: Cells) -> list[str]:
         lines.append(
             f"- {setting}: {values['gold_trees']:,} gold trees{silver} (the paper: about 40,000"
             f"{_PAPER_SILVER[bool(silver)]}); {model['num_encoder_layers']} + {model['num_decoder_layers']} layers of "
-            f"d_model {model['d_model']} (4 of 1024), {model['vocab_size']:,} pieces (16,000, with silver trees 32,000), "
+            f"d_model {model['d_model']} (4 of 1024), {model['vocab_size']:,} pieces (16,000; with silver 32,000), "
             f"{model['norm']}-norm (post-norm); {metrics['steps']:,} steps; beam {values['decode']['beam_size']}, α "
             f"{values['decode']['length_penalty']:g} (21, 0.3)."
         )
