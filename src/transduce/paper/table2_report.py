@@ -125,10 +125,11 @@ def draw(cells: Cells, folder: Path) -> None:
         for number, system in enumerate(LITERATURE):
             if pair in system.bleu and pair in system.flops:
                 colour = COLOURS[0] if system.name.startswith("Transformer") else GREY
-                style = {"marker": _MARKERS[number % len(_MARKERS)], "color": colour}
-                legend[system.name] = _point(panel, system.flops[pair], system.bleu[pair], **style)
+                marker = _MARKERS[number % len(_MARKERS)]
+                point = _point(panel, system.flops[pair], system.bleu[pair], marker=marker, color=colour)
+                legend[system.name] = point
         for number, system in enumerate(ours):
-            style = {"marker": "*", "markersize": 11, "color": COLOURS[1 + number % (len(COLOURS) - 1)]}
+            style: dict[str, Any] = {"marker": "*", "markersize": 11, "color": COLOURS[1 + number % (len(COLOURS) - 1)]}
             if pair in system.flops:
                 legend[f"ours: {system.name}"] = _point(panel, system.flops[pair], system.bleu[pair], **style)
             if pair in system.counted:
