@@ -657,8 +657,9 @@ def scripted(values: list[float]) -> Callable[[Any], dict[str, float]]:
     return lambda model: {"bleu": next(remaining)}
 
 
-def test_early_stopping_and_the_best_checkpoint(config: Config, data: Path, tmp_path: Path) -> None:
-    config = with_train(config, max_steps=50, validate_steps=2, validate_bleu=True, early_stopping=2)
+@pytest.mark.parametrize("best_by", ["score", "bleu"])
+def test_early_stopping_and_the_best_checkpoint(config: Config, data: Path, tmp_path: Path, best_by: str) -> None:
+    config = with_train(config, max_steps=50, validate_steps=2, validate_bleu=True, early_stopping=2, best_by=best_by)
     arguments: dict[str, Any] = {"validation": validation_store(data)}
     trainer = make_trainer(config, tmp_path / "run", data, scorer=scripted([10.0, 30.0, 20.0, 30.0]), **arguments)
     outcome = trainer.fit()

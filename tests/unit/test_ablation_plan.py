@@ -62,6 +62,12 @@ def test_rows_without_validation_data_cannot_be_compared(base: Config, tmp_path:
         plan(GRID, without, tmp_path)
 
 
+def test_parsers_are_not_compared_by_bleu(base: Config, tmp_path: Path) -> None:
+    parser = dataclasses.replace(base, data=dataclasses.replace(base.data, format="trees"))
+    with pytest.raises(ConfigError, match="row base: trains a parser"):
+        plan(GRID, parser, tmp_path)
+
+
 def test_an_output_folder_is_of_one_ablation(base: Config, tmp_path: Path) -> None:
     begin(tmp_path / "out", GRID, base)
     begin(tmp_path / "out", GRID, dataclasses.replace(base, data=dataclasses.replace(base.data, folder="moved")))

@@ -4,7 +4,7 @@ import argparse
 import contextlib
 import io
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from pathlib import Path
 from typing import IO, Any
 
@@ -68,10 +68,12 @@ def with_progress(lines: Iterable[str], args: argparse.Namespace, label: str) ->
         return lines
     from tqdm import tqdm
 
-    from transduce.data.readers import STDIN, read_lines
+    from transduce.data.readers import read_lines
 
-    is_text = args.input != STDIN and args.input.is_file() and not getattr(args, "trees", False)
-    total = sum(1 for _ in read_lines(args.input)) if is_text else None
+    if isinstance(lines, Sized):
+        total = len(lines)
+    else:
+        total = sum(1 for _ in read_lines(args.input)) if args.input.is_file() else None
     bar: Iterable[str] = tqdm(lines, total=total, unit=" lines", desc=label, smoothing=0.1)
     return bar
 

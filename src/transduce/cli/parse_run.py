@@ -17,8 +17,8 @@ examples:
 
 import argparse
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.decoding import add_files, add_machine, add_search, open_output, warn_truncated, with_progress
@@ -67,9 +67,10 @@ def run(args: argparse.Namespace) -> int:
     """Parses, and returns the exit code."""
     from transduce.data.readers import read_lines
     from transduce.parser import Parser
+    from transduce.parsing.pairs import tree_words
 
-    gold: list[Tree] = []
-    sentences = _sentences(args, gold) if args.trees else read_lines(args.input)
+    gold = _read_gold(args.input) if args.trees else []
+    sentences = [" ".join(tree_words(tree)) for tree in gold] if args.trees else read_lines(args.input)
     parser = Parser.load(args.model, engine=args.engine, device=args.device, threads=args.threads)
     options = parser.translator.with_options(
         args.beam_size, args.length_penalty, args.max_extra_tokens, args.batch_size
@@ -95,16 +96,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _sentences(args: argparse.Namespace, gold: "list[Tree]") -> Iterator[str]:
-    """Yields the words of the input's trees, and keeps the trees in `gold`."""
+def _read_gold(path: Path) -> "list[Tree]":
+    """Returns the trees of a treebank, or of standard input, normalised."""
     from transduce.data.readers import STDIN, read_lines
     from transduce.data.treebank import read_treebank
     from transduce.parsing import normalise, parse_trees
-    from transduce.parsing.pairs import tree_words
 
-    from_stdin = args.input == STDIN
-    for tree in parse_trees(read_lines(STDIN), "standard input") if from_stdin else read_treebank([args.input]):
-        normalised = normalise(tree)
-        if normalised is not None:
-            gold.append(normalised)
-            yield " ".join(tree_words(normalised))
+    trees = parse_trees(read_lines(STDIN), "standard input") if path == STDIN else read_treebank([path])
+    return [tree for tree in map(normalise, trees) if tree is not None]

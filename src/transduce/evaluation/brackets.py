@@ -204,7 +204,8 @@ def score_brackets(
             raise EvaluationError(
                 f"more than {parameters.max_errors} of the first {number} sentences cannot be compared; the first is "
                 f"line {errors[0].number}: {errors[0].message} Is it one tree a line on both sides, of the same "
-                "tokens? MAX_ERROR in a parameter file lets more of them through."
+                "tokens? Where tags of punctuation differ, --gold-punctuation helps; MAX_ERROR in a parameter file "
+                "lets more sentences through."
             )
     return BracketEvaluation(tuple(sentences), parameters)
 
