@@ -78,8 +78,12 @@ def test_results_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
     counting = Counting()
     run_experiment(counting.experiment("a", settings={"lengths": (1, 2)}), tmp_path, show_progress=False)
     run_experiment(counting.experiment("a", settings={"lengths": (1, 2)}), tmp_path, show_progress=False)
-    with pytest.raises(ConfigError, match=r"another setting: .*Choose another --output"):
+    with pytest.raises(ConfigError, match=r"another setting: lengths \[1, 2\], not \[1, 3\]\. Choose another --output"):
         run_experiment(counting.experiment("a", settings={"lengths": (1, 3)}), tmp_path, show_progress=False)
+    with pytest.raises(
+        ConfigError, match=r"setting: lengths \[1, 2\], not nothing, deep\.down nothing, not 1\. Choose"
+    ):
+        run_experiment(counting.experiment("a", settings={"deep": {"down": 1}}), tmp_path, show_progress=False)
     assert counting.measured == ["a"]
 
 

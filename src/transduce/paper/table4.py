@@ -17,13 +17,14 @@ from transduce.config import Config, DataConfig, load_recipe
 from transduce.config.parameters import count_parameters
 from transduce.data.readers import read_lines
 from transduce.data.treebank import read_treebank
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, TrainingError
 from transduce.paper.experiment import Cell, Experiment, Say, Values
 from transduce.paper.scales import Scale, at_scale
 from transduce.paper.table4_report import draw, render
 from transduce.paper.toy_treebank import make_toy_treebank
 from transduce.paper.training import RECIPES, comparable, recipe_config, seconds_config, trained
 from transduce.parser import Parser
+from transduce.parsing.pairs import tree_words
 from transduce.runs import read_test_trees
 
 SUPERVISED, SEMI = "supervised", "semi-supervised"
@@ -221,7 +222,8 @@ def _train(task: Task, setting: str, seed: int, say: Say) -> Values:
     scores = {}
     for name, trees in read_test_trees(config).items():
         say(f"parsing {name}")
-        scores[name] = {**parser.score(trees), "sentences": len(trees)}
+        label = f"parsing {name}" if task.show_progress else ""
+        scores[name] = {**parser.score(trees, label=label), "sentences": len(trees)}
     return {
         "setting": setting,
         "seed": seed,
@@ -244,10 +246,8 @@ def _make_toy(task: Task) -> None:
     if (folder / "raw.txt").is_file():
         return
     make_toy_treebank(folder, _TOY_SIZES)
-    trees = read_treebank([folder / "raw.trees"])
-    files.write_text(
-        folder / "raw.txt", "".join(f"{' '.join(leaf.word for leaf in tree.leaves())}\n" for tree in trees)
-    )
+    sentences = (" ".join(tree_words(tree)) for tree in read_treebank([folder / "raw.trees"]))
+    files.write_text(folder / "raw.txt", "".join(f"{sentence}\n" for sentence in sentences))
 
 
 def _with_silver(config: Config, silver: Path) -> Config:
@@ -263,15 +263,27 @@ def _count(paths: Sequence[Path]) -> int:
 
 
 def _silver(task: Task, raw: Path, seed: int, say: Say) -> Values:
-    """Parses the raw sentences by the first supervised parser, and keeps what needed no repair."""
+    """Parses the raw sentences by the first supervised parser, greedily, and keeps what needed no repair.
+
+    A parser of the toy treebank, trained for seconds, may write nothing that is a tree: of that one all are kept.
+
+    Raises:
+        TrainingError: nothing was kept.
+    """
     parser = Parser.load(task.run(SUPERVISED, seed) / "model")
-    trees: list[tuple[str, bool]] = []
-    for parse in parser.stream(line for line in read_lines(raw) if line.strip()):
-        if parse.tree is not None:
-            trees.append((f"{parse.tree}\n", parse.repaired))
-        if len(trees) % 20 == 0:
-            say(f"parsed {len(trees):,} sentences")
-    whole = [line for line, repaired in trees if not repaired]
-    kept = whole or [line for line, _ in trees]  # a parser of seconds may write nothing that is a tree
-    files.write_text(task.silver, "".join(kept))
-    return {"source": raw.name, "sentences": len(trees), "well_formed": len(whole), "kept": len(kept)}
+    greedy = parser.translator.with_options(beam_size=1)
+    num_sentences = num_whole = num_kept = 0
+    with files.atomic_path(task.silver) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for parse in parser.stream((line for line in read_lines(raw) if line.strip()), options=greedy):
+            num_sentences += 1
+            num_whole += not parse.repaired
+            if task.toy or not parse.repaired:
+                num_kept += 1
+                file.write(f"{parse.tree}\n")
+            if num_sentences % 20 == 0:
+                say(f"parsed {num_sentences:,} sentences")
+        if not num_kept:
+            raise TrainingError(
+                f"{raw}: none of {num_sentences:,} sentences got a tree without repair: no silver trees."
+            )
+    return {"source": raw.name, "sentences": num_sentences, "well_formed": num_whole, "kept": num_kept}

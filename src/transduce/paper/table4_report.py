@@ -100,10 +100,12 @@ def _differences(scale: str, cells: Cells) -> list[str]:
         )
     if "silver" in cells:
         made = cells["silver"]
-        doubt = "" if made["well_formed"] else " **None was a tree as it was written: these are repaired ones.**"
+        repaired = made["kept"] - made["well_formed"]
+        doubt = f" **{repaired:,} of them were no trees as they were written, and were repaired.**" if repaired else ""
         lines.append(
-            f"- Silver trees: our own parser's, of {made['kept']:,} of {made['sentences']:,} sentences "
-            f"({made['source']}); the paper's: a high-confidence corpus, and output of the Berkeley parser.{doubt}"
+            f"- Silver trees: our own parser's, by greedy search, of {made['kept']:,} of {made['sentences']:,} "
+            f"sentences ({made['source']}); the paper's: a high-confidence corpus, and output of the Berkeley "
+            f"parser.{doubt}"
         )
     elif not any(values["silver_trees"] for values in _trained(cells)):
         lines.append("- The semi-supervised parser was not trained: it needs --raw or --silver.")

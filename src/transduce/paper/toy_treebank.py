@@ -9,6 +9,7 @@ from random import Random
 
 from transduce.files import write_text
 from transduce.parsing import Leaf, Tree
+from transduce.parsing.pairs import tree_words
 
 # Each label with what it can be rewritten to; words are below their tags.
 RULES: Mapping[str, Sequence[Sequence[str]]] = {
@@ -51,7 +52,7 @@ def make_toy_treebank(folder: Path, sizes: Mapping[str, int], *, seed: int = 1) 
         lines: list[str] = []
         while len(lines) < size:
             tree = random_tree(random)
-            words = " ".join(leaf.word for leaf in tree.leaves())
+            words = " ".join(tree_words(tree))
             if words not in seen:
                 seen.add(words)
                 lines.append(f"{tree}\n")
