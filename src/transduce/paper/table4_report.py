@@ -125,7 +125,7 @@ def draw(cells: Cells, folder: Path, *, baseline: Values | None = None) -> None:
         for parser, training, f1 in LITERATURE
     ]
     if baseline:
-        rows.append((f"baseline: {baseline['name'][:40]}", baseline["f1"], 0.0, COLOURS[2]))
+        rows.append((f"baseline: {baseline['name'].partition(';')[0]}", baseline["f1"], 0.0, COLOURS[2]))
     for (setting, test), found in measured(cells).items():
         scores = [each["f1"] for each in found]
         spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
@@ -133,10 +133,9 @@ def draw(cells: Cells, folder: Path, *, baseline: Values | None = None) -> None:
     figure, (panel,) = new_chart(width=8.0, height=1.2 + 0.26 * len(rows))
     for place, (_, score, spread, colour) in enumerate(rows):
         panel.errorbar([score], [place], xerr=spread or None, fmt="o", color=colour, markersize=6, capsize=3)
-        panel.annotate(
-            f"{score:.1f}", (score, place), xytext=(8 if score < 80 else -8, 0), textcoords="offset points",
-            ha="left" if score < 80 else "right", va="center", fontsize=8, color=colour,
-        )  # fmt: skip
+        figures = f"{score:.1f} ± {spread:.1f}" if spread else f"{score:.1f}"
+        right = ("axes fraction", "data")
+        panel.annotate(figures, (1.01, place), xycoords=right, va="center", fontsize=8, color=colour)
     panel.set_yticks(range(len(rows)), [name for name, *_ in rows], fontsize=8)
     panel.set(ylim=(len(rows) - 0.5, -0.5), xlabel="labelled F1")
     panel.set_title("Table 4: grey and blue as printed (WSJ 23), red as measured", fontsize=10)
