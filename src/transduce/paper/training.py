@@ -32,9 +32,8 @@ def recipe_config(recipe: Path, data: Path | None, settings: Sequence[str] = ())
             f"{recipe}: no such recipe. They come with the source: name one, or start where {RECIPES}/ is."
         )
     config = load_recipe(recipe, settings)
-    return with_data(
-        config, data, f"get it with 'transduce prepare {recipe} --check-only', or name its folder: --data DIR"
-    )
+    fetch = f"get it with 'transduce prepare {recipe} --check-only', or " if config.data.download else ""
+    return with_data(config, data, f"{fetch}name its folder: --data DIR")
 
 
 def with_data(config: Config, data: Path | None, remedy: str, *, test_only: bool = False) -> Config:
@@ -53,7 +52,7 @@ def with_data(config: Config, data: Path | None, remedy: str, *, test_only: bool
     try:
         locate(needed, progress=False)
     except DataError as error:
-        raise ConfigError(f"{config.name}: its corpus is not in {folder} ({error}). Please {remedy}.") from None
+        raise ConfigError(f"{config.name}: its corpus is not in {folder}: {error} Please {remedy}.") from None
     return found
 
 
