@@ -80,10 +80,16 @@ def test_results_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
     run_experiment(counting.experiment("a", settings={"lengths": (1, 2)}), tmp_path, show_progress=False)
     with pytest.raises(ConfigError, match=r"another setting: lengths \[1, 2\], not \[1, 3\]\. Choose another --output"):
         run_experiment(counting.experiment("a", settings={"lengths": (1, 3)}), tmp_path, show_progress=False)
-    with pytest.raises(
-        ConfigError, match=r"setting: lengths \[1, 2\], not nothing, deep\.down nothing, not 1\. Choose"
-    ):
-        run_experiment(counting.experiment("a", settings={"deep": {"down": 1}}), tmp_path, show_progress=False)
+    assert counting.measured == ["a"]
+
+
+def test_of_many_settings_those_are_told_that_differ(tmp_path: Path) -> None:
+    counting = Counting()
+    first, then = {"deep": {"same": 1, "down": {"x": 1}}, "gone": 2}, {"deep": {"same": 1, "down": {"x": "y" * 99}}}
+    run_experiment(counting.experiment("a", settings=first), tmp_path, show_progress=False)
+    message = rf"another setting: deep\.down\.x 1, not {'y' * 60}…, gone 2, not nothing\. Choose"
+    with pytest.raises(ConfigError, match=message):
+        run_experiment(counting.experiment("a", settings=then), tmp_path, show_progress=False)
     assert counting.measured == ["a"]
 
 
