@@ -304,6 +304,23 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
     assert table4._with_silver(fixed, folder / "silver.trees").data.repeat == (10, 1)
 
 
+def test_at_the_papers_scale_silver_trees_have_a_recipe_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for section in ("02", "11", "21", "22", "23"):
+        make_toy_treebank(tmp_path / "mrg" / "wsj" / section, {"one": 2}, seed=int(section))
+    make_toy_treebank(tmp_path, {"silver": 5})
+    monkeypatch.chdir(_REPOSITORY)
+    options = {"output": tmp_path / "out", "data": tmp_path / "mrg", "settings": ["train.max_steps=9"]}
+    experiment = table4.experiment("paper", silver=tmp_path / "silver.trees", **options)
+    assert [cell.id for cell in experiment.cells] == ["supervised/seed=1", "semi-supervised/seed=1"]
+    alone, both = experiment.settings["config"], experiment.settings["semi"]
+    assert (alone["text"]["vocab_size"], both["text"]["vocab_size"]) == (16_000, 32_000)
+    assert (alone["train"]["max_steps"], both["train"]["max_steps"]) == (9, 9)
+    assert both["data"]["train"] == alone["data"]["train"]  # silver ones come when they are there
+    assert (alone["data"]["repeat"], both["data"]["repeat"]) == ([], [10])
+
+
 def test_a_recipe_of_a_translator_is_no_parser(recipe: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="own: trains no parser"):
         table4.experiment("laptop", output=tmp_path, recipe=recipe, data=tmp_path / "corpora")

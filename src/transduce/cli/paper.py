@@ -212,7 +212,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     experiments = parser.add_subparsers(title="experiments", metavar="EXPERIMENT", dest="experiment", required=True)
     for name, described in EXPERIMENTS.items():
-        examples = (f"--scale laptop --output runs/{name}", *described.examples)
+        first = "--scale smoke" if described.trains else f"--scale laptop --output runs/{name}"
+        examples = (first, *described.examples)
         experiment = experiments.add_parser(
             name,
             help=described.summary,
