@@ -70,6 +70,7 @@ def test_figure_4_takes_the_heads_that_find_the_antecedent(look: Look) -> None:
     weights = look.at(SENTENCES.anaphora).weights
     on_antecedent = weights[:, 4, 1]  # from "its" to "dog"
     assert [head - 1 for head in values["heads"]] == np.argsort(-on_antecedent)[:2].tolist()
+    assert values["even_share"] == pytest.approx(1 / weights.shape[-1], abs=1e-4)
     assert values["on_antecedent"] == pytest.approx(on_antecedent, abs=1e-4)
     assert np.array(values["weights"][0]) == pytest.approx(weights[values["heads"][0] - 1], abs=1e-4)
     assert values["entropy"] == pytest.approx(entropy_bits(weights[:, 4]), abs=1e-4)

@@ -204,7 +204,7 @@ def _figure3(look: Look, sentences: Sentences, say: Say) -> Values:
         "far": _kept(row_HK[:, far_K].sum(axis=1)),
         "most_far": [seen.view.keys[place].label if far_K.any() else "" for place in most],
         "on_related": _kept(row_HK[:, related].sum(axis=1)),
-        "even_share": round(float(far_K.mean()), _DIGITS),  # what would go there if all were looked at alike
+        "even_share": round(float(far_K.mean()), _DIGITS),  # what would go there if all was looked at alike
     }
 
 
@@ -226,6 +226,7 @@ def _figure4(look: Look, sentences: Sentences, say: Say) -> Values:
         "heads": [head + 1 for head in heads],
         "weights": _kept(seen.weights[heads]),  # (2, n, n)
         "on_antecedent": _kept(on_antecedent),
+        "even_share": round(len(antecedent) / row_HK.shape[1], _DIGITS),
         "entropy": _kept(entropy_bits(row_HK)),
         "usual_entropy": _kept(entropy_bits(seen.weights).mean(axis=-1)),
     }

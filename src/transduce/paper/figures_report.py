@@ -70,7 +70,7 @@ def _claims(third: Values, fourth: Values, fifth: Values) -> list[list[str]]:
         [
             "Fig. 4: two heads apparently involved in anaphora",
             "shown for “its”",
-            f"from “{fourth['word']}” to “{fourth['antecedent']}”: {given}",
+            f"from “{fourth['word']}” to “{fourth['antecedent']}”: {given} (an even share: {fourth['even_share']:.0%})",
         ],
         ["Fig. 4: their attention is very sharp for this word", "shown", sharp],
         ["Fig. 5: heads that seem related to the sentence's structure", "two shown", f"score: {scores}"],
