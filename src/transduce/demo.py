@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transduce import files
 from transduce.config import Config
-from transduce.data.demo_corpus import DemoCorpus, make_demo_corpus
+from transduce.data.demo_corpus import demo_files, make_demo_corpus
 from transduce.data.readers import read_lines
 from transduce.errors import TrainingError
 from transduce.evaluation.bleu import Score, bleu
@@ -72,7 +72,9 @@ def run_demo(
     for source, target in list(zip(sources, references, strict=True))[:3]:
         show(f"  {source}  →  {target}")
     run = folder / "run"
-    outcome = train(_with_corpus(config, corpus, source_language, target_language), run, show_progress=show_progress)
+    outcome = train(
+        with_corpus(config, corpus.folder, source_language, target_language), run, show_progress=show_progress
+    )
     if outcome.reason == "stopped":
         raise TrainingError(f"stopped after step {outcome.progress.step}; the demo starts anew each time")
     (run / "model").replace(folder / "model")
@@ -84,18 +86,18 @@ def run_demo(
     )
 
 
-def _with_corpus(config: Config, corpus: DemoCorpus, source_language: str, target_language: str) -> Config:
-    def names(paths: tuple[Path, Path]) -> tuple[str, ...]:
-        return tuple(path.name for path in paths)
-
+def with_corpus(config: Config, folder: Path, source_language: str, target_language: str) -> Config:
+    """Returns `config` with the demo corpus that is, or will be, in `folder`."""
+    files = demo_files(folder, source_language, target_language)
+    names = {part: tuple(path.name for path in paths) for part, paths in files.items()}
     data = dataclasses.replace(
         config.data,
         source_language=source_language,
         target_language=target_language,
-        folder=str(corpus.folder),
-        train=(names(corpus.train),),
-        validation=names(corpus.validation),
-        test={"test": names(corpus.test)},
+        folder=str(folder),
+        train=(names["train"],),
+        validation=names["validation"],
+        test={"test": names["test"]},
     )
     return dataclasses.replace(config, data=data)
 

@@ -1,9 +1,34 @@
-"""Tables in Markdown."""
+"""Tables and numbers as they stand in reports."""
 
+import math
 from collections.abc import Sequence
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, text_columns: int = 1) -> str:
-    """Returns a table whose first `text_columns` columns are set left and the others, numbers, right."""
-    rule = ["---" if column < text_columns else "---:" for column in range(len(header))]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows)) + "\n"
+    """Returns a Markdown table whose first `text_columns` columns are set left and the others, numbers, right."""
+    lines = [[cell.replace("|", "\\|") for cell in line] for line in (header, *rows)]
+    lines.insert(1, ["---" if column < text_columns else "---:" for column in range(len(header))])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def short(value: float) -> str:
+    """Returns a number with three significant digits: 1.23, 0.0451, 1.2e-07, 12,300."""
+    if value == 0:
+        return "0"
+    if not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.1e}"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    return f"{float(f'{value:.3g}'):,.{max(0, digits)}f}"
+
+
+def seconds(value: float) -> str:
+    """Returns a time in the unit that suits it: 12.3 µs, 4.56 ms, 1.23 s."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= size:
+            return f"{short(value / size)} {unit}"
+    return f"{short(value / 1e-6)} µs"
+
+
+def mebibytes(value: float) -> str:
+    """Returns a number of bytes in MiB."""
+    return f"{short(value / 2**20)} MiB"

@@ -1,14 +1,30 @@
-"""Pictures by matplotlib, which is an extra: without a screen, and written whole or not at all."""
+"""Charts by matplotlib, which is an extra: in one style, without a screen, written whole or not at all."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from transduce.errors import MissingDependencyError
 from transduce.files import atomic_path
 
+# Told apart in the order in which they come; the first is what a chart is about.
+COLOURS = ("#0b6fa4", "#d1495b", "#2e8b57", "#e09f3e", "#6d597a", "#4a4e69", "#8d99ae", "#9c6644")
+GREY = "#888888"  # of what others are compared with
 
-def new_figure(width_inches: float, height_inches: float) -> Any:
-    """Returns an empty matplotlib figure.
+_DOTS_PER_INCH = 130
+
+
+def new_chart(
+    columns: int = 1, rows: int = 1, *, width: float = 5.0, height: float = 3.6, share_y: bool = False
+) -> tuple[Any, list[Any]]:
+    """Returns a matplotlib figure and its panels, row by row.
+
+    Args:
+        columns: panels side by side.
+        rows: panels one above another.
+        width: of a panel, in inches.
+        height: of a panel, in inches.
+        share_y: whether all panels have the first one's y axis.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
@@ -19,10 +35,24 @@ def new_figure(width_inches: float, height_inches: float) -> Any:
         raise MissingDependencyError(
             "Pictures need matplotlib, which is not installed: pip install 'transduce[figures]'"
         ) from None
-    return Figure(figsize=(width_inches, height_inches), layout="constrained")
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    panels = list(figure.subplots(rows, columns, sharey=share_y, squeeze=False).flat)
+    for panel in panels:
+        panel.set_prop_cycle(color=COLOURS)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(True, color="#dddddd", linewidth=0.6)
+        panel.set_axisbelow(True)
+    return figure, panels
 
 
-def save_figure(figure: Any, path: Path) -> None:
+def log_sizes(panel: Any, sizes: Sequence[float], *, base: float = 10) -> None:
+    """Gives a panel a logarithmic scale of x, with the sizes that were measured as its only marks."""
+    panel.set_xscale("log", base=base)
+    panel.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8)
+    panel.set_xticks([], minor=True)
+
+
+def save_chart(figure: Any, path: Path) -> None:
     """Writes a figure, in the format that the file's name ends in, atomically."""
     with atomic_path(path) as temporary:
-        figure.savefig(temporary, format=path.suffix[1:], dpi=150)
+        figure.savefig(temporary, format=path.suffix[1:], dpi=_DOTS_PER_INCH)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from transduce.cli.main import COMMANDS
+from transduce.cli.paper import EXPERIMENTS
 from transduce.cli.parse import SUBCOMMANDS
 
 _SOURCE = Path(__file__).resolve().parents[2] / "src" / "transduce"
@@ -49,7 +50,9 @@ print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stde
     return run_python(code)
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS, *(f"parse {name}" for name in SUBCOMMANDS)])
+@pytest.mark.parametrize(
+    "command", ["", *COMMANDS, *(f"parse {name}" for name in SUBCOMMANDS), *(f"paper {name}" for name in EXPERIMENTS)]
+)
 def test_help_has_an_example_and_loads_nothing_heavy(command: str) -> None:
     done = help_of([*command.split(), "--help"])
     assert done.returncode == 0, done.stderr

@@ -23,6 +23,45 @@ def cells(folder: Path) -> dict[str, Any]:
     return values
 
 
+# What is trained at smoke scale: more options, cells, what stands in the table, which pictures there are.
+TRAINED: dict[str, tuple[list[str], int, list[str], list[str]]] = {
+    "table2": ([], 4, ["| Transformer (big) | 28.4 | 41.8 |", "**measured: demo-en-de, test**"], ["table2"]),
+    "table3": (["--rows", "base"], 1, ["| base | 65 | 65.13 | 63.05 |", "rows A1, A2"], ["table3"]),
+    "table4": ([], 3, ["| WSJ 23 | 91.3 |", "**measured: toy-treebank** | semi-supervised | toy"], ["table4"]),
+    "figures": ([], 4, ["demo-en-de (the paper: layer 5 of 6)", "were chosen"], ["figure3", "figure4", "figure5"]),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_what_is_trained_is_not_trained_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options, count, texts, pictures = TRAINED[name]
+    command = ["paper", name, "--scale", "smoke", "--output", str(tmp_path), "--quiet", *options]
+    keep = experiment_module._Results.add
+
+    def stop_after_one(self: Any, *arguments: Any) -> None:
+        keep(self, *arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment_module._Results, "add", stop_after_one)
+        assert main(command) == 130
+    before = cells(tmp_path)
+    assert len(before) == 1
+    capsys.readouterr()
+    assert main(command) == 0
+    output, _ = capsys.readouterr()
+    after = cells(tmp_path)
+    assert len(after) == count
+    assert {cell: after[cell] for cell in before} == before
+    for text in (*texts, "What differs from the paper", "Smoke scale", "PyTorch"):
+        assert text in output
+    assert "nan" not in output
+    for picture in pictures:
+        assert (tmp_path / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("name", PRINTED)
 def test_an_experiment_is_stopped_and_gone_on_with(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -55,7 +94,7 @@ def test_an_experiment_is_stopped_and_gone_on_with(
 
 
 def test_every_experiment_is_tested() -> None:
-    assert set(PRINTED) == set(EXPERIMENTS)
+    assert {*PRINTED, *TRAINED} == set(EXPERIMENTS)
 
 
 def test_a_folder_of_another_experiment_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transduce.config import ModelConfig
 from transduce.model import Transformer
+from transduce.model.windowed import windowed_pairs
 from transduce.training.batch import Batch
 from transduce.training.device import Compute
 from transduce.training.flops import BatchShape, Flops, training_flops
@@ -59,6 +60,36 @@ def counted_by_torch(config: ModelConfig, batch: Batch) -> int:
 def test_the_count_is_that_of_torch(config: ModelConfig, source: list[int], target: list[int]) -> None:
     batch = batch_of(source, target)
     assert training_flops(config, BatchShape.of(batch)).total == counted_by_torch(config, batch)
+
+
+@pytest.mark.parametrize("window", [1, 4, 41, 100])
+@pytest.mark.parametrize(("source", "target"), [([70] * 2, [70] * 2), ([75, 20, 64], [19] * 3), ([20] * 2, [37, 36])])
+def test_restricted_attention_is_counted_by_its_blocks(window: int, source: list[int], target: list[int]) -> None:
+    """PyTorch also sees the scores that restricted attention computes a second time on its way back."""
+    config, batch = replace(SMALL, attention_window=window), batch_of(source, target)
+    shape = BatchShape.of(batch)
+    flops = training_flops(config, shape)
+    layers = (
+        (config.num_encoder_layers, shape.source_positions, 2 * (window // 2) + max(16, window // 2), False),
+        (config.num_decoder_layers, shape.target_positions, window // 2 + max(16, window // 2), True),
+    )
+    width_of_head = config.d_k + config.d_v
+    twice = sum(
+        2 * num_layers * len(source) * config.num_heads * windowed_pairs(length, window, causal=causal) * width_of_head
+        for num_layers, length, width, causal in layers
+        if length > width
+    )
+    assert counted_by_torch(config, batch) == flops.total + twice
+    assert flops.total <= training_flops(SMALL, shape).total
+
+
+def test_pairs_of_a_window() -> None:
+    """Windows of 4 in blocks of 16: each block sees 2 + 16 + 2 keys, or without the future 2 + 16."""
+    assert windowed_pairs(20, 4, causal=False) == 20 * 20  # one block sees all
+    assert windowed_pairs(21, 4, causal=False) == 32 * 20
+    assert windowed_pairs(19, 4, causal=True) == 32 * 18
+    assert windowed_pairs(1000, 1, causal=True) == 1008 * 16
+    assert [windowed_pairs(4096, window, causal=False) for window in (64, 128)] == [4096 * 96, 4096 * 192]
 
 
 def test_by_hand() -> None:

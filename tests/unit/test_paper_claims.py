@@ -1,10 +1,17 @@
 """The arguments of §3.2 and §3.5 that `transduce paper` measures, against what can be worked out by hand."""
 
+import inspect
+import shlex
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+from transduce.cli.main import build_parser
 from transduce.cli.paper import EXPERIMENTS
+from transduce.config import Config, apply_settings
+from transduce.errors import ConfigError
 from transduce.model.attention import attention_weights
 from transduce.model.positions import sinusoids
 from transduce.paper.catalogue import EXPERIMENTS as CATALOGUE
@@ -17,9 +24,35 @@ from transduce.paper.tagging import Tagger, train_tagger
 
 def test_the_command_offers_what_the_catalogue_has() -> None:
     assert list(EXPERIMENTS) == list(CATALOGUE)
+    for name, described in EXPERIMENTS.items():
+        takes = [*(option.keyword for option in described.options), *(["output", "quiet"] if described.trains else [])]
+        assert sorted(inspect.signature(CATALOGUE[name]).parameters) == sorted(["scale", *takes])
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_examples_of_an_experiment_parse(name: str) -> None:
+    for example in EXPERIMENTS[name].examples:
+        args = build_parser().parse_args(["paper", name, *shlex.split(example)])
+        assert args.experiment == name
+        apply_settings(Config(), getattr(args, "settings", []))
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_smoke_alone_needs_nothing_of_the_user(name: str, scale: str, tmp_path: Path) -> None:
+    described = EXPERIMENTS[name]
+    own = {"output": tmp_path, "quiet": True} if described.trains else {}
+    if described.trains and scale != "smoke":
+        with pytest.raises(ConfigError, match=r"--data DIR|--model DIR|no such recipe"):
+            CATALOGUE[name](scale, **own)
+        return
+    experiment = CATALOGUE[name](scale, **own)
+    assert experiment.name == name
+    assert experiment.settings["scale"] == scale
+    assert list(tmp_path.iterdir()) == []  # nothing is written before it is run
+
+
+@pytest.mark.parametrize("name", ["table1", "positions", "scaling"])
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_scale_has_cells_of_different_names(name: str, scale: str) -> None:
     experiment = CATALOGUE[name](scale)

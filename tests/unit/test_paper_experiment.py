@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from transduce.errors import ConfigError
+from transduce.markdown import mebibytes, seconds, short, table
 from transduce.paper import experiment as experiment_module
 from transduce.paper.experiment import Cell, Cells, Experiment, Say, Values, run_experiment
 from transduce.paper.machine import describe_machine, machine_line
-from transduce.paper.markdown import mebibytes, seconds, short, table
 from transduce.paper.scales import at_scale
 
 
@@ -78,8 +78,18 @@ def test_results_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
     counting = Counting()
     run_experiment(counting.experiment("a", settings={"lengths": (1, 2)}), tmp_path, show_progress=False)
     run_experiment(counting.experiment("a", settings={"lengths": (1, 2)}), tmp_path, show_progress=False)
-    with pytest.raises(ConfigError, match=r"another setting: .*Choose another --output"):
+    with pytest.raises(ConfigError, match=r"another setting: lengths \[1, 2\], not \[1, 3\]\. Choose another --output"):
         run_experiment(counting.experiment("a", settings={"lengths": (1, 3)}), tmp_path, show_progress=False)
+    assert counting.measured == ["a"]
+
+
+def test_of_many_settings_those_are_told_that_differ(tmp_path: Path) -> None:
+    counting = Counting()
+    first, then = {"deep": {"same": 1, "down": {"x": 1}}, "gone": 2}, {"deep": {"same": 1, "down": {"x": "y" * 99}}}
+    run_experiment(counting.experiment("a", settings=first), tmp_path, show_progress=False)
+    message = rf"another setting: deep\.down\.x 1, not {'y' * 60}…, gone 2, not nothing\. Choose"
+    with pytest.raises(ConfigError, match=message):
+        run_experiment(counting.experiment("a", settings=then), tmp_path, show_progress=False)
     assert counting.measured == ["a"]
 
 
@@ -151,4 +161,5 @@ def test_three_digits(value: float, text: str) -> None:
 def test_units_and_tables() -> None:
     assert [seconds(value) for value in (1.5, 0.0123, 4.2e-6)] == ["1.50 s", "12.3 ms", "4.20 µs"]
     assert mebibytes(3 * 2**19) == "1.50 MiB"
-    assert table(["a", "b"], [["1", "x|y"]]) == "| a | b |\n| --- | --- |\n| 1 | x\\|y |"
+    assert table(["a", "b"], [["1", "x|y"]]) == "| a | b |\n| --- | ---: |\n| 1 | x\\|y |"
+    assert table(["a", "b"], [], text_columns=2) == "| a | b |\n| --- | --- |"

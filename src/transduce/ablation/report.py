@@ -10,9 +10,13 @@ from transduce.markdown import table
 
 def render(results: Results) -> str:
     """Returns the page; figures that are not there yet are left blank."""
+    return f"# {results.grid}: variations of {results.base}\n\n{render_body(results)}"
+
+
+def render_body(results: Results) -> str:
+    """Returns the page without its title."""
     seeds = sorted({cell.seed for cell in results.cells if not cell.error})
     parts = [
-        f"# {results.grid}: variations of {results.base}\n",
         f"Perplexity per subword and BLEU ({results.bleu}) on the validation set, from the last checkpoint, no "
         f"checkpoints averaged. {_about_seeds(seeds)}\n",
         _table(results),
@@ -36,7 +40,7 @@ def _table(results: Results) -> str:
     for name in ("perplexity", "BLEU", "parameters × 10⁶"):
         header += [f"{name}, printed", name] if printed else [name]
     header += ["steps", "seconds", "FLOPs"]
-    return table(header, [_row(results, row, printed) for row in results.rows], text_columns=2)
+    return table(header, [_row(results, row, printed) for row in results.rows], text_columns=2) + "\n"
 
 
 def _row(results: Results, row: RowInfo, printed: bool) -> list[str]:

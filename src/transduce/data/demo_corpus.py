@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from transduce.errors import ConfigError
 from transduce.files import write_text
@@ -83,12 +83,17 @@ def make_demo_corpus(
         ConfigError: a language is not a CLDR locale, both are the same, or the pair has not that many lines.
     """
     sizes: dict[Part, int] = {"train": num_train, "validation": num_validation, "test": num_test}
-    files: dict[Part, tuple[Path, Path]] = {}
+    files = demo_files(folder, source_language, target_language)
     for part, lines in generate(source_language, target_language, sizes, seed).items():
-        files[part] = (folder / f"{part}.{source_language}", folder / f"{part}.{target_language}")
         write_text(files[part][0], "".join(f"{line.source}\n" for line in lines))
         write_text(files[part][1], "".join(f"{line.target}\n" for line in lines))
     return DemoCorpus(folder, files["train"], files["validation"], files["test"], num_train, num_validation, num_test)
+
+
+def demo_files(folder: Path, source_language: str, target_language: str) -> dict[Part, tuple[Path, Path]]:
+    """Returns where `make_demo_corpus` writes the source and the target of each part."""
+    parts: tuple[Part, ...] = get_args(Part)
+    return {part: (folder / f"{part}.{source_language}", folder / f"{part}.{target_language}") for part in parts}
 
 
 def generate(

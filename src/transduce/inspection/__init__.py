@@ -18,7 +18,7 @@ from transduce.inspection.alignment import (
 )
 from transduce.inspection.arrays import write_arrays
 from transduce.inspection.explorer import explorer_page
-from transduce.inspection.figure import draw
+from transduce.inspection.figure import Panel, draw, draw_panels
 from transduce.inspection.statistics import HeadStatistics, head_statistics
 from transduce.inspection.view import KINDS, Unit, View, view, views
 
@@ -27,6 +27,7 @@ __all__ = [
     "KINDS",
     "Head",
     "HeadStatistics",
+    "Panel",
     "Unit",
     "View",
     "align",
@@ -34,6 +35,7 @@ __all__ = [
     "best_heads",
     "choose_heads",
     "draw",
+    "draw_panels",
     "explorer_page",
     "head_statistics",
     "parse_heads",

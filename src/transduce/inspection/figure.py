@@ -3,6 +3,7 @@
 import unicodedata
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,51 @@ def require_ending(path: Path) -> None:
         raise ConfigError(f"{path}: pictures end in {' or '.join(ENDINGS)}.")
 
 
+@dataclass(frozen=True)
+class Panel:
+    """One layer of a view as it is drawn. Layers and heads count from 1."""
+
+    view: View
+    layer: int | None = None  # None: the last but one, the paper's choice
+    heads: Sequence[int] | None = None  # None: all
+    word: str | None = None  # only the lines of this label of the left column, or of a word whose pieces stand there
+
+    @property
+    def shown_layer(self) -> int:
+        """The layer that is drawn."""
+        return self.view.usual_layer if self.layer is None else self.layer
+
+    @property
+    def shown_heads(self) -> Sequence[int]:
+        """The heads that are drawn."""
+        return range(1, self.view.num_heads + 1) if self.heads is None else self.heads
+
+    def rows(self) -> list[int]:
+        """Returns the rows whose lines are drawn.
+
+        Raises:
+            ConfigError: there is no such layer, head or word.
+        """
+        self.view.require_layer(self.shown_layer)
+        self.view.require_heads(self.shown_heads)
+        return list(range(len(self.view.queries))) if self.word is None else _rows_of(self.view, self.word)
+
+    @property
+    def left(self) -> float:
+        """Inches from the panel's edge to the lines."""
+        return _MARGIN + max(_width(unit.label) for unit in self.view.queries)
+
+    @property
+    def width(self) -> float:
+        """Inches."""
+        return self.left + _GAP + max(_width(unit.label) for unit in self.view.keys) + _MARGIN
+
+    @property
+    def height(self) -> float:
+        """Inches."""
+        return max(len(self.view.queries), len(self.view.keys)) * _ROW + _HEAD + _MARGIN
+
+
 def draw(
     view: View, path: Path, *, layer: int | None = None, heads: Sequence[int] | None = None, word: str | None = None
 ) -> None:
@@ -57,12 +103,18 @@ def draw(
         ConfigError: another ending; there is no such layer, head or word.
         MissingDependencyError: matplotlib is not installed.
     """
+    draw_panels([Panel(view, layer, heads, word)], path)
+
+
+def draw_panels(panels: Sequence[Panel], path: Path) -> None:
+    """Draws several panels side by side as `draw` does one, as Figures 4 and 5 have them.
+
+    Raises:
+        ConfigError: another ending; a panel's layer, head or word does not exist.
+        MissingDependencyError: matplotlib is not installed.
+    """
     require_ending(path)
-    layer = view.usual_layer if layer is None else layer
-    heads = range(1, view.num_heads + 1) if heads is None else heads
-    view.require_layer(layer)
-    view.require_heads(heads)
-    rows = list(range(len(view.queries))) if word is None else _rows_of(view, word)
+    rows = [panel.rows() for panel in panels]
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -72,10 +124,7 @@ def draw(
         raise MissingDependencyError(
             "Pictures need matplotlib, which is not installed here: pip install 'transduce[figures]'"
         ) from None
-
-    height = max(len(view.queries), len(view.keys)) * _ROW + _HEAD + _MARGIN
-    left = _MARGIN + max(_width(unit.label) for unit in view.queries)
-    width = left + _GAP + max(_width(unit.label) for unit in view.keys) + _MARGIN
+    width, height = sum(panel.width for panel in panels), max(panel.height for panel in panels)
     style: dict[Any, Any] = {
         "svg.fonttype": "none",
         "svg.hashsalt": "transduce",
@@ -86,15 +135,24 @@ def draw(
         # A character without a glyph is drawn as a box in a PNG; in an SVG the reader's own fonts show it.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         picture = Figure(figsize=(width, height), facecolor="white")
-        axes = picture.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, width), ylim=(height, 0))
-        axes.set_axis_off()
-        _draw_words(axes, view, rows, left)
-        _draw_title(axes, view, layer, heads, left)
-        _draw_lines(axes, view.weights[layer - 1], heads, rows, left, squares=word is not None)
+        begin = 0.0
+        for panel, own_rows in zip(panels, rows, strict=True):
+            place = (begin / width, 0.0, panel.width / width, 1.0)
+            axes = picture.add_axes(place, xlim=(0, panel.width), ylim=(height, 0), label=f"panel at {begin}")
+            axes.set_axis_off()
+            _draw_panel(axes, panel, own_rows)
+            begin += panel.width
         with atomic_path(path) as temporary:
             kind = path.suffix.lower().removeprefix(".")
             metadata = {"Date": None} if kind == "svg" else {"Software": None}
             picture.savefig(temporary, format=kind, dpi=200, metadata=metadata)
+
+
+def _draw_panel(axes: "Axes", panel: Panel, rows: Sequence[int]) -> None:
+    view, heads, left = panel.view, panel.shown_heads, panel.left
+    _draw_words(axes, view, rows, left)
+    _draw_title(axes, view, panel.shown_layer, heads, left)
+    _draw_lines(axes, view.weights[panel.shown_layer - 1], heads, rows, left, squares=panel.word is not None)
 
 
 def _rows_of(view: View, word: str) -> list[int]:

@@ -111,6 +111,24 @@ def windowed_attend(
     return attended
 
 
+def windowed_pairs(num_positions: int, window: int, *, causal: bool) -> int:
+    """Returns for how many pairs of a query and a key `windowed_attend` works out a score, masked ones among them.
+
+    Whole blocks times the width of their keys; n² where a block would see the whole sequence.
+    """
+    block, width = _block(window, causal)
+    if num_positions <= width:
+        return num_positions * num_positions
+    return math.ceil(num_positions / block) * block * width
+
+
+def _block(window: int, causal: bool) -> tuple[int, int]:
+    """Returns the number of queries of a block, and that of the keys that they see."""
+    half = window // 2
+    block = min(max(half, _SHORTEST_BLOCK), _LONGEST_BLOCK)
+    return block, half + block + (0 if causal else half)
+
+
 @dataclass(frozen=True)
 class _Span:
     """Some blocks of queries, start … stop - 1, and the keys that they see, first … last - 1."""
@@ -149,8 +167,7 @@ class _Plan:
     def of(cls, query_BHTE: Tensor, window: int, causal: bool) -> "_Plan":
         num_sentences, num_heads, num_positions, _ = query_BHTE.shape
         half = window // 2
-        block = min(max(half, _SHORTEST_BLOCK), _LONGEST_BLOCK)
-        width = half + block + (0 if causal else half)
+        block, width = _block(window, causal)
         block_bytes = num_sentences * num_heads * block * width * query_BHTE.element_size()
         span_blocks = max(1, _SPAN_BYTES.get(query_BHTE.device.type, 64 << 20) // max(block_bytes, 1))
         return cls(block, half, 0 if causal else half, num_positions, span_blocks)

@@ -2,11 +2,16 @@
 
 from collections.abc import Callable
 
-from transduce.paper import positions, scaling, table1
+from transduce.paper import figures, positions, scaling, table1, table2, table3, table4
 from transduce.paper.experiment import Experiment
 
-EXPERIMENTS: dict[str, Callable[[str], Experiment]] = {
+# Each is given the scale; those that train or look into models, `output` and what their options say as well.
+EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
     "table1": table1.experiment,
+    "table2": table2.experiment,
+    "table3": table3.experiment,
+    "table4": table4.experiment,
+    "figures": figures.experiment,
     "positions": positions.experiment,
     "scaling": scaling.experiment,
 }

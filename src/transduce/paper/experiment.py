@@ -9,7 +9,7 @@ import datetime
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from transduce.paper.machine import describe_machine, machine_line
 from transduce.training.allocator import keep_memory
 
 RESULTS, TABLE = "results.json", "table.md"
+_SHOWN, _LONGEST = 3, 60  # of what two runs' settings differ in: how many are told, and characters of each
 
 Values = dict[str, Any]  # what a cell measured: names, and what JSON can hold
 Cells = Mapping[str, Values]  # by the cell's id
@@ -77,6 +78,20 @@ def _measure(cell: Cell, bar: Any) -> Values:
     return cell.measure(lambda text: show(f"{cell.id}: {text}"))
 
 
+def _differences(found: Any, wanted: Any, name: str = "") -> Iterator[str]:
+    """Yields what is otherwise, as "systems.base.config.train.max_steps 10, not 20"."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in [*found, *(key for key in wanted if key not in found)]:
+            yield from _differences(found.get(key), wanted.get(key), f"{name}.{key}" if name else str(key))
+    elif found != wanted:
+        yield f"{name} {_brief(found)}, not {_brief(wanted)}".lstrip()
+
+
+def _brief(value: Any) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
 class _Results:
     """results.json: the cells that are done, and the machines that they were measured on."""
 
@@ -101,8 +116,9 @@ class _Results:
             raise ConfigError(f"{path}: not the results of 'transduce paper' ({error}); it is left as it is.") from None
         for key, wanted in request.items():
             if found[key] != wanted:
+                others = ", ".join(list(_differences(found[key], wanted))[:_SHOWN])
                 raise ConfigError(
-                    f"{path}: holds results of another {key.removesuffix('s')}: {found[key]}, not {wanted}. "
+                    f"{path}: holds results of another {key.removesuffix('s')}: {others}. "
                     "Choose another --output, or remove it to begin anew."
                 )
         return cls(path, values)

@@ -15,12 +15,12 @@ from typing import Literal
 import numpy as np
 
 from transduce.config import Config, ModelConfig, TrainConfig
+from transduce.markdown import short, table
 from transduce.model.positions import sinusoids
 from transduce.paper.experiment import Cell, Cells, Experiment, Say, Values
 from transduce.paper.learning import FIRST_SYMBOL, copying, draw_sequences, right_tokens, train
-from transduce.paper.markdown import short, table
-from transduce.paper.picture import log_sizes, new_picture, save_picture
 from transduce.paper.scales import Scale, at_scale
+from transduce.plots import log_sizes, new_chart, save_chart
 from transduce.training.batch import Batch
 from transduce.training.device import Compute
 
@@ -198,7 +198,7 @@ def _render(settings: Settings, cells: Cells) -> str:
     limit, half = settings.trained_length, settings.table_positions // 2
     return "\n\n".join(
         [
-            table(["claim", "printed", "measured"], _claims(settings, cells)),
+            table(["claim", "printed", "measured"], _claims(settings, cells), text_columns=3),
             "## Copying, by length",
             _copying_table(settings, cells),
             f"Mean of {len(settings.seeds)} trainings (least – greatest), each of {settings.max_steps:,} steps on "
@@ -279,7 +279,7 @@ _DIFFERENCES = """\
 
 
 def _draw(settings: Settings, cells: Cells, folder: Path) -> None:
-    figure, (left, right) = new_picture(2)
+    figure, (left, right) = new_chart(2)
     for kind in KINDS:
         runs = np.array([accuracy(cells, kind, "tokens_right", length) for length in settings.tested_lengths])
         (line,) = left.plot(settings.tested_lengths, runs.mean(axis=1), marker="o", ms=4, label=kind)
@@ -301,4 +301,4 @@ def _draw(settings: Settings, cells: Cells, folder: Path) -> None:
     log_sizes(right, settings.shifts)
     right.set(yscale="log", xlabel="k", ylabel="greatest error", title="PE(pos + k) from PE(pos)")
     right.legend(fontsize=8)
-    save_picture(figure, folder / "positions.png")
+    save_chart(figure, folder / "positions.png")

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from transduce.markdown import mebibytes, seconds, short, table
 from transduce.paper.compatibility import KINDS
 from transduce.paper.experiment import Cells, Values
-from transduce.paper.markdown import mebibytes, seconds, short, table
 from transduce.paper.measure import crossing, exponents
-from transduce.paper.picture import log_sizes, new_picture, save_picture
+from transduce.plots import log_sizes, new_chart, save_chart
 
 _LABELS = {
     "attention": "self-attention, mixing alone",
@@ -43,7 +43,7 @@ def render(cells: Cells) -> str:
     return "\n\n".join(
         [
             "## Claims",
-            table(["claim", "printed", "measured"], claims),
+            table(["claim", "printed", "measured"], claims, text_columns=3),
             *_score_tables(cells),
             *_additive_table(cells),
             *_head_tables(cells),
@@ -166,7 +166,10 @@ def _additive_table(cells: Cells) -> list[str]:
             power = exponents(samples, of, ["n"]).get("n")
             rows.append([kind, of.removesuffix("_bytes"), *(show(s[of]) for s in samples), f"n^{power or 0:.2f}"])
     lengths = [f"n = {n}" for n in _varied(_of(cells, "speed/additive"), "n")]
-    return ["## Speed and memory, forward, d_k = 64", table(["attention", "", *lengths, "grows as"], rows)]
+    return [
+        "## Speed and memory, forward, d_k = 64",
+        table(["attention", "", *lengths, "grows as"], rows, text_columns=2),
+    ]
 
 
 def _head_tables(cells: Cells) -> list[str]:
@@ -226,7 +229,7 @@ _DIFFERENCES = """\
 
 def draw(cells: Cells, folder: Path) -> None:
     """Writes scaling.png."""
-    figure, axes = new_picture(3, 2, height=3.4)
+    figure, axes = new_chart(3, 2, height=3.4)
     for kind in KINDS:
         samples = _of(cells, f"scores/{kind}")
         for axis, of in ((axes[0], "variance"), (axes[1], "gradient")):
@@ -260,4 +263,4 @@ def draw(cells: Cells, folder: Path) -> None:
     axes[5].set_title("A layer, forward")
     for axis in (axes[0], axes[5]):
         axis.legend(fontsize=7)
-    save_picture(figure, folder / "scaling.png")
+    save_chart(figure, folder / "scaling.png")

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from transduce.markdown import mebibytes, seconds, short, table
 from transduce.paper.experiment import Cell, Cells, Experiment, Say, Values
 from transduce.paper.layer_types import Kind, Shape, batch, layer, recurrent_flops
-from transduce.paper.markdown import mebibytes, seconds, short, table
 from transduce.paper.measure import count_flops, exponents, peak_bytes, shortest_seconds
-from transduce.paper.picture import COLOURS, log_sizes, new_picture, save_picture
 from transduce.paper.reach import longest_chain, stack_of, steps_until_all_reach
 from transduce.paper.scales import Scale, at_scale
+from transduce.plots import COLOURS, log_sizes, new_chart, save_chart
 from transduce.training.device import Compute
 
 
@@ -177,7 +177,7 @@ def _render(settings: Settings, cells: Cells) -> str:
     return "\n\n".join(
         [
             "## Complexity per layer",
-            table(["layer", "printed", "FLOPs, fitted", "time, fitted", "peak memory, fitted"], costs),
+            table(["layer", "printed", "FLOPs, fitted", "time, fitted", "peak memory, fitted"], costs, text_columns=5),
             f"Powers fitted to one forward pass, one sequence, over n = {_list(settings.lengths)} (restricted "
             f"attention also {_list(settings.long_lengths)}), d = {_list(settings.widths)}, "
             f"k = {_list(settings.kernels)}, r = {_list(settings.windows)}.",
@@ -185,7 +185,9 @@ def _render(settings: Settings, cells: Cells) -> str:
             table(["layer", "GFLOP", "time", "peak memory"], figures),
             "## Sequential operations and maximum path length",
             table(
-                ["layer", "sequential, printed", "longest chain", "path, printed", "layers until all reach all"], orders
+                ["layer", "sequential, printed", "longest chain", "path, printed", "layers until all reach all"],
+                orders,
+                text_columns=5,
             ),
             f"Chains of operations at n = {_list(settings.chain_lengths)}; paths at "
             f"n = {_list(settings.path_lengths)}, k = 3, r = {_PATH_WINDOW}. A recurrent layer's steps are those "
@@ -231,7 +233,7 @@ def _path_growth(row: Row, samples: Sequence[Values]) -> str:
 
 
 def _draw(settings: Settings, cells: Cells, folder: Path) -> None:
-    figure, axes = new_picture(2, 2)
+    figure, axes = new_chart(2, 2)
     colours = dict(zip(ROWS, COLOURS, strict=False))
     d, k, r = settings.widths[len(settings.widths) // 2], settings.kernels[0], settings.windows[0]
 
@@ -258,4 +260,4 @@ def _draw(settings: Settings, cells: Cells, folder: Path) -> None:
         log_sizes(axis, sizes)
         axis.set(yscale="log", xlabel="positions n", title=title)
     figure.legend(*axes[2].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
-    save_picture(figure, folder / "table1.png")
+    save_chart(figure, folder / "table1.png")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from transduce.plots import new_figure, save_figure
+from transduce.plots import log_sizes, new_chart, save_chart
 from transduce.sweep.results import SweepResults
 
 
@@ -14,8 +14,7 @@ def draw(results: SweepResults, path: Path) -> None:
     """
     averages = sorted({one.point.average for one in results.measured})
     penalties = sorted({one.point.length_penalty for one in results.measured})
-    figure = new_figure(1.5 + 3.2 * len(averages), 3.6)
-    panels = figure.subplots(1, len(averages), sharey=True, squeeze=False)[0]
+    figure, panels = new_chart(len(averages), width=4.0, share_y=True)
     for panel, average in zip(panels, averages, strict=True):
         for penalty in penalties:
             scores = {
@@ -25,15 +24,11 @@ def draw(results: SweepResults, path: Path) -> None:
             }
             sizes = sorted(scores)
             panel.plot(sizes, [scores[size] for size in sizes], marker="o", markersize=4, label=f"α = {penalty:g}")
-        sizes = sorted({one.point.beam_size for one in results.measured})
-        panel.set_xscale("log", base=2)
-        panel.set_xticks(sizes, [str(size) for size in sizes])
-        panel.minorticks_off()
+        log_sizes(panel, sorted({one.point.beam_size for one in results.measured}), base=2)
         panel.set_xlabel("beam size")
-        panel.grid(color="0.93")
         if average:
             panel.set_title(f"{average} checkpoint{'s averaged' if average > 1 else ', not averaged'}")
     panels[0].set_ylabel(results.comparability.metric)
     panels[-1].legend(title="length penalty")
     figure.suptitle(results.subject)
-    save_figure(figure, path)
+    save_chart(figure, path)

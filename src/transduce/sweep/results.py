@@ -108,7 +108,7 @@ def render(results: SweepResults) -> str:
         for one in results.measured
     ]
     header = ["checkpoints averaged", "beam size", "length penalty α", "score", "length ratio", "seconds"]
-    lines = [f"# {results.subject}: a sweep\n", table(header, rows, text_columns=0)]
+    lines = [f"# {results.subject}: a sweep\n", table(header, rows, text_columns=0), ""]
     best = results.best
     averaged = f", {best.point.average} checkpoints averaged" if best.point.average else ""
     lines.append(

@@ -6,14 +6,15 @@ are left out.
 
 Backward, each product has two of the same size, one for the gradient of each factor, so that a step is three times its
 forward pass. That holds exactly, with two remarks: attention is counted over all its padded positions, as it is
-computed, the future ones of causal attention too; and what a fused attention kernel computes a second time on its way
-back, to save memory, is not counted.
+computed, the future ones of causal attention too, and restricted attention over its blocks of keys; and what a fused
+kernel, or restricted attention, computes a second time on its way back, to save memory, is not counted.
 """
 
 from dataclasses import dataclass
 
 from transduce.config import ModelConfig
 from transduce.model.packing import num_rows
+from transduce.model.windowed import windowed_pairs
 from transduce.training.batch import Batch
 
 _FORWARD_AND_BACKWARD = 3
@@ -71,8 +72,8 @@ def training_flops(config: ModelConfig, shape: BatchShape) -> Flops:
     decoder_layer = shape.target_rows * (self_attention + query_and_output + feed_forward)
     decoder_layer += shape.source_rows * d * (key + value)
     source, target = shape.source_positions, shape.target_positions
-    encoder_pairs = config.num_encoder_layers * source * source
-    decoder_pairs = config.num_decoder_layers * (target * target + target * source)
+    encoder_pairs = config.num_encoder_layers * _self_attention_pairs(source, config, causal=False)
+    decoder_pairs = config.num_decoder_layers * (_self_attention_pairs(target, config, causal=True) + target * source)
     scale = 2 * _FORWARD_AND_BACKWARD
     return Flops(
         encoder=scale * config.num_encoder_layers * encoder_layer,
@@ -80,3 +81,10 @@ def training_flops(config: ModelConfig, shape: BatchShape) -> Flops:
         attention=scale * shape.num_sentences * (encoder_pairs + decoder_pairs) * (key + value),
         output=scale * shape.target_tokens * d * config.vocab_size,
     )
+
+
+def _self_attention_pairs(num_positions: int, config: ModelConfig, *, causal: bool) -> int:
+    """Returns how many pairs of positions a head of one layer scores."""
+    if config.attention_window:
+        return windowed_pairs(num_positions, config.attention_window, causal=causal)
+    return num_positions * num_positions

@@ -1,0 +1,127 @@
+"""Figures 3 to 5: heads chosen by numbers that can be worked out by hand, and the report of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from transduce import Attention
+from transduce.errors import ConfigError
+from transduce.inspection import Panel, draw_panels, view
+from transduce.paper import figures
+from transduce.paper.figures import Look, Seen, Sentences, entropy_bits, structural_heads
+from transduce.paper.figures_report import draw, render
+
+MakeAttention = Callable[..., Attention]
+SENTENCES = Sentences(
+    "one two three four five six seven, eight", "two", ("seven",), "The dog barks at its tail.", "its", "dog"
+)
+
+
+def seen(attention: Attention, layer: int = 1) -> Seen:
+    return Seen(view(attention, "encoder", words=True), layer, attention.target)
+
+
+@pytest.fixture
+def look(random_attention: MakeAttention, monkeypatch: pytest.MonkeyPatch) -> Look:
+    """A model whose attention is known: three heads, two layers, random, but for what tests set."""
+    made = {text: random_attention(text, "x") for text in (SENTENCES.sentence, SENTENCES.anaphora)}
+    monkeypatch.setattr(Look, "at", lambda self, sentence: seen(made[sentence]))
+    return Look(Path("model"), None)
+
+
+def test_entropy() -> None:
+    rows = np.array([[1.0, 0, 0, 0], [0.25, 0.25, 0.25, 0.25], [0.5, 0.5, 0, 0]])
+    assert entropy_bits(rows).tolist() == [0.0, 2.0, 1.0]
+
+
+def test_heads_that_look_at_words_and_not_where_another_looks() -> None:
+    first, same, other = np.eye(4)[[1, 2, 3, 0]], np.eye(4)[[1, 2, 3, 0]], np.eye(4)[[2, 3, 0, 1]]
+    weights = np.stack([first, same, other])
+    assert structural_heads(weights, [0.9, 0.8, 0.3]) == [0, 2]
+    assert structural_heads(weights, [0.1, 0.8, 0.3]) == [1, 2]
+    assert structural_heads(weights[:1], [0.1]) == [0]
+
+
+def test_a_word_is_found_with_its_punctuation(random_attention: MakeAttention) -> None:
+    found = seen(random_attention("one two, three.", "x"))
+    assert found.label("two") == "two,"
+    assert found.rows_of("three") == [2]
+    assert found.rows_of("one") == [0]
+    with pytest.raises(ConfigError, match=r"'thre' is not among .* Did you mean 'three\.'\?"):
+        found.rows_of("thre")
+
+
+def test_figure_3_tells_what_goes_far(look: Look) -> None:
+    values = figures._figure3(look, SENTENCES, print)
+    weights = look.at(SENTENCES.sentence).weights[:, 1]  # of "two", by words and "</s>"
+    for head in range(3):
+        assert values["weights"][head] == pytest.approx(weights[head], abs=1e-4)
+        assert values["far"][head] == pytest.approx(weights[head, 5:8].sum(), abs=1e-4)  # six, seven, eight
+        assert values["on_related"][head] == pytest.approx(weights[head, 6], abs=1e-4)
+        assert values["most_far"][head] == ["six", "seven,", "eight"][int(weights[head, 5:8].argmax())]
+    assert values["even_share"] == pytest.approx(3 / 9, abs=1e-4)  # of eight words and "</s>"
+
+
+def test_figure_4_takes_the_heads_that_find_the_antecedent(look: Look) -> None:
+    values = figures._figure4(look, SENTENCES, print)
+    weights = look.at(SENTENCES.anaphora).weights
+    on_antecedent = weights[:, 4, 1]  # from "its" to "dog"
+    assert [head - 1 for head in values["heads"]] == np.argsort(-on_antecedent)[:2].tolist()
+    assert values["even_share"] == pytest.approx(1 / weights.shape[-1], abs=1e-4)
+    assert values["on_antecedent"] == pytest.approx(on_antecedent, abs=1e-4)
+    assert np.array(values["weights"][0]) == pytest.approx(weights[values["heads"][0] - 1], abs=1e-4)
+    assert values["entropy"] == pytest.approx(entropy_bits(weights[:, 4]), abs=1e-4)
+
+
+def test_the_report_and_the_pictures(look: Look, tmp_path: Path) -> None:
+    cells: dict[str, Any] = {
+        "model": {
+            "name": "mine",
+            "shape": {"num_encoder_layers": 2, "num_heads": 3, "d_model": 12},
+            "metrics": {},
+        },
+        "figure3": figures._figure3(look, SENTENCES, print),
+        "figure4": figures._figure4(look, SENTENCES, print),
+        "figure5": figures._figure5(look, SENTENCES, print),
+    }
+    page = render("laptop", cells)
+    assert "The encoder's layer 1 of 2 of mine (the paper: layer 5 of 6)." in page
+    chosen = cells["figure4"]["heads"]
+    assert f"Heads {chosen[0]} and {chosen[1]} were chosen, for they give most of the weight of “its” to “dog”" in page
+    assert page.count(f"| **{chosen[0]}** |") >= 1
+    assert "to “seven”" in page
+    assert "Smoke scale" not in page
+    draw(cells, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["figure3.png", "figure4.png", "figure5.png"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sentence": "a b"}, "--sentence, --word"),
+        ({"related": ["a"]}, "--sentence, --word"),
+        ({"anaphora": "a b", "anaphor": "b"}, "--anaphora, --anaphor and --antecedent go together"),
+    ],
+)
+def test_options_that_go_together(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        figures.experiment("smoke", output=tmp_path, **options)
+
+
+def test_other_scales_need_a_model(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"figures --scale laptop looks into a trained model: name one, --model DIR"):
+        figures.experiment("laptop", output=tmp_path)
+
+
+def test_panels_stand_side_by_side(random_attention: MakeAttention, tmp_path: Path) -> None:
+    shown = view(random_attention("one two three", "x"), "encoder", words=True)
+    panels = [Panel(shown, 2, [1]), Panel(shown, 2, [1, 3], word="two")]
+    draw_panels(panels, tmp_path / "both.svg")
+    text = (tmp_path / "both.svg").read_text(encoding="utf-8")
+    assert text.count("Encoder, layer 2 of 2") >= 2
+    assert text.count('id="head-1"') + text.count('id="head-3"') == 3
+    assert panels[0].rows() == [0, 1, 2, 3]
+    assert panels[1].rows() == [1]

@@ -1,0 +1,388 @@
+"""Tables 2 to 4 as `transduce paper` makes them: what is asked, what is refused, what stands in the report."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transduce.bundle import save_bundle
+from transduce.config import Config, DataConfig, load_recipe, preset
+from transduce.errors import ConfigError
+from transduce.paper import table2, table2_report, table3, table4, table4_report, training
+from transduce.paper.toy_treebank import RULES, WORDS, make_toy_treebank
+from transduce.parsing import read_trees
+from transduce.text import SubwordTokenizer
+from transduce.training.state import Progress
+from transduce.training.trainer import Outcome
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+
+CORPUS = """
+preset = "tiny"
+name = "own"
+
+[data]
+source_language = "en"
+target_language = "de"
+folder = "own"
+train = [["train.en", "train.de"]]
+validation = ["dev.en", "dev.de"]
+test = { first = ["test.en", "test.de"] }
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    """A recipe with a corpus of a line a file, in a folder of the name that the recipe has for it."""
+    folder = tmp_path / "corpora" / "own"
+    folder.mkdir(parents=True)
+    for name in ("train", "dev", "test"):
+        for language in ("en", "de"):
+            (folder / f"{name}.{language}").write_text(f"{name}\n")
+    (tmp_path / "own.toml").write_text(CORPUS)
+    return tmp_path / "own.toml"
+
+
+def row(page: str, name: str, section: str = "") -> list[str]:
+    page = page[page.index(section) :]
+    line, *_ = [line for line in page.splitlines() if line.startswith(f"| {name} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def is_picture(path: Path) -> bool:
+    return path.read_bytes().startswith(b"\x89PNG")
+
+
+# --- recipes and their corpora ----------------------------------------------------------------------------------
+
+
+def test_a_corpus_is_found_in_its_folder_or_in_a_folder_of_corpora(recipe: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpora" / "own"
+    for data in (corpus, corpus.parent):
+        assert training.recipe_config(recipe, data).data.folder == str(corpus)
+    moved = training.recipe_config(recipe, corpus, ["train.max_steps=7"])
+    assert moved.train.max_steps == 7
+    assert training.comparable(moved) == training.comparable(
+        dataclasses.replace(moved, data=dataclasses.replace(moved.data, folder="elsewhere"))
+    )
+
+
+def test_what_is_not_there_is_said_before_anything_begins(recipe: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"own: its corpus is not in .*own: .* Please name its folder: --data DIR\."):
+        training.recipe_config(recipe, None)
+    with pytest.raises(ConfigError, match=r"get it with 'transduce prepare .*own\.toml --check-only', or name"):
+        training.recipe_config(recipe, None, ["data.download=multi30k-en-de"])
+    with pytest.raises(ConfigError, match=r"none\.toml: no such recipe"):
+        training.recipe_config(tmp_path / "none.toml", None)
+    for experiment in (table2.experiment, table3.experiment, table4.experiment):
+        with pytest.raises(ConfigError, match=r"recipes/.*\.toml: no such recipe|its corpus is not in"):
+            experiment("laptop", output=tmp_path / "out", data=tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_recipes_of_every_scale_exist() -> None:
+    names = [name for scale, names in table2.DEFAULTS.items() if scale != "smoke" for name in names]
+    names += [settings.recipe for settings in table3.SETTINGS.values() if settings.recipe]
+    names += [name for each in table4.SETTINGS.values() for name in (each.recipe, each.semi_recipe) if name]
+    assert len(names) == 10
+    for name in names:
+        config = load_recipe(_REPOSITORY / "recipes" / f"{name}.toml")
+        assert config.data.test
+        assert config.data.validation
+
+
+def test_a_stopped_training_stops_the_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[Path, bool]] = []
+
+    def stopped(config: Config, run: Path, *, resume: bool, show_progress: bool) -> Outcome:
+        calls.append((run, resume))
+        return Outcome("stopped", Progress(), 2)
+
+    monkeypatch.setattr(training, "train", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        training.trained(Config(), tmp_path, print, show_progress=False)
+    assert calls == [(tmp_path, True)]  # what there is of it is gone on with
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.safetensors").touch()
+    assert training.trained(Config(), tmp_path, print, show_progress=False) == tmp_path / "model"
+    assert len(calls) == 1
+
+
+# --- Table 2 ----------------------------------------------------------------------------------------------------
+
+
+def test_systems_are_trained_or_given(recipe: Path, tmp_path: Path) -> None:
+    corpora, model = tmp_path / "corpora", tmp_path / "model"
+    tokenizer = SubwordTokenizer.train(["a b c"], algorithm="bpe", vocab_size=260)
+    config = training.recipe_config(recipe, corpora)
+    save_bundle(model, config, {}, tokenizer, {"training_flops": 5})
+    experiment = table2.experiment(
+        "laptop", output=tmp_path / "out", recipes=[recipe], models=[f"{model}:en-fr"], data=corpora
+    )
+    cells = [cell.id for cell in experiment.cells]
+    assert cells == ["train/own", "test/own/first", f"train/{model}", f"test/{model}/first"]
+    systems = experiment.settings["systems"]
+    assert (systems["own"]["pair"], systems["own"]["given"]) == ("en-de", None)
+    assert (systems[str(model)]["pair"], systems[str(model)]["given"]) == ("en-fr", {"training_flops": 5})
+    for line in (corpora / "own").glob("train.*"):
+        line.unlink()  # a finished model needs its test set only
+    assert table2.experiment("laptop", output=tmp_path / "out", models=[str(model)], data=corpora).cells
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["data.target_language=nl"], r"own: translates 'en-nl'\. Table 2 has en-de and en-fr"),
+        (["data.test={}"], r"own: names no test set"),
+    ],
+)
+def test_what_table_2_cannot_have(recipe: Path, tmp_path: Path, settings: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        table2.experiment("laptop", output=tmp_path, recipes=[recipe], data=tmp_path / "corpora", settings=settings)
+
+
+def test_a_system_is_named_once(recipe: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="own: is named twice"):
+        table2.experiment("laptop", output=tmp_path, recipes=[recipe, recipe], data=tmp_path / "corpora")
+
+
+TABLE2_CELLS: dict[str, Any] = {
+    "train/ours": {
+        "name": "ours", "pair": "en-de", "trained_here": True, "corpus": "wmt14-en-de", "training_pairs": 4_500_000,
+        "parameters": 63_050_000, "model": dataclasses.asdict(preset("paper-base").model), "max_steps": 100_000,
+        "batch_tokens": 25_000, "decode": {"beam_size": 4, "length_penalty": 0.6},
+        "metrics": {
+            "steps": 100_000, "training_seconds": 7200.0, "training_flops": 10**18, "training_flops_estimate": 4e18,
+            "training_flops_estimate_of": "7,200 device seconds × 556 TFLOP/s",
+        },
+    },
+    "test/ours/newstest2014": {
+        "system": "ours", "pair": "en-de", "test": "newstest2014", "lines": 3003, "bleu": 27.31,
+        "signature": "tok:moses-like-de", "sacrebleu": 26.5, "sacrebleu_signature": "tok:13a",
+    },
+    "train/old": {
+        "name": "old", "pair": "en-fr", "trained_here": False, "corpus": "own", "training_pairs": None,
+        "parameters": 1_000_000, "model": dataclasses.asdict(preset("tiny").model), "max_steps": 10,
+        "batch_tokens": 100, "decode": {"beam_size": 1, "length_penalty": 0.0}, "metrics": {},
+    },
+    "test/old/toy": {
+        "system": "old", "pair": "en-fr", "test": "toy", "lines": 10, "bleu": 12.0,
+        "signature": "tok:moses-like-fr", "sacrebleu": 11.0, "sacrebleu_signature": "tok:13a",
+    },
+}  # fmt: skip
+
+
+def test_the_report_of_table_2(tmp_path: Path) -> None:
+    page = table2_report.render("laptop", TABLE2_CELLS)
+    assert row(page, "Transformer (base model)")[1:3] == ["27.3", "38.1"]
+    ours = ["27.31", "", "4.0e18", "", "1.0e18", ""]
+    assert row(page, "**measured: ours, newstest2014**")[1:] == ours
+    assert row(page, "ours", "## What ours cost") == ["ours", "63.05", "100,000", "2.00", "1.00e+18", "4.00e+18", "25%"]
+    assert row(page, "old", "## What ours cost")[2:] == ["", "", "not counted", "unknown", ""]
+    assert "ours: estimated from 7,200 device seconds × 556 TFLOP/s." in page
+    assert "old: its training kept no account." in page
+    (about_ours,) = [line for line in page.splitlines() if line.startswith("- ours: ")]
+    assert "4,500,000 pairs of wmt14-en-de (the paper: WMT 2014, 4.5 million pairs)" in about_ours
+    assert "Measured on" not in about_ours  # it is the paper's test set
+    (about_old,) = [line for line in page.splitlines() if line.startswith("- old: ")]
+    assert about_old.endswith("Measured on toy, not on newstest2014.")
+    assert "Smoke scale" not in page
+    assert "Smoke scale" in table2_report.render("smoke", TABLE2_CELLS)
+    table2_report.draw(TABLE2_CELLS, tmp_path)
+    assert is_picture(tmp_path / "table2.png")
+
+
+# --- Table 3 ----------------------------------------------------------------------------------------------------
+
+
+def test_parameters_come_out_as_printed() -> None:
+    rows = {name: cells for name, *cells in table3.parameter_rows()}
+    assert len(rows) == 20
+    for name, (printed, t2t, _) in rows.items():
+        if printed and name != "big":  # see docs/paper-map.md
+            assert round(float(t2t)) == int(printed), name
+    assert rows["base"] == ["65", "65.13", "63.05"]
+    assert rows["big"][0] == "213"
+
+
+@pytest.fixture
+def smoke_table3(tmp_path: Path) -> table3.Experiment:
+    return table3.experiment("smoke", output=tmp_path / "out", rows=["D3"], seeds=2)
+
+
+def test_the_base_is_always_among_the_rows(smoke_table3: table3.Experiment, tmp_path: Path) -> None:
+    assert [cell.id for cell in smoke_table3.cells] == ["base", "D3"]
+    assert smoke_table3.settings["seeds"] == 2
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(ConfigError, match=r"no row 'D9'"):
+        table3.experiment("smoke", output=tmp_path, rows=["D9"])
+    with pytest.raises(ConfigError, match=r"--seeds 0, --jobs 1: must be greater than 0"):
+        table3.experiment("smoke", output=tmp_path, seeds=0)
+
+
+def table3_cell(row: str, perplexities: list[float], bleu: list[float]) -> dict[str, Any]:
+    seeds = [
+        {
+            "row": row,
+            "seed": seed,
+            "perplexity": perplexity,
+            "bleu": score,
+            "parameters": 10_000,
+            "steps": 10,
+            "training_seconds": 1.0,
+        }
+        for seed, (perplexity, score) in enumerate(zip(perplexities, bleu, strict=True), start=1)
+    ]
+    return {"bleu": "sacreBLEU 13a, beam 2", "seeds": seeds}
+
+
+def test_the_report_of_table_3(smoke_table3: table3.Experiment, tmp_path: Path) -> None:
+    cells = {"base": table3_cell("base", [6.0, 6.2], [20.0, 20.2]), "D3": table3_cell("D3", [5.0, 5.2], [19.0, 18.8])}
+    page = smoke_table3.render(cells)
+    assert row(page, "D3")[:6] == ["D3", "label_smoothing 0.0", "4.67", "5.10 ± 0.14", "25.3", "18.9 ± 0.1"]
+    assert "(§5.4) label smoothing hurts perplexity, but improves BLEU:\n    - perplexity: **holds**" in page
+    assert "(A) a single head is worse than the best number of heads: **not measured**" in page
+    assert "Not trained here: rows A1, A2, " in page
+    assert "demo's made-up corpus" in page
+    smoke_table3.draw(cells, tmp_path)
+    assert is_picture(tmp_path / "table3.png")
+
+
+# --- Table 4 ----------------------------------------------------------------------------------------------------
+
+
+def test_toy_trees_are_of_the_grammar_and_all_different(tmp_path: Path) -> None:
+    make_toy_treebank(tmp_path / "a", {"test": 20, "train": 60})
+    make_toy_treebank(tmp_path / "b", {"test": 20, "train": 60})
+    names = ("test.trees", "train.trees")
+    assert [(tmp_path / "a" / n).read_bytes() for n in names] == [(tmp_path / "b" / n).read_bytes() for n in names]
+    trees = [tree for name in names for tree in read_trees(tmp_path / "a" / name)]
+    sentences = {" ".join(leaf.word for leaf in tree.leaves()) for tree in trees}
+    assert len(trees) == len(sentences) == 80
+    waiting = list(trees)
+    while waiting:
+        node = waiting.pop()
+        children = tuple(getattr(child, "label", getattr(child, "tag", "")) for child in node.children)
+        assert children in RULES[node.label]
+        for child in node.children:
+            if hasattr(child, "word"):
+                assert child.word in WORDS[child.tag]
+            else:
+                waiting.append(child)
+
+
+def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "corpora" / "own"
+    make_toy_treebank(folder, {"train": 3, "dev": 2, "test": 2, "silver": 7})
+    (folder / "raw.txt").write_text("a dog .\n")
+    recipe.write_text(
+        'name = "own"\n[data]\nformat = "trees"\nfolder = "own"\ntrain = [["train.trees"]]\n'
+        'validation = ["dev.trees"]\ntest = { toy = ["test.trees"] }\n'
+    )
+
+    def cells(**options: Any) -> list[str]:
+        experiment = table4.experiment(
+            "laptop", output=tmp_path / "out", recipe=recipe, data=folder, seeds=2, **options
+        )
+        return [cell.id for cell in experiment.cells]
+
+    supervised, semi = ["supervised/seed=1", "supervised/seed=2"], ["semi-supervised/seed=1", "semi-supervised/seed=2"]
+    assert cells() == supervised
+    assert cells(silver=folder / "silver.trees") == [*supervised, *semi]
+    assert cells(raw=folder / "raw.txt") == [*supervised, "silver", *semi]
+    with pytest.raises(ConfigError, match=r"--raw is parsed into silver trees"):
+        cells(raw=folder / "raw.txt", silver=folder / "silver.trees")
+    with pytest.raises(ConfigError, match=r"none\.txt: no such file"):
+        cells(raw=folder / "none.txt")
+    config = training.recipe_config(recipe, folder)
+    mixed = table4._with_silver(config, folder / "silver.trees").data
+    assert mixed.train == (("train.trees",), (str(folder / "silver.trees"),))
+    assert mixed.repeat == (2, 1)  # three gold trees twice, for seven silver ones
+    fixed = dataclasses.replace(config, data=dataclasses.replace(config.data, repeat=(10,)))
+    assert table4._with_silver(fixed, folder / "silver.trees").data.repeat == (10, 1)
+
+
+def test_at_the_papers_scale_silver_trees_have_a_recipe_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for section in ("02", "11", "21", "22", "23"):
+        make_toy_treebank(tmp_path / "mrg" / "wsj" / section, {"one": 2}, seed=int(section))
+    make_toy_treebank(tmp_path, {"silver": 5})
+    monkeypatch.chdir(_REPOSITORY)
+    options = {"output": tmp_path / "out", "data": tmp_path / "mrg", "settings": ["train.max_steps=9"]}
+    experiment = table4.experiment("paper", silver=tmp_path / "silver.trees", **options)
+    assert [cell.id for cell in experiment.cells] == ["supervised/seed=1", "semi-supervised/seed=1"]
+    alone, both = experiment.settings["config"], experiment.settings["semi"]
+    assert (alone["text"]["vocab_size"], both["text"]["vocab_size"]) == (16_000, 32_000)
+    assert (alone["train"]["max_steps"], both["train"]["max_steps"]) == (9, 9)
+    assert both["data"]["train"] == alone["data"]["train"]  # silver ones come when they are there
+    assert (alone["data"]["repeat"], both["data"]["repeat"]) == ([], [10])
+
+
+def test_a_recipe_of_a_translator_is_no_parser(recipe: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="own: trains no parser"):
+        table4.experiment("laptop", output=tmp_path, recipe=recipe, data=tmp_path / "corpora")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"scores": {}}', '{"scores": {"f1": "high"}}'])
+def test_what_is_no_baseline(tmp_path: Path, text: str) -> None:
+    (tmp_path / "b.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"b\.json: not a parser's result"):
+        table4.read_baseline(tmp_path / "b.json")
+
+
+def test_a_baseline(tmp_path: Path) -> None:
+    path = tmp_path / "pcfg.json"
+    path.write_text(json.dumps({"what": "treebank PCFG", "data": "toy", "scores": {"f1": 70.5}}))
+    assert table4.read_baseline(path) == {"name": "treebank PCFG", "data": "toy", "f1": 70.5}
+    path.write_text('{"f1": 70}')
+    assert table4.read_baseline(path) == {"name": "pcfg", "data": "", "f1": 70.0}
+
+
+def parser_cell(setting: str, seed: int, f1: float, silver: int = 0) -> dict[str, Any]:
+    figures = dict.fromkeys(("precision", "recall", "complete_match", "tagging_accuracy", "repaired"), 50.0)
+    shape = {"num_encoder_layers": 4, "num_decoder_layers": 4, "d_model": 128, "vocab_size": 4000, "norm": "pre"}
+    return {
+        "setting": setting,
+        "seed": seed,
+        "recipe": "treebank-small",
+        "gold_trees": 40_000,
+        "silver_trees": silver,
+        "model": shape,
+        "decode": {"beam_size": 4, "length_penalty": 0.3},
+        "metrics": {"steps": 4000},
+        "scores": {"toy": {"f1": f1, "sentences": 1200, **figures}},
+    }
+
+
+def test_the_report_of_table_4(tmp_path: Path) -> None:
+    cells = {
+        "supervised/seed=1": parser_cell("supervised", 1, 80.0),
+        "supervised/seed=2": parser_cell("supervised", 2, 82.0),
+        "semi-supervised/seed=1": parser_cell("semi-supervised", 1, 83.0, silver=90_000),
+    }
+    baseline = {"name": "treebank PCFG", "data": "toy", "f1": 70.5}
+    page = table4_report.render("laptop", cells, baseline=baseline)
+    assert len(table4_report.LITERATURE) == 12
+    assert "| Transformer (4 layers) | WSJ only, discriminative | WSJ 23 | 91.3 |  |" in page
+    assert "| **measured: treebank-small** | supervised | toy |  | 81.00 ± 1.41 |" in page
+    assert "| **measured: treebank-small** | semi-supervised | toy |  | 83.00 |" in page
+    assert "| baseline: treebank PCFG |  | toy |  | 70.50 |" in page
+    assert "Mean of 2 seeds" in page
+    assert "- semi-supervised: 40,000 gold trees and 90,000 silver ones" in page
+    assert "was not trained" not in page
+    alone = table4_report.render("laptop", {"supervised/seed=1": parser_cell("supervised", 1, 80.0)})
+    assert "The semi-supervised parser was not trained" in alone
+    assert "One seed: there is no spread." in alone
+    assert "baseline" not in alone
+    table4_report.draw(cells, tmp_path, baseline=baseline)
+    assert is_picture(tmp_path / "table4.png")
+
+
+def test_the_trees_of_the_toy_recipe_are_data(tmp_path: Path) -> None:
+    experiment = table4.experiment("smoke", output=tmp_path)
+    data = DataConfig(**experiment.settings["config"]["data"])
+    assert data.format == "trees"
+    assert [cell.id for cell in experiment.cells] == ["supervised/seed=1", "silver", "semi-supervised/seed=1"]
