@@ -24,7 +24,7 @@ from transduce import __version__, files
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DecodeConfig, from_dict, to_dict
 from transduce.data.batching import plan_epoch
-from transduce.data.prepare import Prepared, load_prepared, prepare
+from transduce.data.prepare import Prepared, is_prepared, load_prepared, prepare
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, EvaluationError, TrainingError
@@ -46,7 +46,8 @@ _FREE_ON_RESUME = {
     "train.checkpoint_steps", "train.checkpoint_minutes", "train.keep_checkpoints", "train.average_last",
     "train.validate_steps", "train.validate_bleu", "train.validate_bleu_sentences", "train.validate_beam_size",
     "train.early_stopping", "train.best_by",
-    "name", "data.folder", "data.test",
+    "train.micro_batch_tokens",  # as the number of processes: rounding, and which numbers dropout draws
+    "name", "data.folder", "data.download", "data.source_language", "data.target_language", "data.test",
     "decode.beam_size", "decode.length_penalty", "decode.max_extra_tokens", "decode.batch_size",
 }  # fmt: skip
 
@@ -100,7 +101,7 @@ def train(
     outcome = trainer.fit()
     if outcome.reason != "stopped" and ranks.leads:
         average_run(run, run / "model", last=config.train.average_last, show_progress=show_progress)
-    ranks.wait()
+    ranks.wait_for_long_work()
     return outcome
 
 
@@ -239,6 +240,8 @@ def bleu_scorer(
 def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None, show_progress: bool) -> Prepared:
     run.mkdir(parents=True, exist_ok=True)
     if data is None and not (run / _DATA).is_file():
+        if checkpoints(run) and is_prepared(run / "data"):  # what it began with, wherever the corpus is by now
+            return load_prepared(run / "data")
         report = prepare(config, run / "data", mirror=mirror, progress=show_progress)
         if show_progress:
             print(report, file=sys.stderr)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,11 +26,13 @@ from transduce.data.batching import plan_epoch
 from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import TorchEngine
-from transduce.errors import TrainingError
+from transduce.errors import DataError, TrainingError
 from transduce.runs import train
 from transduce.training import step as step_module
 from transduce.training import trainer as trainer_module
+from transduce.training.averaging import average
 from transduce.training.device import Compute
+from transduce.training.distributed import Ranks
 from transduce.training.state import Progress, check_checkpoint, checkpoint_weights, checkpoints, read_progress
 from transduce.training.trainer import Trainer
 from transduce.translator import Translator
@@ -336,7 +339,7 @@ def test_a_damaged_checkpoint_is_passed_over(
     uninterrupted: tuple[dict[str, Tensor], Any],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    config = with_train(config, max_steps=uninterrupted[1].step, checkpoint_steps=2)
+    config = with_train(config, max_steps=uninterrupted[1].step, checkpoint_steps=2, keep_checkpoints=100)
     stop_after(make_trainer(config, tmp_path / "run", data), 5)
     damaged = checkpoints(tmp_path / "run")[-1] / "optimizer.safetensors"
     content = bytearray(damaged.read_bytes())
@@ -351,6 +354,23 @@ def test_a_damaged_checkpoint_is_passed_over(
     assert "checksum" in warning
     resumed.fit()
     assert_identical(state_of(resumed), uninterrupted[0])
+    # The last checkpoints can be averaged: the damaged one, which no later one has overwritten, is not among them.
+    assert [check_checkpoint(path).step for path in checkpoints(tmp_path / "run")][:2] == [2, 4]
+    average(checkpoints(tmp_path / "run"))
+    assert (tmp_path / "run" / "checkpoints" / "damaged-step-00000005").is_dir()
+
+
+def test_a_training_is_resumed_without_its_corpus(recipe: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    shutil.copytree(recipe.parent, folder)
+    arguments = ["train", str(folder / recipe.name), "--output", str(tmp_path / "run"), "--quiet"]
+    assert command_line([*arguments, "--set", "train.max_steps=1"]) == 0
+    for file in folder.glob("*.??"):
+        file.unlink()
+    settings = ["train.max_steps=2", "train.micro_batch_tokens=50", "data.source_language=en"]
+    changed = [word for setting in settings for word in ("--set", setting)]
+    assert command_line([*arguments, "--resume", *changed]) == 0
+    assert check_checkpoint(checkpoints(tmp_path / "run")[-1]).step == 2
 
 
 def test_sigterm_stops_the_command_and_resume_goes_on(recipe: Path, data: Path, tmp_path: Path) -> None:
@@ -675,6 +695,47 @@ def test_early_stopping_and_the_best_checkpoint(config: Config, data: Path, tmp_
     again = make_trainer(patient, tmp_path / "run", data, scorer=scripted([31.0, 1.0, 1.0, 1.0]), **arguments)
     assert again.resume()
     assert (again.fit().reason, again.progress.step, again.progress.best_step) == ("early", 16, 10)
+
+
+class Follower(Ranks):
+    """A process among several, whose leader has measured something else."""
+
+    def of_leader(self, values: Any, device: torch.device) -> list[float]:
+        return [value + 5.0 for value in values]
+
+
+def test_processes_go_by_the_scores_of_the_leading_one(config: Config, data: Path, tmp_path: Path) -> None:
+    config = with_train(config, max_steps=2, validate_steps=1, validate_bleu=True)
+    trainer = make_trainer(
+        config, tmp_path / "run", data, validation=validation_store(data), scorer=scripted([10.0, 9.0])
+    )
+    trainer.ranks = Follower()
+    trainer.fit()
+    assert (trainer.progress.best_score, trainer.progress.best_step) == (15.0, 1)
+    assert trainer.progress.validations["bleu"] == 14.0
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_a_text_beyond_the_learned_positions_is_refused_before_the_first_step(
+    config: Config, data: Path, tmp_path: Path, split: str
+) -> None:
+    train, validation = ParallelStore.open(data / "train.arrow"), validation_store(data)
+    longest = {
+        name: int(max(store.source_lengths.max(), store.target_lengths.max()))
+        for name, store in (("train", train), ("validation", validation))
+    }
+    assert longest["validation"] < longest["train"]
+    stores = {"train": train, "validation": validation}
+    if split == "validation":
+        stores = {"train": validation, "validation": train}
+
+    def trainer(max_positions: int) -> Trainer:
+        model = dataclasses.replace(config.model, positions="learned", max_positions=max_positions)
+        return Trainer(dataclasses.replace(config, model=model), tmp_path, show_progress=False, **stores)
+
+    trainer(longest["train"])
+    with pytest.raises(DataError, match=rf"has {longest['train']} tokens, .* for {longest['train'] - 1}\. Raise"):
+        trainer(longest["train"] - 1)
 
 
 def test_without_bleu_the_lowest_perplexity_is_best(

@@ -31,6 +31,7 @@ from transduce.data.prepared import (
     Prepared,
     difference,
     identity,
+    is_prepared,
     load_prepared,
     read_manifest,
     with_checksums,
@@ -42,7 +43,7 @@ from transduce.errors import DataError
 from transduce.files import sha256, write_json
 from transduce.text import SubwordTokenizer
 
-__all__ = ["PrepareReport", "Prepared", "load_prepared", "prepare"]
+__all__ = ["PrepareReport", "Prepared", "is_prepared", "load_prepared", "prepare"]
 
 
 def prepare(

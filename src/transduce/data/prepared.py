@@ -47,6 +47,11 @@ class Prepared:
     manifest: dict[str, Any]
 
 
+def is_prepared(folder: Path) -> bool:
+    """Tells whether `prepare` has finished with the folder; whether it is whole still, `load_prepared` says."""
+    return (folder / MANIFEST).is_file()
+
+
 def load_prepared(folder: Path, *, checksums: bool = True) -> Prepared:
     """Opens a folder that `prepare` made, after checking its files against the manifest.
 
