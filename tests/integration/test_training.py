@@ -672,6 +672,18 @@ def test_training_ends_when_no_update_is_finite(
     assert all(bool(weight.isfinite().all()) for weight in trainer.model.weights().values())
 
 
+def test_too_little_memory_says_what_to_set(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(trainer_module, "train_step", exhausted)
+    trainer = make_trainer(config, tmp_path / "run", data)
+    with pytest.raises(TrainingError, match=r"step 1: CPU.* not enough memory.*--set train\.micro_batch_tokens="):
+        trainer.fit()
+
+
 def scripted(values: list[float]) -> Callable[[Any], dict[str, float]]:
     remaining = iter(values)
     return lambda model: {"bleu": next(remaining)}

@@ -64,8 +64,8 @@ def test_a_pipe_gives_its_lines_as_they_come(monkeypatch: pytest.MonkeyPatch) ->
     with open(reading) as stdin, open(writing, "wb", buffering=0) as pipe:  # noqa: PTH123 (descriptors)
         monkeypatch.setattr(sys, "stdin", stdin)
         lines = iter(read_lines(Path("-")))
-        pipe.write(b"one\n")
-        assert next(lines) == "one"
+        pipe.write(b"1\n")  # shorter than a byte order mark
+        assert next(lines) == "1"
         pipe.write(b"two\nthr")
         assert next(lines) == "two"
         pipe.write(b"ee")

@@ -60,7 +60,7 @@ class LineReader:
         for block in self._blocks():
             data = rest + block
             if at_start:
-                if len(data) < len(_BOM):
+                if _BOM.startswith(data) and data != _BOM:  # its beginning, perhaps: a short first line must not wait
                     rest = data
                     continue
                 data, at_start = data.removeprefix(_BOM), False

@@ -144,7 +144,14 @@ class Trainer:
         plan = self._plan(self.progress.epoch)
         rows = plan.batch(self.progress.batch)
         step = self.progress.step + 1
-        result = train_step(self.model, self.optimizer, self.train, rows, step, self.config, self.compute, self.ranks)
+        model, optimizer = self.model, self.optimizer
+        try:
+            result = train_step(model, optimizer, self.train, rows, step, self.config, self.compute, self.ranks)
+        except torch.OutOfMemoryError as error:
+            raise TrainingError(
+                f"{self.run}: step {step}: {self.compute} has not enough memory. Go on from the last checkpoint with "
+                "--resume and a lower train.micro_batch_tokens, such as --set train.micro_batch_tokens=4000."
+            ) from error
         progress = self.progress
         progress.step, progress.batch = step, progress.batch + 1
         if progress.batch == len(plan):
