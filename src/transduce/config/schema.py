@@ -112,6 +112,7 @@ class DataConfig:
     max_ratio: float = 4.0  # greatest length ratio of the two sides, in subwords (0: no limit)
     ratio_slack_tokens: int = 8  # this many subwords of difference are forgiven before the ratio counts
     drop_leaked: bool = True  # drop pairs whose source or target is held out; short lines apart (data/doctor.py)
+    drop_wrong_language: bool = False  # drop pairs with a side in the other side's language (data/languages.py)
     drop_duplicates: bool = False
 
     def __post_init__(self) -> None:

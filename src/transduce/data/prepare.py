@@ -155,7 +155,8 @@ def _require_pairs(examination: Examination) -> None:
     findings, num_read = examination.findings, len(examination.kept)
     raise DataError(
         f"no training pairs are left of {num_read}: {findings.empty.count} have an empty side, "
-        f"{findings.leaks_dropped.count} stand in validation or test (data.drop_leaked)."
+        f"{findings.leaks_dropped.count} stand in validation or test (data.drop_leaked), "
+        f"{findings.wrong_language_dropped.count} have a side in the wrong language (data.drop_wrong_language)."
         if num_read
         else "the training files are empty. Check data.train."
     )

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from transduce.config import Config
+from transduce.config import Config, DataConfig
 from transduce.data.corpus import CorpusFiles
 from transduce.errors import DataError
 from transduce.files import sha256
@@ -140,11 +140,13 @@ def with_checksums(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     """Returns how two identities differ, in words; empty if they do not.
 
-    A file that was moved or touched is compared by checksum.
+    A file that was moved or touched is compared by checksum. A key of `data` that did not exist when the folder was
+    prepared had its default's effect.
     """
+    defaults: dict[str, Any] = {"text": {}, "data": asdict(DataConfig())}
     for section in ("text", "data"):
         for key in [*new[section], *(key for key in old[section] if key not in new[section])]:
-            before, now = old[section].get(key), new[section].get(key)
+            before, now = old[section].get(key, defaults[section].get(key)), new[section].get(key)
             if before != now:
                 return f"{section}.{key} was {_show(before)}, and is {_show(now)}"
     for before, now in zip(old["inputs"], new["inputs"], strict=True):
