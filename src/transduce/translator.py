@@ -128,8 +128,7 @@ class Translator:
     ) -> list[list[Translation]]:
         """Returns for each line its translations, best first: at least one, at most `n_best`.
 
-        The first is what `translate` returns. `n_best` may not exceed the beam size; for the rest see
-        `translate`.
+        The first is what `translate` returns. `n_best` may not exceed the beam size; for the rest see `translate`.
         """
         options = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size)
         return self._translate(lines, options, n_best)
@@ -144,8 +143,7 @@ class Translator:
     ) -> Iterator[list[Translation]]:
         """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
 
-        `window` lines are read at a time and translated in batches of similar length; None chooses by batch
-        size.
+        `window` lines are read at a time and translated in batches of similar length; None chooses by batch size.
         """
         options = options or self.options
         size = window or options.batch_size * _WINDOW_BATCHES

@@ -2,8 +2,7 @@
 
     tokenizer.json   train.arrow   validation.arrow   report.json   manifest.json
 
-The manifest is written last and removed first, so a folder without one is not prepared, whatever else is in
-it.
+The manifest is written last and removed first, so a folder without one is not prepared, whatever else is in it.
 """
 
 import json
