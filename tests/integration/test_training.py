@@ -26,7 +26,7 @@ from transduce.data.batching import plan_epoch
 from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import TorchEngine
-from transduce.errors import DataError, TrainingError
+from transduce.errors import ConfigError, DataError, TrainingError
 from transduce.runs import train
 from transduce.training import step as step_module
 from transduce.training import trainer as trainer_module
@@ -670,6 +670,13 @@ def test_training_ends_when_no_update_is_finite(
         trainer.fit()
     assert trainer.progress.step == 1 + 20
     assert all(bool(weight.isfinite().all()) for weight in trainer.model.weights().values())
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "cpu:x"])
+def test_a_device_that_is_not_there(device: str) -> None:
+    for precision in ("auto", "fp32"):
+        with pytest.raises(ConfigError, match=rf"train\.device = '{device}': cannot be used here: .* Write auto, cpu"):
+            Compute.of(device, precision)
 
 
 def test_too_little_memory_says_what_to_set(
