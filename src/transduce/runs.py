@@ -23,7 +23,6 @@ import torch
 from transduce import __version__, files
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DecodeConfig, from_dict, to_dict
-from transduce.data.batching import plan_epoch
 from transduce.data.prepare import Prepared, is_prepared, load_prepared, prepare
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.engines.torch import TorchEngine
@@ -152,17 +151,30 @@ def average_run(run: Path, output: Path, *, last: int = 5, best: bool = False, s
     occupied = output.is_file() or (output.is_dir() and any(output.iterdir()))
     if occupied and not (output / "model.safetensors").is_file():
         raise BundleError(f"{output}: exists and is not a model folder; it is left as it is. Choose another --output.")
-    paths = [run / "best"] if best else checkpoints(run)[-last:]
-    if not paths or not paths[0].is_dir():
-        raise BundleError(f"{run}: no {'best ' if best else ''}checkpoint to make a model of.")
-    if not best and len(paths) < last and show_progress:
-        print(f"note: {run} has {len(paths)} checkpoints; averaging those", file=sys.stderr)
-    progress = [check_checkpoint(path) for path in paths]
-    weights = average(paths)
+    progress, weights = _average(run, last, best)
+    if not best and len(progress) < last and show_progress:
+        print(f"note: {run} has {len(progress)} checkpoints; averaging those", file=sys.stderr)
     prepared = load_prepared(data_folder(run))
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     metrics = _measure(config, weights, tokenizer, prepared, progress)
     return save_bundle(output, config, weights, tokenizer, metrics)
+
+
+def _average(run: Path, last: int, best: bool) -> tuple[list[Progress], dict[str, np.ndarray]]:
+    """Returns where the checkpoints were made and the mean of their weights.
+
+    A training that goes on meanwhile removes its oldest: if one is gone, those that are there now are taken instead.
+    """
+    paths: list[Path] = []
+    while True:
+        before, paths = paths, [run / "best"] if best else checkpoints(run)[-last:]
+        if not paths or not paths[0].is_dir():
+            raise BundleError(f"{run}: no {'best ' if best else ''}checkpoint to make a model of.")
+        try:
+            return [check_checkpoint(path) for path in paths], average(paths)
+        except BundleError:
+            if paths == before:  # not removed, but damaged
+                raise
 
 
 def _measure(
@@ -298,17 +310,9 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _announce(config: Config, trainer: Trainer, store: ParallelStore) -> None:
-    train = config.train
-    plan = plan_epoch(
-        store.source_lengths,
-        store.target_lengths,
-        source_budget=train.source_batch_tokens,
-        target_budget=train.target_batch_tokens,
-        seed=train.seed,
-        epoch=0,
-    )
+    plan, max_steps = trainer.plan(trainer.progress.epoch), config.train.max_steps
     trainer.report.say(
         f"{config.name}: {trainer.model.num_parameters:,} parameters on {trainer.compute}; {len(store):,} pairs, "
-        f"{len(plan):,} batches an epoch ({plan.padding_share:.1%} padding), {train.max_steps:,} steps "
-        f"= {train.max_steps / max(len(plan), 1):.1f} epochs"
+        f"{len(plan):,} batches an epoch ({plan.padding_share:.1%} padding), {max_steps:,} steps "
+        f"= {max_steps / max(len(plan), 1):.1f} epochs"
     )

@@ -19,6 +19,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from transduce import runs as runs_module
 from transduce.bundle import Bundle, read_weights
 from transduce.cli.main import main as command_line
 from transduce.config import Config, DecodeConfig, load_recipe
@@ -26,8 +27,8 @@ from transduce.data.batching import plan_epoch
 from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import TorchEngine
-from transduce.errors import ConfigError, DataError, TrainingError
-from transduce.runs import train
+from transduce.errors import BundleError, ConfigError, DataError, TrainingError
+from transduce.runs import average_run, train
 from transduce.training import step as step_module
 from transduce.training import trainer as trainer_module
 from transduce.training.averaging import average
@@ -530,6 +531,25 @@ def test_average_command(finished_run: Path, tmp_path: Path, capsys: pytest.Capt
     assert (tmp_path / "occupied" / "thesis.tex").exists()
     assert command_line(["average", str(finished_run), "--output", str(tmp_path / "occupied" / "thesis.tex")]) == 4
     assert "thesis.tex" in capsys.readouterr().err
+
+
+def test_averaging_a_run_that_goes_on(finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest checkpoint is removed, as a new one comes, while it is being read."""
+    run = tmp_path / "run"
+    shutil.copytree(finished_run, run)
+    check = check_checkpoint
+
+    def train_on(path: Path) -> Progress:
+        if path.name == "step-00000006" and path.is_dir():
+            shutil.rmtree(path)
+        return check(path)
+
+    monkeypatch.setattr(runs_module, "check_checkpoint", train_on)
+    assert average_run(run, tmp_path / "model", last=3, show_progress=False).metrics["averaged_steps"] == "8, 10"
+
+    (run / "checkpoints" / "step-00000008" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(BundleError, match=r"step-00000008/model\.safetensors: damaged"):
+        average_run(run, tmp_path / "model", last=3, show_progress=False)
 
 
 def test_info_command(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

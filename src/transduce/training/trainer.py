@@ -141,7 +141,7 @@ class Trainer:
 
     def _one_step(self) -> None:
         started = time.perf_counter()
-        plan = self._plan(self.progress.epoch)
+        plan = self.plan(self.progress.epoch)
         rows = plan.batch(self.progress.batch)
         step = self.progress.step + 1
         model, optimizer = self.model, self.optimizer
@@ -183,7 +183,8 @@ class Trainer:
     _skipped_in_a_row = 0
     _planned: tuple[int, BatchPlan] | None = None
 
-    def _plan(self, epoch: int) -> BatchPlan:
+    def plan(self, epoch: int) -> BatchPlan:
+        """Returns the batches of an epoch; the last one asked for is kept."""
         if self._planned is None or self._planned[0] != epoch:
             train = self.config.train
             plan = plan_epoch(
