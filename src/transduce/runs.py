@@ -91,6 +91,8 @@ def train(
         files.write_json(run / _CONFIG, {"transduce": __version__, "torch": torch.__version__, **to_dict(config)})
     store = ParallelStore.open(prepared.train)
     validation = ParallelStore.open(prepared.validation) if prepared.validation else None
+    if config.train.early_stopping and validation is None:
+        raise TrainingError("train.early_stopping needs data.validation: there is nothing to measure progress by.")
     scorer = bleu_scorer(config, tokenizer, validation) if validation is not None else None
     trainer = Trainer(config, run, store, validation, scorer=scorer, show_progress=show_progress, compute=compute)
     if resume and not trainer.resume():

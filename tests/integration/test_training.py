@@ -777,6 +777,12 @@ def test_a_text_beyond_the_learned_positions_is_refused_before_the_first_step(
         trainer(longest["train"] - 1)
 
 
+def test_early_stopping_needs_something_to_measure_by(recipe: Path, tmp_path: Path) -> None:
+    settings = ["train.early_stopping=3", "train.validate_steps=1", "data.validation=[]"]
+    with pytest.raises(TrainingError, match=r"train\.early_stopping needs data\.validation"):
+        train(load_recipe(recipe, settings), tmp_path / "run", show_progress=False)
+
+
 def test_without_bleu_the_lowest_perplexity_is_best(
     config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

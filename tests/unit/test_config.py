@@ -159,6 +159,10 @@ def test_an_unknown_preset_is_refused_with_the_nearest(name: str, nearest: str) 
             lambda: TrainConfig(average_last=6),
             "train.average_last = 6: must be at most train.keep_checkpoints (5): only kept checkpoints",
         ),
+        (
+            lambda: TrainConfig(early_stopping=3, validate_steps=0),
+            "train.early_stopping = 3: must be 0 where train.validate_steps is 0",
+        ),
         (lambda: DecodeConfig(beam_size=0), "decode.beam_size = 0: must be greater than 0"),
         (lambda: DecodeConfig(length_penalty=-0.1), "decode.length_penalty = -0.1: must be 0 or greater"),
     ],

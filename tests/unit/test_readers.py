@@ -105,6 +105,13 @@ def test_not_utf8_names_file_line_and_byte(tmp_path: Path, monkeypatch: pytest.M
         assert "iconv -f LATIN1 -t UTF-8" in str(error.value)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_file_of_another_unicode_is_told_so(tmp_path: Path, encoding: str) -> None:
+    path = pack(tmp_path / "a.txt", "\ufeffeins\tzwei\n".encode(encoding))
+    with pytest.raises(DataError, match=r"a\.txt, line 1: not UTF-8 .*iconv -f UTF-16 -t UTF-8"):
+        list(read_lines(path))
+
+
 def test_missing_file_suggests_a_near_name(tmp_path: Path) -> None:
     (tmp_path / "train.en").touch()
     with pytest.raises(DataError, match=r"trian\.en: no such file\. Did you mean 'train\.en'\?"):

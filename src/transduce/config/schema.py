@@ -173,6 +173,12 @@ class TrainConfig:
         _require_not_negative("train", self, "early_stopping", "seed")
         _require_rate("train", self, "label_smoothing", "adam_beta1", "adam_beta2")
         _require(
+            self.early_stopping == 0 or self.validate_steps > 0,
+            "train.early_stopping",
+            self.early_stopping,
+            "0 where train.validate_steps is 0: it counts validations",
+        )
+        _require(
             self.average_last <= self.keep_checkpoints,
             "train.average_last",
             self.average_last,
