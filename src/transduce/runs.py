@@ -23,7 +23,7 @@ import torch
 from transduce import __version__, files
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DecodeConfig, from_dict, to_dict
-from transduce.data.prepare import Prepared, is_prepared, load_prepared, prepare
+from transduce.data.prepare import Prepared, difference_from, is_prepared, load_prepared, prepare
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, EvaluationError, TrainingError
@@ -84,7 +84,7 @@ def train(
         prepared = _prepared(config, run, data, mirror, show_progress)
     ranks.wait_for_long_work()
     if not ranks.leads:
-        prepared = load_prepared(data_folder(run))
+        prepared = load_prepared(data_folder(run), checksums=False)  # the leading process has compared them
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     config = with_vocabulary(config, tokenizer)
     if ranks.leads:
@@ -263,6 +263,9 @@ def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None,
     prepared = load_prepared(data or data_folder(run))
     if checkpoints(run):
         _require_same_data(run, prepared)
+    elif show_progress and (differs := difference_from(config, prepared)):
+        message = f"warning: {prepared.folder}: was prepared differently from what the recipe says: {differs}."
+        print(f"{message} It is used as it is.", file=sys.stderr)
     files.write_json(run / _DATA, {"folder": str(prepared.folder.resolve()), "train_sha256": _train_sha256(prepared)})
     return prepared
 

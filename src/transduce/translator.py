@@ -145,6 +145,8 @@ class Translator:
 
         `window` lines are read at a time and translated in batches of similar length; None chooses by batch size.
         """
+        if isinstance(lines, str):
+            raise TypeError("Give an iterable of lines: for a single one, [line].")
         options = options or self.options
         size = window or options.batch_size * _WINDOW_BATCHES
         remaining = iter(lines)
@@ -206,6 +208,8 @@ class Translator:
         return replace(self.options, **{key: value for key, value in changes.items() if value is not None})
 
     def _translate(self, lines: Sequence[str], options: DecodeConfig, n_best: int) -> list[list[Translation]]:
+        if isinstance(lines, str):  # a sequence of characters, which is never meant
+            raise TypeError("Give a list of lines: for a single one, [line].")
         if not 1 <= n_best <= options.beam_size:
             raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {options.beam_size}.")
         texts = [line if line.strip() else "" for line in lines]

@@ -15,7 +15,7 @@ import pytest
 from transduce.cli.main import main
 from transduce.config import Config, DataConfig, TextConfig
 from transduce.data import prepare as prepare_module
-from transduce.data.prepare import load_prepared, prepare
+from transduce.data.prepare import difference_from, load_prepared, prepare
 from transduce.data.store import ParallelStore
 from transduce.errors import DataError
 from transduce.text import SubwordTokenizer
@@ -165,6 +165,8 @@ def test_given_tokenizer_is_used(config: Config, tmp_path: Path) -> None:
     prepare(other, tmp_path / "b", progress=False, tokenizer=given)
     assert load_prepared(tmp_path / "b").tokenizer_fingerprint == load_prepared(tmp_path / "a").tokenizer_fingerprint
     assert prepare(config, tmp_path / "b", progress=False, tokenizer=given).reused
+    assert difference_from(config, load_prepared(tmp_path / "b")) == ""
+    assert difference_from(other, load_prepared(tmp_path / "a")) == "text.vocab_size was 300, and is 9999"
     with pytest.raises(DataError, match=r"prepared differently: text\.algorithm was not set"):
         prepare(config, tmp_path / "b", progress=False)
 

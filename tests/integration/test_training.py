@@ -449,6 +449,22 @@ def test_resume_on_other_data_is_refused(recipe: Path, config: Config, finished_
     assert json.loads((finished_run / "data.json").read_text())["folder"] != str(tmp_path / "other")
 
 
+def test_prepared_data_that_differ_from_the_recipe_are_named(
+    recipe: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*settings: str) -> str:
+        config = load_recipe(recipe, ["train.max_steps=1", *settings])
+        train(config, tmp_path / f"run {' '.join(settings)}", data=data)
+        return capsys.readouterr().err
+
+    assert "warning" not in said("data.folder=elsewhere")
+    warning = (
+        f"warning: {data}: was prepared differently from what the recipe says: data.max_tokens was 1000, and is 9."
+    )
+    assert warning in said("data.max_tokens=9")
+    assert "text.vocab_size was 300, and is 999" in said("text.vocab_size=999")
+
+
 # --- one run, looked at from all sides ------------------------------------------------------------------------
 
 

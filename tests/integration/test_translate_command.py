@@ -270,6 +270,14 @@ def test_options_of_a_call(translator: Translator) -> None:
         Translator.load("nowhere")
 
 
+def test_a_single_line_is_not_taken_for_its_letters(translator: Translator) -> None:
+    for translate in (translator.translate, lambda text: translator.translate_n_best(text, 1)):
+        with pytest.raises(TypeError, match=r"\[line\]"):
+            translate("A dog runs.")
+    with pytest.raises(TypeError, match=r"\[line\]"):
+        next(translator.stream("A dog runs."))
+
+
 def test_scores_are_those_of_the_model(translator: Translator) -> None:
     """What the cached search sums up is what the whole-sequence decoder says of the same output."""
     engine = translator.engine

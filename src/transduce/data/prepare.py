@@ -29,6 +29,7 @@ from transduce.data.prepared import (
     VALIDATION,
     Prepared,
     difference,
+    difference_from,
     identity,
     is_prepared,
     load_prepared,
@@ -42,7 +43,7 @@ from transduce.errors import DataError
 from transduce.files import sha256, write_json
 from transduce.text import SubwordTokenizer
 
-__all__ = ["PrepareReport", "Prepared", "is_prepared", "load_prepared", "prepare"]
+__all__ = ["PrepareReport", "Prepared", "difference_from", "is_prepared", "load_prepared", "prepare"]
 
 
 def prepare(
