@@ -61,6 +61,23 @@ def test_the_count_is_that_of_torch(config: ModelConfig, source: list[int], targ
     assert training_flops(config, BatchShape.of(batch)).total == counted_by_torch(config, batch)
 
 
+@pytest.mark.parametrize("lengths", [[19, 12], [21, 21], [75, 40]])
+def test_a_window_is_counted_as_it_is_computed(lengths: list[int]) -> None:
+    """Blocks of 16 queries see 20 keys in the encoder and 18 in the decoder, and do so twice: once more going back."""
+    config = replace(SMALL, attention_window=4)
+    batch = batch_of(lengths, lengths)
+    flops = training_flops(config, BatchShape.of(batch))
+    longest = max(lengths)
+    again = sum(
+        2 * len(lengths) * layers * math.ceil(longest / 16) * 16 * width * config.num_heads * (config.d_k + config.d_v)
+        for layers, width in ((config.num_encoder_layers, 20), (config.num_decoder_layers, 18))
+        if longest > width
+    )
+    assert flops.total + again == counted_by_torch(config, batch)
+    if longest > 40:
+        assert flops.attention < training_flops(SMALL, BatchShape.of(batch)).attention
+
+
 def test_by_hand() -> None:
     """One layer each, one sentence of 3 source and 2 target tokens; multiplications, times 2 and times 3."""
     config = ModelConfig(

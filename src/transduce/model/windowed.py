@@ -111,6 +111,19 @@ def windowed_attend(
     return attended
 
 
+def _block_sizes(window: int, causal: bool) -> tuple[int, int, int]:
+    """Returns how far the window reaches, the queries of a block, and the keys that a block sees."""
+    half = window // 2
+    block = min(max(half, _SHORTEST_BLOCK), _LONGEST_BLOCK)
+    return half, block, half + block + (0 if causal else half)
+
+
+def num_scores(num_positions: int, window: int, *, causal: bool) -> int:
+    """Returns how many pairs of positions `windowed_attend` computes for a head of a sentence, those it masks too."""
+    _, block, width = _block_sizes(window, causal)
+    return num_positions**2 if num_positions <= width else math.ceil(num_positions / block) * block * width
+
+
 @dataclass(frozen=True)
 class _Span:
     """Some blocks of queries, start … stop - 1, and the keys that they see, first … last - 1."""
@@ -148,9 +161,7 @@ class _Plan:
     @classmethod
     def of(cls, query_BHTE: Tensor, window: int, causal: bool) -> "_Plan":
         num_sentences, num_heads, num_positions, _ = query_BHTE.shape
-        half = window // 2
-        block = min(max(half, _SHORTEST_BLOCK), _LONGEST_BLOCK)
-        width = half + block + (0 if causal else half)
+        half, block, width = _block_sizes(window, causal)
         block_bytes = num_sentences * num_heads * block * width * query_BHTE.element_size()
         span_blocks = max(1, _SPAN_BYTES.get(query_BHTE.device.type, 64 << 20) // max(block_bytes, 1))
         return cls(block, half, 0 if causal else half, num_positions, span_blocks)

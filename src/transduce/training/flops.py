@@ -6,14 +6,15 @@ are left out.
 
 Backward, each product has two of the same size, one for the gradient of each factor, so that a step is three times its
 forward pass. That holds exactly, with two remarks: attention is counted over all its padded positions, as it is
-computed, the future ones of causal attention too; and what a fused attention kernel computes a second time on its way
-back, to save memory, is not counted.
+computed, the future ones of causal attention too; and what attention computes a second time on its way back, to save
+memory (fused kernels, and attention with a window), is not counted.
 """
 
 from dataclasses import dataclass
 
 from transduce.config import ModelConfig
 from transduce.model.packing import num_rows
+from transduce.model.windowed import num_scores
 from transduce.training.batch import Batch
 
 _FORWARD_AND_BACKWARD = 3
@@ -71,8 +72,9 @@ def training_flops(config: ModelConfig, shape: BatchShape) -> Flops:
     decoder_layer = shape.target_rows * (self_attention + query_and_output + feed_forward)
     decoder_layer += shape.source_rows * d * (key + value)
     source, target = shape.source_positions, shape.target_positions
-    encoder_pairs = config.num_encoder_layers * source * source
-    decoder_pairs = config.num_decoder_layers * (target * target + target * source)
+    encoder_pairs = config.num_encoder_layers * _self_pairs(source, config.attention_window, causal=False)
+    decoder_self_pairs = _self_pairs(target, config.attention_window, causal=True)
+    decoder_pairs = config.num_decoder_layers * (decoder_self_pairs + target * source)
     scale = 2 * _FORWARD_AND_BACKWARD
     return Flops(
         encoder=scale * config.num_encoder_layers * encoder_layer,
@@ -80,3 +82,7 @@ def training_flops(config: ModelConfig, shape: BatchShape) -> Flops:
         attention=scale * shape.num_sentences * (encoder_pairs + decoder_pairs) * (key + value),
         output=scale * shape.target_tokens * d * config.vocab_size,
     )
+
+
+def _self_pairs(num_positions: int, window: int, *, causal: bool) -> int:
+    return num_scores(num_positions, window, causal=causal) if window else num_positions**2
