@@ -71,7 +71,9 @@ class SideLanguages:
     def misplaced(self, lines: Lines, side: int) -> list[int]:
         """Returns which of the lines, which stand on `side` (0 source, 1 target), are in the other side's language."""
         means = self.mean_odds(lines)
-        return np.flatnonzero(means > self.typical[0] / 2 if side else means < self.typical[1] / 2).tolist()
+        wrong = means > self.typical[0] / 2 if side else means < self.typical[1] / 2
+        places: list[int] = np.flatnonzero(wrong).tolist()
+        return places
 
     def mean_odds(self, lines: Lines) -> NDArray[np.float64]:
         """Returns the mean log-odds of each line's trigrams; NaN for a line with too few letters."""

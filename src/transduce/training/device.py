@@ -29,7 +29,7 @@ class Compute:
         try:
             resolved = torch.device(name)
             torch.empty(0, device=resolved)
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
+        except (RuntimeError, AssertionError) as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(
                 f"train.device = {device!r}: cannot be used here: {reason} Write auto, cpu, cuda or cuda:N."
