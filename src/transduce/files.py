@@ -94,6 +94,23 @@ def _replace_in_two_steps(folder: Path, target: Path) -> None:
         shutil.rmtree(aside.parent)
 
 
+@contextlib.contextmanager
+def exclusive(folder: Path) -> Iterator[bool]:
+    """Holds `folder` for this block alone, and yields whether it could be had; a process that dies lets go of it."""
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
+        except BlockingIOError:
+            free = False
+        except OSError:  # a file system without locks: nobody can tell
+            free = True
+        yield free
+
+
 def write_text(path: Path, text: str) -> None:
     """Writes `text` as UTF-8, atomically."""
     with atomic_path(path) as temporary:

@@ -9,6 +9,7 @@ RUN/
     model/            the averaged model, written at the end
 """
 
+import contextlib
 import dataclasses
 import json
 import sys
@@ -66,14 +67,30 @@ def train(
     since may only be what changes no update (lengths, intervals, early stopping).
 
     Raises:
-        TrainingError: `run` has a training in it already and `resume` is off, or `config` is of another training.
+        TrainingError: `run` has a training in it already and `resume` is off; `config` is of another training; or
+            another process is training there now.
         DataError: the corpus cannot be used; nothing was trained.
     """
     compute = Compute.of(local_device(config.train.device), config.train.precision)
     ranks = Ranks.join(compute.device)
-    show_progress = show_progress and ranks.leads
     if run.exists() and not run.is_dir():
         raise TrainingError(f"{run}: is a file; name a folder for --output.")
+    with files.exclusive(run) if ranks.leads else contextlib.nullcontext(True) as alone:
+        if not alone:
+            raise TrainingError(f"{run}: another training is at work here. Stop it, wait, or choose another --output.")
+        return _train(config, run, resume, data, mirror, show_progress and ranks.leads, compute, ranks)
+
+
+def _train(
+    config: Config,
+    run: Path,
+    resume: bool,
+    data: Path | None,
+    mirror: Path | None,
+    show_progress: bool,
+    compute: Compute,
+    ranks: Ranks,
+) -> Outcome:
     if checkpoints(run) and not resume:
         raise TrainingError(
             f"{run}: there is a training here already. Add --resume to go on with it, or choose another --output."

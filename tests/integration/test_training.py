@@ -19,6 +19,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from transduce import files
 from transduce import runs as runs_module
 from transduce.bundle import Bundle, read_weights
 from transduce.cli.main import main as command_line
@@ -635,6 +636,19 @@ def test_a_second_training_in_the_same_folder_is_refused(
     assert str(finished_run) in message
     assert "--resume" in message
     assert_identical(final_weights(finished_run), before)
+
+
+def test_two_trainings_do_not_share_a_folder(
+    recipe: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", str(recipe), "--data", str(data), "--output", str(tmp_path / "run"), "--quiet", "--resume"]
+    arguments += ["--set", "train.max_steps=1"]
+    with files.exclusive(tmp_path / "run") as alone:
+        assert alone
+        assert command_line(arguments) == TrainingError.exit_code
+    assert "run: another training is at work here" in capsys.readouterr().err
+    assert not checkpoints(tmp_path / "run")
+    assert command_line(arguments) == 0
 
 
 def test_the_output_must_not_be_a_file(

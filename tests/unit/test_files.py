@@ -45,6 +45,12 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_old_one(target: Path, m
     assert [path.name for path in target.parent.iterdir()] == ["target"]
 
 
+def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    for _ in range(2):
+        with files.exclusive(tmp_path / "new") as first, files.exclusive(tmp_path / "new") as second:
+            assert (first, second) == (True, False)
+
+
 def test_names_change_in_one_step(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
