@@ -1,7 +1,8 @@
 """From parallel text to a prepared folder: check, learn the tokeniser, encode, describe, and sign last.
 
 Three passes over the corpus, each streamed: the doctor's, the tokeniser's, and the one that encodes. Memory holds the
-held-out lines, one byte a training pair (kept or not) and, for a while, eight more (to find duplicates).
+held-out lines, one byte a training pair (kept or not) and, for a while, some tens of bytes: to find duplicates, and to
+plan the epoch that the report describes.
 """
 
 import contextlib
