@@ -24,7 +24,7 @@ class Ranks:
         """Joins the processes that torchrun started, or returns a world of one."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
-        if device.type == "cuda":
+        if device.type == "cuda" and device.index is not None:
             torch.cuda.set_device(device)  # NCCL works on the current device: without this, every process on the first
         if not dist.is_initialized():
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
