@@ -36,7 +36,7 @@ from transduce.training.averaging import average
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.state import Progress, check_checkpoint, checkpoint_weights, checkpoints, read_progress
-from transduce.training.trainer import Trainer
+from transduce.training.trainer import Outcome, Trainer
 from transduce.translator import Translator
 
 RECIPE = """
@@ -405,6 +405,14 @@ def test_sigterm_stops_the_command_and_resume_goes_on(recipe: Path, data: Path, 
     assert_close(final_weights(stopped), final_weights(whole), tolerance=1e-6)
     records = [json.loads(line) for line in (stopped / "metrics.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records if record["kind"] == "train"] == list(range(1, step + 4))
+
+
+def test_a_process_that_another_one_stopped_does_not_claim_to_be_done(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runs_module, "train", lambda *_, **__: Outcome("stopped", Progress(step=3)))
+    assert command_line(["train", str(recipe), "--output", str(tmp_path / "run")]) == 143
+    assert "stopped by SIGTERM after step 3" in capsys.readouterr().err
 
 
 def wait_until(condition: Callable[[], bool], process: "subprocess.Popen[str]", seconds: float = 60.0) -> None:
