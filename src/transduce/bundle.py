@@ -79,14 +79,23 @@ class Bundle:
 
     @cached_property
     def tokenizer(self) -> SubwordTokenizer:
-        """The model's tokeniser."""
-        return SubwordTokenizer.load(self.path / _TOKENIZER)
+        """The model's tokeniser; raises BundleError where it is that of another model."""
+        tokenizer = SubwordTokenizer.load(self.path / _TOKENIZER)
+        if tokenizer.vocab_size != self.config.model.vocab_size:
+            raise BundleError(
+                f"{self.path / _TOKENIZER}: has {tokenizer.vocab_size} pieces, but {_CONFIG} says "
+                f"{self.config.model.vocab_size}: it is the tokenizer of another model."
+            )
+        return tokenizer
 
     @property
     def metrics(self) -> dict[str, Any]:
         """What was measured when the model was made; empty where nothing was."""
         file = self.path / _METRICS
-        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+        try:
+            return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+        except (ValueError, TypeError) as error:
+            raise BundleError(f"{file}: damaged: {error}. The model works without it: delete the file.") from None
 
     def weights(self) -> dict[str, np.ndarray]:
         """Reads the weights, by parameter name."""

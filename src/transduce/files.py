@@ -59,17 +59,56 @@ def atomic_folder(target: Path) -> Iterator[Path]:
             if file.is_file():
                 sync_file(file)
         sync_folder(temporary)
-        if target.exists():
-            # A folder cannot be replaced in one step: the old one is set aside for the instant in between.
-            aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-            target.replace(aside / target.name)
+        if not target.exists():
             temporary.replace(target)
-            shutil.rmtree(aside)
-        else:
-            temporary.replace(target)
+        elif not _exchange(temporary, target):
+            _replace_in_two_steps(temporary, target)
         sync_folder(target.parent)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)  # after an exchange, what stood there before
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Makes two folders change names in one step, where the system can (Linux); returns whether it did."""
+    import ctypes
+
+    at_working_folder, exchange = -100, 2
+    try:
+        renameat2 = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError):  # another system, or an old C library
+        return False
+    names = (os.fsencode(first), os.fsencode(second))
+    return bool(renameat2(at_working_folder, names[0], at_working_folder, names[1], exchange) == 0)
+
+
+def _replace_in_two_steps(folder: Path, target: Path) -> None:
+    """Sets the old folder aside for the instant in between, and puts it back should the second step fail."""
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent)) / target.name
+    target.replace(aside)
+    try:
+        folder.replace(target)
+    except BaseException:
+        aside.replace(target)
+        raise
+    finally:
+        shutil.rmtree(aside.parent)
+
+
+@contextlib.contextmanager
+def exclusive(folder: Path) -> Iterator[bool]:
+    """Holds `folder` for this block alone, and yields whether it could be had; a process that dies lets go of it."""
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
+        except BlockingIOError:
+            free = False
+        except OSError:  # a file system without locks: nobody can tell
+            free = True
+        yield free
 
 
 def write_text(path: Path, text: str) -> None:

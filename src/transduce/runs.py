@@ -9,6 +9,7 @@ RUN/
     model/            the averaged model, written at the end
 """
 
+import contextlib
 import dataclasses
 import json
 import sys
@@ -23,9 +24,8 @@ import torch
 from transduce import __version__, files
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, from_dict, to_dict
-from transduce.data.batching import plan_epoch
 from transduce.data.corpus import locate_tests
-from transduce.data.prepare import Prepared, load_prepared, prepare
+from transduce.data.prepare import Prepared, difference_from, is_prepared, load_prepared, prepare
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.data.treebank import read_treebank
 from transduce.errors import BundleError, EvaluationError, TrainingError
@@ -49,7 +49,8 @@ _FREE_ON_RESUME = {
     "train.checkpoint_steps", "train.checkpoint_minutes", "train.keep_checkpoints", "train.average_last",
     "train.validate_steps", "train.validate_bleu", "train.validate_bleu_sentences", "train.validate_beam_size",
     "train.early_stopping", "train.best_by",
-    "name", "data.folder", "data.test",
+    "train.micro_batch_tokens",  # as the number of processes: rounding, and which numbers dropout draws
+    "name", "data.folder", "data.download", "data.source_language", "data.target_language", "data.test",
     "decode.beam_size", "decode.length_penalty", "decode.max_extra_tokens", "decode.batch_size",
 }  # fmt: skip
 
@@ -71,14 +72,31 @@ def train(
     folder when it is written, by one process where there are several.
 
     Raises:
-        TrainingError: `run` has a training in it already and `resume` is off, or `config` is of another training.
+        TrainingError: `run` has a training in it already and `resume` is off; `config` is of another training; or
+            another process is training there now.
         DataError: the corpus cannot be used; nothing was trained.
     """
     compute = Compute.of(local_device(config.train.device), config.train.precision)
     ranks = Ranks.join(compute.device)
-    show_progress = show_progress and ranks.leads
     if run.exists() and not run.is_dir():
         raise TrainingError(f"{run}: is a file; name a folder for --output.")
+    with files.exclusive(run) if ranks.leads else contextlib.nullcontext(True) as alone:
+        if not alone:
+            raise TrainingError(f"{run}: another training is at work here. Stop it, wait, or choose another --output.")
+        return _train(config, run, resume, data, mirror, show_progress and ranks.leads, compute, ranks, finish)
+
+
+def _train(
+    config: Config,
+    run: Path,
+    resume: bool,
+    data: Path | None,
+    mirror: Path | None,
+    show_progress: bool,
+    compute: Compute,
+    ranks: Ranks,
+    finish: Callable[[Bundle], object] | None,
+) -> Outcome:
     if checkpoints(run) and not resume:
         raise TrainingError(
             f"{run}: there is a training here already. Add --resume to go on with it, or choose another --output."
@@ -89,13 +107,15 @@ def train(
         prepared = _prepared(config, run, data, mirror, show_progress)
     ranks.wait_for_long_work()
     if not ranks.leads:
-        prepared = load_prepared(data_folder(run))
+        prepared = load_prepared(data_folder(run), checksums=False)  # the leading process has compared them
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     config = with_vocabulary(config, tokenizer)
     if ranks.leads:
         files.write_json(run / _CONFIG, {"transduce": __version__, "torch": torch.__version__, **to_dict(config)})
     store = ParallelStore.open(prepared.train)
     validation = ParallelStore.open(prepared.validation) if prepared.validation else None
+    if config.train.early_stopping and validation is None:
+        raise TrainingError("train.early_stopping needs data.validation: there is nothing to measure progress by.")
     scorer = scorer_of(config, tokenizer, validation) if validation is not None else None
     trainer = Trainer(config, run, store, validation, scorer=scorer, show_progress=show_progress, compute=compute)
     if resume and not trainer.resume():
@@ -106,9 +126,9 @@ def train(
     bundle = None
     if outcome.reason != "stopped" and ranks.leads:
         bundle = average_run(run, run / "model", last=config.train.average_last, show_progress=show_progress)
-    ranks.wait()
     if bundle is not None and finish is not None:
         finish(bundle)
+    ranks.wait_for_long_work()
     return outcome
 
 
@@ -159,17 +179,30 @@ def average_run(run: Path, output: Path, *, last: int = 5, best: bool = False, s
     occupied = output.is_file() or (output.is_dir() and any(output.iterdir()))
     if occupied and not (output / "model.safetensors").is_file():
         raise BundleError(f"{output}: exists and is not a model folder; it is left as it is. Choose another --output.")
-    paths = [run / "best"] if best else checkpoints(run)[-last:]
-    if not paths or not paths[0].is_dir():
-        raise BundleError(f"{run}: no {'best ' if best else ''}checkpoint to make a model of.")
-    if not best and len(paths) < last and show_progress:
-        print(f"note: {run} has {len(paths)} checkpoints; averaging those", file=sys.stderr)
-    progress = [check_checkpoint(path) for path in paths]
-    weights = average(paths)
+    progress, weights = _average(run, last, best)
+    if not best and len(progress) < last and show_progress:
+        print(f"note: {run} has {len(progress)} checkpoints; averaging those", file=sys.stderr)
     prepared = load_prepared(data_folder(run))
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     metrics = _measure(config, weights, tokenizer, prepared, progress)
     return save_bundle(output, config, weights, tokenizer, metrics)
+
+
+def _average(run: Path, last: int, best: bool) -> tuple[list[Progress], dict[str, np.ndarray]]:
+    """Returns where the checkpoints were made and the mean of their weights.
+
+    A training that goes on meanwhile removes its oldest: if one is gone, those that are there now are taken instead.
+    """
+    paths: list[Path] = []
+    while True:
+        before, paths = paths, [run / "best"] if best else checkpoints(run)[-last:]
+        if not paths or not paths[0].is_dir():
+            raise BundleError(f"{run}: no {'best ' if best else ''}checkpoint to make a model of.")
+        try:
+            return [check_checkpoint(path) for path in paths], average(paths)
+        except BundleError:
+            if paths == before:  # not removed, but damaged
+                raise
 
 
 def _measure(
@@ -242,6 +275,8 @@ def model_perplexity(
 def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None, show_progress: bool) -> Prepared:
     run.mkdir(parents=True, exist_ok=True)
     if data is None and not (run / _DATA).is_file():
+        if checkpoints(run) and is_prepared(run / "data"):  # what it began with, wherever the corpus is by now
+            return load_prepared(run / "data")
         report = prepare(config, run / "data", mirror=mirror, progress=show_progress)
         if show_progress:
             print(report, file=sys.stderr)
@@ -249,6 +284,9 @@ def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None,
     prepared = load_prepared(data or data_folder(run))
     if checkpoints(run):
         _require_same_data(run, prepared)
+    elif show_progress and (differs := difference_from(config, prepared)):
+        message = f"warning: {prepared.folder}: was prepared differently from what the recipe says: {differs}."
+        print(f"{message} It is used as it is.", file=sys.stderr)
     files.write_json(run / _DATA, {"folder": str(prepared.folder.resolve()), "train_sha256": _train_sha256(prepared)})
     return prepared
 
@@ -298,17 +336,9 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _announce(config: Config, trainer: Trainer, store: ParallelStore) -> None:
-    train = config.train
-    plan = plan_epoch(
-        store.source_lengths,
-        store.target_lengths,
-        source_budget=train.source_batch_tokens,
-        target_budget=train.target_batch_tokens,
-        seed=train.seed,
-        epoch=0,
-    )
+    plan, max_steps = trainer.plan(trainer.progress.epoch), config.train.max_steps
     trainer.report.say(
         f"{config.name}: {trainer.model.num_parameters:,} parameters on {trainer.compute}; {len(store):,} pairs, "
-        f"{len(plan):,} batches an epoch ({plan.padding_share:.1%} padding), {train.max_steps:,} steps "
-        f"= {train.max_steps / max(len(plan), 1):.1f} epochs"
+        f"{len(plan):,} batches an epoch ({plan.padding_share:.1%} padding), {max_steps:,} steps "
+        f"= {max_steps / max(len(plan), 1):.1f} epochs"
     )

@@ -128,8 +128,7 @@ class Translator:
     ) -> list[list[Translation]]:
         """Returns for each line its translations, best first: at least one, at most `n_best`.
 
-        The first is what `translate` returns. `n_best` may not exceed the beam size; for the rest see
-        `translate`.
+        The first is what `translate` returns. `n_best` may not exceed the beam size; for the rest see `translate`.
         """
         options = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size)
         return self._translate(lines, options, n_best)
@@ -144,9 +143,10 @@ class Translator:
     ) -> Iterator[list[Translation]]:
         """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
 
-        `window` lines are read at a time and translated in batches of similar length; None chooses by batch
-        size.
+        `window` lines are read at a time and translated in batches of similar length; None chooses by batch size.
         """
+        if isinstance(lines, str):
+            raise TypeError("Give an iterable of lines: for a single one, [line].")
         options = options or self.options
         size = window or options.batch_size * _WINDOW_BATCHES
         remaining = iter(lines)
@@ -208,6 +208,8 @@ class Translator:
         return replace(self.options, **{key: value for key, value in changes.items() if value is not None})
 
     def _translate(self, lines: Sequence[str], options: DecodeConfig, n_best: int) -> list[list[Translation]]:
+        if isinstance(lines, str):  # a sequence of characters, which is never meant
+            raise TypeError("Give a list of lines: for a single one, [line].")
         if not 1 <= n_best <= options.beam_size:
             raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {options.beam_size}.")
         texts = [line if line.strip() else "" for line in lines]

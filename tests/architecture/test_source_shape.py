@@ -11,7 +11,7 @@ _SOURCE = _REPOSITORY / "src" / "transduce"
 _MODULES = sorted(_SOURCE.rglob("*.py"))
 _NAMELESS = {"util", "utils", "helper", "helpers", "common", "misc", "base", "core", "stuff"}
 _MAX_MODULE_LINES = 400
-_MAX_FUNCTION_LINES = 80
+_MAX_FUNCTION_LINES = 60
 _TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".json", ".cfg", ".yml", ".yaml", ""}
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.~/:-])/(?:home|root|Users|work|mnt)/\w")
 

@@ -18,7 +18,7 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 _README = _REPOSITORY / "README.md"
 _PAGES = [_README, _REPOSITORY / "CONTRIBUTING.md", *sorted((_REPOSITORY / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_TORCHRUN = re.compile(r"^torchrun .*? -m transduce\.cli\.main ")
+_TORCHRUN = re.compile(r"^torchrun .*? -m transduce(?:\.cli\.main)? ")
 _RECIPE = re.compile(r"\brecipes/[\w./-]+\.toml\b")
 
 

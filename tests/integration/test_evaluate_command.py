@@ -65,6 +65,26 @@ def test_json(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert result["warnings"] == []
 
 
+def test_scores_and_perplexity_are_one_result(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source comes from standard input, which can be read once only."""
+    from transduce import runs
+
+    monkeypatch.setattr(runs, "model_perplexity", lambda model, source, target: (2.5, len([*source, *target])))
+    arguments = ["--model", "m", "--source", "-", "--hypothesis", "test.out", "--reference", "test.de"]
+    outputs = []
+    for extra in ([], ["--json"]):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(_SOURCE).encode())))
+        run(*arguments, *extra)
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0].startswith("perplexity 2.500 per subword of m (6 subwords")
+    assert "BLEU, 13a" in outputs[0]
+    result = json.loads(outputs[1])
+    assert (result["perplexity"], result["subwords"], result["copied_share"]) == (2.5, 6, 0.0)
+    assert result["scores"].keys() == {"bleu", "chrf"}
+
+
 def test_tokenized_lowercase(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("--hypothesis", "test.out", "--reference", "test.de", "--tokenized", "--lowercase", "--json")
     result = json.loads(capsys.readouterr().out)
@@ -119,6 +139,12 @@ def test_bad_input(files: Path) -> None:
         run("--hypothesis", "empty", "--reference", "empty")
     with pytest.raises(EvaluationError, match="standard input"):
         run("--hypothesis", "-", "--reference", "-")
+    with pytest.raises(EvaluationError, match="standard input"):
+        run("--model", "anything", "--source", "-", "--reference", "-")
+    with pytest.raises(EvaluationError, match="add --source"):
+        run("--model", "anything", "--reference", "test.de")
+    with pytest.raises(EvaluationError, match="Nothing to score"):
+        run("--reference", "test.de")
     with pytest.raises(EvaluationError, match=r"unknown metric 'bluu'.*Did you mean 'bleu'"):
         run("--hypothesis", "test.out", "--reference", "test.de", "--metrics", "bluu")
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from made_trees import made_tree, write_trees
 
+from made_trees import made_tree, write_trees
 from transduce import Parser
 from transduce.bundle import Bundle, read_weights, save_bundle
 from transduce.cli.main import main

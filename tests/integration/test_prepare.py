@@ -15,7 +15,7 @@ import pytest
 from transduce.cli.main import main
 from transduce.config import Config, DataConfig, TextConfig
 from transduce.data import prepare as prepare_module
-from transduce.data.prepare import load_prepared, prepare
+from transduce.data.prepare import difference_from, load_prepared, prepare
 from transduce.data.store import ParallelStore
 from transduce.errors import DataError
 from transduce.text import SubwordTokenizer
@@ -133,6 +133,21 @@ def test_limits_drop_and_count_with_places(config: Config, tmp_path: Path) -> No
     assert "1 training pairs longer than data.max_tokens (dropped)" in str(report)
 
 
+def test_lines_in_the_wrong_language_are_reported_and_dropped_if_asked_for(config: Config, tmp_path: Path) -> None:
+    pairs = sentences(400, 1)
+    longest = max(range(400), key=lambda i: len(pairs[i][0]))
+    pairs[longest] = pairs[longest][::-1]
+    write(Path(config.data.folder), "one", pairs)
+    report = prepare(config, tmp_path / "out", progress=False)
+    assert report.train.num_kept == 700
+    place = f"{corpus_file(config, 'one.de')}:{longest + 1}"
+    assert f"1 training pairs whose target is in the source's language\n        {place}" in str(report)
+    report = prepare(with_data(config, drop_wrong_language=True), tmp_path / "dropped", progress=False)
+    assert report.train.num_kept == 699
+    assert "1 training pairs dropped for a side in the wrong language" in str(report)
+    assert prepare(with_data(config, drop_wrong_language=True), tmp_path / "dropped", progress=False).reused
+
+
 def test_tokenizer_learns_from_a_spread_sample_of_kept_pairs(config: Config, tmp_path: Path) -> None:
     kept = prepare_module.np.array([True, False, True, True, True, True, False])
     assert prepare_module.spread(kept, 2).tolist() == [True, False, False, True, False, False, False]
@@ -150,6 +165,8 @@ def test_given_tokenizer_is_used(config: Config, tmp_path: Path) -> None:
     prepare(other, tmp_path / "b", progress=False, tokenizer=given)
     assert load_prepared(tmp_path / "b").tokenizer_fingerprint == load_prepared(tmp_path / "a").tokenizer_fingerprint
     assert prepare(config, tmp_path / "b", progress=False, tokenizer=given).reused
+    assert difference_from(config, load_prepared(tmp_path / "b")) == ""
+    assert difference_from(other, load_prepared(tmp_path / "a")) == "text.vocab_size was 300, and is 9999"
     with pytest.raises(DataError, match=r"prepared differently: text\.algorithm was not set"):
         prepare(config, tmp_path / "b", progress=False)
 
@@ -183,6 +200,17 @@ def test_touched_and_moved_files_are_reused_by_checksum(config: Config, tmp_path
     assert prepare(config, tmp_path / "out", progress=False).reused
     moved = Path(config.data.folder).rename(tmp_path / "moved")
     assert prepare(with_data(config, folder=str(moved)), tmp_path / "out", progress=False).reused
+
+
+def test_a_folder_from_before_a_key_existed_is_reused(config: Config, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    prepare(config, output, progress=False)
+    manifest = json.loads((output / "manifest.json").read_text())
+    del manifest["identity"]["data"]["drop_wrong_language"]
+    (output / "manifest.json").write_text(json.dumps(manifest))
+    assert prepare(config, output, progress=False).reused
+    with pytest.raises(DataError, match=r"data\.drop_wrong_language was false, and is true"):
+        prepare(with_data(config, drop_wrong_language=True), output, progress=False)
 
 
 def test_other_configuration_or_contents_are_refused(config: Config, tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ import gzip
 import hashlib
 import io
 import json
+import ssl
 import tarfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,6 +110,24 @@ def test_a_broken_connection_is_resumed(server: Server, tmp_path: Path) -> None:
     download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
     assert (tmp_path / "a.bin").read_bytes() == BODY
     assert server.requests == ["", "bytes=300000-", "bytes=500000-"]
+
+
+def test_a_broken_encryption_is_a_broken_connection(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.files["a.bin"] = BODY
+    copy, times = download_module._copy, [1]
+
+    def break_once(*arguments: Any) -> None:
+        if times:
+            times.clear()
+            raise ssl.SSLError("record layer failure")
+        copy(*arguments)
+
+    monkeypatch.setattr(download_module, "_copy", break_once)
+    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
+    assert (tmp_path / "a.bin").read_bytes() == BODY
+    assert len(server.requests) == 2
 
 
 def test_the_next_run_resumes(server: Server, tmp_path: Path) -> None:

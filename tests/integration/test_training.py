@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +19,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from transduce import files
+from transduce import runs as runs_module
 from transduce.bundle import Bundle, read_weights
 from transduce.cli.main import main as command_line
 from transduce.config import Config, DecodeConfig, load_recipe
@@ -25,13 +28,15 @@ from transduce.data.batching import plan_epoch
 from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import TorchEngine
-from transduce.errors import TrainingError
-from transduce.runs import train
+from transduce.errors import BundleError, ConfigError, DataError, TrainingError
+from transduce.runs import average_run, train
 from transduce.training import step as step_module
 from transduce.training import trainer as trainer_module
+from transduce.training.averaging import average
 from transduce.training.device import Compute
+from transduce.training.distributed import Ranks
 from transduce.training.state import Progress, check_checkpoint, checkpoint_weights, checkpoints, read_progress
-from transduce.training.trainer import Trainer
+from transduce.training.trainer import Outcome, Trainer
 from transduce.translator import Translator
 
 RECIPE = """
@@ -336,7 +341,7 @@ def test_a_damaged_checkpoint_is_passed_over(
     uninterrupted: tuple[dict[str, Tensor], Any],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    config = with_train(config, max_steps=uninterrupted[1].step, checkpoint_steps=2)
+    config = with_train(config, max_steps=uninterrupted[1].step, checkpoint_steps=2, keep_checkpoints=100)
     stop_after(make_trainer(config, tmp_path / "run", data), 5)
     damaged = checkpoints(tmp_path / "run")[-1] / "optimizer.safetensors"
     content = bytearray(damaged.read_bytes())
@@ -351,6 +356,23 @@ def test_a_damaged_checkpoint_is_passed_over(
     assert "checksum" in warning
     resumed.fit()
     assert_identical(state_of(resumed), uninterrupted[0])
+    # The last checkpoints can be averaged: the damaged one, which no later one has overwritten, is not among them.
+    assert [check_checkpoint(path).step for path in checkpoints(tmp_path / "run")][:2] == [2, 4]
+    average(checkpoints(tmp_path / "run"))
+    assert (tmp_path / "run" / "checkpoints" / "damaged-step-00000005").is_dir()
+
+
+def test_a_training_is_resumed_without_its_corpus(recipe: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    shutil.copytree(recipe.parent, folder)
+    arguments = ["train", str(folder / recipe.name), "--output", str(tmp_path / "run"), "--quiet"]
+    assert command_line([*arguments, "--set", "train.max_steps=1"]) == 0
+    for file in folder.glob("*.??"):
+        file.unlink()
+    settings = ["train.max_steps=2", "train.micro_batch_tokens=50", "data.source_language=en"]
+    changed = [word for setting in settings for word in ("--set", setting)]
+    assert command_line([*arguments, "--resume", *changed]) == 0
+    assert check_checkpoint(checkpoints(tmp_path / "run")[-1]).step == 2
 
 
 def test_sigterm_stops_the_command_and_resume_goes_on(recipe: Path, data: Path, tmp_path: Path) -> None:
@@ -383,6 +405,14 @@ def test_sigterm_stops_the_command_and_resume_goes_on(recipe: Path, data: Path, 
     assert_close(final_weights(stopped), final_weights(whole), tolerance=1e-6)
     records = [json.loads(line) for line in (stopped / "metrics.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records if record["kind"] == "train"] == list(range(1, step + 4))
+
+
+def test_a_process_that_another_one_stopped_does_not_claim_to_be_done(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runs_module, "train", lambda *_, **__: Outcome("stopped", Progress(step=3)))
+    assert command_line(["train", str(recipe), "--output", str(tmp_path / "run")]) == 143
+    assert "stopped by SIGTERM after step 3" in capsys.readouterr().err
 
 
 def wait_until(condition: Callable[[], bool], process: "subprocess.Popen[str]", seconds: float = 60.0) -> None:
@@ -426,6 +456,22 @@ def test_resume_on_other_data_is_refused(recipe: Path, config: Config, finished_
         train(load_recipe(recipe), finished_run, resume=True, data=tmp_path / "other", show_progress=False)
     assert_identical(final_weights(finished_run), before)
     assert json.loads((finished_run / "data.json").read_text())["folder"] != str(tmp_path / "other")
+
+
+def test_prepared_data_that_differ_from_the_recipe_are_named(
+    recipe: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*settings: str) -> str:
+        config = load_recipe(recipe, ["train.max_steps=1", *settings])
+        train(config, tmp_path / f"run {' '.join(settings)}", data=data)
+        return capsys.readouterr().err
+
+    assert "warning" not in said("data.folder=elsewhere")
+    warning = (
+        f"warning: {data}: was prepared differently from what the recipe says: data.max_tokens was 1000, and is 9."
+    )
+    assert warning in said("data.max_tokens=9")
+    assert "text.vocab_size was 300, and is 999" in said("text.vocab_size=999")
 
 
 # --- one run, looked at from all sides ------------------------------------------------------------------------
@@ -512,6 +558,25 @@ def test_average_command(finished_run: Path, tmp_path: Path, capsys: pytest.Capt
     assert "thesis.tex" in capsys.readouterr().err
 
 
+def test_averaging_a_run_that_goes_on(finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest checkpoint is removed, as a new one comes, while it is being read."""
+    run = tmp_path / "run"
+    shutil.copytree(finished_run, run)
+    check = check_checkpoint
+
+    def train_on(path: Path) -> Progress:
+        if path.name == "step-00000006" and path.is_dir():
+            shutil.rmtree(path)
+        return check(path)
+
+    monkeypatch.setattr(runs_module, "check_checkpoint", train_on)
+    assert average_run(run, tmp_path / "model", last=3, show_progress=False).metrics["averaged_steps"] == "8, 10"
+
+    (run / "checkpoints" / "step-00000008" / "model.safetensors").write_bytes(b"")
+    with pytest.raises(BundleError, match=r"step-00000008/model\.safetensors: damaged"):
+        average_run(run, tmp_path / "model", last=3, show_progress=False)
+
+
 def test_info_command(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for subject, kind in ((finished_run, "run folder"), (finished_run / "model", "model folder")):
         assert command_line(["info", str(subject), "--json"]) == 0
@@ -579,6 +644,19 @@ def test_a_second_training_in_the_same_folder_is_refused(
     assert str(finished_run) in message
     assert "--resume" in message
     assert_identical(final_weights(finished_run), before)
+
+
+def test_two_trainings_do_not_share_a_folder(
+    recipe: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", str(recipe), "--data", str(data), "--output", str(tmp_path / "run"), "--quiet", "--resume"]
+    arguments += ["--set", "train.max_steps=1"]
+    with files.exclusive(tmp_path / "run") as alone:
+        assert alone
+        assert command_line(arguments) == TrainingError.exit_code
+    assert "run: another training is at work here" in capsys.readouterr().err
+    assert not checkpoints(tmp_path / "run")
+    assert command_line(arguments) == 0
 
 
 def test_the_output_must_not_be_a_file(
@@ -652,14 +730,32 @@ def test_training_ends_when_no_update_is_finite(
     assert all(bool(weight.isfinite().all()) for weight in trainer.model.weights().values())
 
 
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "cpu:x"])
+def test_a_device_that_is_not_there(device: str) -> None:
+    for precision in ("auto", "fp32"):
+        with pytest.raises(ConfigError, match=rf"train\.device = '{device}': cannot be used here: .* Write auto, cpu"):
+            Compute.of(device, precision)
+
+
+def test_too_little_memory_says_what_to_set(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(trainer_module, "train_step", exhausted)
+    trainer = make_trainer(config, tmp_path / "run", data)
+    with pytest.raises(TrainingError, match=r"step 1: CPU.* not enough memory.*--set train\.micro_batch_tokens="):
+        trainer.fit()
+
+
 def scripted(values: list[float]) -> Callable[[Any], dict[str, float]]:
     remaining = iter(values)
     return lambda model: {"bleu": next(remaining)}
 
 
-@pytest.mark.parametrize("best_by", ["score", "bleu"])
-def test_early_stopping_and_the_best_checkpoint(config: Config, data: Path, tmp_path: Path, best_by: str) -> None:
-    config = with_train(config, max_steps=50, validate_steps=2, validate_bleu=True, early_stopping=2, best_by=best_by)
+def test_early_stopping_and_the_best_checkpoint(config: Config, data: Path, tmp_path: Path) -> None:
+    config = with_train(config, max_steps=50, validate_steps=2, validate_bleu=True, early_stopping=2)
     arguments: dict[str, Any] = {"validation": validation_store(data)}
     trainer = make_trainer(config, tmp_path / "run", data, scorer=scripted([10.0, 30.0, 20.0, 30.0]), **arguments)
     outcome = trainer.fit()
@@ -676,6 +772,53 @@ def test_early_stopping_and_the_best_checkpoint(config: Config, data: Path, tmp_
     again = make_trainer(patient, tmp_path / "run", data, scorer=scripted([31.0, 1.0, 1.0, 1.0]), **arguments)
     assert again.resume()
     assert (again.fit().reason, again.progress.step, again.progress.best_step) == ("early", 16, 10)
+
+
+class Follower(Ranks):
+    """A process among several, whose leader has measured something else."""
+
+    def of_leader(self, values: Any, device: torch.device) -> list[float]:
+        return [value + 5.0 for value in values]
+
+
+def test_processes_go_by_the_scores_of_the_leading_one(config: Config, data: Path, tmp_path: Path) -> None:
+    config = with_train(config, max_steps=2, validate_steps=1, validate_bleu=True)
+    trainer = make_trainer(
+        config, tmp_path / "run", data, validation=validation_store(data), scorer=scripted([10.0, 9.0])
+    )
+    trainer.ranks = Follower()
+    trainer.fit()
+    assert (trainer.progress.best_score, trainer.progress.best_step) == (15.0, 1)
+    assert trainer.progress.validations["bleu"] == 14.0
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_a_text_beyond_the_learned_positions_is_refused_before_the_first_step(
+    config: Config, data: Path, tmp_path: Path, split: str
+) -> None:
+    train, validation = ParallelStore.open(data / "train.arrow"), validation_store(data)
+    longest = {
+        name: int(max(store.source_lengths.max(), store.target_lengths.max()))
+        for name, store in (("train", train), ("validation", validation))
+    }
+    assert longest["validation"] < longest["train"]
+    stores = {"train": train, "validation": validation}
+    if split == "validation":
+        stores = {"train": validation, "validation": train}
+
+    def trainer(max_positions: int) -> Trainer:
+        model = dataclasses.replace(config.model, positions="learned", max_positions=max_positions)
+        return Trainer(dataclasses.replace(config, model=model), tmp_path, show_progress=False, **stores)
+
+    trainer(longest["train"])
+    with pytest.raises(DataError, match=rf"has {longest['train']} tokens, .* for {longest['train'] - 1}\. Raise"):
+        trainer(longest["train"] - 1)
+
+
+def test_early_stopping_needs_something_to_measure_by(recipe: Path, tmp_path: Path) -> None:
+    settings = ["train.early_stopping=3", "train.validate_steps=1", "data.validation=[]"]
+    with pytest.raises(TrainingError, match=r"train\.early_stopping needs data\.validation"):
+        train(load_recipe(recipe, settings), tmp_path / "run", show_progress=False)
 
 
 def test_without_bleu_the_lowest_perplexity_is_best(

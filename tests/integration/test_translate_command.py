@@ -121,6 +121,27 @@ def test_standard_input_and_output(
     print("standard output is still open")
 
 
+def test_lines_that_are_typed_are_answered_one_by_one(
+    model_folder: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    answers: list[bytes] = []
+
+    class Typist(io.BytesIO):
+        """Types a line, and waits for its translation before the next."""
+
+        def read1(self, size: int | None = -1) -> bytes:
+            answers.append(capsysbinary.readouterr().out)
+            return self.readline()
+
+    stdin = io.TextIOWrapper(Typist(b"A\nTwo dogs\n\nA dog runs.\n"))
+    monkeypatch.setattr(stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert command_line.main(["translate", str(model_folder)]) == 0
+    expected = Translator.load(model_folder).translate(["A", "Two dogs", "", "A dog runs."])
+    assert b"".join(answers).decode().split("\n")[:-1] == expected
+    assert [answer.count(b"\n") for answer in answers] == [0, 1, 1, 1, 1]
+
+
 def test_n_best_with_scores(model_folder: Path, translator: Translator, tmp_path: Path) -> None:
     rows = [row.split("\t") for row in translate_file(model_folder, tmp_path, "--n-best", "3", "--scores")]
     assert all(len(row) == 3 for row in rows)
@@ -247,6 +268,14 @@ def test_options_of_a_call(translator: Translator) -> None:
         Translator.load("anywhere", engine="torc")
     with pytest.raises(BundleError):
         Translator.load("nowhere")
+
+
+def test_a_single_line_is_not_taken_for_its_letters(translator: Translator) -> None:
+    for translate in (translator.translate, lambda text: translator.translate_n_best(text, 1)):
+        with pytest.raises(TypeError, match=r"\[line\]"):
+            translate("A dog runs.")
+    with pytest.raises(TypeError, match=r"\[line\]"):
+        next(translator.stream("A dog runs."))
 
 
 def test_scores_are_those_of_the_model(translator: Translator) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from transduce.decoding.beam import beam_search
-from transduce.decoding.candidates import best_candidates, best_candidates_reference
+from transduce.decoding.candidates import best_candidates, best_candidates_reference, top
 from transduce.decoding.greedy import greedy_search
 from transduce.decoding.scores import Hypothesis, gnmt_penalty
 
@@ -328,7 +328,13 @@ def test_neighbours_do_not_matter(seed: int, eos_bias: float, beam_size: int, li
 
 
 @settings(max_examples=30, deadline=None)
-@given(seeds, st.integers(1, 5), st.integers(1, 4), st.integers(1, 4), st.integers(7, 40))
+@given(
+    seeds,
+    st.integers(1, 5),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(7, 40) | st.integers(300, 900),  # in large vocabularies the best are sought in groups
+)
 def test_candidates_are_the_reference(
     seed: int, num_sentences: int, num_beams: int, num_candidates: int, vocab_size: int
 ) -> None:
@@ -339,6 +345,18 @@ def test_candidates_are_the_reference(
     expected = best_candidates_reference(logits.clone(), scores, num_candidates, never)
     for ours, theirs in zip(best_candidates(logits, scores, num_candidates, never), expected, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.integers(1, 4), st.integers(1, 9), st.integers(9, 1500))
+def test_the_greatest_values_are_those_of_topk(seed: int, num_rows: int, count: int, num_values: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.stack([torch.randperm(num_values, generator=generator) for _ in range(num_rows)]).float()
+    values[values < num_values // 2] = -math.inf  # as of tokens that are never generated
+    found, places = top(values, count)
+    assert torch.equal(found, values.topk(count).values)
+    assert torch.equal(values.gather(1, places), found)
+    assert all(len(set(row)) == count for row in places.tolist())
 
 
 # --- cost -------------------------------------------------------------------------------

@@ -124,6 +124,20 @@ def test_a_run_folder_is_recognised(tmp_path: Path, folder: Path) -> None:
         Bundle.load(run)
 
 
+@pytest.mark.parametrize("content", ["", "{", "3", "[1]"])
+def test_damaged_metrics(folder: Path, content: str) -> None:
+    (folder / "metrics.json").write_text(content)
+    with pytest.raises(BundleError, match=r"metrics\.json: damaged"):
+        _ = Bundle.load(folder).metrics
+
+
+def test_the_tokenizer_of_another_model(folder: Path) -> None:
+    other = SubwordTokenizer.train(["another text"] * 3, algorithm="bpe", vocab_size=261)
+    other.save(folder / "tokenizer.json")
+    with pytest.raises(BundleError, match=r"tokenizer\.json: has 261 pieces, but config\.json says 265"):
+        _ = Bundle.load(folder).tokenizer
+
+
 def test_metrics_may_be_absent(folder: Path) -> None:
     (folder / "metrics.json").unlink()
     assert Bundle.load(folder).metrics == {}

@@ -159,6 +159,10 @@ def test_an_unknown_preset_is_refused_with_the_nearest(name: str, nearest: str) 
             lambda: TrainConfig(average_last=6),
             "train.average_last = 6: must be at most train.keep_checkpoints (5): only kept checkpoints",
         ),
+        (
+            lambda: TrainConfig(early_stopping=3, validate_steps=0),
+            "train.early_stopping = 3: must be 0 where train.validate_steps is 0",
+        ),
         (lambda: DecodeConfig(beam_size=0), "decode.beam_size = 0: must be greater than 0"),
         (lambda: DecodeConfig(length_penalty=-0.1), "decode.length_penalty = -0.1: must be 0 or greater"),
     ],
@@ -250,8 +254,9 @@ def test_the_folder_of_a_recipe_is_relative_to_it_and_that_of_a_setting_to_us(
         ("[train]\ncompile = 1", "train.compile = 1: must be true or false"),
         ("[data]\nfolder = 1", "data.folder = 1: must be a text in quotes"),
         ('[data]\ntrain = "a.en"', "data.train = 'a.en': must be a list"),
-        ('[data]\ntrain = ["a.en", "a.de"]', "data.train = 'a.en': must be a list"),
-        ('[data]\ntest = ["a.en", "a.de"]', "data.test = ['a.en', 'a.de']: must be a table"),
+        ('[data]\ntrain = ["a.en", "a.de"]', "data.train[0] = 'a.en': must be a list. Write train = [["),
+        ('[data]\ntrain = [["a.en", 3]]', "data.train[0][1] = 3: must be a text in quotes."),
+        ('[data]\ntest = ["a.en", "a.de"]', "data.test = ['a.en', 'a.de']: must be a table. Write test = {"),
         ('[data]\ntest = { news = "a.en" }', "data.test.news = 'a.en': must be a list"),
         ('[model]\nnorm = "Pre"', "model.norm = 'Pre': must be one of 'post', 'pre'. Did you mean 'pre'?"),
         ("[train]\nmax_steps = -1", "train.max_steps = -1: must be greater than 0"),
@@ -272,6 +277,12 @@ def test_a_recipe_that_is_not_there_or_not_text(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="not a TOML file"):
         load_recipe(tmp_path / "binary.toml")
+
+
+def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + RECIPE.replace("\n", "\r\n").encode())
+    assert load_recipe(path) == load_recipe(recipe(tmp_path, RECIPE))
 
 
 # --- --set ----------------------------------------------------------------------------------------------------
@@ -295,6 +306,24 @@ def test_a_recipe_that_is_not_there_or_not_text(tmp_path: Path) -> None:
 def test_a_setting(setting: str, read: Callable[[Config], bool]) -> None:
     assert not read(dataclasses.replace(Config(), data=DataConfig(folder="before")))
     assert read(apply_settings(dataclasses.replace(Config(), data=DataConfig(folder="before")), [setting]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "test"),
+    [
+        (['data.test.new=["b.tsv"]'], {"news": ("a.tsv",), "new": ("b.tsv",)}),
+        (['data.test.news=["b.tsv"]'], {"news": ("b.tsv",)}),
+        (['data.test.b=["b.tsv"]', 'data.test.c=["c.tsv"]'], {"news": ("a.tsv",), "b": ("b.tsv",), "c": ("c.tsv",)}),
+        (["data.test={}"], {}),
+        (['data.test={b=["b.tsv"]}'], {"b": ("b.tsv",)}),
+        (["data.test={}", 'data.test.b=["b.tsv"]'], {"b": ("b.tsv",)}),
+        (['data.test.b=["b.tsv"]', "data.test={}"], {}),
+    ],
+)
+def test_a_setting_of_one_test_set_leaves_the_others(settings: list[str], test: dict[str, tuple[str, ...]]) -> None:
+    start = Config(data=DataConfig(test={"news": ("a.tsv",)}))
+    assert apply_settings(start, settings).data.test == test
+    assert start.data.test == {"news": ("a.tsv",)}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What the doctor counts and drops, on corpora small enough to count by hand."""
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -55,16 +56,53 @@ def test_empty_sides_are_dropped(tmp_path: Path) -> None:
 
 
 def test_hidden_line_breaks_are_counted_by_kind_in_all_splits(tmp_path: Path) -> None:
-    train = [("a\u2028b", "c"), ("d", "e\x85f"), ("g\x1d", "h\u2028")]
+    train = [("a\u2028b", "c"), ("d", "e\x85f"), ("g\x1d", "h\u2028"), ("i\rj", "k")]
     examination = check(tmp_path, train, validation=[("x\u2028", "y")])
     breaks = examination.findings.hidden_breaks
     assert {name: finding.count for name, finding in breaks.items()} == {
         "U+2028 line separator": 3,
         "U+0085 next line": 1,
         "U+001D separator": 1,
+        "U+000D carriage return": 1,
     }
     assert breaks["U+0085 next line"].examples == [f"{tmp_path}/train-0.tsv:2"]
     assert examination.kept.all()
+
+
+ENGLISH = "the dog cat house man woman street green small runs sees buys with under over from and that which never"
+GERMAN = "der hund katze haus mann frau straße grün klein läuft sieht kauft mit unter über von und dass welche nie"
+
+
+def sentences(count: int, words: str, seed: int) -> list[str]:
+    random = Random(seed)
+    return [" ".join(random.choices(words.split(), k=12)).capitalize() + "." for _ in range(count)]
+
+
+def test_lines_in_the_language_of_the_other_side(tmp_path: Path) -> None:
+    english, german = sentences(600, ENGLISH, 1), sentences(600, GERMAN, 2)
+    pairs = list(zip(english, german, strict=True))
+    pairs[500] = pairs[500][::-1]  # swapped
+    pairs[501] = (pairs[501][0], english[3])  # not translated
+    pairs[502] = (german[7], pairs[502][1])
+    pairs[503] = ("The dog.", "The dog.")  # too short to judge
+    held_out = [(sentences(1, ENGLISH, 3)[0], "Ein Mann."), tuple(sentences(2, GERMAN, 4))]
+    examination = check(tmp_path, pairs, validation=held_out)
+    findings = examination.findings
+    file = tmp_path / "train-0.tsv"
+    assert findings.wrong_language_sources.examples == [f"{file}:501", f"{file}:503"]
+    assert findings.wrong_language_targets.examples == [f"{file}:501", f"{file}:502"]
+    assert findings.held_out_wrong_language.examples == [f"{tmp_path}/validation.tsv:2"]
+    assert (findings.wrong_language_sources.count, findings.wrong_language_targets.count) == (2, 2)
+    assert examination.kept.all()
+    dropped = check(tmp_path, pairs, validation=held_out, drop_wrong_language=True)
+    assert np.flatnonzero(~dropped.kept).tolist() == [500, 501, 502]
+    assert dropped.findings.wrong_language_dropped.count == 3
+
+
+def test_sides_that_are_one_language_are_not_judged(tmp_path: Path) -> None:
+    pairs = list(zip(sentences(600, ENGLISH, 1), sentences(600, ENGLISH, 2), strict=True))
+    findings = check(tmp_path, pairs).findings
+    assert findings.wrong_language_sources.count == findings.wrong_language_targets.count == 0
 
 
 def test_copies_and_duplicates(tmp_path: Path) -> None:
@@ -72,9 +110,16 @@ def test_copies_and_duplicates(tmp_path: Path) -> None:
     examination = check(tmp_path, pairs)
     assert examination.findings.copies.count == 1
     assert examination.findings.duplicates.count == 2
+    assert examination.findings.duplicates.examples == [f"{tmp_path}/train-0.tsv:3", f"{tmp_path}/train-0.tsv:5"]
     assert examination.kept.tolist() == [True] * 5 + [False] * 2
     dropped = check(tmp_path, pairs, drop_duplicates=True)
     assert dropped.kept.tolist() == [True, True, False, True, False, False, False]
+
+
+def test_a_duplicate_in_another_part_is_named_there(tmp_path: Path) -> None:
+    parts = [[("a", "b"), ("c", "d"), ("e", "f")], [("g", "h"), ("i", "j"), ("c", "d")], [("g", "h")]]
+    examples = check(tmp_path, *parts).findings.duplicates.examples
+    assert examples == [f"{tmp_path}/train-1.tsv:3", f"{tmp_path}/train-2.tsv:1"]
 
 
 def test_find_duplicates_keeps_the_first_of_those_that_count() -> None:

@@ -64,8 +64,8 @@ def test_a_pipe_gives_its_lines_as_they_come(monkeypatch: pytest.MonkeyPatch) ->
     with open(reading) as stdin, open(writing, "wb", buffering=0) as pipe:  # noqa: PTH123 (descriptors)
         monkeypatch.setattr(sys, "stdin", stdin)
         lines = iter(read_lines(Path("-")))
-        pipe.write(b"one\n")
-        assert next(lines) == "one"
+        pipe.write(b"1\n")  # shorter than a byte order mark
+        assert next(lines) == "1"
         pipe.write(b"two\nthr")
         assert next(lines) == "two"
         pipe.write(b"ee")
@@ -103,6 +103,13 @@ def test_not_utf8_names_file_line_and_byte(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(DataError, match=r"a\.txt, line 4: not UTF-8 \(byte 0xfc at byte offset 2") as error:
             list(read_lines(path))
         assert "iconv -f LATIN1 -t UTF-8" in str(error.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_file_of_another_unicode_is_told_so(tmp_path: Path, encoding: str) -> None:
+    path = pack(tmp_path / "a.txt", "\ufeffeins\tzwei\n".encode(encoding))
+    with pytest.raises(DataError, match=r"a\.txt, line 1: not UTF-8 .*iconv -f UTF-16 -t UTF-8"):
+        list(read_lines(path))
 
 
 def test_missing_file_suggests_a_near_name(tmp_path: Path) -> None:

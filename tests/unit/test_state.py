@@ -1,6 +1,7 @@
 """Checkpoints: what goes in comes out, damage is noticed, and a crash leaves nothing behind."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from transduce.training.state import (
     load_checkpoint,
     prune,
     save_checkpoint,
+    set_aside,
 )
 from transduce.training.step import make_optimizer
 
@@ -207,6 +209,27 @@ def test_prune_keeps_the_last(tmp_path: Path, keep: int, left: list[int]) -> Non
     prune(tmp_path, keep)
     assert checkpoints(tmp_path) == [checkpoint_path(tmp_path, step) for step in left]
     assert len(list((tmp_path / "checkpoints").iterdir())) == len(left)
+
+
+def test_what_a_crash_left_of_a_checkpoint_is_removed(tmp_path: Path) -> None:
+    fake(tmp_path, 1, 2)
+    (tmp_path / "checkpoints" / ".step-00000003.abc.part").mkdir()
+    (tmp_path / "checkpoints" / ".step-00000003.abc.part" / "model.safetensors").touch()
+    (tmp_path / "checkpoints" / "notes").mkdir()
+    prune(tmp_path, 2)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
+        *("notes", "step-00000001", "step-00000002")
+    ]
+
+
+def test_a_damaged_checkpoint_is_set_aside(tmp_path: Path) -> None:
+    for _ in range(2):  # the step may come again, and be damaged again
+        fake(tmp_path, 1, 2)
+        aside = set_aside(checkpoint_path(tmp_path, 2))
+        assert aside == tmp_path / "checkpoints" / "damaged-step-00000002"
+        assert (aside / "model.safetensors").is_file()
+        assert checkpoints(tmp_path) == [checkpoint_path(tmp_path, 1)]
+        shutil.rmtree(checkpoint_path(tmp_path, 1))
 
 
 def test_what_is_half_removed_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,12 +25,12 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transduce.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from transduce.evaluation import Text
+    from transduce.evaluation import Evaluation, Text
 
 SUMMARY = "score translations: BLEU with signature, chrF, the paper's BLEU"
 
@@ -64,49 +64,53 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scores the files and prints the report."""
-    if args.model is None:
-        if args.hypothesis is None:
-            raise EvaluationError("Nothing to score: give --hypothesis FILE, or --model MODEL for its perplexity.")
-        return _score(args)
-    if args.source is None:
+    if args.model is None and args.hypothesis is None:
+        raise EvaluationError("Nothing to score: give --hypothesis FILE, or --model MODEL for its perplexity.")
+    if args.model is not None and args.source is None:
         raise EvaluationError("--model measures the perplexity of the reference given the source: add --source FILE.")
+    names = [name for name in (args.hypothesis, *args.reference, args.source) if name is not None]
+    if names.count(_STANDARD_INPUT) > 1:
+        raise EvaluationError("standard input ('-') can be only one of the files.")
+    texts = {name: _read(name) for name in dict.fromkeys(names)}
+    measured = _perplexity(args, texts) if args.model is not None else {}
+    evaluation = _score(args, texts) if args.hypothesis is not None else None
+    if args.json:
+        scores = evaluation.to_dict() if evaluation is not None else {}
+        print(json.dumps(scores | measured, indent=2, ensure_ascii=False))
+        return 0
+    if measured:
+        value, count = measured["perplexity"], measured["subwords"]
+        print(f"perplexity {value:.3f} per subword of {args.model} ({count:,} subwords, EOS counted)")
+    if evaluation is not None:
+        for warning in evaluation.warnings:
+            print(f"transduce: warning: {warning}", file=sys.stderr)
+        print(evaluation.to_text())
+    return 0
+
+
+def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str, Any]:
     from transduce.cli.requirements import require_training
 
     require_training()
     from transduce.runs import model_perplexity
 
-    value, count = model_perplexity(args.model, _read(args.source).lines, _read(args.reference[0]).lines)
-    if args.json:
-        print(json.dumps({"perplexity": value, "subwords": count}))
-    else:
-        print(f"perplexity {value:.3f} per subword of {args.model} ({count:,} subwords, EOS counted)")
-    return _score(args) if args.hypothesis is not None else 0
+    value, count = model_perplexity(args.model, texts[args.source].lines, texts[args.reference[0]].lines)
+    return {"perplexity": value, "subwords": count}
 
 
-def _score(args: argparse.Namespace) -> int:
+def _score(args: argparse.Namespace, texts: dict[str, "Text"]) -> "Evaluation":
     from transduce.evaluation import evaluate
 
-    names = [args.hypothesis, *args.reference, *([args.source] if args.source else [])]
-    if names.count(_STANDARD_INPUT) > 1:
-        raise EvaluationError("standard input ('-') can be only one of the files.")
-    metrics = list(dict.fromkeys([*args.metrics, *(["bleu-paper"] if args.paper else [])]))
-    evaluation = evaluate(
-        _read(args.hypothesis),
-        [_read(name) for name in args.reference],
-        source=_read(args.source) if args.source else None,
-        metrics=metrics,
+    return evaluate(
+        texts[args.hypothesis],
+        [texts[name] for name in args.reference],
+        source=texts[args.source] if args.source is not None else None,
+        metrics=list(dict.fromkeys([*args.metrics, *(["bleu-paper"] if args.paper else [])])),
         language=_language(args.reference[0]) if args.language is None else args.language,
         tokenized=args.tokenized,
         lowercase=args.lowercase,
         confidence=args.confidence,
     )
-    if args.json:
-        print(json.dumps(evaluation.to_dict(), indent=2, ensure_ascii=False))
-        return 0
-    for warning in evaluation.warnings:
-        print(f"transduce: warning: {warning}", file=sys.stderr)
-    print(evaluation.to_text())
-    return 0
 
 
 def _read(name: str) -> "Text":

@@ -68,7 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # the same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     try:
-        return int(args.run(args))
+        code = int(args.run(args))
+        sys.stdout.flush()  # here, where a reader that went away is caught; not when Python ends
+        return code
     except TransduceError as error:
         if args.debug:
             raise
@@ -81,6 +83,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output went away (`| head`): leave quietly, and keep Python from flushing into the void.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:  # a full disk, a folder that may not be written to
+        if args.debug:
+            raise
+        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        print(f"transduce: error: {reason}. (--debug before the command shows where.)", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

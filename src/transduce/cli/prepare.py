@@ -8,9 +8,9 @@ examples:
 
 A corpus is two files aligned line by line, or one TSV file; .gz and .zst are read as they are. With data.format set to
 trees it is treebanks, for a parser: see 'transduce parse train --help'. What is amiss is reported with file and line:
-hidden line breaks, empty sides, over-long and odd-ratio pairs, duplicates, and training pairs that stand in validation
-or test. What is dropped, and by which limits, is up to the [data] section: see --set. Files that are not UTF-8 or not
-aligned stop everything, before any compute is spent.
+hidden line breaks, empty sides, lines in the wrong language, duplicates, training pairs that stand in validation or
+test; and, once subwords are there to count, over-long and odd-ratio pairs. What is dropped, and by which limits, is up
+to the [data] section: see --set. Files that are not UTF-8 or not aligned stop everything, before any compute is spent.
 
 The output folder holds tokenizer.json, train.arrow, validation.arrow, report.json and, written last,
 manifest.json. A folder already prepared from the same files in the same way is used as it is. `transduce

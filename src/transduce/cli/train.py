@@ -69,10 +69,11 @@ def train(args: argparse.Namespace, config: "Config", finish: "Callable[[Bundle]
         finish=finish,
     )
     step = outcome.progress.step
-    if outcome.signal is not None:
-        name = signal.Signals(outcome.signal).name
+    if outcome.reason == "stopped":
+        number = outcome.signal or signal.SIGTERM  # where another process got it, and told this one
+        name = signal.Signals(number).name
         print(f"stopped by {name} after step {step}; a checkpoint is written. Go on with --resume.", file=sys.stderr)
-        return 128 + outcome.signal
+        return 128 + number
     why = "early stopping" if outcome.reason == "early" else "done"
     print(f"{why} after step {step}. The model: {args.output / 'model'}", file=sys.stderr)
     print(outcome.progress.cost.summary(), file=sys.stderr)

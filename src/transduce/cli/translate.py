@@ -6,6 +6,8 @@ examples:
   transduce translate models/m30k --input big.en.gz --output big.de --beam-size 1 --batch-size 128
   transduce translate models/m30k --input test.en --n-best 4 --scores
 
+Lines that are typed are translated one by one; those of a file or a pipe, many at a time.
+
 An empty line, or one of white space only, gives an empty line. A line longer than the model reads is
 translated as far as it is read, and a warning names it. A line ends at "\n" and nowhere else.
 
@@ -19,7 +21,9 @@ finished fewer translations.
 """
 
 import argparse
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.decoding import add_files, add_machine, add_search, open_output, warn_truncated, with_progress
@@ -48,13 +52,20 @@ def run(args: argparse.Namespace) -> int:
     lines = read_lines(args.input)
     translator = Translator.load(args.model, engine=args.engine, device=args.device, threads=args.threads)
     options = translator.with_options(args.beam_size, args.length_penalty, args.max_extra_tokens, args.batch_size)
-    results = translator.stream(with_progress(lines, args, "translating"), options=options, n_best=args.n_best)
+    typed = args.input == Path("-") and sys.stdin.isatty()
+    if typed:
+        print("Type a line to translate; Ctrl-D ends.", file=sys.stderr)
+    window = 1 if typed else None
+    shown = with_progress(lines, args, "translating")
+    results = translator.stream(shown, options=options, n_best=args.n_best, window=window)
     with open_output(args.output) as output:
         for number, translations in enumerate(results, start=1):
             if translations[0].source_truncated:
                 limit = translator.engine.max_source_tokens
                 warn_truncated(f"{args.input}, line {number}", limit, "translated")
             output.writelines(_rows(number, translations, many=args.n_best > 1, scores=args.scores))
+            if typed:
+                output.flush()
     return 0
 
 

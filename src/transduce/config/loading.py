@@ -27,7 +27,7 @@ def load_recipe(path: Path, settings: Sequence[str] = ()) -> Config:
     if not path.is_file():
         raise ConfigError(f"{path}: no such recipe. A recipe is a TOML file; see the folder recipes/ for examples.")
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a byte order mark in front
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not a TOML file: {error}") from None
     try:
@@ -45,7 +45,8 @@ def apply_settings(config: Config, settings: Sequence[str]) -> Config:
     """Returns `config` with each `section.key=value` applied; values are TOML, and bare words are strings.
 
     All are laid over `config` at once, and the result is validated as a whole: their order matters only where one sets
-    again what another has set.
+    again what another has set. Of a table, `data.test.NAME=[…]` sets one entry and leaves the others; `data.test={…}`
+    sets the whole.
     """
     changes: dict[str, Any] = {}
     for setting in settings:
@@ -53,22 +54,27 @@ def apply_settings(config: Config, settings: Sequence[str]) -> Config:
         parts = key.strip().split(".")
         if not equals or not all(parts) or (len(parts) < 2 and key.strip() != "name"):
             raise ConfigError(f"--set {setting}: write section.key=value, for example --set train.max_steps=2000.")
-        nested: Any = _parse_value(text.strip())
-        for part in reversed(parts):
-            nested = {part: nested}
-        changes = _merged(changes, nested)
+        _set(changes, config, parts, _parse_value(text.strip()))
     try:
         return apply(config, changes)
     except ConfigError as error:
         raise ConfigError(f"--set {' --set '.join(settings)}: {error}") from None
 
 
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(below)
-    for key, value in above.items():
-        before = merged.get(key)
-        merged[key] = _merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
-    return merged
+def _set(changes: dict[str, Any], config: Config, parts: list[str], value: Any) -> None:
+    """Notes in `changes` that the key `parts` becomes `value`."""
+    if len(parts) == 1:
+        changes[parts[0]] = value
+        return
+    name, key, *entry = parts
+    before = changes.get(name)
+    section: dict[str, Any] = before if isinstance(before, dict) else {}
+    for part in reversed(entry[1:]):
+        value = {part: value}
+    if entry:  # of a table: what the table has beside it stays
+        table = section.get(key, getattr(getattr(config, name, None), key, None))
+        value = {**(table if isinstance(table, dict) else {}), entry[0]: value}
+    changes[name] = section | {key: value}
 
 
 def _parse_value(text: str) -> Any:
@@ -114,7 +120,7 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         choices = ", ".join(repr(a) for a in arguments)
         raise ConfigError(f"{key} = {value!r}: must be one of {choices}.{suggestion(str(value), map(str, arguments))}")
     if origin is tuple and isinstance(value, list | tuple):
-        return tuple(_convert(item, arguments[0], key) for item in value)
+        return tuple(_convert(item, arguments[0], f"{key}[{place}]") for place, item in enumerate(value))
     if origin is dict and isinstance(value, dict):
         return {str(k): _convert(item, arguments[1], f"{key}.{k}") for k, item in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
@@ -122,8 +128,16 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     if isinstance(hint, type) and isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
         return value
     wanted = "a list" if origin is tuple else "a table" if origin is dict else _TYPE_NAMES.get(hint, str(hint))
-    raise ConfigError(f"{key} = {value!r}: must be {wanted}.")
+    example = next((f" Write {text}." for name, text in _EXAMPLES.items() if key.startswith(name)), "")
+    raise ConfigError(f"{key} = {value!r}: must be {wanted}.{example}")
 
+
+# Of keys whose shape is not plain from their type.
+_EXAMPLES = {
+    "data.train": 'train = [["train.en", "train.de"]]: a list of pairs of files',
+    "data.validation": 'validation = ["dev.en", "dev.de"]',
+    "data.test": 'test = { news = ["news.en", "news.de"] }',
+}
 
 _TYPE_NAMES: dict[Any, str] = {
     int: "a whole number",

@@ -117,6 +117,7 @@ class DataConfig:
     max_ratio: float = 4.0  # greatest length ratio of the two sides, in subwords (0: no limit)
     ratio_slack_tokens: int = 8  # this many subwords of difference are forgiven before the ratio counts
     drop_leaked: bool = True  # drop pairs whose source or target is held out; short lines apart (data/doctor.py)
+    drop_wrong_language: bool = False  # drop pairs with a side in the other side's language (data/languages.py)
     drop_duplicates: bool = False
 
     def __post_init__(self) -> None:
@@ -167,7 +168,7 @@ class TrainConfig:
     validate_bleu_sentences: int = 500  # at most this many sentences are decoded
     validate_beam_size: int = 1
     early_stopping: int = 0  # stop after this many validations without a better score; 0: never
-    best_by: Literal["score", "bleu", "perplexity"] = "score"  # BLEU, or a parser's F1; once called "bleu"
+    best_by: Literal["score", "perplexity"] = "score"  # score: BLEU, or a parser's F1
     average_last: int = 5  # checkpoints averaged into the final model; 1: none (Table 3)
     log_steps: int = 50
 
@@ -179,6 +180,12 @@ class TrainConfig:
         _require_not_negative("train", self, "checkpoint_steps", "checkpoint_minutes", "validate_steps")
         _require_not_negative("train", self, "early_stopping", "seed")
         _require_rate("train", self, "label_smoothing", "adam_beta1", "adam_beta2")
+        _require(
+            self.early_stopping == 0 or self.validate_steps > 0,
+            "train.early_stopping",
+            self.early_stopping,
+            "0 where train.validate_steps is 0: it counts validations",
+        )
         _require(
             self.average_last <= self.keep_checkpoints,
             "train.average_last",

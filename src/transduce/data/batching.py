@@ -91,8 +91,7 @@ def plan_epoch(
     """
     if source_budget < 1 or target_budget < 1:
         raise ValueError(f"budgets must be positive, not {source_budget} and {target_budget}")
-    source = np.asarray(source_lengths, dtype=np.int64)
-    target = np.asarray(target_lengths, dtype=np.int64)
+    source, target = np.asarray(source_lengths), np.asarray(target_lengths)
     if source.shape != target.shape:
         raise ValueError(f"{len(source)} source lengths, but {len(target)} target lengths")
     rows = _arrange(source, _groups(target, target_budget), _hash(len(source), seed, epoch, salt=0))
@@ -102,20 +101,20 @@ def plan_epoch(
     return BatchPlan(rows, starts, order, (int(source.sum()), int(target.sum())), (padded[0], padded[1]))
 
 
-def _groups(target: Indices, target_budget: int) -> Indices:
+def _groups(target: Lengths, target_budget: int) -> NDArray[np.int32]:
     """Returns each row's group of neighbouring target lengths: 0 for the shortest, and so on."""
-    lengths, inverse, counts = np.unique(target, return_inverse=True, return_counts=True)
-    group = np.zeros(len(lengths), dtype=np.int64)
+    counts = np.bincount(target)
+    group_of_length = np.zeros(len(counts), dtype=np.int32)
     number, filled_batches = 0, 0.0
-    for place, tokens in enumerate((lengths * counts).tolist()):
-        group[place] = number
-        filled_batches += tokens / target_budget
+    for length in np.flatnonzero(counts).tolist():
+        group_of_length[length] = number
+        filled_batches += length * int(counts[length]) / target_budget
         if filled_batches >= _BATCHES_A_GROUP:
             number, filled_batches = number + 1, 0.0
-    return group[inverse]
+    return group_of_length[target]
 
 
-def _arrange(source: Indices, groups: Indices, noise: NDArray[np.uint64]) -> Indices:
+def _arrange(source: Lengths, groups: NDArray[np.int32], noise: NDArray[np.uint64]) -> Indices:
     """Orders rows by group, and within a group by source length, up and down in turn; ties fall by `noise`.
 
     The turns keep neighbours alike where one group ends and the next begins:
@@ -123,12 +122,16 @@ def _arrange(source: Indices, groups: Indices, noise: NDArray[np.uint64]) -> Ind
         group   0  0  0  1  1  1  2  2  2
         source  5  7 10 10  8  6  6  9 12
     """
-    fraction = (noise >> np.uint64(11)).astype(np.float64) / 2.0**53
-    key = source + fraction  # lengths are whole numbers: a fraction only breaks ties
-    return np.lexsort((np.where(groups % 2, -key, key), groups))
+    # In place: a corpus has tens of millions of rows, and each array of them hundreds of megabytes.
+    noise >>= np.uint64(11)
+    key = noise.astype(np.float64)
+    key *= 2.0**-53
+    key += source  # lengths are whole numbers: a fraction only breaks ties
+    np.negative(key, out=key, where=groups % 2 == 1)
+    return np.lexsort((key, groups))
 
 
-def _cut(source: Indices, target: Indices, source_budget: int, target_budget: int) -> Indices:
+def _cut(source: Lengths, target: Lengths, source_budget: int, target_budget: int) -> Indices:
     """Returns where batches start, each as long as the budgets allow, and at the end the number of rows."""
     starts = [0] if len(source) else []
     start = 0
@@ -146,7 +149,7 @@ def _cut(source: Indices, target: Indices, source_budget: int, target_budget: in
     return np.array(starts or [0], dtype=np.int64)
 
 
-def _padded_tokens(lengths: Indices, starts: Indices) -> int:
+def _padded_tokens(lengths: Lengths, starts: Indices) -> int:
     if len(starts) < 2:
         return 0
     longest = np.maximum.reduceat(lengths, starts[:-1])

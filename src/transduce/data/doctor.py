@@ -1,8 +1,8 @@
 """The data doctor: what is wrong with a corpus, found before any compute is spent on it.
 
-One pass over the text counts what would harm training or falsify scores, and decides which pairs are kept.
-Files that are not UTF-8 or not aligned stop it. What depends on subwords (over-long pairs, odd ratios) is
-counted when the corpus is encoded.
+One pass over the text, after a look at its beginning to see what the two languages look like, counts what would
+harm training or falsify scores, and decides which pairs are kept. Files that are not UTF-8 or not aligned stop
+it. What depends on subwords (over-long pairs, odd ratios) is counted when the corpus is encoded.
 
 Leakage. A training pair *leaks* if its source or its target stands in the validation or a test set, white
 space at the ends aside. `data.drop_leaked` drops it if
@@ -26,13 +26,14 @@ from numpy.typing import NDArray
 
 from transduce.config import DataConfig
 from transduce.data.corpus import Chunk, CorpusFiles, Part, read_chunks
+from transduce.data.languages import SideLanguages
 
 TELLING_BYTES = 16  # of UTF-8: five characters of Chinese say as much as sixteen of English
 NUM_EXAMPLES = 3
 
 # What other tools take for the end of a line, and we do not.
-_HIDDEN_BREAKS = "\u2028\u2029\u0085\x0b\x0c\x1c\x1d\x1e"
-_HIDDEN_NAMES = {"\x0b": "line tabulation", "\x0c": "form feed", "\x85": "next line"}
+_HIDDEN_BREAKS = "\r\u2028\u2029\u0085\x0b\x0c\x1c\x1d\x1e"
+_HIDDEN_NAMES = {"\r": "carriage return", "\x0b": "line tabulation", "\x0c": "form feed", "\x85": "next line"}
 
 
 @dataclass
@@ -62,24 +63,32 @@ class Findings:
             character.
         empty: pairs with nothing but white space on a side; always dropped.
         copies: pairs with equal sides.
+        wrong_language_sources: pairs whose source is in the target's language (`data/languages.py`).
+        wrong_language_targets: pairs whose target is in the source's language.
+        wrong_language_dropped: pairs dropped for either, if `data.drop_wrong_language`.
         duplicates: pairs that stand earlier in the corpus; dropped if `data.drop_duplicates`.
         leaked_sources: pairs whose source stands in a held-out set.
         leaked_targets: pairs whose target does.
         leaked_pairs: pairs that stand there whole.
         leaks_dropped: pairs dropped for it.
         held_out_empty: pairs of validation and test sets with an empty side.
+        held_out_wrong_language: lines of these sets in the other side's language.
         held_out_overlap: pairs of a held-out set whose source or target stands in another one.
     """
 
     hidden_breaks: dict[str, Finding] = field(default_factory=dict)
     empty: Finding = field(default_factory=Finding)
     copies: Finding = field(default_factory=Finding)
+    wrong_language_sources: Finding = field(default_factory=Finding)
+    wrong_language_targets: Finding = field(default_factory=Finding)
+    wrong_language_dropped: Finding = field(default_factory=Finding)
     duplicates: Finding = field(default_factory=Finding)
     leaked_sources: Finding = field(default_factory=Finding)
     leaked_targets: Finding = field(default_factory=Finding)
     leaked_pairs: Finding = field(default_factory=Finding)
     leaks_dropped: Finding = field(default_factory=Finding)
     held_out_empty: Finding = field(default_factory=Finding)
+    held_out_wrong_language: Finding = field(default_factory=Finding)
     held_out_overlap: dict[str, Finding] = field(default_factory=dict)
 
 
@@ -108,37 +117,70 @@ class _HeldOut:
 
 
 def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examination:
-    """Reads the whole corpus once, and returns what is wrong with it and which training pairs are kept.
+    """Returns what is wrong with a corpus and which training pairs are kept.
 
     Raises:
         DataError: a file is not UTF-8, damaged, or not aligned with its other side.
     """
     findings = Findings()
-    held_out, counts = _read_held_out(files, findings)
+    languages = SideLanguages.learn(
+        pair for chunk in read_chunks(files.train, "", progress=False) for pair in chunk.pairs
+    )
+    held_out, counts = _read_held_out(files, languages, findings)
     kept: list[NDArray[np.bool_]] = []
     part_sizes = [0] * len(files.train)
     hashes = array("q")  # 8 bytes a pair
+    parts: list[Chunk] = []  # the first chunk of each
     for chunk in read_chunks(files.train, "checking the corpus", progress=progress):
-        _find_hidden_breaks(chunk, findings)
-        keep = np.ones(len(chunk.pairs), dtype=bool)
-        empty = _empty(chunk)
-        keep[empty] = False
-        findings.empty.add(_places(chunk, empty))
-        copies = [i for i, (src, tgt) in enumerate(chunk.pairs) if src == tgt and keep[i]]
-        findings.copies.add(_places(chunk, copies))
-        leaks = _find_leaks(chunk, held_out, findings)
-        if data.drop_leaked:
-            keep[leaks] = False
-            findings.leaks_dropped.add(_places(chunk, leaks))
+        kept.append(_examine_chunk(chunk, data, held_out, languages, findings))
         hashes.extend(hash(pair) for pair in chunk.pairs)
-        kept.append(keep)
-        part_sizes[chunk.part] += len(keep)
+        part_sizes[chunk.part] += len(kept[-1])
+        if chunk.line == 1:
+            parts.append(chunk)
     mask = np.concatenate(kept) if kept else np.zeros(0, dtype=bool)
     duplicates = find_duplicates(np.frombuffer(hashes, dtype=np.int64), mask)
-    findings.duplicates.count = len(duplicates)
+    findings.duplicates = Finding(len(duplicates), [_place_of(i, parts) for i in duplicates[:NUM_EXAMPLES].tolist()])
     if data.drop_duplicates:
         mask[duplicates] = False
     return Examination(findings, mask, part_sizes, counts)
+
+
+def _examine_chunk(
+    chunk: Chunk, data: DataConfig, held_out: "_HeldOut", languages: SideLanguages | None, findings: Findings
+) -> NDArray[np.bool_]:
+    """Counts what is wrong with the pairs of a chunk, and returns which of them are kept."""
+    keep = np.ones(len(chunk.pairs), dtype=bool)
+    _find_hidden_breaks(chunk, findings)
+    empty = _empty(chunk)
+    keep[empty] = False
+    findings.empty.add(_places(chunk, empty))
+    findings.copies.add(_places(chunk, [i for i, (src, tgt) in enumerate(chunk.pairs) if src == tgt and keep[i]]))
+    leaks = _find_leaks(chunk, held_out, findings)
+    if data.drop_leaked:
+        keep[leaks] = False
+        findings.leaks_dropped.add(_places(chunk, leaks))
+    sources, targets = _wrong_language(chunk, languages)
+    findings.wrong_language_sources.add(_places(chunk, sources))
+    findings.wrong_language_targets.add(_places(chunk, targets, side=1))
+    if data.drop_wrong_language:
+        wrong = [i for i in sorted({*sources, *targets}) if keep[i]]
+        keep[wrong] = False
+        findings.wrong_language_dropped.add(_places(chunk, wrong))
+    return keep
+
+
+def _wrong_language(chunk: Chunk, languages: SideLanguages | None) -> tuple[list[int], list[int]]:
+    """Returns which sources, and which targets, are in the language of the other side."""
+    if languages is None:
+        return [], []
+    sources, targets = (languages.misplaced([pair[side] for pair in chunk.pairs], side) for side in (0, 1))
+    return sources, targets
+
+
+def _place_of(pair: int, parts: Sequence[Chunk]) -> str:
+    """Returns `file:line` of a pair by its number in the whole corpus; `parts` are the first chunks of its parts."""
+    part = max((chunk for chunk in parts if chunk.start <= pair), key=lambda chunk: chunk.start)
+    return part.place(pair - part.start)
 
 
 def find_duplicates(hashes: NDArray[np.int64], among: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -155,7 +197,9 @@ def find_duplicates(hashes: NDArray[np.int64], among: NDArray[np.bool_]) -> NDAr
     return np.delete(suspects, first)
 
 
-def _read_held_out(files: CorpusFiles, findings: Findings) -> tuple[_HeldOut, dict[str, int]]:
+def _read_held_out(
+    files: CorpusFiles, languages: SideLanguages | None, findings: Findings
+) -> tuple[_HeldOut, dict[str, int]]:
     """Returns the lines of validation and test sets, and how many pairs each set has."""
     splits: dict[str, Part] = {"validation": files.validation} if files.validation else {}
     splits |= {f"test.{name}": part for name, part in files.test.items()}
@@ -168,6 +212,8 @@ def _read_held_out(files: CorpusFiles, findings: Findings) -> tuple[_HeldOut, di
             _find_hidden_breaks(chunk, findings)
             empty = _empty(chunk)
             findings.held_out_empty.add(_places(chunk, empty))
+            for side, wrong in enumerate(_wrong_language(chunk, languages)):
+                findings.held_out_wrong_language.add(_places(chunk, wrong, side=side))
             pairs = [(src.strip(), tgt.strip()) for src, tgt in chunk.pairs]
             overlap = [i for i, (src, tgt) in enumerate(pairs) if src in together.sources or tgt in together.targets]
             if overlap:
@@ -236,12 +282,16 @@ def describe(findings: Findings) -> dict[str, Finding]:
     phrases = {
         "training pairs with an empty side (dropped)": findings.empty,
         "training pairs with source and target the same": findings.copies,
+        "training pairs whose source is in the target's language": findings.wrong_language_sources,
+        "training pairs whose target is in the source's language": findings.wrong_language_targets,
+        "training pairs dropped for a side in the wrong language": findings.wrong_language_dropped,
         "training pairs that repeat an earlier pair": findings.duplicates,
         "training pairs whose source is held out": findings.leaked_sources,
         "training pairs whose target is held out": findings.leaked_targets,
         "training pairs that are held out whole": findings.leaked_pairs,
         "training pairs dropped as leaked": findings.leaks_dropped,
         "held-out pairs with an empty side": findings.held_out_empty,
+        "held-out lines in the language of the other side": findings.held_out_wrong_language,
     }
     phrases |= {
         f"pairs of {name} that stand in another held-out set": f for name, f in findings.held_out_overlap.items()

@@ -125,7 +125,7 @@ def _fetch(url: str, part: Path, *, progress: bool) -> None:
         if isinstance(error.reason, ssl.SSLCertVerificationError):
             raise DownloadError(f"{url}: the server's certificate is not valid: {error.reason}.") from None
         raise _Interrupted(f"cannot be reached ({error.reason})") from None
-    except (TimeoutError, ConnectionError, http.client.HTTPException) as error:
+    except (TimeoutError, ConnectionError, ssl.SSLError, http.client.HTTPException) as error:
         raise _Interrupted(f"the connection broke ({error or type(error).__name__})") from None
 
 

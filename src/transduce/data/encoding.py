@@ -1,9 +1,8 @@
 """Text to token ids, a whole corpus at a time: streamed, on all cores, in order.
 
-The main thread reads and writes, a few threads encode. The tokeniser works outside Python's lock, and on
-all cores by
-itself: measured on Europarl, threads are faster than a pool of processes, which must copy the text and hold
-a tokeniser each. What is in flight is bounded, so memory does not grow with the corpus.
+The main thread reads and writes, a few threads encode. The tokeniser works outside Python's lock, and on all cores by
+itself: measured on Europarl, threads are faster than a pool of processes, which must copy the text and hold a tokeniser
+each. What is in flight is bounded, so memory does not grow with the corpus.
 """
 
 import contextlib
@@ -39,8 +38,7 @@ class EncodedSplit:
         source_tokens: in the store, EOS counted.
         target_tokens: the same.
         over_long: pairs with a side above `data.max_tokens`.
-        odd_ratio: pairs whose lengths differ by more than `data.max_ratio` allows; over-long ones not among
-            them.
+        odd_ratio: pairs whose lengths differ by more than `data.max_ratio` allows; over-long ones not among them.
     """
 
     num_read: int = 0

@@ -1,8 +1,8 @@
 """From parallel text to a prepared folder: check, learn the tokeniser, encode, describe, and sign last.
 
-Three passes over the corpus, each streamed: the doctor's, the tokeniser's, and the one that encodes. Memory
-holds the held-out lines, one byte a training pair (kept or not) and, for a while, eight more (to find
-duplicates).
+Three passes over the corpus, each streamed: the doctor's, the tokeniser's, and the one that encodes. Memory holds the
+held-out lines, one byte a training pair (kept or not) and, for a while, some tens of bytes: to find duplicates, and to
+plan the epoch that the report describes.
 """
 
 import contextlib
@@ -30,7 +30,9 @@ from transduce.data.prepared import (
     VALIDATION,
     Prepared,
     difference,
+    difference_from,
     identity,
+    is_prepared,
     load_prepared,
     read_manifest,
     with_checksums,
@@ -43,7 +45,7 @@ from transduce.files import sha256, write_json
 from transduce.parsing.pairs import WHOLE
 from transduce.text import SubwordTokenizer
 
-__all__ = ["PrepareReport", "Prepared", "load_prepared", "prepare"]
+__all__ = ["PrepareReport", "Prepared", "difference_from", "is_prepared", "load_prepared", "prepare"]
 
 
 def prepare(
@@ -59,8 +61,7 @@ def prepare(
     """Makes `output` a prepared folder for `config.text` and `config.data`, or finds that it is one already.
 
     Args:
-        config: its `text` and `data` sections decide the result; `train` only what the report says of an
-            epoch.
+        config: its `text` and `data` sections decide the result; `train` only what the report says of an epoch.
         output: the folder.
         progress: whether to show it on standard error.
         num_workers: threads that encode; None: all cores.
@@ -82,32 +83,47 @@ def prepare(
     elif report := _reuse(output, wanted):
         return report
     output.mkdir(parents=True, exist_ok=True)
+    report = _prepare(config, files, output, given, progress=progress, num_workers=num_workers)
+    write_json(output / REPORT, report.to_dict())
+    _sign(output, wanted, report)
+    return report
 
+
+def _prepare(
+    config: Config,
+    files: CorpusFiles,
+    output: Path,
+    given: SubwordTokenizer | None,
+    *,
+    progress: bool,
+    num_workers: int | None,
+) -> PrepareReport:
+    """Writes the tokeniser and the stores, and reports what came of it and how long each stage took."""
     seconds: dict[str, float] = {}
-    clock = time.perf_counter()
 
-    def lap(stage: str) -> None:
-        nonlocal clock
-        seconds[stage] = round(time.perf_counter() - clock, 2)
-        clock = time.perf_counter()
+    @contextlib.contextmanager
+    def stage(name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        seconds[name] = round(time.perf_counter() - started, 2)
 
-    examination = examine(files, config.data, progress=progress)
-    _require_pairs(examination)
-    lap("check")
-    learned = given or _learn_tokenizer(files, examination.kept, config.text, progress=progress)
-    learned.save(output / TOKENIZER)
-    lap("tokenizer")
-    train, validation = _encode(files, output, learned, examination, config, progress, num_workers)
-    lap("encode")
-    epoch = _epoch_report(output, config)
-    lap("plan")
-    report = PrepareReport(
+    with stage("check"):
+        examination = examine(files, config.data, progress=progress)
+        _require_pairs(examination)
+    with stage("tokenizer"):
+        tokenizer = given or _learn_tokenizer(files, examination.kept, config.text, progress=progress)
+        tokenizer.save(output / TOKENIZER)
+    with stage("encode"):
+        train, validation = _encode(files, output, tokenizer, examination, config, progress, num_workers)
+    with stage("plan"):
+        epoch = _epoch_report(output, config)
+    return PrepareReport(
         folder=str(output),
         tokenizer={
-            "algorithm": learned.algorithm,
-            "vocab_size": learned.vocab_size,
-            "vocab_size_asked": learned.vocab_size if given else config.text.vocab_size,
-            "fingerprint": learned.fingerprint,
+            "algorithm": tokenizer.algorithm,
+            "vocab_size": tokenizer.vocab_size,
+            "vocab_size_asked": tokenizer.vocab_size if given else config.text.vocab_size,
+            "fingerprint": tokenizer.fingerprint,
         },
         findings=examination.findings,
         train=train,
@@ -116,9 +132,6 @@ def prepare(
         epoch=epoch,
         seconds=seconds,
     )
-    write_json(output / REPORT, report.to_dict())
-    _sign(output, wanted, learned, report)
-    return report
 
 
 def check(config: Config, *, progress: bool = True, mirror: Path | None = None) -> str:
@@ -140,8 +153,8 @@ def _reuse(output: Path, wanted: dict[str, Any]) -> PrepareReport | None:
         return None
     if differs := difference(manifest["identity"], wanted):
         raise DataError(
-            f"{output}: was prepared differently: {differs}. Name another folder, or add --overwrite to "
-            "prepare this one again."
+            f"{output}: was prepared differently: {differs}. Name another folder, or prepare this one again: "
+            f"transduce prepare RECIPE --output {output} --overwrite"
         )
     load_prepared(output)
     report = PrepareReport.from_dict(json.loads((output / REPORT).read_text(encoding="utf-8")))
@@ -155,7 +168,8 @@ def _require_pairs(examination: Examination) -> None:
     findings, num_read = examination.findings, len(examination.kept)
     raise DataError(
         f"no training pairs are left of {num_read}: {findings.empty.count} have an empty side, "
-        f"{findings.leaks_dropped.count} stand in validation or test (data.drop_leaked)."
+        f"{findings.leaks_dropped.count} stand in validation or test (data.drop_leaked), "
+        f"{findings.wrong_language_dropped.count} have a side in the wrong language (data.drop_wrong_language)."
         if num_read
         else "the training files are empty. Check data.train."
     )
@@ -270,14 +284,14 @@ def _epoch_report(output: Path, config: Config) -> EpochReport:
     )
 
 
-def _sign(output: Path, wanted: dict[str, Any], tokenizer: SubwordTokenizer, report: PrepareReport) -> None:
+def _sign(output: Path, wanted: dict[str, Any], report: PrepareReport) -> None:
     """Writes the manifest: from here on the folder counts as prepared."""
     names = [TOKENIZER, TRAIN, REPORT] + ([VALIDATION] if report.validation else [])
     manifest = {
         "format_version": FORMAT_VERSION,
         "transduce_version": __version__,
-        "tokenizer_fingerprint": tokenizer.fingerprint,
-        "vocab_size": tokenizer.vocab_size,
+        "tokenizer_fingerprint": report.tokenizer["fingerprint"],
+        "vocab_size": report.tokenizer["vocab_size"],
         "num_pairs": {
             "train": report.train.num_kept,
             "validation": report.validation.num_kept if report.validation else 0,

@@ -2,8 +2,7 @@
 
     tokenizer.json   train.arrow   validation.arrow   report.json   manifest.json
 
-The manifest is written last and removed first, so a folder without one is not prepared, whatever else is in
-it.
+The manifest is written last and removed first, so a folder without one is not prepared, whatever else is in it.
 """
 
 import json
@@ -45,6 +44,11 @@ class Prepared:
     tokenizer_fingerprint: str
     vocab_size: int
     manifest: dict[str, Any]
+
+
+def is_prepared(folder: Path) -> bool:
+    """Tells whether `prepare` has finished with the folder; whether it is whole still, `load_prepared` says."""
+    return (folder / MANIFEST).is_file()
 
 
 def load_prepared(folder: Path, *, checksums: bool = True) -> Prepared:
@@ -108,10 +112,13 @@ def identity(config: Config, files: CorpusFiles, tokenizer_fingerprint: str | No
 
     A given tokenizer takes the place of the `text` section.
     """
-    text = {"tokenizer": tokenizer_fingerprint} if tokenizer_fingerprint else asdict(config.text)
+    given = {"text": {"tokenizer": tokenizer_fingerprint}} if tokenizer_fingerprint else {}
+    return _settings(config) | given | {"inputs": [_status(path) for path in files.all()]}
+
+
+def _settings(config: Config) -> dict[str, Any]:
     data = {key: value for key, value in asdict(config.data).items() if key not in _IRRELEVANT}
-    inputs = [_status(path) for path in files.all()]
-    plain: dict[str, Any] = json.loads(json.dumps({"text": text, "data": data, "inputs": inputs}))
+    plain: dict[str, Any] = json.loads(json.dumps({"text": asdict(config.text), "data": data}))
     return plain
 
 
@@ -135,14 +142,10 @@ def with_checksums(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     """Returns how two identities differ, in words; empty if they do not.
 
-    A file that was moved or touched is compared by checksum. A key that was not there yet had its default.
+    A file that was moved or touched is compared by checksum.
     """
-    defaults: dict[str, Any] = json.loads(json.dumps({"text": {}, "data": asdict(DataConfig())}))
-    for section in ("text", "data"):
-        for key in [*new[section], *(key for key in old[section] if key not in new[section])]:
-            before, now = old[section].get(key, defaults[section].get(key)), new[section].get(key)
-            if before != now:
-                return f"{section}.{key} was {_show(before)}, and is {_show(now)}"
+    if differs := _difference_of_settings(old, new):
+        return differs
     if len(old["inputs"]) != len(new["inputs"]):
         return f"the corpus has {len(new['inputs'])} files, and had {len(old['inputs'])}"
     for before, now in zip(old["inputs"], new["inputs"], strict=True):
@@ -151,6 +154,26 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
         unmoved = before["path"] == now["path"] and before["mtime_ns"] == now["mtime_ns"]
         if not unmoved and sha256(Path(now["path"])) != before["sha256"]:
             return f"{now['path']} has other contents than before"
+    return ""
+
+
+def difference_from(config: Config, prepared: Prepared) -> str:
+    """Returns how a folder was prepared otherwise than `config` would have it, in words; empty if it was not.
+
+    Where the files were is no difference, nor is a tokenizer that was given.
+    """
+    old, new = prepared.manifest["identity"], _settings(config)
+    return _difference_of_settings(old, new | {"text": old["text"]} if "tokenizer" in old["text"] else new)
+
+
+def _difference_of_settings(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """A key of `data` that did not exist when the folder was prepared had its default's effect."""
+    defaults: dict[str, Any] = json.loads(json.dumps({"text": {}, "data": asdict(DataConfig())}))
+    for section in ("text", "data"):
+        for key in [*new[section], *(key for key in old[section] if key not in new[section])]:
+            before, now = old[section].get(key, defaults[section].get(key)), new[section].get(key)
+            if before != now:
+                return f"{section}.{key} was {_show(before)}, and is {_show(now)}"
     return ""
 
 

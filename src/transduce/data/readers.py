@@ -4,6 +4,7 @@ A line ends at "\\n" and nowhere else. U+2028, U+0085, form feeds and their like
 n-th line here is the n-th line of `wc`, `sed` and every other tool, and two aligned files stay aligned.
 """
 
+import codecs
 import gzip
 import io
 import sys
@@ -60,7 +61,7 @@ class LineReader:
         for block in self._blocks():
             data = rest + block
             if at_start:
-                if len(data) < len(_BOM):
+                if _BOM.startswith(data) and data != _BOM:  # its beginning, perhaps: a short first line must not wait
                     rest = data
                     continue
                 data, at_start = data.removeprefix(_BOM), False
@@ -138,10 +139,11 @@ class LineReader:
         except UnicodeDecodeError as error:
             number = first_number + block.count(b"\n", 0, error.start)
             offset = error.start - (block.rfind(b"\n", 0, error.start) + 1)
+            utf16 = number == 1 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # from a spreadsheet
             raise DataError(
                 f"{self.path}, line {number}: not UTF-8 (byte {block[error.start]:#04x} "
                 f"at byte offset {offset} of the line). Find the file's encoding and convert it, for "
-                f"example: iconv -f LATIN1 -t UTF-8 OLD > NEW"
+                f"example: iconv -f {'UTF-16' if utf16 else 'LATIN1'} -t UTF-8 OLD > NEW"
             ) from None
 
 

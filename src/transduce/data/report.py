@@ -14,7 +14,7 @@ class EpochReport:
     Attributes:
         source_budget: tokens a batch may have on the source side, padding counted.
         target_budget: the same on the target side.
-        num_batches: a epoch.
+        num_batches: of an epoch.
         source_padding_share: padded positions of all source positions.
         target_padding_share: the same of the target.
         padding_share: of both together.

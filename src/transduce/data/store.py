@@ -1,9 +1,9 @@
 """Token ids of a parallel corpus in one memory-mapped Arrow file, each pair reachable in constant time.
 
-The file is Arrow IPC: two columns `source` and `target`, lists of uint16 (int32 for vocabularies above 65
-536), in record batches of a fixed number of rows, so that row i stands in batch i // BATCH_ROWS. Ids are
-stored without the final EOS. Reading makes numpy views on the mapped bytes: nothing is copied until a pair
-is asked for, and many processes share one copy in memory.
+The file is Arrow IPC: two columns `source` and `target`, lists of uint16 (int32 for vocabularies above 65 536), in
+record batches of a fixed number of rows, so that row i stands in batch i // BATCH_ROWS. Ids are stored without the
+final EOS. Reading makes numpy views on the mapped bytes: nothing is copied until a pair is asked for, and many
+processes share one copy in memory.
 """
 
 import contextlib

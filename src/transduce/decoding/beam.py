@@ -1,7 +1,6 @@
 """Beam search (§6.1): 2 × beam candidates a step, GNMT's length penalty, an end that is provably safe.
 
-Shapes: B sentences still in the batch, K open beams each, C candidates (2 × K), T tokens so far, V
-vocabulary.
+Shapes: B sentences still in the batch, K open beams each, C candidates (2 × K), T tokens so far, V vocabulary.
 """
 
 from collections.abc import Sequence
@@ -99,8 +98,7 @@ class _Search:
         # Best score that a hypothesis of log-probability g can reach is g over this; double, as scores are.
         final_penalties = [gnmt_penalty(limit + 1, length_penalty) for limit in limits]
         self.final_penalty_B = torch.tensor(final_penalties, device=device, dtype=torch.double)
-        # A finished hypothesis must beat this to be kept: the worst kept score once n_best are kept; +inf:
-        # done.
+        # A finished hypothesis must beat this to be kept: the worst kept score once n_best are kept; +inf: done.
         self.threshold_B = torch.full((num_sentences,), -torch.inf, device=device, dtype=torch.double)
         self.scores_BK = torch.zeros(num_sentences, 1, device=device)  # log-probabilities, best first
         self.output_BKT = torch.zeros(num_sentences, 1, max(limits, default=0) + 1, device=device, dtype=torch.long)

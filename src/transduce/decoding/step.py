@@ -28,8 +28,7 @@ class State(Protocol):
 
 S = TypeVar("S", bound=State)
 
-# (the last token of each row, state) → (logits_RV, state). The logits are float32 and the search may
-# overwrite them.
+# (the last token of each row, state) → (logits_RV, state). The logits are float32; the search may overwrite them.
 Step = Callable[[Tensor, S], tuple[Tensor, S]]
 
 # Dropping finished sentences copies the caches of the others: it waits until this share of the batch is done.

@@ -71,13 +71,8 @@ class TorchEngine:
     @property
     def max_source_tokens(self) -> int:
         """Tokens of a source beyond this many are not read; a learned position table may lower it."""
-        positions = self._max_positions
+        positions = self.model.source_positions.limit
         return MAX_SOURCE_TOKENS if positions is None else min(MAX_SOURCE_TOKENS, positions - 1)
-
-    @property
-    def _max_positions(self) -> int | None:
-        config = self.model.config
-        return config.max_positions if config.positions == "learned" else None
 
     def translate(
         self, sources: Sequence[Sequence[int]], options: DecodeConfig, n_best: int = 1
@@ -126,8 +121,9 @@ class TorchEngine:
     def _search(self, batch: list[list[int]], options: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
         source_BS, lengths_B = _pad([[*ids, _SPECIALS.eos] for ids in batch], self.device)
         limits = [len(ids) + options.max_extra_tokens for ids in batch]
-        if self._max_positions is not None:
-            limits = [min(limit, self._max_positions - 1) for limit in limits]
+        positions = self.model.target_positions.limit
+        if positions is not None:
+            limits = [min(limit, positions - 1) for limit in limits]
         state = self.model.start(self.model.encode(source_BS, lengths_B), max_steps=max(limits) + 1)
         if options.beam_size == 1:
             best = greedy_search(

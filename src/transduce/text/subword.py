@@ -310,7 +310,8 @@ def _require_ours(definition: Any, origin: str) -> Algorithm:
     """Checks what the promises of `SubwordTokenizer` rest on, and returns the algorithm."""
     model = definition.get("model") if isinstance(definition, dict) else None
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    if not isinstance(model, dict) or not isinstance(vocabulary, dict) or model.get("type") not in _ALGORITHM_OF_MODEL:
+    kind = model.get("type") if isinstance(model, dict) else None
+    if not isinstance(vocabulary, dict) or not isinstance(kind, str) or kind not in _ALGORITHM_OF_MODEL:
         raise _foreign(origin, "it holds no BPE or WordPiece vocabulary")
     for index, token in enumerate(SPECIAL_TOKENS):
         if vocabulary.get(token) != index:
@@ -319,11 +320,11 @@ def _require_ours(definition: Any, origin: str) -> Algorithm:
         raise _foreign(origin, "it reads special tokens out of text ('added_tokens' is not empty)")
     if missing := _BYTE_OF_CHARACTER.keys() - vocabulary.keys():
         raise _foreign(origin, f"{len(missing)} of the 256 bytes are not in the vocabulary")
-    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+    if set(map(str, vocabulary.values())) != set(map(str, range(len(vocabulary)))):
         raise _foreign(origin, "its ids are not 0, 1, 2, … without gaps")
     if any(not _BYTE_OF_CHARACTER.keys() >= set(token) for token in vocabulary):
         raise _foreign(origin, "its pieces are not made of bytes")
-    return _ALGORITHM_OF_MODEL[model["type"]]
+    return _ALGORITHM_OF_MODEL[kind]
 
 
 def _foreign(origin: str, reason: str) -> TokenizerError:

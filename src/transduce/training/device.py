@@ -28,10 +28,12 @@ class Compute:
         name = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
         try:
             resolved = torch.device(name)
-        except RuntimeError:
-            raise ConfigError(f"train.device = {device!r}: write auto, cpu, cuda or cuda:N.") from None
-        if resolved.type == "cuda" and not torch.cuda.is_available():
-            raise ConfigError(f"train.device = {device!r}: PyTorch finds no CUDA device here. Use cpu or auto.")
+            torch.empty(0, device=resolved)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise ConfigError(
+                f"train.device = {device!r}: cannot be used here: {reason} Write auto, cpu, cuda or cuda:N."
+            ) from None
         bf16 = computes_bf16(resolved) if precision == "auto" else precision == "bf16"
         return cls(resolved, torch.bfloat16 if bf16 else torch.float32)
 

@@ -2,7 +2,7 @@
 
 import datetime
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +24,8 @@ class Ranks:
         """Joins the processes that torchrun started, or returns a world of one."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
+        if device.type == "cuda" and device.index is not None:
+            torch.cuda.set_device(device)  # NCCL works on the current device: without this, every process on the first
         if not dist.is_initialized():
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
         return cls(dist.get_rank(), dist.get_world_size())
@@ -46,6 +48,14 @@ class Ranks:
         votes = torch.tensor(float(flag), device=device)
         dist.all_reduce(votes)
         return bool(votes > 0)
+
+    def of_leader(self, values: Sequence[float], device: torch.device) -> list[float]:
+        """Returns the leading process's values, as many as here, so that all draw the same conclusions from them."""
+        if self.world_size == 1:
+            return list(values)
+        shared = torch.tensor(values, dtype=torch.float64, device=device)
+        dist.broadcast(shared, src=0)
+        return [float(value) for value in shared.tolist()]
 
     def wait(self) -> None:
         """Waits until every process is here."""

@@ -132,8 +132,17 @@ def checkpoint_weights(path: Path) -> Path:
     return path / _MODEL
 
 
+def set_aside(path: Path) -> Path:
+    """Renames a damaged checkpoint, so that it no longer counts as one; returns what it is called now."""
+    aside = path.with_name(f"damaged-{path.name}")
+    shutil.rmtree(aside, ignore_errors=True)  # of the same step, from an earlier sitting
+    return path.rename(aside)
+
+
 def prune(run: Path, keep: int) -> None:
-    """Removes all but the last `keep` checkpoints."""
+    """Removes all but the last `keep` checkpoints, and what a crash left of one that was being written."""
+    for path in (run / "checkpoints").glob(f".{_PREFIX}*"):
+        shutil.rmtree(path)
     for path in checkpoints(run)[:-keep]:
         (path / _STATE).unlink()  # first: what is half removed no longer counts as a checkpoint
         shutil.rmtree(path)

@@ -82,7 +82,7 @@ def train_step(
     optimizer.zero_grad(set_to_none=True)
     sums = torch.zeros(2, dtype=torch.float64, device=compute.device)
     flops = 0
-    for part in micro_batches(own, store.source_lengths, store.target_lengths, limit) if len(own) else []:
+    for part in micro_batches(own, store.source_lengths, store.target_lengths, limit):
         batch = collate(store, part, compute.device)
         loss, nll = batch_loss(model, batch, smoothing, compute)
         (loss / num_target_tokens).backward()

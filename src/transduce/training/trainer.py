@@ -15,7 +15,7 @@ import torch
 from transduce.config import Config
 from transduce.data.batching import BatchPlan, plan_epoch
 from transduce.data.store import ParallelStore
-from transduce.errors import BundleError, TrainingError
+from transduce.errors import BundleError, DataError, TrainingError
 from transduce.model import Transformer
 from transduce.training.allocator import keep_memory
 from transduce.training.cost import device_capacity
@@ -29,6 +29,7 @@ from transduce.training.state import (
     load_checkpoint,
     prune,
     save_checkpoint,
+    set_aside,
 )
 from transduce.training.step import make_optimizer, train_step
 from transduce.training.validation import perplexity
@@ -70,6 +71,8 @@ class Trainer:
         keep_memory()
         torch.manual_seed(config.train.seed)
         self.model = Transformer(config.model).to(self.compute.device)
+        for store in filter(None, (train, validation)):
+            _require_positions(self.model, store)
         self.optimizer = make_optimizer(self.model, config)
         self.progress = Progress()
         self.capacity = device_capacity(self.compute)
@@ -84,18 +87,26 @@ class Trainer:
         )
 
     def resume(self) -> bool:
-        """Goes back to the last whole checkpoint, passing over damaged ones; returns False where there is none at all.
+        """Goes back to the last whole checkpoint; returns False where there is none at all.
+
+        Damaged ones after it are set aside: they must not be averaged at the end.
 
         Raises:
             TrainingError: there are checkpoints, and all are damaged.
         """
         found = checkpoints(self.run)
-        for path in reversed(found):
+        for place, path in reversed(list(enumerate(found))):
+            damaged = False
             try:
                 self.progress = load_checkpoint(path, self.model, self.optimizer)
             except BundleError as error:
                 self.report.say(f"warning: {error} Trying the checkpoint before it.")
+                damaged = True
+            if self.ranks.agree(damaged, self.compute.device):  # all go on from the same one
                 continue
+            if self.ranks.leads:
+                for later in found[place + 1 :]:
+                    self.report.say(f"set aside as {set_aside(later)}")
             self.report.say(f"resuming after step {self.progress.step} ({path})")
             return True
         if found:
@@ -131,10 +142,17 @@ class Trainer:
 
     def _one_step(self) -> None:
         started = time.perf_counter()
-        plan = self._plan(self.progress.epoch)
+        plan = self.plan(self.progress.epoch)
         rows = plan.batch(self.progress.batch)
         step = self.progress.step + 1
-        result = train_step(self.model, self.optimizer, self.train, rows, step, self.config, self.compute, self.ranks)
+        model, optimizer = self.model, self.optimizer
+        try:
+            result = train_step(model, optimizer, self.train, rows, step, self.config, self.compute, self.ranks)
+        except torch.OutOfMemoryError as error:
+            raise TrainingError(
+                f"{self.run}: step {step}: {self.compute} has not enough memory. Go on from the last checkpoint with "
+                "--resume and a lower train.micro_batch_tokens, such as --set train.micro_batch_tokens=4000."
+            ) from error
         progress = self.progress
         progress.step, progress.batch = step, progress.batch + 1
         if progress.batch == len(plan):
@@ -166,7 +184,8 @@ class Trainer:
     _skipped_in_a_row = 0
     _planned: tuple[int, BatchPlan] | None = None
 
-    def _plan(self, epoch: int) -> BatchPlan:
+    def plan(self, epoch: int) -> BatchPlan:
+        """Returns the batches of an epoch; the last one asked for is kept."""
         if self._planned is None or self._planned[0] != epoch:
             train = self.config.train
             plan = plan_epoch(
@@ -215,6 +234,8 @@ class Trainer:
         scores = {"perplexity": perplexity(self.model, validation, self.compute)}
         decoded = self.scorer(self.model) if self.scorer is not None and train.validate_bleu else {}
         scores |= decoded
+        # Processes may differ in the last digit, and must agree on what is best and when to stop.
+        scores = dict(zip(scores, self.ranks.of_leader([*scores.values()], self.compute.device), strict=True))
         name = "perplexity" if train.best_by == "perplexity" else next(iter(decoded), "perplexity")
         score = -scores[name] if name == "perplexity" else scores[name]
         if progress.best_by != name:  # at first, or where a resumed training has changed its measure
@@ -235,6 +256,18 @@ class Trainer:
     def _stops_early(self) -> bool:
         patience = self.config.train.early_stopping
         return patience > 0 and self.progress.validations_since_best >= patience
+
+
+def _require_positions(model: Transformer, store: ParallelStore) -> None:
+    """Refuses at once a text that learned positions do not reach, which would end the training when its batch comes."""
+    limit = model.source_positions.limit
+    longest = int(max(store.source_lengths.max(initial=0), store.target_lengths.max(initial=0)))
+    if limit is not None and longest > limit:
+        raise DataError(
+            f"{store.path}: its longest side has {longest} tokens, the end mark counted, and the model has learned "
+            f"positions for {limit}. Raise model.max_positions, or shorten the text: data.max_tokens drops training "
+            "pairs, and never validation pairs."
+        )
 
 
 class _StopSignals:

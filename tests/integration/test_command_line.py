@@ -1,0 +1,42 @@
+"""What every command does in trouble that is none of its own: a reader gone away, a disk that refuses."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from transduce.cli import info
+from transduce.cli.main import main
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    """`transduce info --presets | true`."""
+    command = [sys.executable, "-m", "transduce", "info", "--presets"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        errors = process.stderr.read()
+    assert (process.returncode, errors) == (141, "")
+
+
+def test_trouble_with_files_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(args: object) -> int:
+        raise PermissionError(13, "Permission denied", "/srv/models/x")
+
+    monkeypatch.setattr(info, "run", refuse)
+    assert main(["info", "tiny"]) == 1
+    errors = capsys.readouterr().err
+    assert errors.startswith("transduce: error: /srv/models/x: Permission denied.")
+    assert errors.count("\n") == 1
+    with pytest.raises(PermissionError):
+        main(["--debug", "info", "tiny"])
+
+
+def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes").touch()
+    (tmp_path / "train.tsv").write_text("a dog runs\tein Hund rennt\n" * 9)
+    arguments = ["prepare", "--train", str(tmp_path / "train.tsv"), "--set", "text.vocab_size=270", "--quiet"]
+    assert main([*arguments, "--output", str(tmp_path / "notes" / "out")]) == 1
+    assert "notes/out: Not a directory" in capsys.readouterr().err
