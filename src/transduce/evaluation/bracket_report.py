@@ -32,7 +32,7 @@ def summary_text(evaluation: BracketEvaluation) -> str:
 def analysis_text(analysis: BracketAnalysis) -> str:
     """Returns tables in Markdown: scores by label and length, and the most frequent errors of each kind."""
     labels = [
-        (_cell(score.label), str(score.gold), str(score.parsed), *_rates(score.recall, score.precision, score.f1))
+        (score.label, str(score.gold), str(score.parsed), *_rates(score.recall, score.precision, score.f1))
         for score in analysis.labels
     ]
     lengths = [
@@ -54,31 +54,25 @@ def analysis_text(analysis: BracketAnalysis) -> str:
         "Missed: gold constituents that the parses lack": _errors(("production",), analysis.missed),
         "Extra: constituents of the parses that the gold trees lack": _errors(("production",), analysis.extra),
     }
-    return "\n".join(f"## {heading}\n\n{text}" for heading, text in sections.items())
+    return "\n".join(f"## {heading}\n\n{text}\n" for heading, text in sections.items())
 
 
 def _errors(columns: Sequence[str], counts: Counter[Kind]) -> str:
     """Returns the most frequent errors of one kind, each with its share of all of that kind."""
     total = counts.total()
     if not total:
-        return "None.\n"
+        return "None."
     shown = ranked(counts)[:_ANALYSIS_ROWS]
-    rows = [[*_cells(kind), str(count), f"{percentage(count, total):.1f} %"] for kind, count in shown]
-    note = f"\nThe first {len(rows)} of {len(counts)} kinds, {total} errors in all.\n"
+    rows = [
+        [*([kind] if isinstance(kind, str) else kind), str(count), f"{percentage(count, total):.1f} %"]
+        for kind, count in shown
+    ]
+    note = f"\n\nThe first {len(rows)} of {len(counts)} kinds, {total} errors in all."
     return table((*columns, "count", "share"), rows, text_columns=len(columns)) + note
 
 
 def _rates(*rates: float) -> Iterator[str]:
     return (f"{rate:.2f}" for rate in rates)
-
-
-def _cells(kind: str | tuple[str, ...]) -> list[str]:
-    return [_cell(part) for part in ([kind] if isinstance(kind, str) else kind)]
-
-
-def _cell(text: str) -> str:
-    """Returns a label or production as a table can hold it."""
-    return text.replace("|", "\\|")
 
 
 def _sentence_row(sentence: SentenceBrackets) -> str:
