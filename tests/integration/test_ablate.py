@@ -231,7 +231,7 @@ sys.exit(main(sys.argv[1:]))
 def wait_until_the_cell_has_left(run: Path, seconds: float = 60.0) -> None:
     """A killed command leaves its cell behind, which notices by itself, and holds its lock until it is done."""
     deadline = time.monotonic() + seconds
-    with (run / ".lock").open("w") as lock:
+    with (run / ".cell.lock").open("w") as lock:
         while time.monotonic() < deadline:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

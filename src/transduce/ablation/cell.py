@@ -34,7 +34,7 @@ def main(folder: Path) -> int:
     """Brings the cell to its end, or to a checkpoint, and returns the exit code."""
     _stop_with_starter()
     try:
-        with (folder / ".lock").open("w") as lock:
+        with (folder / ".cell.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a process before this one may still be writing its last checkpoint
             if (folder / RESULT).is_file():
                 return 0
