@@ -70,10 +70,11 @@ def with_progress(lines: Iterable[str], args: argparse.Namespace, label: str) ->
 
     from transduce.data.readers import read_lines
 
+    total: int | None = None
     if isinstance(lines, Sized):
         total = len(lines)
-    else:
-        total = sum(1 for _ in read_lines(args.input)) if args.input.is_file() else None
+    elif args.input.is_file():
+        total = sum(1 for _ in read_lines(args.input))
     bar: Iterable[str] = tqdm(lines, total=total, unit=" lines", desc=label, smoothing=0.1)
     return bar
 
