@@ -1,8 +1,9 @@
 """The baseline of parsing: a treebank PCFG with exact CKY, trained and tested on the trees that a neural parser gets.
 
-    python benchmarks/pcfg.py --train wsj/train --test wsj/test --name wsj-sample \
-        --parses wsj.parsed --gold wsj.gold --output benchmarks/results/DATE-pcfg-wsj-sample.json
-    transduce parse score --gold wsj.gold --parsed wsj.parsed --gold-punctuation --analysis
+    python benchmarks/pcfg.py --train DIR/gum/train --test gum DIR/gum/test --parses parses
+    python benchmarks/pcfg.py --train DIR/gum/train DIR/wsj-sample/train --name gum+wsj --test gum DIR/gum/test \
+        --test wsj DIR/wsj-sample/test --output result.json
+    transduce parse score --gold parses/gum.gold --parsed parses/gum.parsed --gold-punctuation --analysis
 
 Treebanks are files of bracketed trees in any layout, folders of them or patterns; what is training data and what is
 test is what the paths say. A training tree over the words of a test sentence is left out, as are sentences of more than
@@ -34,7 +35,7 @@ from transduce import __version__
 from transduce.data.progress import elapsed_time, progress_bar
 from transduce.data.treebank import read_treebank
 from transduce.errors import DataError, TransduceError
-from transduce.evaluation import BracketEvaluation, score_brackets
+from transduce.evaluation import score_brackets
 from transduce.evaluation.bracket_report import summary_text
 from transduce.files import write_json, write_text
 from transduce.parsing import Leaf, Tree, normalise
@@ -44,7 +45,14 @@ def main() -> None:
     """Reads the command line, trains, parses and scores."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", nargs="+", type=Path, required=True, metavar="PATH", help="treebanks")
-    parser.add_argument("--test", nargs="+", type=Path, required=True, metavar="PATH", help="the same, to be parsed")
+    parser.add_argument(
+        "--test",
+        nargs="+",
+        action="append",
+        required=True,
+        metavar=("NAME", "PATH"),
+        help="a name and treebanks to parse; may be repeated",
+    )
     parser.add_argument("--max-words", type=at_least(1), default=25, metavar="N", help="default: %(default)s")
     parser.add_argument(
         "--max-train-words", type=at_least(1), metavar="N", help="another bound for training; default: as --max-words"
@@ -70,12 +78,14 @@ def main() -> None:
         metavar="N",
         help="words seen so often at most stand for unknown ones; default: 2",
     )
-    parser.add_argument("--parses", type=Path, metavar="FILE", help="write the parses here, a tree a line")
     parser.add_argument(
-        "--gold", type=Path, metavar="FILE", help="write the normalised trees of the same sentences here"
+        "--parses",
+        type=Path,
+        metavar="FOLDER",
+        help="write each test set's parses here as NAME.parsed, and the gold trees as NAME.gold, a tree a line",
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the result here, as JSON")
-    parser.add_argument("--name", default="treebank", help="what the result calls the data; paths are not in it")
+    parser.add_argument("--name", default="treebank", help="what the result calls the training data")
     args = parser.parse_args()
     try:
         run(args)
@@ -99,32 +109,50 @@ def run(args: argparse.Namespace) -> None:
     """Does what the command line says."""
     max_train_words = args.max_words if args.max_train_words is None else args.max_train_words
     with elapsed_time("reading", shown=True):
-        gold = list(short_trees(args.test, args.max_words))
-        tested = {tuple(words_of(tree)) for tree in gold}
+        tests = {name: list(short_trees(map(Path, paths), args.max_words)) for name, *paths in args.test}
+        tested = {tuple(words_of(tree)) for gold in tests.values() for tree in gold}
         train = [tree for tree in short_trees(args.train, max_train_words) if tuple(words_of(tree)) not in tested]
-    for trees, paths in ((train, args.train), (gold, args.test)):
+    for name, trees in {"--train": train, **tests}.items():
         if not trees:
-            raise DataError(f"{', '.join(map(str, paths))}: no sentence of so few words in there.")
+            raise DataError(f"{name}: no sentence of so few words. A test set is a name, and then its treebanks.")
     start = time.perf_counter()
     with elapsed_time("training", shown=True):
         grammar = estimate_grammar(train, args.horizontal, args.vertical)
         tags = [symbol.name for symbol in grammar.symbols[grammar.num_labels :][: grammar.num_tags]]
         lexicon = Lexicon(train, tags, args.rare)
         parser = Parser(grammar, lexicon)
-    trained = time.perf_counter()
+    settings = {name: getattr(args, name) for name in ("max_words", "horizontal", "vertical", "rare")}
+    result: dict[str, Any] = {
+        "date": datetime.date.today().isoformat(),
+        "what": "treebank PCFG, exact CKY; input is words alone; brackets scored as EVALB does with COLLINS.prm, "
+        "punctuation by gold tags",
+        "settings": settings | {"max_train_words": max_train_words},
+        "train": {"name": args.name} | size(train) | {"seconds": round(time.perf_counter() - start, 1)},
+        "grammar": grammar_size(grammar),
+        "tests": {},
+    }
     root = Counter(tree.label for tree in train).most_common(1)[0][0]
-    parsed, num_flat = parse_all(parser, lexicon, [words_of(tree) for tree in gold], root)
-    seconds = {"train": round(trained - start, 1), "parse": round(time.perf_counter() - trained, 1)}
-    for path, trees in ((args.parses, parsed), (args.gold, gold)):
-        if path:
-            write_text(path, "".join(f"{tree}\n" for tree in trees))
-    evaluation = score_brackets([str(tree) for tree in gold], [str(tree) for tree in parsed], gold_punctuation=True)
-    print(summary_text(evaluation))
+    for name, gold in tests.items():
+        result["tests"][name] = measure(name, gold, parser, lexicon, root, args.parses)
+    result["machine"] = machine()
     if args.output:
-        settings = {name: getattr(args, name) for name in ("max_words", "horizontal", "vertical", "rare")}
-        settings["max_train_words"] = max_train_words
-        sizes = {"train": size(train), "test": size(gold), "flat": num_flat, "grammar": grammar_size(grammar)}
-        write_json(args.output, result(args.name, settings, sizes, seconds, evaluation))
+        write_json(args.output, result)
+
+
+def measure(
+    name: str, gold: Sequence[Tree], parser: Parser, lexicon: Lexicon, root: str, folder: Path | None
+) -> dict[str, Any]:
+    """Parses and scores a test set, prints the scores, and returns them; writes the trees if there is a folder."""
+    start = time.perf_counter()
+    parsed, num_flat = parse_all(name, parser, lexicon, [words_of(tree) for tree in gold], root)
+    seconds = time.perf_counter() - start
+    lines = {"gold": [str(tree) for tree in gold], "parsed": [str(tree) for tree in parsed]}
+    if folder:
+        for side, trees in lines.items():
+            write_text(folder / f"{name}.{side}", "\n".join(trees) + "\n")
+    evaluation = score_brackets(lines["gold"], lines["parsed"], gold_punctuation=True)
+    print(f"{name}\n{summary_text(evaluation)}\n")
+    return {"scores": evaluation.summary().to_dict(), **size(gold), "flat": num_flat, "seconds": round(seconds, 1)}
 
 
 def short_trees(paths: Iterable[Path], max_words: int) -> Iterator[Tree]:
@@ -140,12 +168,12 @@ def words_of(tree: Tree) -> list[str]:
 
 
 def parse_all(
-    parser: Parser, lexicon: Lexicon, sentences: Sequence[Sequence[str]], root: str
+    name: str, parser: Parser, lexicon: Lexicon, sentences: Sequence[Sequence[str]], root: str
 ) -> tuple[list[Tree], int]:
     """Returns a tree for each sentence, and how many are flat for want of a better one: `root` over all words."""
     trees: list[Tree] = []
     num_flat = 0
-    with progress_bar("parsing", sum(map(len, sentences)), unit=" words", shown=True) as bar:
+    with progress_bar(f"parsing {name}", sum(map(len, sentences)), unit=" words", shown=True) as bar:
         for words in sentences:
             found = parser.parse(words)
             tree = unbinarise(found[0]) if found else None
@@ -173,31 +201,15 @@ def grammar_size(grammar: Grammar) -> dict[str, int]:
     }
 
 
-def result(
-    name: str,
-    settings: dict[str, Any],
-    sizes: dict[str, Any],
-    seconds: dict[str, float],
-    evaluation: BracketEvaluation,
-) -> dict[str, Any]:
-    """Returns what was measured, and on what."""
+def machine() -> dict[str, Any]:
+    """Returns what it was measured on."""
     return {
-        "date": datetime.date.today().isoformat(),
-        "what": "treebank PCFG, exact CKY; input is words alone; brackets scored as EVALB does with COLLINS.prm, "
-        "punctuation by gold tags",
-        "data": name,
-        "settings": settings,
-        "scores": evaluation.summary().to_dict(),
-        **sizes,
-        "seconds": seconds,
-        "machine": {
-            "processor": platform.machine(),
-            "cores": os.cpu_count(),
-            "load": round(os.getloadavg()[0], 2),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "transduce": __version__,
-        },
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "transduce": __version__,
     }
 
 

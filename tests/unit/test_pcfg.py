@@ -272,20 +272,20 @@ def test_the_script(tmp_path: Path) -> None:
     lines = ["(TOP (S (NP-SBJ (DT the) (NN man)) (VP (VBD saw))))", "(X (RB again) (RB again) (RB again) (RB again))"]
     (tmp_path / "test").write_text("\n".join([*lines, f"(X {'(NN dog) ' * 30})"]), encoding="utf-8")
     script = Path(__file__).resolve().parents[2] / "benchmarks/pcfg.py"
-    files = {name: tmp_path / f"out.{name}" for name in ("parses", "gold", "output")}
-    command = [sys.executable, str(script), "--train", str(folder), "--test", str(tmp_path / "test")]
-    for name, path in files.items():
-        command += [f"--{name}", str(path)]
+    out = tmp_path / "out"
+    command = [sys.executable, str(script), "--train", str(folder), "--test", "toy", str(tmp_path / "test")]
+    command += ["--parses", str(out), "--output", str(out / "result.json")]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert files["parses"].read_text(encoding="utf-8").splitlines() == [
+    assert (out / "toy.parsed").read_text(encoding="utf-8").splitlines() == [
         "(S (NP (DT the) (NN man)) (VP (VBD saw)))",
         "(S (RB again) (RB again) (RB again) (RB again))",  # flat: there is no other
     ]
-    assert len(files["gold"].read_text(encoding="utf-8").splitlines()) == 2
-    result = json.loads(files["output"].read_text(encoding="utf-8"))
-    assert (result["flat"], result["test"]["sentences"], result["scores"]["matched"]) == (1, 2, 3)
-    assert str(tmp_path) not in files["output"].read_text(encoding="utf-8")
+    assert len((out / "toy.gold").read_text(encoding="utf-8").splitlines()) == 2
+    text = (out / "result.json").read_text(encoding="utf-8")
+    result = json.loads(text)["tests"]["toy"]
+    assert (result["flat"], result["sentences"], result["scores"]["matched"]) == (1, 2, 3)
+    assert str(tmp_path) not in text
     assert "Bracketing FMeasure" in done.stdout
     for file in folder.glob("*.mrg"):
         file.unlink()
