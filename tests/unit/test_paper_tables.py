@@ -2,17 +2,20 @@
 
 import dataclasses
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from transduce.bundle import save_bundle
 from transduce.config import Config, DataConfig, load_recipe, preset
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, TrainingError
 from transduce.paper import table2, table2_report, table3, table4, table4_report, training
 from transduce.paper.toy_treebank import RULES, WORDS, make_toy_treebank
-from transduce.parsing import read_trees
+from transduce.parser import Parse
+from transduce.parsing import Leaf, Tree, read_trees
 from transduce.text import SubwordTokenizer
 from transduce.training.state import Progress
 from transduce.training.trainer import Outcome
@@ -302,6 +305,44 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
     assert mixed.repeat == (2, 1)  # three gold trees twice, for seven silver ones
     fixed = dataclasses.replace(config, data=dataclasses.replace(config.data, repeat=(10,)))
     assert table4._with_silver(fixed, folder / "silver.trees").data.repeat == (10, 1)
+
+
+@pytest.mark.parametrize(("toy", "whole", "kept"), [(False, 2, 2), (True, 2, 3), (True, 0, 3)])
+def test_silver_trees_are_those_that_needed_no_repair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toy: bool, whole: int, kept: int
+) -> None:
+    stub_parser(monkeypatch, whole)
+    (tmp_path / "raw.txt").write_text("one .\n\ntwo .\nthree .\n")
+    task = table4.Task(Config(), Config(), tmp_path, tmp_path / "raw.txt", tmp_path / "silver.trees", toy, False)
+    values = table4._silver(task, tmp_path / "raw.txt", 1, print)
+    assert values == {"source": "raw.txt", "sentences": 3, "well_formed": whole, "kept": kept}
+    trees = [str(tree) for tree in read_trees(tmp_path / "silver.trees")]
+    assert trees == [f"(S (CD {word}) (. .))" for word in ("one", "two", "three")[:kept]]
+
+
+def test_without_silver_trees_nothing_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub_parser(monkeypatch, 0)
+    (tmp_path / "raw.txt").write_text("one .\n")
+    task = table4.Task(Config(), Config(), tmp_path, tmp_path / "raw.txt", tmp_path / "silver.trees", False, False)
+    with pytest.raises(TrainingError, match=r"raw\.txt: none of 1 sentences got a tree without repair"):
+        table4._silver(task, tmp_path / "raw.txt", 1, print)
+    assert not (tmp_path / "silver.trees").exists()
+
+
+def stub_parser(monkeypatch: pytest.MonkeyPatch, whole: int) -> None:
+    """Puts a parser in place that gives the first `whole` sentences a tree of their own, and repairs the others."""
+
+    class Stub:
+        translator = SimpleNamespace(with_options=lambda **options: options)
+
+        def stream(self, sentences: Iterable[str], *, options: dict[str, int]) -> Iterator[Parse]:
+            assert options == {"beam_size": 1}
+            for number, sentence in enumerate(sentences):
+                words = tuple(sentence.split())
+                tree = Tree("S", (Leaf("CD", words[0]), Leaf(".", words[1])))
+                yield Parse(words, tree, number >= whole, 0.0, True, False)
+
+    monkeypatch.setattr(table4.Parser, "load", lambda path: Stub())
 
 
 def test_at_the_papers_scale_silver_trees_have_a_recipe_of_their_own(
