@@ -36,16 +36,16 @@ max_ratio = 0.0
 [train]
 source_batch_tokens = 800
 target_batch_tokens = 800
-learning_rate_factor = 1.0
+learning_rate_factor = 0.4
 warmup_steps = 100
-max_steps = 350
+max_steps = 600
 label_smoothing = 0.0
 device = "cpu"
 precision = "fp32"
 checkpoint_minutes = 0.0
 checkpoint_steps = 50
 validate_steps = 0
-average_last = 2
+average_last = 3
 
 [decode]
 beam_size = 2
