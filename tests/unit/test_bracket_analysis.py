@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tree_strategies import trees
 
 from transduce.errors import EvaluationError
 from transduce.evaluation import COLLINS, BracketAnalysis, BracketParameters, analyse_brackets, score_brackets
 from transduce.evaluation.bracket_analysis import NO_PARENT
 from transduce.evaluation.bracket_report import analysis_text
 from transduce.parsing import Tree, linearise, repair
+from tree_strategies import trees
 
 _VERB_ATTACHMENT = (
     "(S (NP (PRP I)) (VP (VBD saw) (NP (DT the) (NN man)) (PP (IN with) (NP (NNS eyes)))) (. .))"  # 0 1 2-3 4 5

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from tree_strategies import trees
 
 from transduce.errors import EvaluationError
 from transduce.evaluation import COLLINS, BracketParameters, score_brackets
 from transduce.evaluation.bracket_report import sentence_table, summary_text
 from transduce.evaluation.brackets import SentenceBrackets
 from transduce.parsing import Tree
+from tree_strategies import trees
 
 _GOLD = "(TOP (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ eats) (NP (NN fish))) (. .)))"
 

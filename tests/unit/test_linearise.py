@@ -2,11 +2,11 @@
 
 import pytest
 from hypothesis import given
-from tree_strategies import trees
 
 from transduce.errors import DataError
 from transduce.parsing import Tree, delinearise, linearise
 from transduce.parsing.trees import parse_line
+from tree_strategies import trees
 
 _WORDS = ["John", "has", "a", "dog", "."]
 

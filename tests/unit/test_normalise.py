@@ -2,11 +2,11 @@
 
 import pytest
 from hypothesis import given
-from tree_strategies import trees
 
 from transduce.parsing import Tree, normalise
 from transduce.parsing.normalise import TRACE, strip_functions
 from transduce.parsing.trees import parse_line
+from tree_strategies import trees
 
 
 def tree_of(text: str) -> Tree:

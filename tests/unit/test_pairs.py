@@ -5,11 +5,11 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tree_strategies import atoms, trees
 
 from transduce.parsing import Tree, parse_trees
 from transduce.parsing.pairs import WHOLE, from_output, sentence_words, to_pair, tree_words
 from transduce.parsing.trees import is_atom
+from tree_strategies import atoms, trees
 
 _TREE = "(S (NP (DT The) (NN dog)) (VP (VBZ barks) (PRT (-LRB- -LRB-))) (. .))"
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tree_strategies import trees
 
 from pcfg_cky import Parser, Unaries
 from pcfg_grammar import Binary, Grammar, Lexicon, Symbol, binarise, estimate_grammar, looks, unbinarise
 from transduce.parsing import Leaf, Node, Tree, parse_trees
+from tree_strategies import trees
 
 _TREEBANK = """
 (S (NP (DT the) (NN man)) (VP (VBD saw) (NP (DT the) (NN dog)) (PP (IN with) (NP (DT a) (NN telescope)))))

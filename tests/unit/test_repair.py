@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tree_strategies import atoms, trees
 
 from transduce.errors import DataError
 from transduce.parsing import Tree, linearise, repair
 from transduce.parsing.trees import MAX_HEIGHT, parse_line
+from tree_strategies import atoms, trees
 
 _FEW_LABELS = st.sampled_from(["(S", "(NP", "(VP", ")S", ")NP", ")VP", "XX", "XX"])
 _ANYTHING = _FEW_LABELS | st.text(max_size=4) | st.sampled_from(["(", ")", "", "( )", "</s>", "((S", "(TOP", ")TOP"])
