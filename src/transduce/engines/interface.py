@@ -36,6 +36,14 @@ class Engine(Protocol):
         """
         ...
 
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Returns for each pair the log-probability of each target token, and last that of EOS, given those before.
+
+        Neither side has EOS, which is added. The sum of a list is what a search calls the log-probability of a
+        finished hypothesis, whatever batch either was in.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttentionWeights:
