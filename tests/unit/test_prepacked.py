@@ -8,7 +8,7 @@ from torch import nn
 
 from transduce.config import ModelConfig
 from transduce.model import Transformer, prepack
-from transduce.model.prepacked import PrepackedLinear
+from transduce.model.prepacked import PrepackedLinear, QuantizedLinear
 
 CONFIG = ModelConfig(
     vocab_size=75, num_encoder_layers=1, num_decoder_layers=2, d_model=24, d_ff=40, num_heads=2, d_k=8, d_v=8
@@ -87,3 +87,81 @@ def test_other_types_are_left_to_pytorch() -> None:
 def test_prepacking_twice_is_prepacking_once() -> None:
     packed = prepack(make())
     assert prepack(packed) is packed
+
+
+@pytest.mark.skipif(
+    not (torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()),
+    reason="this processor has no bfloat16",
+)
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_product_in_bfloat16_is_that_of_rounded_weights(bias: bool) -> None:
+    torch.manual_seed(0)
+    linear, x = nn.Linear(48, 70, bias=bias), torch.randn(4, 48)
+    with torch.inference_mode():
+        product = PrepackedLinear(linear.weight, linear.bias, torch.bfloat16)(x)
+        assert product.dtype == torch.float32
+        torch.testing.assert_close(product, linear(x), rtol=0.02, atol=0.02)
+        assert not torch.equal(product, linear(x))
+
+
+quantizes_here = pytest.mark.skipif(
+    "fbgemm" not in torch.backends.quantized.supported_engines, reason="this PyTorch has no FBGEMM"
+)
+
+
+def int8_reference(linear: nn.Linear, x: torch.Tensor) -> torch.Tensor:
+    """The arithmetic spelt out: integers in float64, which holds their sums exactly."""
+    weight_scale = linear.weight.abs().amax(dim=1, keepdim=True).double() / 127
+    weight = (linear.weight.double() / weight_scale).round()
+    scale = x.abs().amax(dim=-1, keepdim=True)
+    rounded = ((x / scale) * 63).round().double()
+    product = (rounded @ weight.T) * weight_scale.T * scale.double() / 63
+    return (product if linear.bias is None else product + linear.bias.double()).float()
+
+
+@quantizes_here
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [1, 4, 33, 128])
+def test_the_product_in_int8_is_that_of_integers(rows: int, bias: bool) -> None:
+    torch.manual_seed(rows)
+    linear, x = nn.Linear(48, 70, bias=bias), torch.randn(rows, 48) * torch.logspace(-6, 6, rows)[:, None]
+    with torch.inference_mode():
+        product = QuantizedLinear(linear.weight, linear.bias)(x)
+        # A quotient that lies between two integers may be rounded to either.
+        wrong = (product - int8_reference(linear, x)).abs() > 1e-4 * x.abs().amax(dim=1, keepdim=True)
+        assert wrong.float().mean() < 0.01
+        error = (product - linear(x)).norm(dim=1) / linear(x).norm(dim=1)
+        assert float(error.max()) < 0.05
+
+
+@quantizes_here
+def test_extreme_rows_neither_overflow_nor_become_nan_in_int8() -> None:
+    linear = nn.Linear(512, 8, bias=False)
+    nn.init.ones_(linear.weight)
+    x = torch.stack([torch.ones(512), -torch.ones(512), torch.zeros(512), torch.full((512,), 1e-38)])
+    with torch.inference_mode():
+        product = QuantizedLinear(linear.weight, None)(x)
+    torch.testing.assert_close(product[:, 0], torch.tensor([512.0, -512.0, 0.0, 0.0]), rtol=1e-5, atol=1e-5)
+
+
+@quantizes_here
+def test_a_row_in_int8_depends_on_no_other() -> None:
+    torch.manual_seed(2)
+    linear, x = nn.Linear(64, 96), torch.randn(40, 64) * torch.rand(40, 1) * 30
+    with torch.inference_mode():
+        packed = QuantizedLinear(linear.weight, linear.bias)
+        together = packed(x)
+        for row in range(40):
+            assert torch.equal(packed(x[row : row + 1])[0], together[row])
+
+
+@quantizes_here
+def test_a_model_in_int8_says_nearly_the_same() -> None:
+    model = make().eval()
+    source, lengths, target = torch.randint(4, 75, (3, 6)), torch.tensor([6, 6, 6]), torch.randint(4, 75, (3, 5))
+    packed = prepack(model, "int8")
+    assert not [module for module in packed.modules() if isinstance(module, nn.Linear)]
+    with torch.inference_mode():
+        expected = model.decode(model.encode(source, lengths), target)
+        found = packed.decode(packed.encode(source, lengths), target)
+    assert 0 < float((found - expected).norm() / expected.norm()) < 0.05

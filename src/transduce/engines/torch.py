@@ -15,6 +15,7 @@ from transduce.engines.interface import AttentionWeights
 from transduce.errors import ConfigError, DataError
 from transduce.model import Transformer, prepack
 from transduce.model.maps import attention_maps
+from transduce.model.prepacked import Precision
 
 # Longest source that is read, in tokens. Attention over more would be far outside of what any model has seen.
 MAX_SOURCE_TOKENS = 1024
@@ -50,13 +51,16 @@ def choose_device(name: str) -> torch.device:
 class TorchEngine:
     """Runs a `Transformer` with greedy or beam search."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: Transformer, precision: Precision = "float32") -> None:
         """Makes the engine of `model`, where it is, as its weights are now; see `prepack`. The model stays as it is."""
-        self.model = prepack(model)
+        self.model = prepack(model, precision)
+        self.precision = precision
         self.device = next(model.parameters()).device
 
     @classmethod
-    def load(cls, bundle: Bundle, device: str = "auto", threads: int | None = None) -> Self:
+    def load(
+        cls, bundle: Bundle, device: str = "auto", threads: int | None = None, precision: Precision = "float32"
+    ) -> Self:
         """Loads the model of `bundle`; `threads` sets PyTorch's CPU threads for the whole process."""
         if threads is not None:
             if threads < 1:
@@ -65,12 +69,12 @@ class TorchEngine:
         target = choose_device(device)
         model = Transformer(bundle.config.model)
         model.load_weights(bundle.weights(), where=str(bundle.path))
-        return cls(model.to(target))
+        return cls(model.to(target), precision)
 
     @property
     def name(self) -> str:
         """The engine and the device that it works on, for messages."""
-        return f"torch on {self.device}"
+        return f"torch on {self.device}" + ("" if self.precision == "float32" else f" in {self.precision}")
 
     @property
     def max_source_tokens(self) -> int:

@@ -1,56 +1,134 @@
-"""Weights laid out for the CPU's matrix kernels once, instead of at each product.
+"""Weights laid out for the CPU's matrix kernels once, instead of at each product; in 8 or 16 bits where asked for.
 
 A decoding step multiplies few rows (sentences × beams) by all weights of the decoder. PyTorch's product for
 `nn.Linear` is tuned for many rows: on two cores, the base model's weights take it 1.4 times as long at 128 rows as
 oneDNN takes with weights in its own layout, twice as long at 32, three times at 4 (docs/lab-log.md). At the thousand
-rows of training the two are equal.
+rows of training the two are equal. What bounds the product of few rows is reading the weights, so that smaller ones
+are faster still.
 """
 
 import copy
+import warnings
+from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from transduce.errors import ConfigError
 from transduce.model.transformer import Transformer
+
+Precision = Literal["float32", "bfloat16", "int8"]
 
 # Rows that the layout is chosen for. It works for any number; this one was nearly the best of 1 … 300 for all of them.
 _ROWS = 128
 
 
 class PrepackedLinear(nn.Module):
-    """x Wᵀ + b like `nn.Linear`, for inference on a CPU in float32."""
+    """x Wᵀ + b like `nn.Linear`, for inference on a CPU, with weights in float32 or bfloat16.
+
+    In bfloat16 the product takes its input rounded too and sums in float32; what comes in and goes out is float32.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self._dtype = dtype
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(dtype), _ROWS)  # opaque: no parameter
+        self._bias = None if bias is None else bias.detach().to(dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps (…, in) to (…, out)."""
+        x = x.to(self._dtype)
+        projected: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
+        return projected.float()
+
+
+class QuantizedLinear(nn.Module):
+    """x Wᵀ + b in 8-bit integers, for inference on a CPU.
+
+    Each row of W has a scale of its own, and so has each row of x, found as it comes: a row's product depends on that
+    row alone, and a translation not on its neighbours in the batch, as it would with one scale for all of x.
+
+    Activations get 7 bits of the 8: before VNNI, x86 adds two products of bytes in 16 bits, and they must not overflow.
+    Integers are summed exactly, so that all machines get the same.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
-        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _ROWS)  # opaque: no parameter
+        weight = weight.detach()
+        scales_O = weight.abs().amax(dim=1).clamp_min(_TINY) / 127
+        zeros_O = torch.zeros(weight.size(0), dtype=torch.long)
+        with warnings.catch_warnings():
+            # FBGEMM takes weights as tensors of a kind that PyTorch means to give up. Its other products in 8 bits take
+            # one scale for all rows of x, or have no fast kernel for few rows (decision 12).
+            warnings.filterwarnings("ignore", message=".*deprecated", category=UserWarning)
+            quantized = torch.quantize_per_channel(weight, scales_O.double(), zeros_O, 0, torch.qint8)
+        self._weight = torch.ops.quantized.linear_prepack(quantized, None)  # opaque: no parameter
         self._bias = None if bias is None else bias.detach()
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps (…, in) to (…, out)."""
-        projected: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
-        return projected
+        scales = x.abs().amax(dim=-1, keepdim=True).clamp_min_(_TINY)
+        product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+            x / scales, 1 / _LEVELS, _LEVELS, self._weight
+        )
+        return product.mul_(scales) if self._bias is None else torch.addcmul(self._bias, product, scales)
 
 
-def prepack(model: Transformer) -> Transformer:
+_TINY = 1e-30  # in place of a scale of 0: a row of zeros
+_LEVELS = 63  # steps from 0 to the greatest absolute value of a row
+
+
+def prepack(model: Transformer, precision: Precision = "float32") -> Transformer:
     """Returns a copy of `model` for inference: in evaluation mode, and prepacked where this device gains by it.
 
     The copy shares what it does not prepack, and does not follow when the model's weights change afterwards; it is not
     for saving. The model itself stays as it is. A prepacked model is returned unchanged.
+
+    Args:
+        model: any, on any device.
+        precision: of the weight matrices. Embeddings, norms, softmax and sums between layers stay in float32 on a CPU;
+            on a GPU, bfloat16 is that of the whole model.
+
+    Raises:
+        ConfigError: this device has no products in that precision.
     """
     if model.output_projection is not None:
         return model
-    shared = {id(parameter): parameter for parameter in model.parameters()}
-    packed = copy.deepcopy(model, shared).eval()
-    if not _gains(model):
+    if model.output_embedding.device.type != "cpu":
+        if precision == "int8":
+            raise ConfigError("int8: PyTorch's products in 8 bits are for the CPU. On a GPU use 'bfloat16'.")
+        return copy.deepcopy(model).eval().to(getattr(torch, precision)) if precision != "float32" else _shared(model)
+    packed = _shared(model)
+    if precision == "int8":
+        if not _has_int8():
+            raise ConfigError("int8: this PyTorch has no FBGEMM, whose products in 8 bits are for x86. Use 'float32'.")
+        return _replace_linears(packed, QuantizedLinear)
+    if not torch.backends.mkldnn.is_available() or model.output_embedding.dtype != torch.float32:
+        if precision == "bfloat16":
+            raise ConfigError("bfloat16: this PyTorch has no oneDNN, whose products it would take. Use 'float32'.")
         return packed
-    for module in list(packed.modules()):
+    if precision == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        raise ConfigError("bfloat16: this processor has no instructions for it. Use 'int8' or 'float32'.")
+    dtype = getattr(torch, precision)
+    return _replace_linears(packed, lambda weight, bias: PrepackedLinear(weight, bias, dtype))
+
+
+def _has_int8() -> bool:
+    return "fbgemm" in torch.backends.quantized.supported_engines and hasattr(torch, "quantize_per_channel")
+
+
+def _shared(model: Transformer) -> Transformer:
+    """Returns a copy in evaluation mode that shares all parameters."""
+    shared = {id(parameter): parameter for parameter in model.parameters()}
+    return copy.deepcopy(model, shared).eval()
+
+
+def _replace_linears(model: Transformer, make: Callable[[Tensor, Tensor | None], nn.Module]) -> Transformer:
+    """Puts what `make` makes of weight and bias in the place of each `nn.Linear`, and of the output projection."""
+    for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
-                setattr(module, name, PrepackedLinear(child.weight, child.bias))
-    packed.output_projection = PrepackedLinear(packed.output_embedding, None)
-    return packed
-
-
-def _gains(model: Transformer) -> bool:
-    weight = model.output_embedding
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and torch.backends.mkldnn.is_available()
+                setattr(module, name, make(child.weight, child.bias))
+    model.output_projection = make(model.output_embedding, None)
+    return model
