@@ -10,7 +10,18 @@ from transduce.decoding.scores import Hypothesis
 if TYPE_CHECKING:
     import numpy as np  # at run time it would slow down `transduce --help`
 
-ENGINES = ("auto", "torch")  # "auto": the best that is installed
+ENGINES = ("auto", "torch", "ctranslate2")
+# What the ctranslate2 engine can store a model's numbers as.
+QUANTIZATIONS = (
+    "float32",
+    "bfloat16",
+    "float16",
+    "int8",
+    "int8_float32",
+    "int8_bfloat16",
+    "int8_float16",
+    "int16",
+)
 
 
 class Engine(Protocol):

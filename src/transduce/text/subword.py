@@ -220,6 +220,10 @@ class SubwordTokenizer:
         self._require_known(ids)
         return [self._display[index] for index in ids]
 
+    def tokens(self) -> list[str]:
+        """Returns the name that each id has in the file, in order: all different, in the byte-level alphabet."""
+        return [self._tokenizer.id_to_token(index) or "" for index in range(self.vocab_size)]
+
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
         """Returns the bytes that each id stands for, none for a special token; joined, they are " " and the text."""
         ids = list(ids)
@@ -233,7 +237,7 @@ class SubwordTokenizer:
 
     @cached_property
     def _bytes(self) -> list[bytes]:
-        tokens = (self._tokenizer.id_to_token(index) or "" for index in range(_NUM_SPECIAL, self.vocab_size))
+        tokens = self.tokens()[_NUM_SPECIAL:]
         return [b""] * _NUM_SPECIAL + [bytes(map(_BYTE_OF_CHARACTER.__getitem__, token)) for token in tokens]
 
     @cached_property

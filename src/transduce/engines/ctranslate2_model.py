@@ -1,0 +1,331 @@
+"""From a model folder to the folder that CTranslate2 loads: numpy only, without torch and without CTranslate2.
+
+CTranslate2's format is a list of named arrays (`model.bin`), a vocabulary and a few settings. Its own writer is not used,
+because that loads torch wherever torch is installed; tests hold this one against it. What the two models compute is
+the same, number for number but for rounding: tests compare forced scores for every kind of model. What has no exact
+counterpart there is refused.
+
+D d_model, H heads, E what CTranslate2 calls the head's depth: the greater of d_k and d_v, the other filled with zeros.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from transduce import files
+from transduce.bundle import Bundle
+from transduce.config import ModelConfig
+from transduce.engines.interface import QUANTIZATIONS
+from transduce.errors import BundleError, ConfigError, suggestion
+from transduce.text import BOS_TOKEN, EOS_TOKEN, UNK_TOKEN
+
+# Rows of the table in which sinusoids are written down: no sequence may be longer.
+MAX_SINUSOIDS = 4096
+
+_BINARY_VERSION, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7  # of the format; later releases read them
+_TYPE_IDS = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4, "bfloat16": 5}
+_RELU = 0
+# The first name holds the array where models share one; the others refer to it.
+_TARGET, _SOURCE, _OUTPUT = "decoder/embeddings/weight", "encoder/embeddings_0/weight", "decoder/projection/weight"
+
+Arrays = dict[str, np.ndarray]
+
+
+def convert(bundle: Bundle, output: Path, quantization: str = "float32") -> None:
+    """Writes the model of `bundle` as a folder for CTranslate2, whole or not at all.
+
+    Args:
+        bundle: a model folder.
+        output: the folder to write; one that stands there is replaced.
+        quantization: how numbers are stored, one of `QUANTIZATIONS`. With int8 and int16 the matrices are integers with
+            a scale (for each row, with int8); the rest is float32, or what the name says after the underscore.
+
+    Raises:
+        ConfigError: there is no such quantization, or CTranslate2 has nothing that computes what this model does.
+        BundleError: the weights do not fit the configuration, or the folder is damaged.
+    """
+    require_quantization(quantization)
+    require_convertible(bundle.config.model)
+    arrays, aliases = model_arrays(bundle.config.model, bundle.weights(), str(bundle.path))
+    tokens = bundle.tokenizer.tokens()
+    with files.atomic_folder(output) as folder:
+        with (folder / "model.bin").open("wb") as file:
+            file.writelines(_serialised(arrays, aliases, quantization))
+        files.write_json(folder / "shared_vocabulary.json", tokens)
+        files.write_json(folder / "config.json", _settings(bundle.config.model))
+
+
+def require_quantization(name: str) -> None:
+    """Raises ConfigError where there is no quantization of this name."""
+    if name not in QUANTIZATIONS:
+        known = ", ".join(QUANTIZATIONS)
+        raise ConfigError(f"There is no quantization '{name}'.{suggestion(name, QUANTIZATIONS)} Use one of: {known}.")
+
+
+def require_convertible(config: ModelConfig) -> None:
+    """Raises ConfigError where CTranslate2 has nothing that computes what this model does."""
+    if config.attention_window:
+        raise ConfigError(
+            f"model.attention_window = {config.attention_window}: CTranslate2 has no such restricted self-attention. "
+            "Use the torch engine (--engine torch)."
+        )
+
+
+def max_positions(config: ModelConfig) -> int:
+    """Returns how many positions a sequence of the converted model may have, BOS or EOS counted."""
+    return config.max_positions if config.positions == "learned" else MAX_SINUSOIDS
+
+
+def sinusoids(num_positions: int, config: ModelConfig) -> np.ndarray:
+    """Returns what `model.positions.sinusoids` does, shape (T, D), float32."""
+    half = config.d_model // 2
+    pairs = np.arange(half, dtype=np.float64)
+    interleaved = config.sinusoid_layout == "interleaved"
+    exponent = pairs / (config.d_model / 2) if interleaved else pairs / max(half - 1, 1)
+    angle = np.arange(num_positions)[:, None] * np.exp(-np.log(10000.0) * exponent)
+    both = np.sin(angle), np.cos(angle)
+    table = np.stack(both, axis=-1).reshape(num_positions, -1) if interleaved else np.concatenate(both, axis=-1)
+    return table.astype(np.float32)
+
+
+# --- from our names and shapes to CTranslate2's ---------------------------------------------------------------
+
+
+class _Weights:
+    """Our weights, each to be taken once and in the shape that the configuration says."""
+
+    def __init__(self, weights: Mapping[str, np.ndarray]) -> None:
+        self._left = dict(weights)
+        self.problems: list[str] = []
+
+    def take(self, name: str, *shape: int) -> np.ndarray:
+        found = self._left.pop(name, None)
+        if found is None:
+            self.problems.append(f"missing: {name}")
+        elif found.shape != shape:
+            self.problems.append(f"shape of {name}: {found.shape}, the configuration says {shape}")
+        else:
+            return found.astype(np.float32, copy=False)
+        return np.zeros(shape, np.float32)
+
+    def require_all_taken(self, where: str) -> None:
+        problems = self.problems + [f"unknown: {name}" for name in self._left]
+        if problems:
+            raise BundleError(f"{where}: the weights do not fit the configuration:\n  " + "\n  ".join(problems))
+
+
+def model_arrays(
+    config: ModelConfig, weights: Mapping[str, np.ndarray], where: str = "weights"
+) -> tuple[Arrays, dict[str, str]]:
+    """Returns CTranslate2's arrays by name, float32 but for settings, and the names that refer to another's array.
+
+    Raises:
+        BundleError: lists all weights that are missing, unknown, or of another shape.
+    """
+    taken = _Weights(weights)
+    table = (config.vocab_size, config.d_model)
+    arrays, aliases = {}, {}
+    source = taken.take("source_embedding", *table)
+    if config.tie_embeddings == "all":
+        arrays[_TARGET], aliases = source, {_SOURCE: _TARGET, _OUTPUT: _TARGET}
+    else:
+        arrays[_SOURCE], arrays[_TARGET] = source, taken.take("target_embedding", *table)
+        if config.tie_embeddings == "target":
+            aliases = {_OUTPUT: _TARGET}
+        else:
+            arrays[_OUTPUT] = taken.take("output_embedding", *table)
+    arrays |= _positions(config, taken)
+    for stack in ("encoder", "decoder"):
+        arrays |= _stack_settings(config, stack)
+        if config.norm == "pre":
+            arrays |= _norm(config, taken, f"{stack}_norm", f"{stack}/layer_norm")
+        count = config.num_encoder_layers if stack == "encoder" else config.num_decoder_layers
+        for layer in range(count):
+            arrays |= _layer(config, taken, f"{stack}.{layer}", f"{stack}/layer_{layer}")
+    taken.require_all_taken(where)
+    return arrays, aliases
+
+
+def _stack_settings(config: ModelConfig, stack: str) -> Arrays:
+    settings: Arrays = {
+        "num_heads": np.array(config.num_heads, np.int16),
+        "pre_norm": np.array(config.norm == "pre", np.int8),
+        "activation": np.array(_RELU, np.int8),
+        "scale_embeddings": np.array(1, np.int8),  # by the square root of d_model
+    }
+    if stack == "encoder":
+        settings |= {"embeddings_merge": np.array(0, np.int8), "multi_query_attention": np.array(0, np.int8)}
+    else:
+        settings |= {
+            "start_from_zero_embedding": np.array(config.decoder_start == "zero", np.int8),
+            "alignment_layer": np.array(-1, np.int16),
+            "alignment_heads": np.array(1, np.int16),
+            "alibi": np.array(0, np.int8),
+            "alibi_use_positive_positions": np.array(0, np.int8),
+            "scale_alibi": np.array(0, np.int8),
+        }
+    return {f"{stack}/{name}": value for name, value in settings.items()}
+
+
+def _positions(config: ModelConfig, taken: _Weights) -> Arrays:
+    """Writes sinusoids down, and adds the target space's vector, equal at all positions, to the source's."""
+    if config.positions == "learned":
+        shape = (config.max_positions, config.d_model)
+        source, target = (taken.take(f"{side}_positions.table", *shape) for side in ("source", "target"))
+    else:
+        source = target = sinusoids(MAX_SINUSOIDS, config)
+    if config.target_space_embedding:
+        source = source + taken.take("target_space", 32, config.d_model)[0]
+    return {"encoder/position_encodings/encodings": source, "decoder/position_encodings/encodings": target}
+
+
+def _norm(config: ModelConfig, taken: _Weights, ours: str, theirs: str) -> Arrays:
+    return {
+        f"{theirs}/gamma": taken.take(f"{ours}.weight", config.d_model),
+        f"{theirs}/beta": taken.take(f"{ours}.bias", config.d_model),
+    }
+
+
+def _layer(config: ModelConfig, taken: _Weights, ours: str, theirs: str) -> Arrays:
+    arrays = _self_attention(config, taken, f"{ours}.self_attention", f"{theirs}/self_attention")
+    if ours.startswith("decoder"):
+        arrays |= _cross_attention(config, taken, f"{ours}.cross_attention", f"{theirs}/attention")
+    arrays |= _norm(config, taken, f"{ours}.feed_forward_residual.norm", f"{theirs}/ffn/layer_norm")
+    for name, linear, rows, columns in (
+        ("inner", "linear_0", config.d_ff, config.d_model),
+        ("outer", "linear_1", config.d_model, config.d_ff),
+    ):
+        arrays[f"{theirs}/ffn/{linear}/weight"] = taken.take(f"{ours}.feed_forward.{name}.weight", rows, columns)
+        arrays[f"{theirs}/ffn/{linear}/bias"] = taken.take(f"{ours}.feed_forward.{name}.bias", rows)
+    return arrays
+
+
+def _self_attention(config: ModelConfig, taken: _Weights, ours: str, theirs: str) -> Arrays:
+    widths = (config.d_k, config.d_k, config.d_v)
+    arrays = _heads(config, taken, f"{ours}.query_key_value", f"{theirs}/linear_0", widths)
+    return arrays | _attention_end(config, taken, ours, theirs, "linear_1")
+
+
+def _cross_attention(config: ModelConfig, taken: _Weights, ours: str, theirs: str) -> Arrays:
+    arrays = _heads(config, taken, f"{ours}.query", f"{theirs}/linear_0", (config.d_k,))
+    arrays |= _heads(config, taken, f"{ours}.key_value", f"{theirs}/linear_1", (config.d_k, config.d_v))
+    return arrays | _attention_end(config, taken, ours, theirs, "linear_2")
+
+
+def _attention_end(config: ModelConfig, taken: _Weights, ours: str, theirs: str, output: str) -> Arrays:
+    """What all attention has: the way out of the heads, the norm, the width of a head and 1/√d_k."""
+    depth, num_heads, d_model = max(config.d_k, config.d_v), config.num_heads, config.d_model
+    output_DHE = taken.take(f"{ours}.output.weight", d_model, num_heads * config.d_v).reshape(d_model, num_heads, -1)
+    arrays = {
+        f"{theirs}/{output}/weight": _widened(output_DHE, depth, axis=2).reshape(d_model, num_heads * depth),
+        f"{theirs}/queries_scale": np.array(config.d_k**-0.5, np.float32),
+        f"{theirs}/head_dim": np.array(depth, np.int32),
+    }
+    if config.attention_bias:
+        arrays[f"{theirs}/{output}/bias"] = taken.take(f"{ours}.output.bias", d_model)
+    return arrays | _norm(config, taken, f"{ours}_residual.norm", f"{theirs}/layer_norm")
+
+
+def _heads(config: ModelConfig, taken: _Weights, ours: str, theirs: str, widths: Sequence[int]) -> Arrays:
+    """Projections that lie in one matrix, of heads of the given widths: each head is filled with zeros up to E.
+
+    A zero adds nothing to the product of a query and a key, and a column of zeros in W_O ignores what it meets.
+    """
+    num_heads, depth = config.num_heads, max(config.d_k, config.d_v)
+    sizes = [num_heads * width for width in widths]
+    starts = np.cumsum(sizes)[:-1]
+
+    def filled(stacked: np.ndarray) -> np.ndarray:
+        parts = np.split(stacked, starts)
+        rest = stacked.shape[1:]
+        wide = (_widened(part.reshape(num_heads, -1, *rest), depth, axis=1) for part in parts)
+        return np.concatenate([part.reshape(num_heads * depth, *rest) for part in wide])
+
+    arrays = {f"{theirs}/weight": filled(taken.take(f"{ours}.weight", sum(sizes), config.d_model))}
+    if config.attention_bias:
+        arrays[f"{theirs}/bias"] = filled(taken.take(f"{ours}.bias", sum(sizes)))
+    return arrays
+
+
+def _widened(array: np.ndarray, width: int, *, axis: int) -> np.ndarray:
+    missing = width - array.shape[axis]
+    return np.pad(array, [(0, missing if dim == axis else 0) for dim in range(array.ndim)]) if missing else array
+
+
+def _settings(config: ModelConfig) -> dict[str, object]:
+    return {
+        "add_source_bos": False,
+        "add_source_eos": True,
+        "bos_token": BOS_TOKEN,
+        "decoder_start_token": BOS_TOKEN,  # its embedding is not read where the decoder starts from zero
+        "eos_token": EOS_TOKEN,
+        "layer_norm_epsilon": config.layer_norm_epsilon,
+        "multi_query_attention": False,
+        "unk_token": UNK_TOKEN,
+    }
+
+
+# --- numbers and bytes ----------------------------------------------------------------------------------------
+
+
+def _stored(arrays: Arrays, quantization: str) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Yields the name, type and numbers of all that is written, in order of name, one array at a time."""
+    integers, _, floats = quantization.partition("_") if quantization.startswith("int") else ("", "", quantization)
+    for name, array in sorted(arrays.items()):
+        if _is_setting(array):
+            yield name, array.dtype.name, array
+        elif integers and _is_quantized(name):
+            values, scale = quantize(array, integers)
+            yield name, integers, values
+            yield f"{name}_scale", "float32", scale
+        else:
+            yield name, floats or "float32", as_floats(array, floats or "float32")
+
+
+def _is_setting(array: np.ndarray) -> bool:
+    return array.ndim == 0
+
+
+def _is_quantized(name: str) -> bool:
+    return name.endswith("/weight")  # of a matrix: embeddings and projections, neither norms nor positions
+
+
+def quantize(matrix: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns a matrix as integers and what it was multiplied with: a number for each row (int8) or one (int16)."""
+    if kind == "int16":  # 10 bits for a weight, so that sums of products keep within 32
+        scale = np.float32(2**10 / max(np.abs(matrix).max(), np.finfo(np.float32).tiny))
+        return np.rint(matrix * scale).astype(np.int16), np.array(scale, np.float32)
+    greatest = np.abs(matrix).max(axis=1)
+    scales = np.float32(127) / np.where(greatest == 0, np.float32(127), np.maximum(greatest, np.float32(1e-36)))
+    return np.rint(matrix * scales[:, None]).astype(np.int8), scales.astype(np.float32)
+
+
+def as_floats(array: np.ndarray, kind: str) -> np.ndarray:
+    """Returns `array` in float32, float16 or bfloat16 (the upper half of float32's bits, rounded to even)."""
+    if kind == "float16":
+        return array.astype(np.float16)
+    if kind == "bfloat16":
+        bits = np.ascontiguousarray(array).view(np.uint32)
+        return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return np.ascontiguousarray(array, np.float32)
+
+
+def _serialised(arrays: Arrays, aliases: Mapping[str, str], quantization: str) -> Iterator[bytes]:
+    """Yields the bytes of `model.bin`: little-endian, strings end in a zero byte that their length counts."""
+    num_scales = sum(map(_is_quantized, arrays)) if quantization.startswith("int") else 0
+    yield struct.pack("<I", _BINARY_VERSION) + _text(_SPECIFICATION)
+    yield struct.pack("<II", _REVISION, len(arrays) + num_scales)
+    for name, kind, array in _stored(arrays, quantization):
+        yield _text(name) + struct.pack(f"<B{array.ndim}I", array.ndim, *array.shape)
+        yield struct.pack("<BI", _TYPE_IDS[kind], array.nbytes)
+        yield array.tobytes()
+    yield struct.pack("<I", len(aliases))
+    for name, other in sorted(aliases.items()):
+        yield _text(name) + _text(other)
+
+
+def _text(value: str) -> bytes:
+    encoded = value.encode()
+    return struct.pack("<H", len(encoded) + 1) + encoded + b"\0"
