@@ -40,7 +40,15 @@ class Parser:
         self.translator = translator  # from words to brackets, as text
 
     @classmethod
-    def load(cls, path: str | Path, *, engine: str = "auto", device: str = "auto", threads: int | None = None) -> Self:
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        engine: str = "auto",
+        device: str = "auto",
+        threads: int | None = None,
+        quantization: str | None = None,
+    ) -> Self:
         """Loads a model folder that was trained on trees; for the arguments see `Translator.load`.
 
         Raises:
@@ -52,7 +60,7 @@ class Parser:
                 f"{path}: this model was not trained on trees (data.format). 'transduce parse train' makes a parser; "
                 "this one is for 'transduce translate'."
             )
-        return cls(Translator.load(path, engine=engine, device=device, threads=threads))
+        return cls(Translator.load(path, engine=engine, device=device, threads=threads, quantization=quantization))
 
     def parse(
         self,

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Self
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.engines.interface import ENGINES, AttendingEngine, Engine
-from transduce.errors import ConfigError, DataError, MissingDependencyError, suggestion
+from transduce.engines.interface import AttendingEngine, Engine
+from transduce.engines.loading import choose_engine, load_engine
+from transduce.errors import ConfigError, DataError
 from transduce.text import BOS_TOKEN, EOS_TOKEN, SubwordTokenizer, word_of_each
 
 if TYPE_CHECKING:
@@ -74,24 +75,35 @@ class Translator:
         self.options = options  # what is used where a call says nothing
 
     @classmethod
-    def load(cls, path: str | Path, *, engine: str = "auto", device: str = "auto", threads: int | None = None) -> Self:
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        engine: str = "auto",
+        device: str = "auto",
+        threads: int | None = None,
+        quantization: str | None = None,
+    ) -> Self:
         """Loads a model folder.
 
         Args:
             path: a folder that `transduce train` or `transduce average` wrote.
-            engine: "torch", or "auto" for the best that is installed.
+            engine: "torch" (the reference), "ctranslate2" (small and fast on a CPU; needs no torch), or "auto": torch
+                where it is installed and no quantization is given.
             device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", …
             threads: CPU threads of the engine; None leaves its default.
+            quantization: the numbers that the ctranslate2 engine computes with, such as "int8"; None is float32. On
+                first use it converts the model, into a folder beside the model's files.
 
         Raises:
             BundleError: the folder is incomplete or damaged.
-            ConfigError: there is no such engine or device.
+            ConfigError: there is no such engine, device or quantization, or the engine cannot run this model.
             MissingDependencyError: the engine is not installed.
         """
-        if engine not in ENGINES:
-            raise ConfigError(f"There is no engine '{engine}'.{suggestion(engine, ENGINES)} Use 'auto' or 'torch'.")
+        chosen = choose_engine(engine, quantization)
         bundle = Bundle.load(Path(path))
-        return cls(_torch_engine(bundle, device, threads), bundle.tokenizer, bundle.config.decode)
+        loaded = load_engine(bundle, chosen, device=device, threads=threads, quantization=quantization)
+        return cls(loaded, bundle.tokenizer, bundle.config.decode)
 
     def translate(
         self,
@@ -231,15 +243,3 @@ class Translator:
             finished=hypothesis.finished,
             source_truncated=source_truncated,
         )
-
-
-def _torch_engine(bundle: Bundle, device: str, threads: int | None) -> Engine:
-    try:
-        from transduce.engines.torch import TorchEngine
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "torch":
-            raise
-        raise MissingDependencyError(
-            "Translating needs PyTorch, which is not installed here: pip install 'transduce[train]'"
-        ) from None
-    return TorchEngine.load(bundle, device=device, threads=threads)

@@ -119,7 +119,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
 def test_translator_and_parser_keep_their_keywords() -> None:
     """Calls written against these signatures must go on working: add to them, remove nothing."""
     load = inspect.signature(transduce.Translator.load).parameters
-    assert {"path", "engine", "device", "threads"} <= set(load)
+    assert {"path", "engine", "device", "threads", "quantization"} <= set(load)
     search = {"beam_size", "length_penalty", "max_extra_tokens", "batch_size"}
     assert {"lines"} | search <= set(inspect.signature(transduce.Translator.translate).parameters)
     assert {"lines", "n_best"} | search <= set(inspect.signature(transduce.Translator.translate_n_best).parameters)

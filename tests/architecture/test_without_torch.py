@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from made_models import made_bundle
+from transduce import Translator
 from transduce.cli.main import COMMANDS
 from transduce.cli.paper import EXPERIMENTS
 from transduce.cli.parse import SUBCOMMANDS
@@ -67,7 +69,8 @@ def test_help_has_an_example_and_loads_nothing_heavy(command: str) -> None:
 def test_base_modules_import_without_any_extra() -> None:
     packages = ["config", "text", "evaluation", "inspection", "parsing"]
     names = ["errors", "files", "bundle", "model_card", "translator", "parser", "decoding.scores"]
-    names += ["data.readers", "data.treebank", "engines.interface", "cli.main"]
+    names += ["data.readers", "data.treebank", "engines.interface", "engines.loading", "engines.capabilities"]
+    names += ["engines.ctranslate2", "cli.main"]
     for package in packages:
         names += [f"{package}.{path.stem}" for path in (_SOURCE / package).glob("*.py") if path.stem != "__init__"]
     code = "\n".join(f"import transduce.{name}" for name in names)
@@ -91,6 +94,36 @@ def test_a_command_that_needs_an_extra_names_it(command: str, absent: str, extra
     assert done.returncode == 6, done.stderr
     assert f"transduce[{extra}]" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--quantization", "int8"]])
+def test_translate_runs_without_torch_and_says_with_what(tmp_path: Path, options: list[str]) -> None:
+    model = made_bundle(tmp_path / "model").path
+    (tmp_path / "source").write_text("A dog runs.\n\nTwo dogs run.\n", encoding="utf-8")
+    arguments = ["translate", str(model), "--input", str(tmp_path / "source"), "--device", "cpu", *options]
+    code = f"from transduce.cli.main import main\nsys.exit(main({arguments!r}))"
+    done = run_python(code, absent=("torch", "pyarrow", "tensorboard", "babel", "num2words", "matplotlib"))
+    assert done.returncode == 0, done.stderr
+    quantization = options[-1] if options else "float32"
+    expected = Translator.load(model, engine="ctranslate2", quantization=quantization, device="cpu")
+    assert done.stdout == "".join(line + "\n" for line in expected.translate(["A dog runs.", "", "Two dogs run."]))
+    chosen = "transduce: engine: ctranslate2 on cpu, float32 (PyTorch is not installed)"
+    assert (chosen in done.stderr) == (not options)
+
+
+def test_converting_and_translating_load_no_torch_that_is_there(tmp_path: Path) -> None:
+    """Where torch is installed it must not cost its seconds and its memory."""
+    model = made_bundle(tmp_path / "model").path
+    code = f"""
+from transduce import Translator
+translator = Translator.load({str(model)!r}, engine="ctranslate2", device="cpu")
+translator.translate(["A dog runs."])
+print(*sorted({{name.partition(".")[0] for name in sys.modules}}))
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    assert "ctranslate2" in done.stdout.split()
+    assert not set(done.stdout.split()) & {"torch", "pyarrow", "transformers"}
 
 
 def test_evaluate_runs_without_torch(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sized
 from pathlib import Path
 from typing import IO, Any
 
-from transduce.engines.interface import ENGINES
+from transduce.engines.interface import ENGINES, QUANTIZATIONS, Engine
 from transduce.files import atomic_path
 
 
@@ -41,9 +41,29 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
     """Declares on what, and how much at a time."""
     machine = parser.add_argument_group("machine")
     machine.add_argument("--batch-size", type=int, metavar="N", help="lines decoded together; changes speed only")
-    machine.add_argument("--engine", choices=ENGINES, default="auto", help="default: %(default)s")
+    machine.add_argument(
+        "--engine", choices=ENGINES, default="auto", help="auto is torch where it is installed, else ctranslate2"
+    )
+    machine.add_argument(
+        "--quantization",
+        choices=QUANTIZATIONS,
+        metavar="TYPE",
+        help="numbers of the ctranslate2 engine, which this chooses: float32 (default), int8, int8_bfloat16, bfloat16, "
+        "float16, int16, as far as the processor can",
+    )
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
     machine.add_argument("--threads", type=int, metavar="N", help="CPU threads")
+
+
+def loading_arguments(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns what `add_machine` declared, as keywords of `Translator.load`."""
+    return {name: getattr(args, name) for name in ("engine", "device", "threads", "quantization")}
+
+
+def say_engine(args: argparse.Namespace, engine: Engine) -> None:
+    """Says on standard error which engine was chosen, where it is not the usual one and was not named."""
+    if args.engine == "auto" and args.quantization is None and not engine.name.startswith("torch"):
+        print(f"transduce: engine: {engine.name} (PyTorch is not installed)", file=sys.stderr)
 
 
 @contextlib.contextmanager

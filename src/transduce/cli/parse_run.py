@@ -21,7 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.decoding import add_files, add_machine, add_search, open_output, warn_truncated, with_progress
+from transduce.cli.decoding import (
+    add_files,
+    add_machine,
+    add_search,
+    loading_arguments,
+    open_output,
+    say_engine,
+    warn_truncated,
+    with_progress,
+)
 
 if TYPE_CHECKING:
     from transduce.parser import Parse
@@ -71,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
 
     gold = _read_gold(args.input) if args.trees else []
     sentences = [" ".join(tree_words(tree)) for tree in gold] if args.trees else read_lines(args.input)
-    parser = Parser.load(args.model, engine=args.engine, device=args.device, threads=args.threads)
+    parser = Parser.load(args.model, **loading_arguments(args))
+    say_engine(args, parser.translator.engine)
     options = parser.translator.with_options(
         args.beam_size, args.length_penalty, args.max_extra_tokens, args.batch_size
     )

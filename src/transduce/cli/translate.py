@@ -5,11 +5,15 @@ examples:
   transduce translate models/m30k --input test.en --output test.out
   transduce translate models/m30k --input big.en.gz --output big.de --beam-size 1 --batch-size 128
   transduce translate models/m30k --input test.en --n-best 4 --scores
+  transduce translate models/m30k --input test.en --engine ctranslate2 --quantization int8
 
 Lines that are typed are translated one by one; those of a file or a pipe, many at a time.
 
 An empty line, or one of white space only, gives an empty line. A line longer than the model reads is
 translated as far as it is read, and a warning names it. A line ends at "\n" and nowhere else.
+
+The ctranslate2 engine needs no PyTorch, starts quickly, and with int8 is small and fast on a CPU. When it first sees a
+model it converts it, into a folder beside the model's files.
 
 With --n-best or --scores the output is tab-separated, several rows for each line, best first:
   --n-best 4           line number (from 1), translation
@@ -26,7 +30,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.decoding import add_files, add_machine, add_search, open_output, warn_truncated, with_progress
+from transduce.cli.decoding import (
+    add_files,
+    add_machine,
+    add_search,
+    loading_arguments,
+    open_output,
+    say_engine,
+    warn_truncated,
+    with_progress,
+)
 
 if TYPE_CHECKING:
     from transduce.translator import Translation
@@ -50,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
     from transduce.translator import Translator
 
     lines = read_lines(args.input)
-    translator = Translator.load(args.model, engine=args.engine, device=args.device, threads=args.threads)
+    translator = Translator.load(args.model, **loading_arguments(args))
+    say_engine(args, translator.engine)
     options = translator.with_options(args.beam_size, args.length_penalty, args.max_extra_tokens, args.batch_size)
     typed = args.input == Path("-") and sys.stdin.isatty()
     if typed:

@@ -1,9 +1,9 @@
 """From a model folder to the folder that CTranslate2 loads: numpy only, without torch and without CTranslate2.
 
-CTranslate2's format is a list of named arrays (`model.bin`), a vocabulary and a few settings. Its own writer is not used,
-because that loads torch wherever torch is installed; tests hold this one against it. What the two models compute is
-the same, number for number but for rounding: tests compare forced scores for every kind of model. What has no exact
-counterpart there is refused.
+CTranslate2's format is a list of named arrays (`model.bin`), a vocabulary and a few settings. Its own writer is not
+used, because that loads torch wherever torch is installed; tests hold this one against it. What the two models compute
+is the same but for rounding: tests compare forced scores for every kind of model. What has no exact counterpart there
+is refused.
 
 D d_model, H heads, E what CTranslate2 calls the head's depth: the greater of d_k and d_v, the other filled with zeros.
 """
@@ -21,6 +21,7 @@ from transduce.engines.interface import QUANTIZATIONS
 from transduce.errors import BundleError, ConfigError, suggestion
 from transduce.text import BOS_TOKEN, EOS_TOKEN, UNK_TOKEN
 
+VERSION = 1  # raised when what `convert` writes changes: older conversions are then made anew
 # Rows of the table in which sinusoids are written down: no sequence may be longer.
 MAX_SINUSOIDS = 4096
 
@@ -48,12 +49,11 @@ def convert(bundle: Bundle, output: Path, quantization: str = "float32") -> None
     """
     require_quantization(quantization)
     require_convertible(bundle.config.model)
-    arrays, aliases = model_arrays(bundle.config.model, bundle.weights(), str(bundle.path))
-    tokens = bundle.tokenizer.tokens()
     with files.atomic_folder(output) as folder:
+        arrays, aliases = model_arrays(bundle.config.model, bundle.weights(), str(bundle.path))
         with (folder / "model.bin").open("wb") as file:
             file.writelines(_serialised(arrays, aliases, quantization))
-        files.write_json(folder / "shared_vocabulary.json", tokens)
+        files.write_json(folder / "shared_vocabulary.json", bundle.tokenizer.tokens())
         files.write_json(folder / "config.json", _settings(bundle.config.model))
 
 
@@ -295,7 +295,7 @@ def _is_quantized(name: str) -> bool:
 def quantize(matrix: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns a matrix as integers and what it was multiplied with: a number for each row (int8) or one (int16)."""
     if kind == "int16":  # 10 bits for a weight, so that sums of products keep within 32
-        scale = np.float32(2**10 / max(np.abs(matrix).max(), np.finfo(np.float32).tiny))
+        scale = np.float32(2**10) / (np.abs(matrix).max() or np.float32(1))
         return np.rint(matrix * scale).astype(np.int16), np.array(scale, np.float32)
     greatest = np.abs(matrix).max(axis=1)
     scales = np.float32(127) / np.where(greatest == 0, np.float32(127), np.maximum(greatest, np.float32(1e-36)))

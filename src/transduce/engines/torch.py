@@ -11,14 +11,12 @@ from transduce.config import DecodeConfig
 from transduce.decoding.beam import beam_search
 from transduce.decoding.greedy import greedy_search
 from transduce.decoding.scores import Hypothesis, SpecialIds
-from transduce.engines.interface import AttentionWeights
+from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, Conditions
 from transduce.errors import ConfigError, DataError
 from transduce.model import Transformer, prepack
 from transduce.model.maps import attention_maps
 from transduce.model.prepacked import Precision
 
-# Longest source that is read, in tokens. Attention over more would be far outside of what any model has seen.
-MAX_SOURCE_TOKENS = 1024
 # Padded source tokens in a batch: keeps the caches of a batch of very long sentences within memory.
 _MAX_BATCH_TOKENS = 8192
 # Rows of logits that are made at a time in forced scoring: 150 MB at the paper's vocabulary.
@@ -83,7 +81,11 @@ class TorchEngine:
         return MAX_SOURCE_TOKENS if positions is None else min(MAX_SOURCE_TOKENS, positions - 1)
 
     def translate(
-        self, sources: Sequence[Sequence[int]], options: DecodeConfig, n_best: int = 1
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodeConfig,
+        n_best: int = 1,
+        conditions: Sequence[Conditions] | None = None,
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first: at least one, at most `n_best`.
 
@@ -93,6 +95,8 @@ class TorchEngine:
         """
         if n_best > options.beam_size:
             raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
+        if conditions is not None and any(each != Conditions() for each in conditions):
+            raise ConfigError("The torch engine has no conditions yet: leave out prefixes and forbidden phrases.")
         results: list[list[Hypothesis]] = [[_EMPTY] for _ in sources]
         with torch.inference_mode():
             for places in self._batches(sources, options.batch_size):

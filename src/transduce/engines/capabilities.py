@@ -1,0 +1,89 @@
+"""What each engine can do: one table, for the documents (docs/guides/engines.md) and for what an engine refuses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from transduce.config import DecodeConfig
+from transduce.engines.interface import Conditions
+from transduce.errors import ConfigError
+from transduce.markdown import table
+
+_NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One thing to ask of an engine, and how each does it; "no" where it refuses."""
+
+    what: str
+    torch: str
+    ctranslate2: str
+    options: tuple[str, ...] = ()  # fields of `DecodeConfig` or `Conditions` that ask for it
+
+
+CAPABILITIES = (
+    Capability("needs", "the extra `[train]`", "the base install"),
+    Capability("devices", "CPU, CUDA", "CPU, CUDA"),
+    Capability("numbers", "float32", "float32, bfloat16, float16, int8 (`--quantization`), as the processor allows"),
+    Capability("models", "all", "all but those with `model.attention_window`"),
+    Capability("greedy and beam search", "yes", "yes", ("beam_size",)),
+    Capability(
+        "end of a search",
+        "when nothing open can beat what has finished, which is proved",
+        "when as many outputs have finished as the beam is wide (K); one finishes where the end is among the best K "
+        "continuations, not 2 K",
+    ),
+    Capability(
+        "length penalty",
+        "GNMT's",
+        "GNMT's, over the outputs that the search returns, as many as the beam is wide",
+        ("length_penalty",),
+    ),
+    Capability(
+        "longest output, for each line",
+        "yes",
+        "yes: a line that outgrows its own limit in a batch is searched again with that limit",
+        ("max_extra_tokens", "max_tokens"),
+    ),
+    Capability("longest sequence (sinusoidal positions)", "any", "4096 positions"),
+    Capability("least length", "yes", "yes", ("min_tokens",)),
+    Capability("no repeated n-grams", "yes", "yes", ("no_repeat_ngram",)),
+    Capability("n-best lists with scores", "yes", "yes"),
+    Capability("scores of given translations", "yes", "yes"),
+    Capability("given first words", "yes", "yes", ("prefix",)),
+    Capability("forbidden phrases", "yes", "yes", ("forbidden",)),
+    Capability("required phrases", _NO, _NO, ("required",)),
+    Capability("coverage penalty", "yes", _NO, ("coverage_penalty",)),
+    Capability("diverse beam search", "yes", _NO, ("diversity_groups", "diversity_penalty")),
+    Capability("sampling", "yes", _NO, ("temperature", "top_k", "top_p", "seed")),
+    Capability("attention weights", "yes", _NO),
+)
+
+_LACKING = {option for row in CAPABILITIES if row.ctranslate2 == _NO for option in row.options}
+
+
+def capability_table() -> str:
+    """Returns the table as Markdown."""
+    rows = [[row.what, _with_options(row), row.torch, row.ctranslate2] for row in CAPABILITIES]
+    return table(["", "options", "`torch`", "`ctranslate2`"], rows, text_columns=4)
+
+
+def _with_options(row: Capability) -> str:
+    return ", ".join(f"`{option}`" for option in row.options)
+
+
+def require_ctranslate2_can(options: DecodeConfig, conditions: Sequence[Conditions]) -> None:
+    """Raises ConfigError, naming the option, where something is asked that the ctranslate2 engine has not."""
+    plain = DecodeConfig()
+    for name in (field.name for field in fields(DecodeConfig)):
+        value = getattr(options, name)
+        # What is not asked for has its default, and the penalty between groups means nothing to a single one.
+        if name in _LACKING and value != getattr(plain, name) and name not in ("diversity_penalty", "seed"):
+            raise _lacking(f"decode.{name} = {value}")
+    for name in (field.name for field in fields(Conditions)):
+        if name in _LACKING and any(getattr(condition, name) for condition in conditions):
+            raise _lacking(f"'{name}' phrases")
+
+
+def _lacking(what: str) -> ConfigError:
+    return ConfigError(f"{what}: the ctranslate2 engine has no such thing. Use the torch engine (--engine torch).")

@@ -1,0 +1,333 @@
+"""The CTranslate2 engine: fast on a CPU, with small numbers, and without torch.
+
+What CTranslate2 does otherwise than our own search is evened out here:
+
+- its length limit is one for a whole call. A batch is searched with its greatest limit, and lines that reach their own
+  are searched again with that, so that a translation depends on its own line only;
+- a search ends when K outputs have finished, K being the width of the beam. All K are asked for, and ranked as ours
+  are: by GNMT's formula, finished ones before those that were cut off;
+- a suppressed token takes no part in its softmax, which shifts all scores a little. So padding, BOS and unknown are
+  left free, which a trained model practically never writes, and lines where one turns up are searched without them;
+- where something else bends its scores (prefixes, forbidden phrases, …), outputs are scored anew.
+
+What cannot be evened out stands in `engines/capabilities.py`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import ctranslate2
+
+from transduce.bundle import Bundle
+from transduce.config import DecodeConfig, ModelConfig
+from transduce.decoding.scores import Hypothesis, SpecialIds, hypothesis
+from transduce.engines.capabilities import require_ctranslate2_can
+from transduce.engines.ctranslate2_cache import converted
+from transduce.engines.ctranslate2_model import max_positions
+from transduce.engines.interface import MAX_SOURCE_TOKENS, Conditions
+from transduce.errors import ConfigError, DataError
+
+# Padded source tokens in a batch, as in the torch engine.
+_MAX_BATCH_TOKENS = 8192
+# Pairs scored together, and rows of logits that they may have: 300 MB at the paper's vocabulary.
+_SCORE_BATCH, _MAX_LOGIT_ROWS = 32, 2048
+# Scores below are CTranslate2's for what it was forbidden to write.
+_IMPOSSIBLE = -1e8
+# Without a length penalty CTranslate2 stops earlier, where not all outputs have been found. This one moves no rank.
+_NO_PENALTY = 1e-6
+
+_SPECIALS = SpecialIds()
+_EMPTY = Hypothesis(ids=[], score=0.0, log_probability=0.0, finished=True)
+_NOTHING_FOUND = Hypothesis(ids=[], score=-float("inf"), log_probability=-float("inf"), finished=False)
+_FREE = Conditions()
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One source to search outputs for, and how."""
+
+    place: int  # among the sources
+    source: tuple[int, ...]
+    limit: int  # tokens of its longest output, EOS not counted
+    conditions: Conditions
+    alone: bool = False  # with others of the same limit only
+    suppress: bool = False  # pad, BOS and unknown may not even be looked at
+
+    @property
+    def batch_key(self) -> tuple[Any, ...]:
+        """Lines that differ in it cannot be searched in one call."""
+        limit = self.limit if self.alone else 0
+        return (limit, self.suppress, len(self.conditions.prefix), self.conditions.forbidden)
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What a search returned: ids without EOS."""
+
+    ids: list[int]
+    finished: bool
+    log_probability: float
+
+
+class CTranslate2Engine:
+    """Runs a converted model in CTranslate2."""
+
+    def __init__(self, model: ctranslate2.Translator, tokens: Sequence[str], config: ModelConfig, name: str) -> None:
+        """Takes a converted model with the names of its tokens; see `load`."""
+        self._model, self._tokens, self._name = model, list(tokens), name
+        self._ids = {token: index for index, token in enumerate(tokens)}
+        self._config, self._positions = config, max_positions(config)
+        self._never = [[tokens[index]] for index in _SPECIALS.never_generated]
+
+    @classmethod
+    def load(
+        cls, bundle: Bundle, device: str = "auto", threads: int | None = None, quantization: str = "float32"
+    ) -> Self:
+        """Loads the model of `bundle`, converted where that was not done before.
+
+        Args:
+            bundle: a model folder.
+            device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", …
+            threads: CPU threads; None leaves CTranslate2's default.
+            quantization: the numbers to compute with, one of `QUANTIZATIONS`.
+
+        Raises:
+            ConfigError: there is no such device or quantization here, or the model cannot be converted.
+            BundleError: the model folder is damaged.
+        """
+        if threads is not None and threads < 1:
+            raise ConfigError(f"threads = {threads}: must be 1 or greater.")
+        kind, index = _choose_device(device)
+        compute_type = _compute_type(quantization, kind, index)
+        model = ctranslate2.Translator(
+            str(converted(bundle, quantization)),
+            device=kind,
+            device_index=index,
+            compute_type=compute_type,
+            intra_threads=threads or 0,
+        )
+        shown = kind if kind == "cpu" else f"{kind}:{index}"
+        return cls(model, bundle.tokenizer.tokens(), bundle.config.model, f"ctranslate2 on {shown}, {quantization}")
+
+    @property
+    def name(self) -> str:
+        """The engine, the device that it works on and its numbers, for messages."""
+        return self._name
+
+    @property
+    def max_source_tokens(self) -> int:
+        """Tokens of a source beyond this many are not read; a learned position table may lower it."""
+        return min(MAX_SOURCE_TOKENS, self._positions - 1)
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodeConfig,
+        n_best: int = 1,
+        conditions: Sequence[Conditions] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Returns each source's hypotheses, best first: at least one, at most `n_best`.
+
+        Sources are ids without EOS. They are sorted by length into batches, and results put back in order. A source
+        without tokens gives one empty hypothesis; one of more than `max_source_tokens` is cut there.
+
+        Raises:
+            ConfigError: an option or condition is not one that this engine can honour.
+        """
+        if n_best > options.beam_size:
+            raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
+        require_ctranslate2_can(options, conditions or ())
+        results: list[list[Hypothesis]] = [[_EMPTY] for _ in sources]
+        waiting = list(self._lines(sources, options, conditions))
+        while waiting:
+            again = []
+            for batch in _batches(waiting, options.batch_size):
+                for line, outputs in zip(batch, self._search(batch, options), strict=True):
+                    harder = self._again(line, outputs)
+                    if harder is not None:
+                        again.append(harder)
+                    else:
+                        results[line.place] = self._ranked(line, outputs, options)[:n_best] or [_NOTHING_FOUND]
+            waiting = again
+        return results
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Returns for each pair the log-probability of each target token, and last that of EOS, given those before.
+
+        A source of more than `max_source_tokens` is cut there, as in `translate`; one without tokens is read as EOS.
+
+        Raises:
+            DataError: a target is longer than the model's positions reach.
+        """
+        if len(sources) != len(targets):
+            raise DataError(f"{len(sources)} sources and {len(targets)} targets: give one target for each source.")
+        for number, target in enumerate(targets, start=1):
+            if len(target) + 1 > self._positions:
+                raise DataError(
+                    f"target {number} has {len(target)} tokens, but this model's positions end at "
+                    f"{self._positions - 1} in the ctranslate2 engine."
+                )
+        results: list[list[float]] = [[] for _ in sources]
+        places = sorted(range(len(sources)), key=lambda place: -len(targets[place]))
+        start = 0
+        while start < len(places):
+            rows = len(targets[places[start]]) + 1
+            batch = places[start : start + max(1, min(_SCORE_BATCH, _MAX_LOGIT_ROWS // rows))]
+            found = self._model.score_batch(
+                [self._named(sources[place][: self.max_source_tokens]) for place in batch],
+                [self._named(targets[place]) for place in batch],
+                max_input_length=0,
+            )
+            for place, each in zip(batch, found, strict=True):
+                results[place] = list(each.log_probs)
+            start += len(batch)
+        return results
+
+    def _lines(
+        self, sources: Sequence[Sequence[int]], options: DecodeConfig, conditions: Sequence[Conditions] | None
+    ) -> Iterator[_Line]:
+        """Yields the lines that are to be searched, each with its own limit.
+
+        Raises:
+            ConfigError: a limit is beyond the positions that sinusoids are written down for.
+        """
+        for place, source in enumerate(sources):
+            if not source:
+                continue
+            read = tuple(source[: self.max_source_tokens])
+            limit = len(read) + options.max_extra_tokens
+            if options.max_tokens:
+                limit = min(limit, options.max_tokens)
+            given = conditions[place] if conditions is not None else _FREE
+            least = max(options.min_tokens, len(given.prefix))
+            yield _Line(place, read, self._within_reach(max(limit, least), least), given)
+
+    def _within_reach(self, limit: int, least: int) -> int:
+        """Returns the limit that the positions allow, which learned ones lower, as they do in the torch engine."""
+        last = self._positions - 1
+        if least > last:
+            raise ConfigError(f"an output of at least {least} tokens: this model's positions end at {last}.")
+        if limit > last and self._config.positions != "learned":
+            raise ConfigError(
+                f"decode.max_extra_tokens: an output could have {limit} tokens, but in the ctranslate2 engine it ends "
+                f"at {last}. Lower the limit, or use the torch engine (--engine torch)."
+            )
+        return min(limit, last)
+
+    def _search(self, batch: Sequence[_Line], options: DecodeConfig) -> list[list[_Output]]:
+        """Searches lines that can be searched in one call, with the greatest of their limits."""
+        first = batch[0]
+        suppressed = [self._named(phrase) for phrase in first.conditions.forbidden]
+        if first.suppress:
+            suppressed += self._never
+        penalty = options.length_penalty or _NO_PENALTY
+        found = self._model.translate_batch(
+            [self._named(line.source) for line in batch],
+            [self._named(line.conditions.prefix) for line in batch] if first.conditions.prefix else None,
+            beam_size=options.beam_size,
+            num_hypotheses=options.beam_size,
+            length_penalty=penalty,
+            no_repeat_ngram_size=options.no_repeat_ngram,
+            suppress_sequences=suppressed or None,
+            max_input_length=0,
+            max_decoding_length=max(line.limit for line in batch) + 1,  # EOS counts there
+            min_decoding_length=options.min_tokens,
+            return_end_token=True,
+            return_scores=True,
+        )
+        return [
+            [
+                self._output(tokens, score * len(tokens) ** penalty)
+                for tokens, score in zip(each.hypotheses, each.scores, strict=True)
+                if tokens and score > _IMPOSSIBLE
+            ]
+            for each in found
+        ]
+
+    def _output(self, tokens: list[str], log_probability: float) -> _Output:
+        ids = [self._ids[token] for token in tokens]
+        finished = ids[-1] == _SPECIALS.eos
+        return _Output(ids[:-1] if finished else ids, finished, log_probability)
+
+    def _again(self, line: _Line, outputs: Sequence[_Output]) -> _Line | None:
+        """Returns how the line must be searched once more, or None where these outputs are what it has.
+
+        The longest output shows when the search ended. Below the limit, the limit played no part.
+        """
+        if not line.alone and any(len(output.ids) >= line.limit for output in outputs):
+            return replace(line, alone=True)
+        if not line.suppress and any(not set(o.ids).isdisjoint(_SPECIALS.never_generated) for o in outputs):
+            return replace(line, suppress=True)
+        return None
+
+    def _ranked(self, line: _Line, outputs: Sequence[_Output], options: DecodeConfig) -> list[Hypothesis]:
+        """Returns the finished outputs, best first; where there are none, what was open at the limit."""
+        finished = [output for output in outputs if output.finished]
+        if finished:
+            if self._bends_scores(line, options):
+                scores = self.score([line.source] * len(finished), [output.ids for output in finished])
+                finished = [replace(o, log_probability=sum(s)) for o, s in zip(finished, scores, strict=True)]
+        else:
+            # One token too many: the last step was there for EOS. What differed in that alone becomes one.
+            cut = list(dict.fromkeys(tuple(output.ids[: line.limit]) for output in outputs))
+            scores = self.score([line.source] * len(cut), cut)
+            finished = [_Output(list(ids), False, sum(s[:-1])) for ids, s in zip(cut, scores, strict=True)]
+        ranked = [hypothesis(o.ids, o.log_probability, o.finished, options.length_penalty) for o in finished]
+        return sorted(ranked, key=lambda h: -h.score)  # stable: of equals, CTranslate2's order
+
+    def _bends_scores(self, line: _Line, options: DecodeConfig) -> bool:
+        conditions = line.conditions
+        return bool(
+            line.suppress or conditions.prefix or conditions.forbidden or options.no_repeat_ngram or options.min_tokens
+        )
+
+    def _named(self, ids: Sequence[int]) -> list[str]:
+        return [self._tokens[index] for index in ids]
+
+
+def _batches(lines: Sequence[_Line], batch_size: int) -> Iterator[list[_Line]]:
+    """Yields lines of similar length that can go together, longest first."""
+    groups: dict[tuple[Any, ...], list[_Line]] = {}
+    for line in sorted(lines, key=lambda line: -len(line.source)):
+        groups.setdefault(line.batch_key, []).append(line)
+    for group in groups.values():
+        start = 0
+        while start < len(group):
+            count = max(1, min(batch_size, _MAX_BATCH_TOKENS // (len(group[start].source) + 1)))
+            yield group[start : start + count]
+            start += count
+
+
+def _choose_device(name: str) -> tuple[str, int]:
+    """Returns the kind and number of the device called `name`.
+
+    Raises:
+        ConfigError: there is no such device here.
+    """
+    count = ctranslate2.get_cuda_device_count()
+    if name == "auto":
+        return ("cuda", 0) if count else ("cpu", 0)
+    kind, _, number = name.partition(":")
+    if name == "cpu":
+        return "cpu", 0
+    if kind != "cuda" or (number and not number.isdigit()):
+        raise ConfigError(f"device '{name}' cannot be used by CTranslate2. Use 'auto', 'cpu' or 'cuda'.")
+    if int(number or 0) >= count:
+        raise ConfigError(f"device '{name}' cannot be used: CTranslate2 finds {count} GPUs. Use 'auto' or 'cpu'.")
+    return kind, int(number or 0)
+
+
+def _compute_type(quantization: str, kind: str, index: int) -> str:
+    """Returns CTranslate2's name for the numbers to compute with; "int8" leaves the rest in float32 on every machine.
+
+    Raises:
+        ConfigError: the device cannot compute with them.
+    """
+    name = "int8_float32" if quantization == "int8" else quantization
+    able = ctranslate2.get_supported_compute_types(kind, index)
+    if name not in able:
+        raise ConfigError(
+            f"quantization '{quantization}': this {kind} cannot compute in it. It can in: {', '.join(sorted(able))}."
+        )
+    return name

@@ -1,0 +1,100 @@
+"""Where converted models lie: beside the model's files, or in the user's cache where that folder is read-only.
+
+    MODEL/ctranslate2/int8-1f0c…/                                  the model in int8; the digits stand for its weights
+    ~/.cache/transduce/ctranslate2/NAME-8ac1…/int8-1f0c…/          where MODEL cannot be written to
+
+A folder appears when it is whole. Processes that convert the same model at once write it each, and the last's stays.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from transduce import files
+from transduce.bundle import Bundle
+from transduce.engines.ctranslate2_model import VERSION, convert, require_convertible, require_quantization
+from transduce.errors import BundleError
+
+_DIGITS = 16
+
+
+def converted(bundle: Bundle, quantization: str) -> Path:
+    """Returns the folder of the model for CTranslate2, which is made where there is none; standard error says so.
+
+    Conversions of other weights that lay in its place are deleted.
+
+    Raises:
+        ConfigError: there is no such quantization, or the model cannot be converted.
+        BundleError: the model folder is damaged, or there is no place to write to.
+    """
+    require_quantization(quantization)
+    require_convertible(bundle.config.model)
+    checksum = _checksum(bundle)
+    name = f"{quantization}-{checksum}"
+    places = (bundle.path / "ctranslate2", _user_place(bundle.path))
+    for place in places:
+        if _is_current(place / name, bundle):
+            return place / name
+    for place in places:
+        if _writable(place):
+            print(f"transduce: converting for CTranslate2, this once: {place / name}", file=sys.stderr)
+            bundle.verify()  # the name vouches for the weights
+            convert(bundle, place / name, quantization)
+            _delete_stale(place, checksum)
+            return place / name
+    raise BundleError(
+        f"{places[0]}: cannot be written to, nor can {places[1]}: there is no place for the converted model. "
+        "Set XDG_CACHE_HOME to a folder that can be written to."
+    )
+
+
+def _checksum(bundle: Bundle) -> str:
+    """Returns the digits that stand for all that a conversion comes from."""
+    names = ("model.safetensors", "tokenizer.json")
+    parts = [VERSION, asdict(bundle.config.model)]
+    parts += [bundle.checksums.get(name) or files.sha256(bundle.path / name) for name in names]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+
+
+def _user_place(model_folder: Path) -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME")
+    path = model_folder.resolve()
+    digits = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
+    root = Path(cache) if cache else Path.home() / ".cache"
+    return root / "transduce" / "ctranslate2" / f"{path.name}-{digits}"
+
+
+def _is_current(folder: Path, bundle: Bundle) -> bool:
+    """Says whether the conversion is there; weights that changed after it must be what the checksums say.
+
+    Raises:
+        BundleError: they are not.
+    """
+    arrays, weights = folder / "model.bin", bundle.path / "model.safetensors"
+    if not arrays.is_file():
+        return False
+    if weights.stat().st_mtime_ns > arrays.stat().st_mtime_ns:
+        bundle.verify()
+        with contextlib.suppress(OSError):  # where it is read-only, the next load looks again
+            os.utime(arrays)
+    return True
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # read-only, or somebody else's
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def _delete_stale(place: Path, checksum: str) -> None:
+    for folder in place.iterdir():
+        _, _, digits = folder.name.rpartition("-")
+        if folder.is_dir() and len(digits) == _DIGITS and digits != checksum and not folder.name.startswith("."):
+            shutil.rmtree(folder, ignore_errors=True)  # another process may be at the same

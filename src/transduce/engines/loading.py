@@ -1,0 +1,70 @@
+"""Which engine a model is run with, and its loading; see docs/guides/engines.md."""
+
+from importlib.util import find_spec
+
+from transduce.bundle import Bundle
+from transduce.engines.interface import ENGINES, Engine
+from transduce.errors import ConfigError, MissingDependencyError, suggestion
+
+DEFAULT_QUANTIZATION = "float32"
+
+
+def choose_engine(name: str = "auto", quantization: str | None = None) -> str:
+    """Returns "torch" or "ctranslate2".
+
+    "auto" is torch where PyTorch is installed: the reference, which can do everything. It is ctranslate2 where PyTorch
+    is not installed, and where a quantization is asked for, which only that has. Nothing else plays a part: neither
+    the model, nor the device, nor the input.
+
+    Raises:
+        ConfigError: there is no such engine, or it has no quantization.
+    """
+    if name not in ENGINES:
+        raise ConfigError(f"There is no engine '{name}'.{suggestion(name, ENGINES)} Use one of: {', '.join(ENGINES)}.")
+    if name == "torch" and quantization is not None:
+        raise ConfigError(f"quantization '{quantization}': the torch engine has none. Use the ctranslate2 engine.")
+    if name != "auto":
+        return name
+    return "torch" if quantization is None and find_spec("torch") is not None else "ctranslate2"
+
+
+def load_engine(
+    bundle: Bundle,
+    name: str = "auto",
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    quantization: str | None = None,
+) -> Engine:
+    """Loads the model of `bundle` into an engine; for the arguments see `Translator.load`.
+
+    Raises:
+        ConfigError: there is no such engine, device or quantization here, or the engine cannot run this model.
+        MissingDependencyError: the engine is not installed.
+    """
+    if choose_engine(name, quantization) == "torch":
+        try:
+            from transduce.engines.torch import TorchEngine
+        except ModuleNotFoundError as error:
+            _require_own(error, "torch")
+            raise MissingDependencyError(
+                "The torch engine needs PyTorch, which is not installed here: pip install 'transduce[train]'. "
+                "The ctranslate2 engine does without."
+            ) from None
+        return TorchEngine.load(bundle, device=device, threads=threads)
+    try:
+        from transduce.engines.ctranslate2 import CTranslate2Engine
+    except ModuleNotFoundError as error:
+        _require_own(error, "ctranslate2")
+        raise MissingDependencyError(
+            "The ctranslate2 engine needs CTranslate2, which is not installed here: pip install ctranslate2"
+        ) from None
+    return CTranslate2Engine.load(
+        bundle, device=device, threads=threads, quantization=quantization or DEFAULT_QUANTIZATION
+    )
+
+
+def _require_own(error: ModuleNotFoundError, package: str) -> None:
+    """Raises `error` again where it is not `package` that is missing."""
+    if error.name is None or error.name.partition(".")[0] != package:
+        raise error

@@ -1,0 +1,101 @@
+"""`transduce translate` with both engines on a few hundred lines: the same lines out, whatever goes with them."""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from made_models import made_bundle
+from transduce.cli import main as command_line
+from transduce.translator import Translator
+
+_WORDS = ["a", "dog", "runs", "two", "dogs", "grass", "man", "ball", "green", "over", "the", "12", "Ä", "😀"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("models") / "ending"
+    return made_bundle(folder, ending=1.5, tie_embeddings="none").path
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[str]:
+    generator = random.Random(0)
+    made = [" ".join(generator.choices(_WORDS, k=generator.randrange(1, 9))) for _ in range(240)]
+    return [*made, "", " \t", "odd\u2028separators", "<s> <pad> </s> <unk>", "a man " * 900]
+
+
+@pytest.fixture(autouse=True)
+def only_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "COMMANDS", ("translate",))
+
+
+def translate(model: Path, folder: Path, lines: list[str], *options: str) -> list[str]:
+    source, output = folder / "in.txt", folder / "out.txt"
+    source.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
+    arguments = ["translate", str(model), "--input", str(source), "--output", str(output), "--device", "cpu", *options]
+    assert command_line.main(arguments) == 0
+    return output.read_bytes().decode("utf-8").split("\n")[:-1]
+
+
+@pytest.mark.parametrize("quantization", ["float32", "int8"])
+def test_a_line_is_translated_alike_in_any_company(
+    model: Path, lines: list[str], tmp_path: Path, quantization: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--engine", "ctranslate2", "--quantization", quantization, "--max-extra-tokens", "3")
+    expected = translate(model, tmp_path, lines, *options)
+    assert len(expected) == len(lines)
+    assert expected[240:242] == ["", ""]
+    assert "line 245: longer than the 1024 tokens" in capsys.readouterr().err
+    for batch_size in (1, 7, 64):
+        order = random.Random(batch_size).sample(range(len(lines)), len(lines))
+        shuffled = translate(
+            model, tmp_path, [lines[place] for place in order], *options, "--batch-size", str(batch_size)
+        )
+        assert [expected[place] for place in order] == shuffled
+
+
+def test_greedy_search_gives_the_lines_of_the_torch_engine(model: Path, lines: list[str], tmp_path: Path) -> None:
+    options = ("--beam-size", "1", "--max-extra-tokens", "3")
+    ours = translate(model, tmp_path, lines, "--engine", "torch", *options)
+    theirs = translate(model, tmp_path, lines, "--engine", "ctranslate2", *options)
+    assert ours == theirs
+
+
+def test_n_best_rows_have_the_same_form(model: Path, lines: list[str], tmp_path: Path) -> None:
+    options = ("--n-best", "3", "--scores", "--max-extra-tokens", "3")
+    forms = []
+    for engine in ("torch", "ctranslate2"):
+        rows = [row.split("\t") for row in translate(model, tmp_path, lines[:50], "--engine", engine, *options)]
+        assert {len(row) for row in rows} == {3}
+        assert all(float(score) <= 0 for _, _, score in rows)
+        forms.append([number for number, _, _ in rows])
+    assert set(forms[0]) == set(forms[1]) == {str(number) for number in range(1, 51)}
+
+
+def test_the_conversion_and_the_choice_are_said_once(
+    tmp_path: Path, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = made_bundle(tmp_path / "model").path
+    translate(folder, tmp_path, lines[:2], "--quantization", "int8")
+    assert capsys.readouterr().err.startswith(f"transduce: converting for CTranslate2, this once: {folder}")
+    translate(folder, tmp_path, lines[:2], "--quantization", "int8")
+    assert capsys.readouterr().err == ""
+
+
+def test_what_an_engine_has_not_is_an_error_that_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = made_bundle(tmp_path / "model", attention_window=4).path
+    assert command_line.main(["translate", str(folder), "--engine", "ctranslate2", "--input", __file__]) == 2
+    assert "model.attention_window = 4" in capsys.readouterr().err
+    assert command_line.main(["translate", str(folder), "--engine", "torch", "--quantization", "int8"]) == 2
+    assert "quantization 'int8'" in capsys.readouterr().err
+
+
+def test_standard_input_to_standard_output_in_a_process_of_its_own(model: Path, lines: list[str]) -> None:
+    command = [sys.executable, "-m", "transduce", "translate", str(model), "--quantization", "int8"]
+    done = subprocess.run(command, input="\n".join(lines[:3]), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    translator = Translator.load(model, engine="ctranslate2", quantization="int8", device="cpu")
+    assert done.stdout.split("\n")[:-1] == translator.translate(lines[:3])

@@ -1,0 +1,51 @@
+"""Model folders with random weights, of any shape: what such a model says is noise, how it says it is not."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transduce.bundle import Bundle, save_bundle
+from transduce.config import Config, DecodeConfig, ModelConfig
+from transduce.model import Transformer
+from transduce.text import EOS, SubwordTokenizer
+
+_TEXT = ["A dog runs.", "Two dogs run over the green grass.", "a man with a ball"]
+
+
+@cache
+def made_tokenizer() -> SubwordTokenizer:
+    """Returns a tokeniser of a few more pieces than there are bytes."""
+    return SubwordTokenizer.train(_TEXT * 3, algorithm="bpe", vocab_size=300)
+
+
+def made_bundle(folder: Path, *, seed: int = 3, ending: float = 0.0, **changes: Any) -> Bundle:
+    """Writes a small model folder, whose shape is `changes` over two layers of two heads each way.
+
+    Norms and biases are random too, so that nothing is left out unnoticed. `ending` moves the row of EOS towards that
+    of other tokens: without it such a model never ends.
+    """
+    tokenizer = made_tokenizer()
+    shape = ModelConfig(
+        vocab_size=tokenizer.vocab_size,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        d_model=32,
+        d_ff=64,
+        num_heads=2,
+        d_k=16,
+        d_v=16,
+    )
+    shape = replace(shape, **changes)
+    torch.manual_seed(seed)
+    model = Transformer(shape)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter += 0.1 * torch.randn_like(parameter)
+        model.output_embedding *= 2  # fewer near ties
+        model.output_embedding[EOS] += ending * model.output_embedding[40:50].mean(0)
+    weights = {name: weight.numpy() for name, weight in model.weights().items()}
+    return save_bundle(folder, Config(model=shape, decode=DecodeConfig(max_extra_tokens=5)), weights, tokenizer, {})

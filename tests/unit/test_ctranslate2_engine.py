@@ -1,0 +1,223 @@
+"""The CTranslate2 engine keeps the promises of all engines: each line's own result, in its limits, with true scores."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from made_models import made_bundle, made_tokenizer
+from transduce.bundle import Bundle, save_bundle
+from transduce.config import DecodeConfig
+from transduce.decoding.scores import Hypothesis, gnmt_penalty
+from transduce.engines.ctranslate2 import CTranslate2Engine
+from transduce.engines.interface import Conditions
+from transduce.engines.torch import TorchEngine
+from transduce.errors import ConfigError, DataError
+from transduce.text import BOS, EOS, PAD, UNK
+
+_TIE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """A model some of whose outputs end, and some do not."""
+    return made_bundle(tmp_path_factory.mktemp("models") / "ending", ending=1.5, tie_embeddings="none")
+
+
+@pytest.fixture(scope="module")
+def engine(bundle: Bundle) -> CTranslate2Engine:
+    return CTranslate2Engine.load(bundle, device="cpu", threads=1)
+
+
+@pytest.fixture(scope="module")
+def reference(bundle: Bundle) -> TorchEngine:
+    return TorchEngine.load(bundle, device="cpu")
+
+
+def made_sources(count: int, seed: int = 0, longest: int = 20) -> list[list[int]]:
+    generator = random.Random(seed)
+    vocabulary = range(4, made_tokenizer().vocab_size)
+    return [generator.choices(vocabulary, k=generator.randrange(longest)) for _ in range(count)]
+
+
+def assert_true_scores(
+    engine: CTranslate2Engine, sources: Sequence[Sequence[int]], found: list[list[Hypothesis]], alpha: float
+) -> None:
+    """Holds that each hypothesis has the score of its ids, and that the best come first."""
+    pairs = [(source, h) for source, hs in zip(sources, found, strict=True) if source for h in hs]
+    scores = engine.score([source for source, _ in pairs], [h.ids for _, h in pairs])
+    for (_, h), tokens in zip(pairs, scores, strict=True):
+        assert h.log_probability == pytest.approx(sum(tokens if h.finished else tokens[:-1]), abs=_TIE)
+        assert h.score == pytest.approx(h.log_probability / gnmt_penalty(len(h.ids) + h.finished, alpha))
+    for hypotheses in found:
+        assert [h.score for h in hypotheses] == sorted((h.score for h in hypotheses), reverse=True)
+        assert len({tuple(h.ids) for h in hypotheses}) == len(hypotheses)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"beam_size": 4, "max_extra_tokens": 6},
+        {"beam_size": 4, "max_extra_tokens": 0, "length_penalty": 0.0},
+        {"beam_size": 3, "max_tokens": 4, "length_penalty": 2.0},
+        {"beam_size": 4, "min_tokens": 3, "max_extra_tokens": 4},
+        {"beam_size": 4, "no_repeat_ngram": 2, "max_extra_tokens": 6},
+        {"beam_size": 1, "max_extra_tokens": 3},
+        {"beam_size": 1, "min_tokens": 9, "max_extra_tokens": 0},
+    ],
+    ids=str,
+)
+def test_a_line_has_its_own_limits_its_own_result_and_true_scores(
+    engine: CTranslate2Engine, settings: dict[str, Any]
+) -> None:
+    sources = made_sources(60)
+    options = DecodeConfig(**settings)
+    n_best = options.beam_size
+    found = engine.translate(sources, options, n_best)
+    assert_true_scores(engine, sources, found, options.length_penalty)
+    for source, hypotheses in zip(sources, found, strict=True):
+        limit = min(len(source) + options.max_extra_tokens, options.max_tokens or 10_000)
+        limit = max(limit, options.min_tokens)
+        for h in hypotheses:
+            assert len(h.ids) <= limit
+            assert h.finished or len(h.ids) == limit
+            assert not {PAD, BOS, EOS, UNK} & set(h.ids)
+            assert not source or not h.finished or len(h.ids) >= options.min_tokens
+            pairs = list(zip(h.ids, h.ids[1:], strict=False))
+            assert options.no_repeat_ngram != 2 or len(pairs) == len(set(pairs))
+    assert len({h.finished for hypotheses in found for h in hypotheses}) == 2 or options.min_tokens == 9
+    for batch_size in (1, 7, 64):
+        order = random.Random(batch_size).sample(range(len(sources)), len(sources))
+        together = DecodeConfig(**settings, batch_size=batch_size)
+        again = engine.translate([sources[place] for place in order], together, n_best)
+        for place, hypotheses in zip(order, again, strict=True):
+            assert [h.ids for h in hypotheses] == [h.ids for h in found[place]]
+            assert [h.score for h in hypotheses] == pytest.approx([h.score for h in found[place]], abs=_TIE)
+
+
+def test_greedy_search_is_that_of_the_torch_engine(engine: CTranslate2Engine, reference: TorchEngine) -> None:
+    sources = made_sources(60, seed=1)
+    options = DecodeConfig(beam_size=1, max_extra_tokens=4)
+    for [theirs], [ours] in zip(engine.translate(sources, options), reference.translate(sources, options), strict=True):
+        assert (theirs.ids, theirs.finished) == (ours.ids, ours.finished)
+        assert theirs.score == pytest.approx(ours.score, abs=_TIE)
+
+
+def test_a_beam_finds_about_as_good_outputs_as_that_of_the_torch_engine(
+    engine: CTranslate2Engine, reference: TorchEngine
+) -> None:
+    sources = [source for source in made_sources(60, seed=2) if source]
+    options = DecodeConfig(beam_size=4, max_extra_tokens=4)
+    theirs = [best.score for [best] in engine.translate(sources, options)]
+    ours = [best.score for [best] in reference.translate(sources, options)]
+    assert sum(theirs) / len(theirs) > sum(ours) / len(ours) - 0.5
+    assert sum(abs(a - b) < _TIE for a, b in zip(ours, theirs, strict=True)) > len(ours) / 2
+
+
+def test_padding_bos_and_unknown_are_never_written(tmp_path: Path) -> None:
+    bundle = made_bundle(tmp_path / "model", tie_embeddings="none")
+    weights = {name: array.copy() for name, array in bundle.weights().items()}
+    rows = weights["output_embedding"]
+    [[best]] = CTranslate2Engine.load(bundle, device="cpu").translate([[7, 8, 9]], DecodeConfig())
+    rows[[PAD, BOS, UNK]] = rows[best.ids[0]] * 1.5  # more of what this model likes best
+    liking = save_bundle(tmp_path / "liking", bundle.config, weights, bundle.tokenizer, {})
+    engine = CTranslate2Engine.load(liking, device="cpu")
+    sources = [source for source in made_sources(20) if source]
+    for options in (DecodeConfig(beam_size=4, max_extra_tokens=2), DecodeConfig(beam_size=1, max_extra_tokens=2)):
+        found = engine.translate(sources, options, options.beam_size)
+        assert not {PAD, BOS, UNK} & {index for hypotheses in found for h in hypotheses for index in h.ids}
+        assert_true_scores(engine, sources, found, options.length_penalty)
+    liked = engine.score([[7, 8, 9]] * 2, [[PAD], [best.ids[0]]])
+    assert liked[0][0] > liked[1][0]  # they do tempt it
+
+
+def test_sources_without_tokens_give_one_empty_output(engine: CTranslate2Engine) -> None:
+    empty = Hypothesis(ids=[], score=0.0, log_probability=0.0, finished=True)
+    assert engine.translate([[], []], DecodeConfig(), 4) == [[empty], [empty]]
+    assert engine.translate([], DecodeConfig()) == []
+    assert engine.score([], []) == []
+
+
+def test_a_long_source_is_cut_where_the_torch_engine_cuts_it(tmp_path: Path) -> None:
+    bundle = made_bundle(tmp_path / "model", positions="learned", max_positions=12, ending=1.5)
+    engine, reference = (kind.load(bundle, device="cpu") for kind in (CTranslate2Engine, TorchEngine))
+    assert engine.max_source_tokens == reference.max_source_tokens == 11
+    sources = made_sources(20, longest=40)
+    options = DecodeConfig(beam_size=1)
+    for [theirs], [ours] in zip(engine.translate(sources, options), reference.translate(sources, options), strict=True):
+        assert theirs.ids == ours.ids
+        assert len(theirs.ids) <= 11
+    with pytest.raises(DataError, match="target 2 has 12 tokens"):
+        engine.score([[5], [5]], [[6], [6] * 12])
+    with pytest.raises(ConfigError, match=r"at least 12 tokens: this model's positions end at 11"):
+        engine.translate([[5]], DecodeConfig(), 1, [Conditions(prefix=(6,) * 12)])
+
+
+def test_sinusoids_reach_as_far_as_any_source_and_are_refused_beyond(engine: CTranslate2Engine) -> None:
+    source = made_sources(1, seed=4)[0][:1] * 1500
+    [[best]] = engine.translate([source], DecodeConfig(beam_size=1, max_extra_tokens=2))
+    assert len(best.ids) <= 1026
+    with pytest.raises(ConfigError, match=r"max_extra_tokens.*5003 tokens.*ends at 4095"):
+        engine.translate([[5, 6, 7]], DecodeConfig(max_extra_tokens=5000))
+
+
+def test_each_line_has_its_own_conditions(engine: CTranslate2Engine) -> None:
+    sources = [source for source in made_sources(20, seed=5) if source]
+    options = DecodeConfig(beam_size=4, max_extra_tokens=5)
+    plain = engine.translate(sources, options)
+    conditions = []
+    for number, [best] in enumerate(plain):
+        prefix = tuple(range(20, 20 + number % 4))
+        forbidden = (tuple(best.ids[:1]), (best.ids[-1], 30)) if number % 3 == 0 and best.ids else ()
+        conditions.append(Conditions(prefix=prefix, forbidden=forbidden))
+    found = engine.translate(sources, options, 4, conditions)
+    assert_true_scores(engine, sources, found, options.length_penalty)
+    for given, hypotheses in zip(conditions, found, strict=True):
+        for h in hypotheses:
+            assert tuple(h.ids[: len(given.prefix)]) == given.prefix
+            written = h.ids[len(given.prefix) :]
+            assert not given.forbidden or given.forbidden[0][0] not in written
+    for place in (0, 5, 11):
+        [alone] = engine.translate([sources[place]], options, 4, [conditions[place]])
+        assert [h.ids for h in alone] == [h.ids for h in found[place]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "conditions", "named"),
+    [
+        ({"coverage_penalty": 0.2}, None, r"decode\.coverage_penalty = 0\.2"),
+        ({"diversity_groups": 2}, None, r"decode\.diversity_groups = 2"),
+        ({"temperature": 1.0}, None, r"decode\.temperature = 1\.0"),
+        ({}, Conditions(required=(((5, 6),),)), "'required' phrases"),
+    ],
+)
+def test_what_only_the_torch_engine_has_is_refused_by_name(
+    engine: CTranslate2Engine, settings: dict[str, Any], conditions: Conditions | None, named: str
+) -> None:
+    given = None if conditions is None else [conditions]
+    with pytest.raises(ConfigError, match=f"{named}.*--engine torch"):
+        engine.translate([[5, 6]], DecodeConfig(**settings), 1, given)
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "tpu", "cuda:x"])
+def test_a_device_that_is_not_there_is_refused(bundle: Bundle, device: str) -> None:
+    with pytest.raises(ConfigError, match=f"device '{device}'"):
+        CTranslate2Engine.load(bundle, device=device)
+
+
+def test_threads_and_pairs_are_checked(bundle: Bundle, engine: CTranslate2Engine) -> None:
+    with pytest.raises(ConfigError, match="threads = 0"):
+        CTranslate2Engine.load(bundle, threads=0)
+    with pytest.raises(DataError, match="2 sources and 1 targets"):
+        engine.score([[5], [6]], [[7]])
+    with pytest.raises(ConfigError, match="n-best = 5"):
+        engine.translate([[5]], DecodeConfig(beam_size=4), 5)
+
+
+def test_numbers_that_the_processor_has_not_are_refused(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctranslate2.get_supported_compute_types", lambda *_: {"float32", "int8_float32"})
+    with pytest.raises(ConfigError, match=r"quantization 'float16'.*float32, int8_float32"):
+        CTranslate2Engine.load(bundle, device="cpu", quantization="float16")
+    assert CTranslate2Engine.load(bundle, device="cpu", quantization="int8").name == "ctranslate2 on cpu, int8"
