@@ -1,0 +1,157 @@
+"""How fast a paper-base model translates from text to text, against bare CTranslate2 fed with ready tokens.
+
+    python benchmarks/decode_text.py --output result.json
+    python benchmarks/decode_text.py --quantization int8 --cases 4x32 --rounds 10
+
+Both run the same converted model of random weights (`ending_models.py`), in one process, by turns: sources of 25
+positions, outputs that end of themselves after 30 steps. Ours is `Translator.translate`, lines to lines; bare
+CTranslate2 is its `translate_batch` from lists of tokens to lists of tokens. `--torch` adds our torch engine. Cases are
+beam size x batch size. Tokens are steps x sentences: beams do not count.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ending_models import STEPS, made_lines, make_model
+
+CASES = ["4x32", "4x1", "1x32", "1x1"]
+LENGTH_PENALTY = 0.6
+
+
+def systems(model: Path, lines: list[str], beam_size: int, args: argparse.Namespace) -> dict[str, Callable[[], object]]:
+    """Returns functions that translate the lines once, each tried before: all outputs must take the same steps."""
+    import ctranslate2
+
+    from transduce import Translator
+    from transduce.bundle import Bundle
+    from transduce.engines.ctranslate2_cache import converted
+
+    options = {"beam_size": beam_size, "length_penalty": LENGTH_PENALTY}
+    found: dict[str, Callable[[], object]] = {}
+
+    def text_to_text(translator: Translator) -> Callable[[], object]:
+        results = translator.translate_n_best(lines, 1, **options, batch_size=len(lines))
+        require_steps({len(best.tokens) + best.finished for [best] in results})
+        return lambda: translator.translate(lines, **options, batch_size=len(lines))
+
+    def token_to_token(bare: Any, tokens: list[list[str]]) -> Callable[[], object]:
+        results = bare.translate_batch(tokens, **options)
+        require_steps({len(result.hypotheses[0]) + 1 for result in results})
+        return lambda: bare.translate_batch(tokens, **options)
+
+    bundle = Bundle.load(model)
+    names = bundle.tokenizer.tokens()
+    tokens = [[names[index] for index in ids] for ids in bundle.tokenizer.encode_batch(lines)]
+    common = {"device": args.device}
+    for quantization in args.quantization:
+        found[f"ours {quantization}"] = text_to_text(
+            Translator.load(model, engine="ctranslate2", quantization=quantization, threads=args.threads, **common)
+        )
+        compute_type = "int8_float32" if quantization == "int8" else quantization
+        folder = str(converted(bundle, quantization))
+        bare = ctranslate2.Translator(folder, compute_type=compute_type, intra_threads=args.threads, **common)
+        found[f"bare {quantization}"] = token_to_token(bare, tokens)
+    if args.torch:
+        found["torch float32"] = text_to_text(Translator.load(model, engine="torch", threads=args.threads, **common))
+    return found
+
+
+def require_steps(lengths: set[int]) -> None:
+    """Ends the program where outputs did not take the steps that they should."""
+    if lengths != {STEPS}:
+        raise SystemExit(f"outputs took {sorted(lengths)} steps, not {STEPS}: the comparison is void.")
+
+
+def measure(model: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Times all systems by turns; the order turns round with each round."""
+    rows = []
+    for case in args.cases:
+        beam_size, batch_size = (int(number) for number in case.split("x"))
+        lines = made_lines(model, batch_size)
+        runs = systems(model, lines, beam_size, args)
+        for run in runs.values():
+            run()
+        repeats = 1 if batch_size > 8 else 4
+        for turn in range(args.rounds):
+            for name, run in list(runs.items())[:: 1 if turn % 2 == 0 else -1]:
+                start, cpu_start = time.perf_counter(), time.process_time()
+                for _ in range(repeats):
+                    run()
+                seconds = (time.perf_counter() - start) / repeats
+                row = {"case": case, "system": name, "round": turn, "seconds_per_batch": round(seconds, 4)}
+                row |= {"cpu_seconds_per_batch": round((time.process_time() - cpu_start) / repeats, 4)}
+                row |= {"tokens_per_second": round(batch_size * STEPS / seconds, 1)}
+                rows.append(row | {"load_average": round(os.getloadavg()[0], 2)})
+                print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns the median speed of each system in each case, and of ours over bare the median ratio of the rounds."""
+    medians: dict[str, dict[str, float]] = {}
+    ratios: dict[str, dict[str, float]] = {}
+    for case in dict.fromkeys(row["case"] for row in rows):
+        of_case = [row for row in rows if row["case"] == case]
+        names = list(dict.fromkeys(row["system"] for row in of_case))
+        speeds = {name: [row["tokens_per_second"] for row in of_case if row["system"] == name] for name in names}
+        medians[case] = {name: round(statistics.median(values), 1) for name, values in speeds.items()}
+        ratios[case] = {
+            name.removeprefix("ours "): round(
+                statistics.median(a / b for a, b in zip(values, speeds[name.replace("ours", "bare")], strict=True)),
+                3,
+            )
+            for name, values in speeds.items()
+            if name.startswith("ours")
+        }
+    return {"tokens_per_second": medians, "ours_over_bare": ratios}
+
+
+def main() -> None:
+    """Reads the command line and runs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", default="paper-base", help="paper-base or tiny; default: %(default)s")
+    parser.add_argument("--quantization", nargs="+", default=["int8", "float32"], metavar="TYPE")
+    parser.add_argument("--cases", type=lambda text: text.split(","), default=CASES, help="default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each system; default: %(default)s")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--torch", action="store_true", help="the torch engine too")
+    parser.add_argument("--output", type=Path, help="also write the result here, as JSON")
+    args = parser.parse_args()
+    import ctranslate2
+
+    with tempfile.TemporaryDirectory() as folder:
+        make_model(Path(folder, "model"), args.shape)
+        rows = measure(Path(folder, "model"), args)
+    summary = summarise(rows)
+    print(json.dumps(summary, indent=2))
+    if args.output:
+        result = {
+            "date": datetime.date.today().isoformat(),
+            "what": f"{args.shape} shape, random weights, 25 source positions, 30 steps, cases are beam size x batch "
+            "size; ours: Translator.translate, text to text; bare: CTranslate2's translate_batch, tokens to tokens; "
+            "by turns",
+            "machine": {
+                "ctranslate2": ctranslate2.__version__,
+                "python": sys.version.split()[0],
+                "threads": args.threads,
+                "cores": os.cpu_count(),
+                "device": args.device,
+            },
+            **summary,
+            "rows": rows,
+        }
+        args.output.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
