@@ -50,7 +50,7 @@ CAPABILITIES = (
     Capability("no repeated n-grams", "yes", "yes", ("no_repeat_ngram",)),
     Capability("n-best lists with scores", "yes", "yes"),
     Capability("scores of given translations", "yes", "yes"),
-    Capability("given first words", "yes", "yes", ("prefix",)),
+    Capability("given first words", "yes", "yes, in the pieces that they have by themselves", ("prefix",)),
     Capability("forbidden phrases", "yes", "yes", ("forbidden",)),
     Capability("required phrases", _NO, _NO, ("required",)),
     Capability("coverage penalty", "yes", _NO, ("coverage_penalty",)),
