@@ -88,12 +88,12 @@ class Translator:
 
         Args:
             path: a folder that `transduce train` or `transduce average` wrote.
-            engine: "torch" (the reference), "ctranslate2" (small and fast on a CPU; needs no torch), or "auto": torch
-                where it is installed and no quantization is given.
+            engine: "torch" (the reference), "ctranslate2" (small, quick to start; needs no torch), or "auto": torch
+                where it is installed and has the quantization, else ctranslate2.
             device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", …
             threads: CPU threads of the engine; None leaves its default.
-            quantization: the numbers that the ctranslate2 engine computes with, such as "int8"; None is float32. On
-                first use it converts the model, into a folder beside the model's files.
+            quantization: the numbers to compute with, such as "int8"; None is float32. The ctranslate2 engine converts
+                the model on first use, into a folder beside the model's files.
 
         Raises:
             BundleError: the folder is incomplete or damaged.

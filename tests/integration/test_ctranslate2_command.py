@@ -79,9 +79,11 @@ def test_the_conversion_and_the_choice_are_said_once(
     tmp_path: Path, lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = made_bundle(tmp_path / "model").path
-    translate(folder, tmp_path, lines[:2], "--quantization", "int8")
-    assert capsys.readouterr().err.startswith(f"transduce: converting for CTranslate2, this once: {folder}")
-    translate(folder, tmp_path, lines[:2], "--quantization", "int8")
+    translate(folder, tmp_path, lines[:2], "--quantization", "int8_float32")
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"transduce: converting for CTranslate2, this once: {folder}")
+    assert second == "transduce: engine: ctranslate2 on cpu, int8_float32"
+    translate(folder, tmp_path, lines[:2], "--quantization", "int8_float32", "--engine", "ctranslate2")
     assert capsys.readouterr().err == ""
 
 
@@ -89,12 +91,13 @@ def test_what_an_engine_has_not_is_an_error_that_names_it(tmp_path: Path, capsys
     folder = made_bundle(tmp_path / "model", attention_window=4).path
     assert command_line.main(["translate", str(folder), "--engine", "ctranslate2", "--input", __file__]) == 2
     assert "model.attention_window = 4" in capsys.readouterr().err
-    assert command_line.main(["translate", str(folder), "--engine", "torch", "--quantization", "int8"]) == 2
-    assert "quantization 'int8'" in capsys.readouterr().err
+    assert command_line.main(["translate", str(folder), "--engine", "torch", "--quantization", "int16"]) == 2
+    assert "quantization 'int16'" in capsys.readouterr().err
 
 
 def test_standard_input_to_standard_output_in_a_process_of_its_own(model: Path, lines: list[str]) -> None:
-    command = [sys.executable, "-m", "transduce", "translate", str(model), "--quantization", "int8"]
+    options = ["--engine", "ctranslate2", "--quantization", "int8"]
+    command = [sys.executable, "-m", "transduce", "translate", str(model), *options]
     done = subprocess.run(command, input="\n".join(lines[:3]), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     translator = Translator.load(model, engine="ctranslate2", quantization="int8", device="cpu")

@@ -4,15 +4,17 @@ import builtins
 import importlib.machinery
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from made_models import made_bundle
 from transduce import Translator
 from transduce.engines import loading
+from transduce.engines.interface import QUANTIZATIONS, TORCH_QUANTIZATIONS
 from transduce.engines.loading import choose_engine
 from transduce.errors import ConfigError, MissingDependencyError
+from transduce.model.prepacked import Precision
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
@@ -32,29 +34,35 @@ def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.delitem(sys.modules, f"transduce.engines.{package}", raising=False)
 
 
-def test_auto_is_torch_where_that_is_installed_and_no_quantization_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_auto_is_torch_where_that_is_installed_and_has_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_engine() == "torch"
-    assert choose_engine("auto", "int8") == "ctranslate2"
-    assert choose_engine("auto", "float32") == "ctranslate2"
+    assert [choose_engine("auto", name) for name in ("float32", "int8", "bfloat16")] == ["torch"] * 3
+    assert [choose_engine("auto", name) for name in ("float16", "int8_bfloat16")] == ["ctranslate2"] * 2
     hide(monkeypatch, "torch")
-    assert choose_engine() == "ctranslate2"
+    assert choose_engine() == choose_engine("auto", "int8") == "ctranslate2"
     assert choose_engine("torch") == "torch"  # what is named is never exchanged
 
 
 def test_a_named_engine_is_taken_or_refused() -> None:
-    assert choose_engine("ctranslate2") == "ctranslate2"
+    assert choose_engine("ctranslate2") == choose_engine("ctranslate2", "int8") == "ctranslate2"
     with pytest.raises(ConfigError, match="Did you mean 'ctranslate2'"):
         choose_engine("ctranslate")
-    with pytest.raises(ConfigError, match="the torch engine has none"):
-        choose_engine("torch", "int8")
+    with pytest.raises(ConfigError, match="the torch engine has float32, bfloat16, int8"):
+        choose_engine("torch", "float16")
+    with pytest.raises(ConfigError, match="Did you mean 'int8'"):
+        choose_engine("auto", "int9")
+
+
+def test_numbers_that_torch_has_are_those_of_its_engine() -> None:
+    assert set(TORCH_QUANTIZATIONS) == set(get_args(Precision))
+    assert set(TORCH_QUANTIZATIONS) <= set(QUANTIZATIONS)
 
 
 def test_the_translator_says_what_it_runs_in(tmp_path: Path) -> None:
     made_bundle(tmp_path / "model")
     assert Translator.load(tmp_path / "model", device="cpu").engine.name == "torch on cpu"
-    translator = Translator.load(tmp_path / "model", device="cpu", quantization="int8")
+    assert Translator.load(tmp_path / "model", device="cpu", quantization="int8").engine.name == "torch on cpu in int8"
+    translator = Translator.load(tmp_path / "model", engine="ctranslate2", device="cpu", quantization="int8")
     assert translator.engine.name == "ctranslate2 on cpu, int8"
     with pytest.raises(ConfigError, match="engine='torch'"):
         translator.attend("A dog runs.")

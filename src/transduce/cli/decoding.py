@@ -48,8 +48,8 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
         "--quantization",
         choices=QUANTIZATIONS,
         metavar="TYPE",
-        help="numbers of the ctranslate2 engine, which this chooses: float32 (default), int8, int8_bfloat16, bfloat16, "
-        "float16, int16, as far as the processor can",
+        help="numbers to compute with, if the processor can: float32 (default), int8, bfloat16; ctranslate2 also "
+        "float16, int16, int8_bfloat16, int8_float16",
     )
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
     machine.add_argument("--threads", type=int, metavar="N", help="CPU threads")
@@ -62,8 +62,8 @@ def loading_arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 def say_engine(args: argparse.Namespace, engine: Engine) -> None:
     """Says on standard error which engine was chosen, where it is not the usual one and was not named."""
-    if args.engine == "auto" and args.quantization is None and not engine.name.startswith("torch"):
-        print(f"transduce: engine: {engine.name} (PyTorch is not installed)", file=sys.stderr)
+    if args.engine == "auto" and not engine.name.startswith("torch"):
+        print(f"transduce: engine: {engine.name}", file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,11 @@ class Capability:
 CAPABILITIES = (
     Capability("needs", "the extra `[train]`", "the base install"),
     Capability("devices", "CPU, CUDA", "CPU, CUDA"),
-    Capability("numbers", "float32", "float32, bfloat16, float16, int8 (`--quantization`), as the processor allows"),
+    Capability(
+        "numbers (`--quantization`)",
+        "float32, bfloat16; int8 on a CPU",
+        "float32, bfloat16, float16, int8, int16, and int8 with each of the first three",
+    ),
     Capability("models", "all", "all but those with `model.attention_window`"),
     Capability("greedy and beam search", "yes", "yes", ("beam_size",)),
     Capability(

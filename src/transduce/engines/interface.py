@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "torch", "ctranslate2")
 # Longest source that is read, in tokens. Attention over more would be far outside of what any model has seen.
 MAX_SOURCE_TOKENS = 1024
-# What the ctranslate2 engine can store a model's numbers as.
+# What the ctranslate2 engine can store a model's numbers as, and those of them that the torch engine computes with too.
 QUANTIZATIONS = (
     "float32",
     "bfloat16",
@@ -24,6 +24,7 @@ QUANTIZATIONS = (
     "int8_float16",
     "int16",
 )
+TORCH_QUANTIZATIONS = ("float32", "bfloat16", "int8")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,14 @@
 """Which engine a model is run with, and its loading; see docs/guides/engines.md."""
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, cast
 
 from transduce.bundle import Bundle
-from transduce.engines.interface import ENGINES, Engine
+from transduce.engines.interface import ENGINES, QUANTIZATIONS, TORCH_QUANTIZATIONS, Engine
 from transduce.errors import ConfigError, MissingDependencyError, suggestion
+
+if TYPE_CHECKING:
+    from transduce.model.prepacked import Precision
 
 DEFAULT_QUANTIZATION = "float32"
 
@@ -12,20 +16,25 @@ DEFAULT_QUANTIZATION = "float32"
 def choose_engine(name: str = "auto", quantization: str | None = None) -> str:
     """Returns "torch" or "ctranslate2".
 
-    "auto" is torch where PyTorch is installed: the reference, which can do everything. It is ctranslate2 where PyTorch
-    is not installed, and where a quantization is asked for, which only that has. Nothing else plays a part: neither
-    the model, nor the device, nor the input.
+    "auto" is torch where PyTorch is installed, and has the quantization that is asked for: the reference, which can do
+    everything. Elsewhere it is ctranslate2. Nothing else plays a part: neither the model, the device nor the input.
 
     Raises:
-        ConfigError: there is no such engine, or it has no quantization.
+        ConfigError: there is no such engine, or it has no such quantization.
     """
     if name not in ENGINES:
         raise ConfigError(f"There is no engine '{name}'.{suggestion(name, ENGINES)} Use one of: {', '.join(ENGINES)}.")
-    if name == "torch" and quantization is not None:
-        raise ConfigError(f"quantization '{quantization}': the torch engine has none. Use the ctranslate2 engine.")
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        known = ", ".join(QUANTIZATIONS)
+        near = suggestion(quantization, QUANTIZATIONS)
+        raise ConfigError(f"There is no quantization '{quantization}'.{near} Use one of: {known}.")
+    torch_can = quantization is None or quantization in TORCH_QUANTIZATIONS
+    if name == "torch" and not torch_can:
+        known = ", ".join(TORCH_QUANTIZATIONS)
+        raise ConfigError(f"quantization '{quantization}': the torch engine has {known}. Use the ctranslate2 engine.")
     if name != "auto":
         return name
-    return "torch" if quantization is None and find_spec("torch") is not None else "ctranslate2"
+    return "torch" if torch_can and find_spec("torch") is not None else "ctranslate2"
 
 
 def load_engine(
@@ -51,7 +60,8 @@ def load_engine(
                 "The torch engine needs PyTorch, which is not installed here: pip install 'transduce[train]'. "
                 "The ctranslate2 engine does without."
             ) from None
-        return TorchEngine.load(bundle, device=device, threads=threads)
+        precision = cast("Precision", quantization or DEFAULT_QUANTIZATION)  # one of TORCH_QUANTIZATIONS
+        return TorchEngine.load(bundle, device=device, threads=threads, precision=precision)
     try:
         from transduce.engines.ctranslate2 import CTranslate2Engine
     except ModuleNotFoundError as error:
