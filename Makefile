@@ -29,7 +29,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "set-up 2/3: installing PyTorch ($(TORCH)); minutes, the first time"
 	@$(PIP) '$(TORCH)'
 	@echo "set-up 3/3: installing the rest"
-	@$(PIP) -c constraints.txt -e '.[train,demo,figures,dev]'
+	@$(PIP) -c constraints.txt -e '.[train,demo,figures,huggingface,onnx,dev]'
 	@touch $@
 
 demo: $(READY) ## train a small English-German translator on the spot, and try it

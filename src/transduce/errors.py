@@ -54,6 +54,12 @@ class MissingDependencyError(TransduceError):
     exit_code = 6
 
 
+class ExportError(TransduceError):
+    """A model cannot be held by another system, or does not do there what it does here."""
+
+    exit_code = 7
+
+
 class EvaluationError(TransduceError):
     """Hypotheses and references cannot be compared: unequal line counts, or nothing to score."""
 

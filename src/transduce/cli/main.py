@@ -21,6 +21,8 @@ COMMANDS = (
     "sweep",
     "inspect",
     "parse",
+    "export",
+    "import",
     "paper",
     "info",
 )

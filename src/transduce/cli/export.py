@@ -1,0 +1,89 @@
+"""Writes a model for another system, and proves that it does the same there.
+
+examples:
+  transduce export models/m30k --format huggingface --output exports/m30k
+  transduce export models/m30k --format onnx --output exports/m30k-onnx
+  transduce export models/m30k --format ctranslate2 --quantization int8 --output exports/m30k-int8
+  transduce export models/m30k --format onnx --output exports/m30k --sentences test.en --references test.de
+
+  huggingface   stock transformers loads it: AutoModelForSeq2SeqLM, AutoTokenizer, generate
+  onnx          encoder and decoder with a cache, and a script that translates on onnxruntime
+  ctranslate2   the fast engine, with float32, int8, ... weights
+
+What was written is loaded by that system and run against the original: on --sentences, or else on the model's own
+validation data, or else on a few built-in sentences. Both are given the original's translations; certificate.json and
+README.md say at what share of positions they find the same token most probable, how far the log-probabilities differ,
+how many translations are identical and what happens to BLEU. Below the thresholds nothing is left at --output.
+
+What a format cannot hold is refused by name: docs/guides/export.md has the table.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+SUMMARY = "write a model for transformers, ONNX or CTranslate2, with a certificate that it does the same"
+FORMATS = ("huggingface", "onnx", "ctranslate2")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
+    parser.add_argument("--format", choices=FORMATS, required=True, help="the system to write for")
+    parser.add_argument(
+        "--output", metavar="DIR", type=Path, required=True, help="folder to write, whole or not at all"
+    )
+    parser.add_argument(
+        "--quantization",
+        metavar="KIND",
+        default="float32",
+        help="ctranslate2 only: float32, float16, bfloat16, int16, int8, int8_float32, ...; default: %(default)s",
+    )
+    add_certificate(parser)
+
+
+def add_certificate(parser: argparse.ArgumentParser) -> None:
+    """Declares what the certificate is measured on, and what it must reach."""
+    group = parser.add_argument_group("certificate")
+    group.add_argument("--sentences", metavar="FILE", type=Path, help="source lines; default: the validation data")
+    group.add_argument("--references", metavar="FILE", type=Path, help="their translations, for BLEU")
+    group.add_argument(
+        "--sample", metavar="N", type=int, default=200, help="at most N of them, evenly spread; default: %(default)s"
+    )
+    group.add_argument(
+        "--threshold",
+        metavar="SHARE",
+        type=float,
+        help="least share of positions with the same most probable token; default: 0.999, quantised 0.97",
+    )
+    group.add_argument(
+        "--max-difference",
+        metavar="D",
+        type=float,
+        help="greatest mean difference of log-probabilities; default: 0.001, quantised 0.1",
+    )
+    group.add_argument("--force", action="store_true", help="write it below the threshold too; the certificate says so")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exports, and returns the exit code."""
+    from transduce.cli.requirements import require
+
+    require("train", ["torch"])
+    from transduce.export.exports import export_model
+
+    certificate = export_model(
+        args.model,
+        args.output,
+        args.format,
+        quantization=args.quantization,
+        sentences=args.sentences,
+        references=args.references,
+        sample=args.sample,
+        threshold=args.threshold,
+        max_difference=args.max_difference,
+        force=args.force,
+    )
+    print(certificate.to_markdown())
+    print(f"{args.output}: written; its README.md says how to use it.", file=sys.stderr)
+    return 0

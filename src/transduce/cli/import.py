@@ -1,0 +1,68 @@
+"""Makes a model folder of another system's model, and proves that it does the same here.
+
+examples:
+  transduce import exports/m30k --format huggingface --output models/back
+  transduce import mine.safetensors --format torch --description mine.toml --tokenizer bpe.json --output models/mine
+
+  huggingface   a folder of transformers: MarianMTModel or PegasusForConditionalGeneration, relu, safetensors, with a
+                byte-level tokenizer.json
+  torch         the state dict of a torch.nn.Transformer, as safetensors, and a TOML file that says what it does not:
+
+    num_heads = 8
+    norm_first = false
+    source_embedding = "source.weight"   # names in the state dict; the three may be one
+    target_embedding = "target.weight"
+    output = "generator.weight"
+    embedding_scale = "sqrt"             # embeddings are multiplied by the root of d_model; or "none"
+    positions = "interleaved"            # or "concatenated", or "learned" with source_positions, target_positions
+    prefix = ""                          # what stands before encoder.layers.0
+
+Nothing is unpickled. What cannot be held is refused by name: docs/guides/export.md has the table. Where the other
+system is installed, both are run on the same sentences, as in 'transduce export'; certificate.json has the result.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from transduce.cli.export import add_certificate
+
+SUMMARY = "make a model folder of a transformers checkpoint or a torch.nn.Transformer"
+FORMATS = ("huggingface", "torch")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("path", metavar="PATH", type=Path, help="folder of transformers, or safetensors file")
+    parser.add_argument("--format", choices=FORMATS, required=True, help="the system that wrote it")
+    parser.add_argument("--output", metavar="MODEL", type=Path, required=True, help="model folder to write")
+    parser.add_argument("--description", metavar="FILE", type=Path, help="torch: the TOML file")
+    parser.add_argument("--tokenizer", metavar="PATH", type=Path, help="torch: tokenizer.json, or a folder with one")
+    add_certificate(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Imports, and returns the exit code."""
+    from transduce.errors import ConfigError
+    from transduce.export.imports import import_huggingface, import_torch
+
+    measured = {
+        "sentences": args.sentences,
+        "references": args.references,
+        "sample": args.sample,
+        "threshold": args.threshold,
+        "max_difference": args.max_difference,
+        "force": args.force,
+    }
+    if args.format == "huggingface":
+        certificate = import_huggingface(args.path, args.output, **measured)
+    else:
+        if args.description is None or args.tokenizer is None:
+            raise ConfigError("--format torch needs --description FILE and --tokenizer PATH.")
+        certificate = import_torch(args.path, args.description, args.tokenizer, args.output, **measured)
+    if certificate is None:
+        print("transduce: warning: the other system is not installed: nothing was compared.", file=sys.stderr)
+    else:
+        print(certificate.to_markdown())
+    print(f"{args.output}: written. Try it: transduce translate {args.output}", file=sys.stderr)
+    return 0

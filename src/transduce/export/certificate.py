@@ -1,0 +1,209 @@
+"""The certificate of an export: what two systems agreed on, over which sentences, and whether that was enough."""
+
+import importlib.metadata
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transduce import __version__, files, markdown
+from transduce.errors import ExportError
+from transduce.evaluation.bleu import bleu
+from transduce.export.forcing import System
+from transduce.export.sentences import Sentences
+
+FORMAT = 1
+CERTIFICATE, CARD = "certificate.json", "README.md"
+_PACKAGES = ("torch", "transformers", "tokenizers", "onnx", "onnxruntime", "ctranslate2", "numpy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thresholds:
+    """What an export must reach."""
+
+    token_agreement: float  # share of positions at which both find the same token most probable
+    mean_difference: float  # of the log-probabilities of given tokens, without sign
+
+
+EXACT = Thresholds(token_agreement=0.999, mean_difference=1e-3)  # the same arithmetic in another order
+ROUNDED = Thresholds(token_agreement=0.97, mean_difference=0.1)  # weights in fewer bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """How two systems compare; shares are from 0 to 1, BLEU from 0 to 100."""
+
+    lines: int
+    target_tokens: int
+    lines_cut_alike: float  # share of lines that both tokenise alike
+    token_agreement: float
+    mean_difference: float
+    max_difference: float
+    identical_translations: float | None = None  # None: the other system has no search
+    bleu_between: float | None = None  # of the export's translations, the original's as references
+    bleu_original: float | None = None  # None: no references
+    bleu_export: float | None = None
+    bleu_signature: str | None = None
+
+    @property
+    def bleu_difference(self) -> float | None:
+        """The export's BLEU less the original's."""
+        if self.bleu_original is None or self.bleu_export is None:
+            return None
+        return self.bleu_export - self.bleu_original
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """What `certificate.json` says."""
+
+    original: str
+    export: str
+    sentences: str
+    measured: Measured
+    thresholds: Thresholds
+    forced: bool = False  # written although it failed
+    notes: tuple[str, ...] = ()  # differences that are known and meant
+    original_sha256: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failures(self) -> list[str]:
+        """What is below the thresholds, in words; nothing where the export passes."""
+        measured, bounds = self.measured, self.thresholds
+        reasons = []
+        if measured.lines_cut_alike < 1:
+            reasons.append(f"{1 - measured.lines_cut_alike:.2%} of the lines are cut into other tokens")
+        if not measured.token_agreement >= bounds.token_agreement:
+            reasons.append(
+                f"token agreement {measured.token_agreement:.3%}, less than the {bounds.token_agreement:.3%} asked for"
+            )
+        if not measured.mean_difference <= bounds.mean_difference:
+            reasons.append(
+                f"log-probabilities differ by {measured.mean_difference:.2g} on average, more than the "
+                f"{bounds.mean_difference:g} allowed"
+            )
+        return reasons
+
+    @property
+    def verdict(self) -> str:
+        """`passed`, `failed`, or `forced`: failed, and written all the same."""
+        if not self.failures:
+            return "passed"
+        return "forced" if self.forced else "failed"
+
+    def to_dict(self, folder: Path) -> dict[str, Any]:
+        """Returns what is written to `folder`, with the checksums of the files that are there."""
+        measured = asdict(self.measured) | {"bleu_difference": self.measured.bleu_difference}
+        return {
+            "format": FORMAT,
+            "verdict": self.verdict,
+            "failures": self.failures,
+            "original": {"system": self.original, "sha256": dict(self.original_sha256)},
+            "export": {"system": self.export, "sha256": _checksums(folder)},
+            "sentences": self.sentences,
+            "measured": {key: value for key, value in measured.items() if value is not None},
+            "thresholds": asdict(self.thresholds),
+            "notes": list(self.notes),
+            "versions": versions(),
+        }
+
+    def to_markdown(self) -> str:
+        """Returns the certificate for people."""
+        found, bounds = self.measured, self.thresholds
+        rows = [
+            ["lines, target tokens", f"{found.lines:,}, {found.target_tokens:,}", ""],
+            ["lines cut into the same tokens", f"{found.lines_cut_alike:.2%}", "100 %"],
+            [
+                "token agreement (most probable token, given those before)",
+                f"{found.token_agreement:.3%}",
+                f"≥ {bounds.token_agreement:.3%}",
+            ],
+            ["log-probability difference, mean", f"{found.mean_difference:.2e}", f"≤ {bounds.mean_difference:g}"],
+            ["log-probability difference, greatest", f"{found.max_difference:.2e}", ""],
+        ]
+        if found.identical_translations is not None:
+            rows.append(["identical translations, each by its own search", f"{found.identical_translations:.1%}", ""])
+            rows.append(["BLEU of one against the other", f"{found.bleu_between:.2f}", ""])
+        if found.bleu_difference is not None:
+            shown = f"{found.bleu_original:.2f} → {found.bleu_export:.2f} ({found.bleu_difference:+.2f})"
+            rows.append(["BLEU against references, original → export", shown, ""])
+        notes = "".join(f"\n- {note}" for note in self.notes)
+        return (
+            f"**{self.verdict}**: {self.export}, against {self.original}, on {self.sentences}.\n\n"
+            f"{markdown.table(['', 'measured', 'asked for'], rows)}\n"
+            + (f"\nSignature: `{found.bleu_signature}`\n" if found.bleu_signature else "")
+            + (f"\nKnown differences:\n{notes}\n" if notes else "")
+        )
+
+    def require(self, what: str) -> None:
+        """Raises ExportError where the export failed and is not forced."""
+        if self.verdict == "failed":
+            raise ExportError(
+                f"{what}: not written, for it does not do what the original does (on {self.sentences}):\n  "
+                + "\n  ".join(self.failures)
+                + "\nLower --threshold or raise --max-difference if that is good enough; --force writes it as it is."
+            )
+
+
+def measure(
+    original: System,
+    export: System,
+    sentences: Sentences,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+) -> Measured:
+    """Compares two systems: on `sentences` by their own search, on the ids of `sources` and `targets` by force."""
+    ours, theirs = original.encode(sentences.sources), export.encode(sentences.sources)
+    first, second = original.force(sources, targets), export.force(sources, targets)
+    pairs = list(zip(first, second, strict=True))
+    chosen = np.array([a == b for x, y in pairs for a, b in zip(x.choices, y.choices, strict=True)])
+    differences = np.abs(
+        [a - b for x, y in pairs for a, b in zip(x.log_probabilities, y.log_probabilities, strict=True)]
+    )
+    values: dict[str, Any] = {
+        "lines": len(sources),
+        "target_tokens": len(chosen),
+        "lines_cut_alike": float(np.mean([a == b for a, b in zip(ours, theirs, strict=True)])),
+        "token_agreement": float(chosen.mean()),
+        "mean_difference": float(differences.mean()),
+        "max_difference": float(differences.max()),
+    }
+    return Measured(**values, **_compare_translations(original, export, sentences))
+
+
+def _compare_translations(original: System, export: System, sentences: Sentences) -> dict[str, Any]:
+    ours, theirs = original.translate(sentences.sources), export.translate(sentences.sources)
+    if ours is None or theirs is None:
+        return {}
+    same = float(np.mean([a == b for a, b in zip(ours, theirs, strict=True)]))
+    between = bleu(theirs, [ours])
+    values = {"identical_translations": same, "bleu_between": between.value, "bleu_signature": between.signature}
+    if sentences.references is not None:
+        values["bleu_original"] = bleu(ours, [sentences.references]).value
+        values["bleu_export"] = bleu(theirs, [sentences.references]).value
+    return values
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of all that may have computed."""
+    found = {"transduce": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def write_certificate(folder: Path, certificate: Certificate) -> None:
+    """Writes `certificate.json` beside what it certifies."""
+    files.write_json(folder / CERTIFICATE, certificate.to_dict(folder))
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    named = sorted(path for path in folder.rglob("*") if path.is_file())
+    unlisted = {CERTIFICATE, CARD}
+    return {str(path.relative_to(folder)): files.sha256(path) for path in named if path.name not in unlisted}

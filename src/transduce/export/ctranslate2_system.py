@@ -1,0 +1,68 @@
+"""A folder of CTranslate2, run by the engine that also runs our own conversions."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import ctranslate2
+
+from transduce.bundle import Bundle
+from transduce.config.special_ids import EOS
+from transduce.engines.ctranslate2 import CTranslate2Engine
+from transduce.export.forcing import Forced, in_batches
+from transduce.translator import Translator
+
+_BATCH = 64
+
+
+class CTranslate2System:
+    """The exported folder, on the CPU."""
+
+    def __init__(self, folder: Path, bundle: Bundle, quantization: str) -> None:
+        self.tokens = bundle.tokenizer.tokens()
+        self.model = ctranslate2.Translator(str(folder), device="cpu")
+        engine = CTranslate2Engine(self.model, self.tokens, bundle.config.model, "ctranslate2 on cpu")
+        self.translator = Translator(engine, bundle.tokenizer, bundle.config.decode)
+        self.quantization = quantization
+
+    @property
+    def name(self) -> str:
+        """What runs, and in which numbers."""
+        return f"ctranslate2 {ctranslate2.__version__}, {self.quantization} (computes in {self.model.compute_type})"
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the token ids of each line."""
+        return self.translator.tokenizer.encode_batch(lines)
+
+    def translate(self, lines: Sequence[str]) -> list[str]:
+        """Translates as the model's configuration says."""
+        return self.translator.translate(lines)
+
+    def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
+        """Scores the targets, and asks for one more token after each beginning of them."""
+        scores = self.translator.engine.score(sources, targets)
+        choices = self._choices(sources, targets)
+        return [Forced(*each) for each in zip(scores, choices, strict=True)]
+
+    def _choices(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[int]]:
+        """CTranslate2 tells no logits: each position is a search of one step, many of the same length at once."""
+        index = {token: place for place, token in enumerate(self.tokens)}
+        choices = [[EOS] * (len(target) + 1) for target in targets]
+        by_length: dict[int, list[int]] = defaultdict(list)
+        for row, target in enumerate(targets):
+            for length in range(len(target) + 1):
+                by_length[length].append(row)
+        for length, rows in by_length.items():
+            for batch in in_batches(len(rows), _BATCH):
+                chosen = [rows[place] for place in batch]
+                found = self.model.translate_batch(
+                    [[self.tokens[token] for token in sources[row]] for row in chosen],
+                    [[self.tokens[token] for token in targets[row][:length]] for row in chosen] if length else None,
+                    beam_size=1,
+                    max_decoding_length=length + 1,
+                    max_input_length=0,
+                    return_end_token=True,
+                )
+                for row, result in zip(chosen, found, strict=True):
+                    choices[row][length] = index[result.hypotheses[0][length]]
+        return choices

@@ -1,0 +1,257 @@
+"""Writes a model for another system, runs it there against the original, and keeps it only if both do the same."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from transduce import files
+from transduce.bundle import Bundle
+from transduce.config import ModelConfig, to_dict
+from transduce.config.special_ids import BOS, EOS, PAD, UNK
+from transduce.errors import ConfigError, ExportError, MissingDependencyError, suggestion
+from transduce.export.card import export_card
+from transduce.export.certificate import (
+    CARD,
+    CERTIFICATE,
+    EXACT,
+    ROUNDED,
+    Certificate,
+    Thresholds,
+    measure,
+    write_certificate,
+)
+from transduce.export.forcing import System
+from transduce.export.sentences import Sentences, choose_sentences
+
+FORMATS = ("huggingface", "onnx", "ctranslate2")
+ORIGINAL = "transduce.json"  # in an exported folder: the configuration that it was made of, for the way back
+_MAX_SOURCE_TOKENS = 1024  # what our engines read of a source
+_FLOAT32 = "float32"
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What was written to a folder: how it is run, and what is known to be otherwise there."""
+
+    run: Callable[[], System]
+    notes: tuple[str, ...] = ()
+
+
+def export_model(
+    model: str | Path,
+    output: str | Path,
+    format: str,
+    *,
+    quantization: str = _FLOAT32,
+    sentences: Path | None = None,
+    references: Path | None = None,
+    sample: int = 200,
+    threshold: float | None = None,
+    max_difference: float | None = None,
+    force: bool = False,
+) -> Certificate:
+    """Writes the model folder `model` to the folder `output` in another system's format.
+
+    What was written is loaded by that system and run against the original on `sample` sentences. Where they differ by
+    more than the thresholds, nothing is left at `output`.
+
+    Args:
+        model: a model folder.
+        output: a folder; one that is there must be an earlier export, and is replaced.
+        format: one of `FORMATS`.
+        quantization: how numbers are stored; other than "float32" with "ctranslate2" only.
+        sentences: a file of source lines; None takes the model's validation data, or else built-in sentences.
+        references: their translations, for BLEU.
+        sample: how many sentences, evenly spread.
+        threshold: the least share of positions at which both must find the same token most probable.
+        max_difference: the greatest mean difference of log-probabilities.
+        force: whether to write it all the same; the certificate then says so.
+
+    Raises:
+        ConfigError: there is no such format or quantization.
+        ExportError: the format cannot hold the model, or the certificate failed.
+        MissingDependencyError: what the format needs is not installed.
+    """
+    output = Path(output)
+    _check(format, quantization, threshold)
+    require_writable(output)
+    bundle = Bundle.load(model)
+    bundle.verify()
+    chosen = choose_sentences(bundle.config, sentences, references, limit=sample)
+    write = {"huggingface": _write_huggingface, "onnx": _write_onnx, "ctranslate2": _write_ctranslate2}[format]
+    with files.atomic_folder(output) as folder:
+        written = write(bundle, folder, quantization)
+        files.write_json(folder / ORIGINAL, {"format": 1, "config": to_dict(bundle.config)})
+        bounds = _thresholds(quantization, threshold, max_difference)
+        certificate = certify(bundle, written.run(), chosen, bounds, notes=written.notes)
+        certificate = replace(certificate, forced=force)
+        certificate.require(str(output))
+        write_certificate(folder, certificate)
+        files.write_text(folder / CARD, export_card(bundle, format, certificate))
+    return certificate
+
+
+def certify(
+    bundle: Bundle,
+    system: System,
+    sentences: Sentences,
+    thresholds: Thresholds,
+    *,
+    notes: tuple[str, ...] = (),
+    imported: bool = False,
+) -> Certificate:
+    """Compares `system` and the model of `bundle`, on the translations that the latter writes.
+
+    The original is the model of `bundle`; that of `system`, where the bundle is what was `imported`.
+    """
+    from transduce.export.native import NativeSystem
+
+    native = NativeSystem(bundle)
+    limit = position_limit(bundle) - 1
+    sources = [ids[: min(_MAX_SOURCE_TOKENS, limit)] for ids in native.encode(sentences.sources)]
+    targets = [ids[:limit] for ids in native.translate_ids(sources)]
+    original, export = (system, native) if imported else (native, system)
+    return Certificate(
+        original=original.name,
+        export=export.name,
+        sentences=sentences.origin,
+        measured=measure(original, export, sentences, sources, targets),
+        thresholds=thresholds,
+        notes=notes,
+        original_sha256={} if imported else bundle.checksums,
+    )
+
+
+def position_limit(bundle: Bundle) -> int:
+    """Returns how many positions an export has: those of a learned table, or all that our engines ever use."""
+    config = bundle.config
+    if config.model.positions == "learned":
+        return config.model.max_positions
+    return _MAX_SOURCE_TOKENS + config.decode.max_extra_tokens + 1
+
+
+def require_writable(output: Path) -> None:
+    """Refuses to replace a folder that is not an export."""
+    if output.exists() and not (output / CERTIFICATE).is_file():
+        raise ExportError(
+            f"{output}: exists and is no export of Transduce; it is left as it is. Choose another --output."
+        )
+
+
+def _check(format: str, quantization: str, threshold: float | None) -> None:
+    if format not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise ConfigError(f"There is no format '{format}'.{suggestion(format, FORMATS)} Use one of: {known}.")
+    if format != "ctranslate2" and quantization != _FLOAT32:
+        raise ConfigError(f"--quantization {quantization}: the format '{format}' is float32; ctranslate2 has others.")
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise ConfigError(f"--threshold {threshold}: must be a share from 0 to 1.")
+
+
+def _thresholds(quantization: str, threshold: float | None, max_difference: float | None) -> Thresholds:
+    return with_bounds(EXACT if quantization == _FLOAT32 else ROUNDED, threshold, max_difference)
+
+
+def with_bounds(bounds: Thresholds, threshold: float | None, max_difference: float | None) -> Thresholds:
+    """Returns `bounds` with those laid over them that are given."""
+    return Thresholds(
+        token_agreement=bounds.token_agreement if threshold is None else threshold,
+        mean_difference=bounds.mean_difference if max_difference is None else max_difference,
+    )
+
+
+def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> _Written:
+    from safetensors.numpy import save_file
+
+    from transduce.export.huggingface_shape import (
+        LAYER_NORM_EPSILON,
+        generation_settings,
+        model_settings,
+        shape_of,
+    )
+    from transduce.export.huggingface_tokenizer import save_tokenizer
+    from transduce.export.huggingface_weights import to_huggingface
+
+    config = bundle.config
+    shape = shape_of(config.model, num_positions=position_limit(bundle))
+    system = _module("transformers", "huggingface", "transduce.export.huggingface_system").HuggingFaceSystem
+    weights = to_huggingface(bundle.weights(), config.model, shape)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    files.write_json(folder / "config.json", model_settings(config.model, shape))
+    files.write_json(folder / "generation_config.json", generation_settings(config, shape))
+    max_tokens = min(_MAX_SOURCE_TOKENS + 1, shape.num_positions)
+    save_tokenizer(bundle.tokenizer, folder, max_tokens=max_tokens, extra_start=shape.extra_start)
+    notes = [
+        "`generate` divides by length^α, the original by ((5 + length) / 6)^α, and its longest output is max_length, "
+        "the original's the source's length + decode.max_extra_tokens: searches may differ where the models do not"
+    ]
+    if not math.isclose(config.model.layer_norm_epsilon, LAYER_NORM_EPSILON):
+        notes.append(
+            f"layer norms add {LAYER_NORM_EPSILON:g} to a variance, the original's {config.model.layer_norm_epsilon:g}"
+        )
+    return _Written(lambda: system(folder), tuple(notes))
+
+
+def _write_onnx(bundle: Bundle, folder: Path, quantization: str) -> _Written:
+    model = _module("onnx", "onnx", "transduce.export.onnx_model")
+    system = _module("onnxruntime", "onnx", "transduce.export.onnx_system").OnnxSystem
+    config, limit = bundle.config, position_limit(bundle)
+    model.write_graphs(bundle.weights(), config.model, folder, num_positions=limit)
+    bundle.tokenizer.save(folder / "tokenizer.json")
+    files.write_json(folder / "settings.json", _onnx_settings(config.model, limit) | _search_settings(bundle))
+    script = Path(__file__).with_name("translate_onnx.py").read_text(encoding="utf-8")
+    files.write_text(folder / "translate_onnx.py", script)
+    return _Written(lambda: system(folder))
+
+
+def _onnx_settings(config: ModelConfig, limit: int) -> dict[str, int]:
+    return {
+        "pad": PAD,
+        "bos": BOS,
+        "eos": EOS,
+        "unk": UNK,
+        "num_decoder_layers": config.num_decoder_layers,
+        "num_heads": config.num_heads,
+        "d_k": config.d_k,
+        "d_v": config.d_v,
+        "max_source_tokens": min(_MAX_SOURCE_TOKENS, limit - 1),
+        "max_target_tokens": limit - 1,
+    }
+
+
+def _search_settings(bundle: Bundle) -> dict[str, float]:
+    decode = bundle.config.decode
+    return {
+        "beam_size": decode.beam_size,
+        "length_penalty": decode.length_penalty,
+        "max_extra_tokens": decode.max_extra_tokens,
+    }
+
+
+def _write_ctranslate2(bundle: Bundle, folder: Path, quantization: str) -> _Written:
+    from transduce.engines.ctranslate2_model import convert
+
+    system = _module("ctranslate2", "ctranslate2", "transduce.export.ctranslate2_system").CTranslate2System
+    convert(bundle, folder, quantization)
+    bundle.tokenizer.save(folder / "tokenizer.json")
+    notes = (
+        "CTranslate2 divides by length^α while it searches and ends by its own rule; its outputs are ranked anew by "
+        "((5 + length) / 6)^α in this comparison",
+    )
+    return _Written(lambda: system(folder, bundle, quantization), notes)
+
+
+def _module(package: str, extra: str, name: str) -> Any:
+    """Imports a module of ours that needs `package`, or says which extra brings it."""
+    try:
+        import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        raise MissingDependencyError(
+            f"{package} is not installed, and this format needs it: pip install 'transduce[{extra}]'"
+        ) from None
+    return import_module(name)

@@ -1,0 +1,339 @@
+"""A Marian or Pegasus checkpoint as one of our models: the way of `huggingface_weights`, backwards; needs no torch.
+
+Where the folder is one of our exports, it says what it was made of, and the very model comes back: heads without their
+filling, the vocabulary without its starting token. Any other becomes the model of our kind that computes the same.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from transduce.bundle import read_weights
+from transduce.config import Config, DecodeConfig, ModelConfig, TextConfig, from_dict
+from transduce.errors import BundleError, ConfigError, ExportError
+from transduce.export.huggingface_shape import (
+    LAYER_NORM_EPSILON,
+    NEVER_BIAS,
+    HuggingFaceShape,
+    model_settings,
+    query_scale,
+    shape_of,
+)
+from transduce.export.huggingface_tokenizer import ForeignTokenizer, read_tokenizer
+from transduce.export.huggingface_weights import Arrays, dimension_order, sinusoid_table
+
+_CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
+_ROLES = ("pad_token", "bos_token", "eos_token", "unk_token")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder of `transformers`, read as a model of ours."""
+
+    config: Config
+    weights: Arrays
+    tokenizer: ForeignTokenizer
+
+
+def read_checkpoint(folder: Path, *, original: str = "transduce.json") -> Checkpoint:
+    """Reads a folder of safetensors and JSON; nothing is unpickled.
+
+    Args:
+        folder: what `save_pretrained` or our export wrote.
+        original: the file in which an export of ours says what it was made of.
+
+    Raises:
+        BundleError: a file is missing or damaged, or the tokeniser cannot become ours.
+        ExportError: our model cannot compute what this one does; all reasons are named.
+    """
+    settings = _read_json(folder / "config.json")
+    reasons = _obstacles(settings)
+    if reasons:
+        raise ExportError(f"{folder}: cannot become a model of Transduce:\n  " + "\n  ".join(reasons))
+    arrays = _tables(_read_arrays(folder), settings)
+    extra_start = _has_extra_start(arrays, settings)
+    vocab_size = int(settings["vocab_size"]) - extra_start
+    start = None if extra_start else int(settings["decoder_start_token_id"])
+    tokenizer = read_tokenizer(folder / "tokenizer.json", _special_tokens(folder), start, vocab_size)
+    config = _original_config(folder / original, settings, arrays)
+    if config is None:
+        model = _model_config(settings, arrays, vocab_size, extra_start=extra_start)
+        text = TextConfig(algorithm=tokenizer.tokenizer.algorithm, vocab_size=max(260, vocab_size))
+        config = Config(name=folder.resolve().name, model=model, text=text, decode=_decode_config(folder))
+    shape = shape_of(config.model, num_positions=int(settings["max_position_embeddings"]))
+    weights = _Reader(arrays, config.model, shape, tokenizer.order).read()
+    return Checkpoint(config, weights, tokenizer)
+
+
+def _obstacles(settings: Mapping[str, Any]) -> list[str]:
+    reasons = []
+    kind = settings.get("model_type")
+    if kind not in _CLASSES:
+        return [f"model_type '{kind}': only {', '.join(_CLASSES)} compute what a model of Transduce does"]
+    if settings.get("activation_function", "gelu") != "relu":
+        reasons.append(f"activation_function '{settings.get('activation_function', 'gelu')}': ours is relu (eq. 2)")
+    for key in ("attention_heads", "ffn_dim"):
+        both = settings.get(f"encoder_{key}"), settings.get(f"decoder_{key}")
+        if both[0] != both[1]:
+            reasons.append(f"encoder_{key} = {both[0]} and decoder_{key} = {both[1]}: ours are equal")
+    vocab_size = settings.get("vocab_size")
+    if (settings.get("decoder_vocab_size") or vocab_size) != vocab_size:
+        reasons.append("decoder_vocab_size differs from vocab_size: ours share one vocabulary")
+    return reasons
+
+
+def _read_arrays(folder: Path) -> Arrays:
+    index = folder / "model.safetensors.index.json"
+    names = sorted(set(_read_json(index)["weight_map"].values())) if index.is_file() else ["model.safetensors"]
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        pickled = (folder / "pytorch_model.bin").is_file()
+        advice = (
+            " It has pytorch_model.bin, which could run code when read: save it with safe_serialization."
+            if pickled
+            else ""
+        )
+        raise BundleError(f"{folder}: {', '.join(missing)} missing.{advice}")
+    arrays: Arrays = {}
+    for name in names:
+        arrays |= {key: np.asarray(value, np.float32) for key, value in read_weights(folder / name).items()}
+    return arrays
+
+
+def _tables(arrays: Arrays, settings: Mapping[str, Any]) -> Arrays:
+    """Gives each of the three tables a name of its own, shared or not, scaled as ours are."""
+    shared = arrays.get("model.shared.weight")
+    encoder = arrays.get("model.encoder.embed_tokens.weight", shared)
+    decoder = arrays.get("model.decoder.embed_tokens.weight", shared)
+    tied = settings.get("tie_word_embeddings", True)
+    output = decoder if tied else arrays.get("lm_head.weight", decoder)
+    found = {"source": encoder, "target": decoder, "output": output}
+    missing = [name for name, table in found.items() if table is None]
+    if missing:
+        raise BundleError(f"the checkpoint has no embeddings for: {', '.join(missing)}.")
+    tables = {name: table for name, table in found.items() if table is not None}
+    if not settings.get("scale_embedding", False):  # ours are multiplied by √d_model when they are read (§3.4)
+        scale = np.float32(1 / math.sqrt(int(settings["d_model"])))
+        tables |= {name: tables[name] * scale for name in ("source", "target")}
+    return arrays | tables
+
+
+def _has_extra_start(arrays: Arrays, settings: Mapping[str, Any]) -> bool:
+    """Tells whether the decoder starts from a vector of zeros that stands for no token; refuses any other bias.
+
+    Raises:
+        ExportError: logits have biases, which ours have not.
+    """
+    last = int(settings["vocab_size"]) - 1
+    bias = arrays.get("final_logits_bias", np.zeros((1, last + 1), np.float32))[0]
+    extra = settings.get("decoder_start_token_id") == last and bias[last] <= NEVER_BIAS / 10
+    extra = bool(extra and not arrays["target"][last].any())
+    if (bias[:last] if extra else bias).any():
+        raise ExportError("final_logits_bias is not zero: the logits of a model of Transduce have no biases (§3.4).")
+    return extra
+
+
+def _special_tokens(folder: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        values = _read_json(folder / name) if (folder / name).is_file() else {}
+        for role in _ROLES:
+            token = values.get(role)
+            if isinstance(token, dict):
+                token = token.get("content")
+            if isinstance(token, str):
+                found[role] = token
+    return found
+
+
+def _original_config(path: Path, settings: Mapping[str, Any], arrays: Arrays) -> Config | None:
+    """Returns the configuration that an export was made of, if the checkpoint, trained on perhaps, still fits it."""
+    if not path.is_file():
+        return None
+    try:
+        config = from_dict(_read_json(path)["config"], str(path))
+    except (KeyError, ConfigError):
+        return None
+    model = config.model
+    if model.target_space_embedding:  # it went into the encoder's table
+        tie: Literal["target", "none"] = "none" if model.tie_embeddings == "none" else "target"
+        config = replace(config, model=replace(model, target_space_embedding=False, tie_embeddings=tie))
+    shape = shape_of(config.model, num_positions=int(settings["max_position_embeddings"]))
+    expected = model_settings(config.model, shape)
+    fixed = ("model_type", "vocab_size", "d_model", "max_position_embeddings", "scale_embedding")
+    shapes = [key for key in expected if key.startswith(("encoder_", "decoder_"))]
+    fits = all(settings.get(key) == expected[key] for key in (*fixed, *shapes))
+    fits = fits and _tie(arrays) in _AT_LEAST_AS_TIED[config.model.tie_embeddings]
+    fits = fits and (config.model.attention_bias or not _has_attention_bias(arrays))
+    return config if fits and not _has_filling(arrays, config.model, shape) else None
+
+
+_AT_LEAST_AS_TIED = {"all": ("all",), "target": ("all", "target"), "none": ("all", "target", "none")}
+
+
+def _has_filling(arrays: Arrays, config: ModelConfig, shape: HuggingFaceShape) -> bool:
+    """Tells whether the rows that fill up the heads are other than zero, by training perhaps."""
+    for name, array in arrays.items():
+        kind = name.rpartition("_proj.")[0][-1:]
+        if not kind or name.endswith("out_proj.bias"):
+            continue
+        size = config.d_k if kind in "qk" else config.d_v
+        rows = array.T if name.endswith("out_proj.weight") else array
+        split = rows.reshape(shape.num_heads, shape.head_size, -1)
+        if split[config.num_heads :].any() or split[:, size:].any():
+            return True
+    return False
+
+
+def _tie(arrays: Arrays) -> Literal["all", "target", "none"]:
+    """Returns which of the three tables are the same."""
+    if not np.array_equal(arrays["target"], arrays["output"]):
+        return "none"
+    return "all" if np.array_equal(arrays["source"], arrays["target"]) else "target"
+
+
+def _has_attention_bias(arrays: Arrays) -> bool:
+    return any(array.any() for name, array in arrays.items() if name.endswith("_proj.bias"))
+
+
+def _model_config(settings: Mapping[str, Any], arrays: Arrays, vocab_size: int, *, extra_start: bool) -> ModelConfig:
+    d_model, heads = int(settings["d_model"]), int(settings["encoder_attention_heads"])
+    learned = _has_learned_positions(arrays, d_model)
+    return ModelConfig(
+        vocab_size=vocab_size,
+        num_encoder_layers=int(settings["encoder_layers"]),
+        num_decoder_layers=int(settings["decoder_layers"]),
+        d_model=d_model,
+        d_ff=int(settings["encoder_ffn_dim"]),
+        num_heads=heads,
+        d_k=d_model // heads,
+        d_v=d_model // heads,
+        dropout=float(settings.get("dropout", 0.1)),
+        attention_dropout=float(settings.get("attention_dropout", 0.0)),
+        ffn_dropout=float(settings.get("activation_dropout", 0.0)),
+        positions="learned" if learned else "sinusoidal",
+        max_positions=int(settings["max_position_embeddings"]),
+        tie_embeddings=_tie(arrays),
+        norm="pre" if settings["model_type"] == "pegasus" else "post",
+        layer_norm_epsilon=LAYER_NORM_EPSILON,
+        attention_bias=_has_attention_bias(arrays),
+        decoder_start="zero" if extra_start else "bos",
+    )
+
+
+def _has_learned_positions(arrays: Arrays, d_model: int) -> bool:
+    """Tells whether a stored table of positions is other than the class's own sinusoids."""
+    tables = [arrays[name] for side in _SIDES if (name := f"model.{side}.embed_positions.weight") in arrays]
+    if not tables:
+        return False
+    own = ModelConfig(d_model=d_model) if d_model % 2 == 0 else None
+    if own is None:
+        return True
+    order = dimension_order(d_model)
+    return not all(np.allclose(table, sinusoid_table(len(table), own)[:, order], atol=1e-5) for table in tables)
+
+
+_SIDES = ("encoder", "decoder")
+
+
+def _decode_config(folder: Path) -> DecodeConfig:
+    path = folder / "generation_config.json"
+    values = _read_json(path) if path.is_file() else {}
+    beam, penalty = values.get("num_beams") or 4, values.get("length_penalty")
+    return DecodeConfig(beam_size=int(beam), length_penalty=0.6 if penalty is None else max(0.0, float(penalty)))
+
+
+class _Reader:
+    """Undoes what `huggingface_weights` does, part by part."""
+
+    def __init__(self, arrays: Arrays, config: ModelConfig, shape: HuggingFaceShape, rows: np.ndarray) -> None:
+        self.arrays, self.config, self.shape, self.rows = arrays, config, shape, rows
+        order = dimension_order(config.d_model) if shape.permuted else np.arange(config.d_model)
+        self.back = np.argsort(order)
+        self.weights: Arrays = {}
+
+    def read(self) -> Arrays:
+        """Returns our weights by name."""
+        self._embeddings()
+        if self.config.positions == "learned":
+            for side, ours in zip(_SIDES, ("source", "target"), strict=True):
+                table = self._get(f"model.{side}.embed_positions.weight")
+                self.weights[f"{ours}_positions.table"] = table[:, self.back]
+        counts = (self.config.num_encoder_layers, self.config.num_decoder_layers)
+        for side, count in zip(_SIDES, counts, strict=True):
+            for layer in range(count):
+                self._layer(side, layer)
+            if self.config.norm == "pre":
+                self._norm(f"{side}_norm", f"model.{side}.layer_norm")
+        return {name: np.ascontiguousarray(array, np.float32) for name, array in self.weights.items()}
+
+    def _get(self, name: str) -> np.ndarray:
+        try:
+            return self.arrays[name]
+        except KeyError:
+            raise BundleError(f"the checkpoint has no weight '{name}', which its config.json demands.") from None
+
+    def _embeddings(self) -> None:
+        tables = {"all": ["source"], "target": ["source", "target"], "none": ["source", "target", "output"]}
+        for name in tables[self.config.tie_embeddings]:
+            self.weights[f"{name}_embedding"] = self._get(name)[self.rows][:, self.back]
+
+    def _layer(self, side: str, layer: int) -> None:
+        ours, theirs = f"{side}.{layer}", f"model.{side}.layers.{layer}"
+        query, key, value = (self._projection(f"{theirs}.self_attn", letter) for letter in "qkv")
+        self._store(f"{ours}.self_attention.query_key_value", query, key, value)
+        self._output(f"{ours}.self_attention.output", f"{theirs}.self_attn")
+        self._norm(f"{ours}.self_attention_residual.norm", f"{theirs}.self_attn_layer_norm")
+        if side == "decoder":
+            query, key, value = (self._projection(f"{theirs}.encoder_attn", letter) for letter in "qkv")
+            self._store(f"{ours}.cross_attention.query", query)
+            self._store(f"{ours}.cross_attention.key_value", key, value)
+            self._output(f"{ours}.cross_attention.output", f"{theirs}.encoder_attn")
+            self._norm(f"{ours}.cross_attention_residual.norm", f"{theirs}.encoder_attn_layer_norm")
+        self.weights[f"{ours}.feed_forward.inner.weight"] = self._get(f"{theirs}.fc1.weight")[:, self.back]
+        self.weights[f"{ours}.feed_forward.inner.bias"] = self._get(f"{theirs}.fc1.bias")
+        self.weights[f"{ours}.feed_forward.outer.weight"] = self._get(f"{theirs}.fc2.weight")[self.back]
+        self.weights[f"{ours}.feed_forward.outer.bias"] = self._get(f"{theirs}.fc2.bias")[self.back]
+        self._norm(f"{ours}.feed_forward_residual.norm", f"{theirs}.final_layer_norm")
+
+    def _projection(self, theirs: str, letter: str) -> tuple[np.ndarray, np.ndarray]:
+        size = self.config.d_v if letter == "v" else self.config.d_k
+        factor = np.float32(query_scale(self.config.d_k, self.shape.head_size) if letter == "q" else 1)
+        weight = self._cut_heads(self._get(f"{theirs}.{letter}_proj.weight"), size)[:, self.back]
+        return weight / factor, self._cut_heads(self._get(f"{theirs}.{letter}_proj.bias"), size) / factor
+
+    def _output(self, ours: str, theirs: str) -> None:
+        weight = self._cut_heads(self._get(f"{theirs}.out_proj.weight").T, self.config.d_v).T
+        self._store(ours, (weight[self.back], self._get(f"{theirs}.out_proj.bias")[self.back]))
+
+    def _store(self, ours: str, *parts: tuple[np.ndarray, np.ndarray]) -> None:
+        self.weights[f"{ours}.weight"] = np.concatenate([weight for weight, _ in parts])
+        if self.config.attention_bias:
+            self.weights[f"{ours}.bias"] = np.concatenate([bias for _, bias in parts])
+
+    def _cut_heads(self, rows: np.ndarray, size: int) -> np.ndarray:
+        """Takes (h'·E', …) to (h·E, …), leaving out what fills up the heads."""
+        rest = rows.shape[1:]
+        split = rows.reshape(self.shape.num_heads, self.shape.head_size, *rest)
+        return split[: self.config.num_heads, :size].reshape(-1, *rest)
+
+    def _norm(self, ours: str, theirs: str) -> None:
+        for kind in ("weight", "bias"):
+            self.weights[f"{ours}.{kind}"] = self._get(f"{theirs}.{kind}")[self.back]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise BundleError(f"{path}: damaged: {error}.") from None
+    if not isinstance(values, dict):
+        raise BundleError(f"{path}: damaged: not a table of settings.")
+    return values

@@ -1,0 +1,167 @@
+"""Which class of `transformers` holds a model, and in what shape: refusals are by name, before anything is written.
+
+Two stock classes compute what our Transformer does:
+
+    MarianMTModel                     post-norm; sinusoids, sines before cosines
+    PegasusForConditionalGeneration   pre-norm, a final norm to each stack; its position table is stored: any will do
+
+Both have heads of d_model / heads numbers for queries, keys and values alike. Smaller ones are filled up with zeros,
+and a number of heads that does not divide d_model is filled up with heads that give zero. A decoder that starts from a
+zero vector gets one more token, whose vector is zero and whose logit is so low that it is never written.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.config import Config, ModelConfig
+from transduce.config.special_ids import BOS, EOS, PAD, UNK
+from transduce.errors import ExportError
+
+LAYER_NORM_EPSILON = 1e-5  # of `torch.nn.LayerNorm`, which both classes use as it comes
+_EPSILON_TOLERANCE = 1e-5
+START_TOKEN = "<start>"
+NEVER_BIAS = -1e9  # a logit of this adds nothing to a sum of exponentials
+
+
+@dataclass(frozen=True)
+class HuggingFaceShape:
+    """Where each number of a model goes."""
+
+    architecture: str
+    model_type: str
+    num_heads: int
+    head_size: int
+    num_positions: int
+    permuted: bool  # whether the model's dimension is put into Marian's order
+    untied_encoder: bool  # whether the encoder's table differs from the decoder's
+    untied_output: bool  # whether the logits' table differs from the decoder's
+    extra_start: bool  # whether a token of zeros stands after the last
+
+
+def shape_of(config: ModelConfig, *, num_positions: int) -> HuggingFaceShape:
+    """Returns how `transformers` holds the model; sinusoids get a table of `num_positions`.
+
+    Raises:
+        ExportError: no class can hold it; all reasons are named.
+    """
+    reasons = _obstacles(config)
+    if reasons:
+        raise ExportError(
+            "No class of transformers computes what this model does:\n  "
+            + "\n  ".join(reasons)
+            + "\nThe formats 'onnx' and 'ctranslate2' may hold it."
+        )
+    num_heads = _padded_heads(config)
+    assert num_heads is not None
+    pre = config.norm == "pre"
+    return HuggingFaceShape(
+        architecture="PegasusForConditionalGeneration" if pre else "MarianMTModel",
+        model_type="pegasus" if pre else "marian",
+        num_heads=num_heads,
+        head_size=config.d_model // num_heads,
+        num_positions=config.max_positions if config.positions == "learned" else num_positions,
+        permuted=_is_marian_sinusoid(config),
+        untied_encoder=config.tie_embeddings != "all" or config.target_space_embedding,
+        untied_output=config.tie_embeddings == "none",
+        extra_start=config.decoder_start == "zero",
+    )
+
+
+def _is_marian_sinusoid(config: ModelConfig) -> bool:
+    return config.positions == "sinusoidal" and config.sinusoid_layout == "interleaved"
+
+
+def _obstacles(config: ModelConfig) -> list[str]:
+    reasons = []
+    if config.attention_window:
+        reasons.append(f"model.attention_window = {config.attention_window}: its attention sees all positions")
+    if config.norm == "post" and config.positions == "learned":
+        reasons.append(
+            "model.positions = 'learned' with model.norm = 'post': MarianMTModel leaves its position table out when it "
+            "is saved, and makes sinusoids when it is loaded"
+        )
+    elif config.norm == "post" and not _is_marian_sinusoid(config):
+        reasons.append(
+            f"model.sinusoid_layout = '{config.sinusoid_layout}' with model.norm = 'post': MarianMTModel makes its own "
+            "sinusoids, of other wavelengths"
+        )
+    if abs(config.layer_norm_epsilon - LAYER_NORM_EPSILON) > _EPSILON_TOLERANCE:
+        reasons.append(
+            f"model.layer_norm_epsilon = {config.layer_norm_epsilon:g}: its norms have {LAYER_NORM_EPSILON:g}"
+        )
+    if _padded_heads(config) is None:
+        reasons.append(
+            f"model.num_heads = {config.num_heads} with d_k = {config.d_k} and d_v = {config.d_v}: its heads share out "
+            f"d_model = {config.d_model}, which is too few for these"
+        )
+    return reasons
+
+
+def _padded_heads(config: ModelConfig) -> int | None:
+    """Returns the least number of heads, from ours on, that divides d_model into heads large enough for ours."""
+    size = max(config.d_k, config.d_v)
+    for num_heads in range(config.num_heads, config.d_model // size + 1):
+        if config.d_model % num_heads == 0:
+            return num_heads
+    return None
+
+
+def model_settings(config: ModelConfig, shape: HuggingFaceShape) -> dict[str, Any]:
+    """Returns the `config.json` of the exported folder."""
+    vocab_size = config.vocab_size + shape.extra_start
+    settings: dict[str, Any] = {
+        "architectures": [shape.architecture],
+        "model_type": shape.model_type,
+        "dtype": "float32",
+        "is_encoder_decoder": True,
+        "vocab_size": vocab_size,
+        "d_model": config.d_model,
+        "max_position_embeddings": shape.num_positions,
+        "activation_function": "relu",
+        "scale_embedding": True,
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.ffn_dropout,
+        "init_std": config.d_model**-0.5,
+        "pad_token_id": PAD,
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+        "forced_eos_token_id": None,
+        "decoder_start_token_id": config.vocab_size if shape.extra_start else BOS,
+        "tie_word_embeddings": not shape.untied_output,
+    }
+    for side, num_layers in (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers)):
+        settings[f"{side}_layers"] = num_layers
+        settings[f"{side}_attention_heads"] = shape.num_heads
+        settings[f"{side}_ffn_dim"] = config.d_ff
+    if shape.model_type == "marian":
+        settings["decoder_vocab_size"] = vocab_size
+        settings["share_encoder_decoder_embeddings"] = not shape.untied_encoder
+    else:  # Pegasus ties all tables or none
+        settings["tie_word_embeddings"] = not shape.untied_encoder
+    return settings
+
+
+def generation_settings(config: Config, shape: HuggingFaceShape) -> dict[str, Any]:
+    """Returns the `generation_config.json`: what `generate` does where it is told nothing.
+
+    `transformers` divides by length^α, and has one limit for all outputs: here that of the longest source in training.
+    """
+    model, decode = config.model, config.decode
+    return {
+        "bos_token_id": BOS,
+        "eos_token_id": EOS,
+        "pad_token_id": PAD,
+        "decoder_start_token_id": model.vocab_size if shape.extra_start else BOS,
+        "bad_words_ids": [[PAD], [BOS], [UNK]],
+        "num_beams": decode.beam_size,
+        "length_penalty": decode.length_penalty,
+        "early_stopping": False,
+        "max_length": min(config.data.max_tokens + decode.max_extra_tokens, shape.num_positions),
+    }
+
+
+def query_scale(d_k: int, head_size: int) -> float:
+    """Returns what queries are multiplied by: their products are divided by √head_size there, by √d_k here."""
+    return math.sqrt(head_size / d_k)

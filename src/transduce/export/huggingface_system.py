@@ -1,0 +1,95 @@
+"""A folder of `transformers`, run as its users run it: `AutoTokenizer`, `AutoModelForSeq2SeqLM`, `generate`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from transduce.config.special_ids import EOS
+from transduce.errors import ExportError, MissingDependencyError
+from transduce.export.forcing import Forced, forced, in_batches
+from transduce.export.native import padded
+
+_BATCH = 16
+
+
+def require_transformers() -> Any:
+    """Imports `transformers`, or says what brings it."""
+    try:
+        import transformers
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise
+        raise MissingDependencyError(
+            "transformers is not installed, and this checks what it computes: pip install 'transduce[huggingface]'"
+        ) from None
+    return transformers
+
+
+class HuggingFaceSystem:
+    """A folder that `transformers` loads; nothing is unpickled and no code of the folder runs."""
+
+    def __init__(self, folder: Path, order: np.ndarray | None = None) -> None:
+        """Loads it from `folder` alone. `order` gives their id of each of our ids, where they differ."""
+        transformers = require_transformers()
+        local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+        self._quiet(transformers)
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **local)
+        self.model, loading = transformers.AutoModelForSeq2SeqLM.from_pretrained(
+            str(folder), dtype=torch.float32, use_safetensors=True, output_loading_info=True, **local
+        )
+        wrong = {kind: sorted(loading[kind]) for kind in ("missing_keys", "unexpected_keys") if loading[kind]}
+        if wrong:
+            raise ExportError(f"{folder}: transformers {transformers.__version__} loads other weights: {wrong}.")
+        self.model.eval()
+        size = int(self.model.config.vocab_size)
+        self._theirs = np.arange(size) if order is None else order
+        self._ours = {int(theirs): ours for ours, theirs in enumerate(self._theirs)}
+
+    @staticmethod
+    def _quiet(transformers: Any) -> None:
+        transformers.utils.logging.set_verbosity_error()
+        transformers.utils.logging.disable_progress_bar()
+
+    @property
+    def name(self) -> str:
+        """What runs."""
+        import transformers
+
+        return f"transformers {transformers.__version__}, {type(self.model).__name__}"
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns our ids of each line; the EOS that the tokeniser appends is checked and taken off."""
+        rows = self.tokenizer(list(lines))["input_ids"]
+        ids = [[self._ours[index] for index in row] for row in rows]
+        if any(not row or row[-1] != EOS for row in ids):
+            raise ExportError(f"{self.name}: its tokenizer appends no end-of-sentence token.")
+        return [row[:-1] for row in ids]
+
+    def translate(self, lines: Sequence[str]) -> list[str]:
+        """Calls `generate` as the folder's generation_config.json has it; longer lines are cut, as by our engines."""
+        results: list[str] = []
+        for rows in in_batches(len(lines), _BATCH):
+            batch = self.tokenizer([lines[row] for row in rows], return_tensors="pt", padding=True, truncation=True)
+            with torch.inference_mode():
+                written = self.model.generate(**batch)
+            results += self.tokenizer.batch_decode(written, skip_special_tokens=True)
+        return [text.replace("\n", " ") for text in results]
+
+    def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
+        """Runs the model over whole targets, a batch at a time."""
+        results: list[Forced] = []
+        start = int(self.model.config.decoder_start_token_id)
+        columns = torch.from_numpy(self._theirs)
+        for rows in in_batches(len(sources), _BATCH):
+            given = [[*targets[row], EOS] for row in rows]
+            source_BS, lengths_B = padded([self._theirs[[*sources[row], EOS]].tolist() for row in rows])
+            input_BT, _ = padded([[start, *self._theirs[target[:-1]].tolist()] for target in given])
+            mask_BS = (torch.arange(source_BS.size(1)) < lengths_B[:, None]).long()
+            with torch.inference_mode():
+                logits_BTV = self.model(input_ids=source_BS, attention_mask=mask_BS, decoder_input_ids=input_BT).logits
+            chosen = logits_BTV[:, :, columns].numpy()
+            results += [forced(logits, target) for logits, target in zip(chosen, given, strict=True)]
+        return results

@@ -1,0 +1,150 @@
+"""Our tokeniser as `AutoTokenizer` loads it, and theirs as ours where that is possible.
+
+The file is the same `tokenizer.json` with two things more: special tokens are named, and EOS is appended. With
+`split_special_tokens`, text that looks like one of them ("</s>") stays text, as it does here.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from transduce import files
+from transduce.config.special_ids import EOS
+from transduce.errors import BundleError, TokenizerError
+from transduce.export.huggingface_shape import START_TOKEN
+from transduce.text import BOS_TOKEN, EOS_TOKEN, PAD_TOKEN, SPECIAL_TOKENS, UNK_TOKEN, SubwordTokenizer
+
+_ROLES = {"pad_token": PAD_TOKEN, "bos_token": BOS_TOKEN, "eos_token": EOS_TOKEN, "unk_token": UNK_TOKEN}
+_PROBES = ("A dog, 12.", "Zwei Männer: <s>?", "  x\ty ", "😀 日本語", "don't — e-mail@x.org")
+
+
+def save_tokenizer(tokenizer: SubwordTokenizer, folder: Path, *, max_tokens: int, extra_start: bool) -> None:
+    """Writes `tokenizer.json` and `tokenizer_config.json`; `extra_start` names the token after the last."""
+    definition = json.loads(tokenizer.to_json())
+    specials = [*SPECIAL_TOKENS]
+    added = [_added_token(index, token) for index, token in enumerate(specials)]
+    if extra_start:
+        added.append(_added_token(tokenizer.vocab_size, START_TOKEN))
+    definition["added_tokens"] = added
+    piece = {"SpecialToken": {"id": EOS_TOKEN, "type_id": 0}}
+    first, second = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    definition["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [first, piece],
+        "pair": [first, piece, second, piece],
+        "special_tokens": {EOS_TOKEN: {"id": EOS_TOKEN, "ids": [EOS], "tokens": [EOS_TOKEN]}},
+    }
+    files.write_text(folder / "tokenizer.json", json.dumps(definition, ensure_ascii=False, indent=1) + "\n")
+    settings: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        **_ROLES,
+        "split_special_tokens": True,
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": max_tokens,
+        "model_input_names": ["input_ids", "attention_mask"],
+        "padding_side": "right",
+        "truncation_side": "right",
+    }
+    files.write_json(folder / "tokenizer_config.json", settings)
+
+
+def _added_token(index: int, token: str) -> dict[str, Any]:
+    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return {"id": index, "content": token, **plain, "special": True}
+
+
+@dataclass(frozen=True)
+class ForeignTokenizer:
+    """Another system's tokeniser as one of ours."""
+
+    tokenizer: SubwordTokenizer
+    order: np.ndarray  # (V,): their id of each of our ids
+
+
+def read_tokenizer(path: Path, roles: dict[str, str], start_id: int | None, vocab_size: int) -> ForeignTokenizer:
+    """Makes a fast tokeniser of `tokenizers` one of ours: the same pieces, special tokens first.
+
+    Args:
+        path: a `tokenizer.json`.
+        roles: the token that is "pad_token", "bos_token", "eos_token" and "unk_token"; some may be missing.
+        start_id: the id that a decoder starts from; it becomes BOS. None: that of "bos_token".
+        vocab_size: rows of the model's tables; tokens beyond them are left out.
+
+    Raises:
+        BundleError: it cannot be had exactly; the message says why.
+    """
+    definition = _read_json(path)
+    model = definition.get("model") if isinstance(definition, dict) else None
+    if not isinstance(model, dict) or model.get("type") not in ("BPE", "WordPiece"):
+        kind = model.get("type") if isinstance(model, dict) else None
+        raise _impossible(path, f"it is of type {kind or 'unknown'}, ours are byte-level BPE and WordPiece")
+    vocabulary = dict(model["vocab"])
+    for token in definition.get("added_tokens", []):
+        vocabulary.setdefault(token["content"], token["id"])
+    vocabulary = {token: index for token, index in vocabulary.items() if index < vocab_size}
+    if sorted(vocabulary.values()) != list(range(vocab_size)):
+        raise _impossible(path, f"its {len(vocabulary)} pieces are not the model's {vocab_size} rows, one each")
+    specials = _special_tokens(path, vocabulary, roles, start_id)
+    order = [vocabulary[token] for token in specials]
+    order += [index for index in sorted(vocabulary.values()) if index not in order]
+    token_of = {index: token for token, index in vocabulary.items()}
+    ours = [*SPECIAL_TOKENS, *(token_of[index] for index in order[len(specials) :])]
+    definition["model"] = model | {"vocab": {token: index for index, token in enumerate(ours)}}
+    if "unk_token" in model and model["unk_token"] is not None:
+        definition["model"]["unk_token"] = UNK_TOKEN
+    definition |= {"added_tokens": [], "post_processor": None, "truncation": None, "padding": None}
+    try:
+        tokenizer = SubwordTokenizer.from_json(json.dumps(definition, ensure_ascii=False, indent=1) + "\n")
+    except TokenizerError as error:
+        raise _impossible(path, str(error).partition(": ")[2]) from None
+    _compare(path, tokenizer, np.asarray(order))
+    return ForeignTokenizer(tokenizer, np.asarray(order))
+
+
+def _special_tokens(path: Path, vocabulary: dict[str, int], roles: dict[str, str], start_id: int | None) -> list[str]:
+    """Returns their tokens in the places of our PAD, BOS, EOS and UNK.
+
+    Where a decoder starts from its padding token, as Marian's does, that is our BOS, and their BOS our PAD: what pads
+    is never read, so only the place of its logit matters.
+    """
+    found = {role: roles.get(role) for role in _ROLES}
+    token_of = {index: token for token, index in vocabulary.items()}
+    start = token_of.get(start_id) if start_id is not None else found["bos_token"]
+    if start is not None and start != found["bos_token"]:
+        if start == found["pad_token"]:
+            found["pad_token"] = found["bos_token"]
+        found["bos_token"] = start
+    missing = [role for role, token in found.items() if token is None or token not in vocabulary]
+    if missing:
+        raise _impossible(path, f"it has no {', '.join(missing)} beside the others, and a model here has all four")
+    specials = [token for token in found.values() if token is not None]
+    if len(set(specials)) < len(specials):
+        raise _impossible(path, f"one token has two roles: {found}")
+    return specials
+
+
+def _compare(path: Path, tokenizer: SubwordTokenizer, order: np.ndarray) -> None:
+    """Checks that both cut some lines alike; their special tokens count as text."""
+    theirs = Tokenizer.from_file(str(path))
+    theirs.encode_special_tokens = True
+    for probe in _PROBES:
+        expected = theirs.encode(probe, add_special_tokens=False).ids
+        if [int(order[index]) for index in tokenizer.encode(probe)] != expected:
+            raise _impossible(path, f"it cuts {probe!r} otherwise once its special tokens are ours")
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise BundleError(f"{path}: damaged: {error}.") from None
+
+
+def _impossible(path: Path, reason: str) -> BundleError:
+    return BundleError(f"{path}: cannot become a tokenizer of Transduce: {reason}.")

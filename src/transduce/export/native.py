@@ -1,0 +1,61 @@
+"""Our own model, as one of the systems that are compared."""
+
+from collections.abc import Sequence
+
+import torch
+
+from transduce.bundle import Bundle
+from transduce.config.special_ids import EOS, PAD
+from transduce.engines.torch import TorchEngine
+from transduce.export.forcing import Forced, forced, in_batches
+from transduce.model import Transformer
+from transduce.translator import Translator
+
+_BATCH = 16
+
+
+class NativeSystem:
+    """The model of a folder, run by the PyTorch engine on the CPU: the reference."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        model = Transformer(bundle.config.model)
+        model.load_weights(bundle.weights(), where=str(bundle.path))
+        self.model = model.eval()
+        self.engine = TorchEngine(model)
+        self.translator = Translator(self.engine, bundle.tokenizer, bundle.config.decode)
+
+    @property
+    def name(self) -> str:
+        """What runs."""
+        return "transduce, torch engine, float32"
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the token ids of each line."""
+        return self.translator.tokenizer.encode_batch(lines)
+
+    def translate(self, lines: Sequence[str]) -> list[str]:
+        """Translates as the model's configuration says."""
+        return self.translator.translate(lines)
+
+    def translate_ids(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Returns the ids of each source's best translation."""
+        return [found[0].ids for found in self.engine.translate(sources, self.translator.options)]
+
+    def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
+        """Runs the model over whole targets."""
+        results: list[Forced] = []
+        for rows in in_batches(len(sources), _BATCH):
+            given = [[*targets[row], EOS] for row in rows]
+            source_BS, lengths_B = padded([[*sources[row], EOS] for row in rows])
+            target_BT, _ = padded(given)
+            with torch.inference_mode():
+                logits_BTV = self.model.decode(self.model.encode(source_BS, lengths_B), target_BT).numpy()
+            results += [forced(logits, target) for logits, target in zip(logits_BTV, given, strict=True)]
+        return results
+
+
+def padded(sequences: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns token ids as one tensor, filled up with PAD on the right, and the lengths."""
+    lengths = [len(sequence) for sequence in sequences]
+    rows = [[*sequence, *[PAD] * (max(lengths) - len(sequence))] for sequence in sequences]
+    return torch.tensor(rows), torch.tensor(lengths)

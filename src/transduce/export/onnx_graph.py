@@ -1,0 +1,178 @@
+"""The parts of a Transformer as ONNX nodes, written one by one from its weights: no PyTorch, no exporter that changes.
+
+Numbers lie in one file that several graphs share. Shape suffixes: see `transduce.model.attention`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from transduce.config import ModelConfig
+from transduce.config.special_ids import BOS
+from transduce.export.huggingface_weights import sinusoid_table
+
+WEIGHTS = "weights.bin"
+OPSET, IR_VERSION = 17, 8  # the first with LayerNormalization: what runtimes since 2022 read
+_MASKED = -1e9  # added to a score, it leaves a weight of exactly 0
+_ALIGNMENT = 64
+
+
+class Weights:
+    """One file of arrays, each written once, however many graphs name it."""
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+        self.size = 0
+        self.places: dict[str, tuple[int, int]] = {}
+
+    def tensor(self, name: str, array: np.ndarray) -> onnx.TensorProto:
+        """Returns a tensor whose numbers lie in the file."""
+        data = np.ascontiguousarray(array, np.float32)
+        if name not in self.places:
+            self.places[name] = (self.size, data.nbytes)
+            padding = -data.nbytes % _ALIGNMENT
+            self.chunks.append(data.tobytes() + bytes(padding))
+            self.size += data.nbytes + padding
+        offset, length = self.places[name]
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=data.shape)
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", WEIGHTS), ("offset", offset), ("length", length)):
+            tensor.external_data.add(key=key, value=str(value))
+        return tensor
+
+    def save(self, path: Path) -> None:
+        """Writes the file."""
+        with path.open("wb") as file:
+            file.writelines(self.chunks)
+
+
+class Graph:
+    """Nodes under construction; each method adds some and returns the name of what they compute."""
+
+    def __init__(self, weights: Mapping[str, np.ndarray], config: ModelConfig, store: Weights) -> None:
+        self.weights, self.config, self.store = weights, config, store
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, onnx.TensorProto] = {}
+        self.num_names = 0
+
+    def add(self, operation: str, *inputs: str, name: str = "", **attributes: Any) -> str:
+        """Adds a node with one output, called `name` where that is given."""
+        self.num_names += 1
+        output = name or f"{operation.lower()}_{self.num_names}"
+        self.nodes.append(helper.make_node(operation, list(inputs), [output], **attributes))
+        return output
+
+    def stored(self, name: str, array: np.ndarray) -> str:
+        """Names an array of the shared file."""
+        self.constants.setdefault(name, self.store.tensor(name, array))
+        return name
+
+    def constant(self, value: Any, dtype: type = np.int64) -> str:
+        """Names a small array of the graph itself."""
+        array: np.ndarray = np.asarray(value, dtype)
+        name = f"constant_{array.dtype}_{'_'.join(map(str, array.reshape(-1)))}_{array.ndim}".replace("-", "m")
+        self.constants.setdefault(name, numpy_helper.from_array(array, name))
+        return name
+
+    def size(self, x: str, axis: int) -> str:
+        """Returns one axis of a shape, as a scalar."""
+        return self.add("Gather", self.add("Shape", x), self.constant(axis))
+
+    def positions_up_to(self, end: str, start: str | None = None) -> str:
+        """Returns start, start + 1, … end - 1."""
+        return self.add("Range", start or self.constant(0), end, self.constant(1))
+
+    def linear(self, x: str, name: str, weight: np.ndarray, bias: np.ndarray | None) -> str:
+        """Returns x Wᵀ + b; a weight is stored as the product wants it, (inputs, outputs)."""
+        product = self.add("MatMul", x, self.stored(f"{name}.weight", weight.T))
+        return product if bias is None else self.add("Add", product, self.stored(f"{name}.bias", bias))
+
+    def norm(self, x: str, name: str) -> str:
+        """Returns the layer normalisation of the last axis."""
+        parts = (self.stored(f"{name}.{kind}", self.weights[f"{name}.{kind}"]) for kind in ("weight", "bias"))
+        return self.add("LayerNormalization", x, *parts, axis=-1, epsilon=self.config.layer_norm_epsilon)
+
+    def split_heads(self, x: str, size: int, name: str = "") -> str:
+        """(B, T, H·E) → (B, H, T, E)."""
+        split = self.add("Reshape", x, self.constant([0, 0, self.config.num_heads, size]))
+        return self.add("Transpose", split, perm=[0, 2, 1, 3], name=name)
+
+    def attend(self, query: str, key: str, value: str, masks: Sequence[str]) -> str:
+        """Returns softmax(Q Kᵀ / √d_k + masks) V with the heads joined, (B, T, H·E): eq. 1."""
+        scale = self.constant(1 / math.sqrt(self.config.d_k), np.float32)
+        scores = self.add("MatMul", self.add("Mul", query, scale), self.add("Transpose", key, perm=[0, 1, 3, 2]))
+        for mask in masks:
+            scores = self.add("Add", scores, mask)
+        heads = self.add("MatMul", self.add("Softmax", scores, axis=-1), value)
+        joined = self.add("Transpose", heads, perm=[0, 2, 1, 3])
+        return self.add("Reshape", joined, self.constant([0, 0, self.config.num_heads * self.config.d_v]))
+
+    def masked_where(self, hidden: str) -> str:
+        """Returns what is added to scores: 0, and where `hidden` a number that leaves no weight."""
+        return self.add("Where", hidden, self.constant(_MASKED, np.float32), self.constant(0, np.float32))
+
+    def outside_window(self, queries_T: str, keys_S: str, *, causal: bool) -> str | None:
+        """Returns the pairs of positions that may not meet, (T, S); None where all may."""
+        if not causal and not self.config.attention_window:
+            return None
+        rows = self.add("Unsqueeze", queries_T, self.constant([1]))
+        distance = self.add("Sub", rows, self.add("Unsqueeze", keys_S, self.constant([0])))
+        hidden = self.add("Less", distance, self.constant(0)) if causal else None
+        if not self.config.attention_window:
+            return hidden
+        reach = self.constant(self.config.attention_window // 2)
+        far = self.add("Greater", self.add("Abs", distance), reach)
+        return far if hidden is None else self.add("Or", hidden, far)
+
+    # --- parts of a layer ---
+
+    def residual(self, x: str, name: str, sublayer: Any) -> str:
+        """Returns `x` after a sub-layer and its connection, post-norm or pre-norm."""
+        norm = f"{name}_residual.norm"
+        if self.config.norm == "pre":
+            return self.add("Add", x, sublayer(self.norm(x, norm)))
+        return self.norm(self.add("Add", x, sublayer(x)), norm)
+
+    def projections(self, x: str, name: str, sizes: Sequence[int]) -> list[str]:
+        """Returns the heads of what lies in one matrix, (B, H, T, E) each; `sizes` are of one head."""
+        weight, bias = self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias")
+        ends = np.cumsum([self.config.num_heads * size for size in sizes])
+        found = []
+        for part, (size, end) in enumerate(zip(sizes, ends, strict=True)):
+            rows = slice(end - self.config.num_heads * size, end)
+            own = None if bias is None else bias[rows]
+            found.append(self.split_heads(self.linear(x, f"{name}.{part}", weight[rows], own), size))
+        return found
+
+    def output(self, heads: str, name: str) -> str:
+        """Returns W_O of joined heads."""
+        return self.linear(heads, name, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"))
+
+    def feed_forward(self, x: str, name: str) -> str:
+        """Returns max(0, x W₁ + b₁) W₂ + b₂ (eq. 2)."""
+        get = self.weights.__getitem__
+        inner = self.linear(x, f"{name}.inner", get(f"{name}.inner.weight"), get(f"{name}.inner.bias"))
+        return self.linear(
+            self.add("Relu", inner), f"{name}.outer", get(f"{name}.outer.weight"), get(f"{name}.outer.bias")
+        )
+
+    def embed(self, ids: str, table: str, side: str, start: str, end: str, num_positions: int) -> str:
+        """Returns embeddings of `ids` × √d_model, with the vectors of positions start … end - 1 added."""
+        scale = self.constant(math.sqrt(self.config.d_model), np.float32)
+        embedded = self.add("Mul", self.add("Gather", self.stored(table, self.weights[table]), ids), scale)
+        if side == "target" and self.config.decoder_start == "zero":  # BOS stands at the first position alone
+            real = self.add("Not", self.add("Equal", ids, self.constant(BOS)))
+            real = self.add("Unsqueeze", self.add("Cast", real, to=TensorProto.FLOAT), self.constant([2]))
+            embedded = self.add("Mul", embedded, real)
+        if self.config.positions == "learned":
+            positions = self.stored(f"{side}_positions.table", self.weights[f"{side}_positions.table"])
+        else:
+            positions = self.stored("sinusoids", sinusoid_table(num_positions, self.config))
+        axis = self.constant([0])
+        window = (self.add("Unsqueeze", start, axis), self.add("Unsqueeze", end, axis), axis)
+        return self.add("Add", embedded, self.add("Slice", positions, *window))

@@ -1,0 +1,58 @@
+"""A folder of ONNX graphs, run by the script that it holds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from transduce.config.special_ids import BOS, EOS
+from transduce.errors import MissingDependencyError
+from transduce.export.forcing import Forced, forced
+
+
+class OnnxSystem:
+    """The exported graphs on onnxruntime, through `translate_onnx.py`."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from transduce.export.translate_onnx import OnnxTranslator
+        except ModuleNotFoundError as error:
+            if error.name != "onnxruntime":
+                raise
+            raise missing_onnx("onnxruntime") from None
+        self.translator = OnnxTranslator(folder)
+
+    @property
+    def name(self) -> str:
+        """What runs."""
+        import onnxruntime
+
+        return f"onnxruntime {onnxruntime.__version__}"
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the token ids of each line."""
+        encodings = self.translator.tokenizer.encode_batch(list(lines), add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    def translate(self, lines: Sequence[str]) -> list[str]:
+        """Translates with the search of the script."""
+        return [self.translator.translate(line) for line in lines]
+
+    def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
+        """Feeds each target in two calls, so that the cache takes part."""
+        results = []
+        for source, target in zip(sources, targets, strict=True):
+            memory, past = self.translator.encode(list(source)), self.translator.no_past(1)
+            inputs = np.array([[BOS, *target]])
+            half = (inputs.shape[1] + 1) // 2
+            first, past = self.translator.step(inputs[:, :half], memory, past)
+            rest, _ = self.translator.step(inputs[:, half:], memory, past)
+            results.append(forced(np.concatenate([first, rest], axis=1)[0], [*target, EOS]))
+        return results
+
+
+def missing_onnx(package: str) -> MissingDependencyError:
+    """Returns what is raised where a package of the extra is not installed."""
+    return MissingDependencyError(
+        f"{package} is not installed, and the format 'onnx' needs it: pip install 'transduce[onnx]'"
+    )

@@ -1,0 +1,135 @@
+"""The sentences that systems are compared on: a file's, the model's own validation data, or a few that are built in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from transduce.config import Config
+from transduce.data.corpus import Part
+from transduce.data.readers import read_lines
+from transduce.data.treebank import treebank_files
+from transduce.errors import DataError
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """What is translated, and what ought to come out where that is known."""
+
+    origin: str  # where they are from, for the certificate
+    sources: tuple[str, ...]
+    references: tuple[str, ...] | None = None
+
+
+def choose_sentences(
+    config: Config, file: Path | None = None, references: Path | None = None, *, limit: int = 200
+) -> Sentences:
+    """Returns at most `limit` sentences, evenly spread over where they come from.
+
+    Args:
+        config: the model's; its validation data is used where no file is given and those files are there still.
+        file: a line a sentence; lines of white space are passed over.
+        references: their translations, line by line.
+        limit: at least 1.
+
+    Raises:
+        DataError: a file is missing, has no sentences, or as many lines as the other.
+    """
+    if limit < 1:
+        raise DataError(f"{limit} sentences: at least 1 is needed to compare anything.")
+    if file is not None:
+        return _from_files(file, references, limit)
+    if references is not None:
+        raise DataError(f"{references}: references of which sentences? Name their sources as well.")
+    found = _from_validation(config, limit)
+    if found is not None:
+        return found
+    language = config.data.source_language.partition("-")[0]
+    lines = _BUILT_IN.get(language, _BUILT_IN["en"])
+    shown = language if language in _BUILT_IN else "en"
+    return Sentences(f"built-in sentences ({shown}): the model's validation data is not here", _spread(lines, limit))
+
+
+def _from_files(file: Path, references: Path | None, limit: int) -> Sentences:
+    sources = list(read_lines(file))
+    targets = list(read_lines(references)) if references is not None else sources
+    if len(sources) != len(targets):
+        raise DataError(f"{file} has {len(sources)} lines, {references} has {len(targets)}: one for each is needed.")
+    pairs = [(source, target) for source, target in zip(sources, targets, strict=True) if source.strip()]
+    if not pairs:
+        raise DataError(f"{file}: has no sentences.")
+    kept = _spread(pairs, limit)
+    chosen = tuple(target for _, target in kept) if references is not None else None
+    return Sentences(str(file), tuple(source for source, _ in kept), chosen)
+
+
+def _from_validation(config: Config, limit: int) -> Sentences | None:
+    data = config.data
+    paths = [Path(data.folder, name).expanduser() for name in data.validation]
+    trees = data.format == "trees"
+    try:
+        if trees:
+            paths = [file for path in paths for file in treebank_files(path)]
+        pairs = [pair for pair in Part(tuple(paths), trees).open() if pair[0].strip()] if paths else []
+    except (DataError, OSError):  # moved, or another machine's: there are others
+        return None
+    if not pairs:
+        return None
+    kept = _spread(pairs, limit)
+    names = ", ".join(data.validation)
+    return Sentences(
+        f"validation data ({names})", tuple(source for source, _ in kept), tuple(target for _, target in kept)
+    )
+
+
+def _spread(items: Sequence[_T], limit: int) -> tuple[_T, ...]:
+    count = min(limit, len(items))
+    return tuple(items[place * len(items) // count] for place in range(count))
+
+
+_BUILT_IN: dict[str, tuple[str, ...]] = {
+    "en": (
+        "A dog runs across the wet grass.",
+        "The train to the coast leaves at half past seven.",
+        "She bought two loaves of bread, some cheese and a bottle of milk.",
+        "Nobody knew why the lights had gone out.",
+        "If it rains tomorrow, we will stay at home and read.",
+        "The committee has not yet decided what to do about the bridge.",
+        "Please send the signed form back before 31 March 2024.",
+        "How long have you been waiting here?",
+        "Prices rose by 3.5 percent, more than anyone had expected.",
+        "A woman in a red coat is talking to two children near the fountain.",
+        "The old library, which burned down in 1912, was never rebuilt.",
+        '"We are late," he said, "but not too late."',
+    ),
+    "de": (
+        "Ein Hund läuft über das nasse Gras.",
+        "Der Zug an die Küste fährt um halb acht ab.",
+        "Sie kaufte zwei Brote, etwas Käse und eine Flasche Milch.",
+        "Niemand wusste, warum das Licht ausgegangen war.",
+        "Wenn es morgen regnet, bleiben wir zu Hause und lesen.",
+        "Der Ausschuss hat noch nicht entschieden, was mit der Brücke geschehen soll.",
+        "Bitte schicken Sie das Formular vor dem 31. März 2024 zurück.",
+        "Wie lange warten Sie schon hier?",
+        "Die Preise stiegen um 3,5 Prozent, mehr als alle erwartet hatten.",
+        "Eine Frau in einem roten Mantel spricht am Brunnen mit zwei Kindern.",
+        "Die alte Bibliothek, die 1912 abbrannte, wurde nie wieder aufgebaut.",
+        "„Wir sind spät dran“, sagte er, „aber nicht zu spät.“",
+    ),
+    "fr": (
+        "Un chien court dans l'herbe mouillée.",
+        "Le train pour la côte part à sept heures et demie.",
+        "Elle a acheté deux pains, du fromage et une bouteille de lait.",
+        "Personne ne savait pourquoi la lumière s'était éteinte.",
+        "S'il pleut demain, nous resterons à la maison pour lire.",
+        "Le comité n'a pas encore décidé ce qu'il fera du pont.",
+        "Veuillez renvoyer le formulaire avant le 31 mars 2024.",
+        "Depuis combien de temps attendez-vous ici ?",
+        "Les prix ont augmenté de 3,5 %, plus que prévu.",
+        "Une femme en manteau rouge parle à deux enfants près de la fontaine.",
+        "L'ancienne bibliothèque, qui a brûlé en 1912, n'a jamais été reconstruite.",
+        "« Nous sommes en retard », dit-il, « mais pas trop. »",
+    ),
+}

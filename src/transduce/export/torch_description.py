@@ -1,0 +1,89 @@
+"""What a state dict of `torch.nn.Transformer` does not say of itself: a small TOML file.
+
+num_heads = 8
+norm_first = false
+source_embedding = "source.weight"     # names in the state dict
+target_embedding = "target.weight"     # may be the same, as may output
+output = "generator.weight"
+embedding_scale = "sqrt"               # multiplied by √d_model where they are read; or "none"
+positions = "interleaved"              # sinusoids as in §3.5; "concatenated": sines, then cosines; or "learned"
+prefix = "transformer."                # before encoder.layers.0.… and decoder.layers.0.…
+"""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from transduce.errors import ConfigError, suggestion
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchDescription:
+    """How a state dict is to be read."""
+
+    num_heads: int
+    source_embedding: str
+    target_embedding: str
+    output: str
+    norm_first: bool = False
+    activation: str = "relu"  # nothing else can be held
+    layer_norm_eps: float = 1e-5
+    prefix: str = ""
+    output_bias: str = ""  # name of one; it must be zero
+    embedding_scale: str = "sqrt"
+    positions: str = "interleaved"
+    source_positions: str = ""  # names of learned tables, (positions, d_model)
+    target_positions: str = ""
+    decoder_start: str = ""  # token that targets begin with; empty: bos_token
+    pad_token: str = "<pad>"
+    bos_token: str = "<s>"
+    eos_token: str = "</s>"
+    unk_token: str = "<unk>"
+
+    def __post_init__(self) -> None:
+        _require_one_of("activation", self.activation, ("relu",), "the feed-forward network here is relu's (eq. 2)")
+        _require_one_of("embedding_scale", self.embedding_scale, ("sqrt", "none"))
+        _require_one_of("positions", self.positions, ("interleaved", "concatenated", "learned"))
+        if self.num_heads < 1:
+            raise ConfigError(f"num_heads = {self.num_heads}: must be greater than 0.")
+        if self.positions == "learned" and not (self.source_positions and self.target_positions):
+            raise ConfigError("positions = 'learned': name the tables, source_positions and target_positions.")
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The special tokens, by what they are for."""
+        return {role: getattr(self, role) for role in ("pad_token", "bos_token", "eos_token", "unk_token")}
+
+
+def read_description(path: Path) -> TorchDescription:
+    """Reads the TOML file.
+
+    Raises:
+        ConfigError: it is missing or no TOML, or a key is unknown, missing or of another type.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML: {error}.") from None
+    known = get_type_hints(TorchDescription)
+    for key, value in values.items():
+        if key not in known:
+            raise ConfigError(f"{path}: unknown key '{key}'.{suggestion(key, known)}")
+        wanted = (int, float) if known[key] is float else known[key]
+        if not isinstance(value, wanted) or (isinstance(value, bool) and known[key] is not bool):
+            raise ConfigError(f"{path}: {key} = {value!r}: must be of type {known[key].__name__}.")
+    required = ("num_heads", "source_embedding", "target_embedding", "output")
+    if missing := [key for key in required if key not in values]:
+        raise ConfigError(f"{path}: {', '.join(missing)} missing.")
+    return TorchDescription(**values)
+
+
+def _require_one_of(key: str, value: Any, known: tuple[str, ...], reason: str = "") -> None:
+    if value not in known:
+        shown = ", ".join(f"'{name}'" for name in known)
+        raise ConfigError(
+            f"{key} = {value!r}: must be {shown}{': ' if reason else ''}{reason}.{suggestion(value, known)}"
+        )

@@ -1,0 +1,188 @@
+"""A state dict of `torch.nn.Transformer` as one of our models.
+
+Its layers compute what ours do, and pack W_Q, W_K and W_V alike. But `nn.Transformer` ends each stack in a norm, also
+in post-norm, where ours have none: that norm is held by one more layer whose sub-layers are zero. Its other norms do
+nothing that the last one would not do again:
+
+    LN(x) = LN(LN₀(x + 0) + 0)      with LN₀ of weight 1 and bias 0
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from transduce.config import ModelConfig
+from transduce.errors import BundleError, ExportError
+from transduce.export.torch_description import TorchDescription
+
+Arrays = dict[str, np.ndarray]
+_SUBLAYERS = {
+    "encoder": ("self_attention", "feed_forward"),
+    "decoder": ("self_attention", "cross_attention", "feed_forward"),
+}
+
+
+@dataclass(frozen=True)
+class TorchModel:
+    """A state dict, taken apart: names are those of `nn.Transformer` without their prefix."""
+
+    description: TorchDescription
+    arrays: Arrays
+    layers: dict[str, int]  # of "encoder" and "decoder"
+    final_norms: dict[str, bool]
+
+    @property
+    def d_model(self) -> int:
+        """The width."""
+        return int(self.arrays["encoder.layers.0.norm1.weight"].shape[0])
+
+
+def take_apart(state: Mapping[str, np.ndarray], description: TorchDescription) -> TorchModel:
+    """Finds the parts of the model in a state dict.
+
+    Raises:
+        BundleError: a name that the description gives, or that a layer must have, is not there, or one is left over.
+        ExportError: a model of ours cannot compute what this one does.
+    """
+    prefix = description.prefix
+    arrays = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+    named = {description.source_embedding, description.target_embedding, description.output}
+    named |= {description.source_positions, description.target_positions, description.output_bias}
+    if missing := sorted(name for name in named if name and name not in state):
+        raise BundleError(f"the state dict has no {', '.join(missing)}. It has: {_some(state)}.")
+    layers = {side: _count_layers(arrays, side) for side in _SUBLAYERS}
+    final_norms = {side: f"{side}.norm.weight" in arrays for side in _SUBLAYERS}
+    if description.norm_first and not all(final_norms.values()):
+        raise ExportError("norm_first without final norms: the pre-norm stacks of Transduce end in one each.")
+    if description.output_bias and np.any(state[description.output_bias]):
+        raise ExportError(f"{description.output_bias} is not zero: the logits of a model of Transduce have no biases.")
+    used = {f"{prefix}{name}" for name in arrays if name.startswith(("encoder.", "decoder."))} | named
+    if left := sorted(set(state) - used):
+        raise BundleError(f"the state dict has what the description does not name: {', '.join(left[:8])}.")
+    return TorchModel(description, arrays, layers, final_norms)
+
+
+def _count_layers(arrays: Arrays, side: str) -> int:
+    start = f"{side}.layers."
+    numbers = {int(name.removeprefix(start).partition(".")[0]) for name in arrays if name.startswith(start)}
+    if not numbers or numbers != set(range(len(numbers))):
+        raise BundleError(f"the state dict has no {start}0, {start}1, … It has: {_some(arrays)}. Is 'prefix' right?")
+    return len(numbers)
+
+
+def _some(names: Mapping[str, np.ndarray]) -> str:
+    return ", ".join(sorted(names)[:6]) + ", …"
+
+
+def to_model(model: TorchModel, state: Mapping[str, np.ndarray], rows: np.ndarray) -> tuple[ModelConfig, Arrays]:
+    """Returns the configuration and the weights of the same model here.
+
+    Args:
+        model: what `take_apart` found.
+        state: the state dict, for the tables that the description names.
+        rows: their id of each of our ids.
+    """
+    description, d_model = model.description, model.d_model
+    if d_model % description.num_heads:
+        raise ExportError(f"num_heads = {description.num_heads} does not divide d_model = {d_model}.")
+    tables, tie = _tables(description, state, rows, d_model)
+    learned = description.positions == "learned"
+    if learned:
+        names = {"source": description.source_positions, "target": description.target_positions}
+        tables |= {f"{side}_positions.table": state[name] for side, name in names.items()}
+    added = {side: not description.norm_first and model.final_norms[side] for side in model.layers}
+    config = ModelConfig(
+        vocab_size=len(rows),
+        num_encoder_layers=model.layers["encoder"] + added["encoder"],
+        num_decoder_layers=model.layers["decoder"] + added["decoder"],
+        d_model=d_model,
+        d_ff=int(model.arrays["encoder.layers.0.linear1.weight"].shape[0]),
+        num_heads=description.num_heads,
+        d_k=d_model // description.num_heads,
+        d_v=d_model // description.num_heads,
+        positions="learned" if learned else "sinusoidal",
+        sinusoid_layout="concatenated" if description.positions == "concatenated" else "interleaved",
+        max_positions=len(tables["source_positions.table"]) if learned else 1024,
+        tie_embeddings=tie,
+        norm="pre" if description.norm_first else "post",
+        layer_norm_epsilon=description.layer_norm_eps,
+        attention_bias="encoder.layers.0.self_attn.in_proj_bias" in model.arrays,
+    )
+    weights = tables
+    for side, count in model.layers.items():
+        for layer in range(count):
+            weights |= _layer(model.arrays, side, layer, bias=config.attention_bias)
+        if model.final_norms[side]:
+            weights |= _final_norm(model.arrays, side, count, config)
+    return config, {name: np.ascontiguousarray(array, np.float32) for name, array in weights.items()}
+
+
+def _tables(
+    description: TorchDescription, state: Mapping[str, np.ndarray], rows: np.ndarray, d_model: int
+) -> tuple[Arrays, Literal["all", "target", "none"]]:
+    names = (description.source_embedding, description.target_embedding, description.output)
+    source, target, output = (np.asarray(state[name], np.float32) for name in names)
+    if shapes := {array.shape for array in (source, target, output)} - {(len(rows), d_model)}:
+        raise ExportError(
+            f"tables of shape {sorted(shapes)}: all three must be ({len(rows)}, {d_model}), one vocabulary."
+        )
+    if description.embedding_scale == "none":  # ours are multiplied by √d_model when they are read (§3.4)
+        source, target = (array * np.float32(1 / math.sqrt(d_model)) for array in (source, target))
+    found = {"source_embedding": source[rows]}
+    if np.array_equal(source, target) and np.array_equal(target, output):
+        return found, "all"
+    found["target_embedding"] = target[rows]
+    if np.array_equal(target, output):
+        return found, "target"
+    return found | {"output_embedding": output[rows]}, "none"
+
+
+def _layer(arrays: Arrays, side: str, layer: int, *, bias: bool) -> Arrays:
+    ours, theirs = f"{side}.{layer}", f"{side}.layers.{layer}"
+    found: Arrays = {}
+    kinds = ("weight", "bias") if bias else ("weight",)
+    for kind in kinds:
+        found[f"{ours}.self_attention.query_key_value.{kind}"] = _get(arrays, f"{theirs}.self_attn.in_proj_{kind}")
+        found[f"{ours}.self_attention.output.{kind}"] = _get(arrays, f"{theirs}.self_attn.out_proj.{kind}")
+        if side == "decoder":
+            packed = _get(arrays, f"{theirs}.multihead_attn.in_proj_{kind}")
+            third = len(packed) // 3
+            found[f"{ours}.cross_attention.query.{kind}"] = packed[:third]
+            found[f"{ours}.cross_attention.key_value.{kind}"] = packed[third:]
+            found[f"{ours}.cross_attention.output.{kind}"] = _get(arrays, f"{theirs}.multihead_attn.out_proj.{kind}")
+    for kind in ("weight", "bias"):
+        found[f"{ours}.feed_forward.inner.{kind}"] = _get_or_zeros(arrays, f"{theirs}.linear1", kind)
+        found[f"{ours}.feed_forward.outer.{kind}"] = _get_or_zeros(arrays, f"{theirs}.linear2", kind)
+        for number, sublayer in enumerate(_SUBLAYERS[side], start=1):
+            found[f"{ours}.{sublayer}_residual.norm.{kind}"] = _get_or_zeros(arrays, f"{theirs}.norm{number}", kind)
+    return found
+
+
+def _final_norm(arrays: Arrays, side: str, count: int, config: ModelConfig) -> Arrays:
+    """Returns the norm at a stack's end: our own in pre-norm; in post-norm one more layer, see above."""
+    norm = {kind: _get_or_zeros(arrays, f"{side}.norm", kind) for kind in ("weight", "bias")}
+    if config.norm == "pre":
+        return {f"{side}_norm.{kind}": array for kind, array in norm.items()}
+    last = _layer(arrays, side, count - 1, bias=config.attention_bias)
+    added = {}
+    for name, array in last.items():
+        place = name.replace(f"{side}.{count - 1}.", f"{side}.{count}.", 1)
+        added[place] = np.ones_like(array) if name.endswith("norm.weight") else np.zeros_like(array)
+    return added | {f"{side}.{count}.feed_forward_residual.norm.{kind}": array for kind, array in norm.items()}
+
+
+def _get_or_zeros(arrays: Arrays, name: str, kind: str) -> np.ndarray:
+    """Returns a weight, or a bias: of zeros in a model that has none at all (`bias=False`)."""
+    if kind == "bias" and "encoder.layers.0.linear1.bias" not in arrays:
+        return np.zeros(len(_get(arrays, f"{name}.weight")), np.float32)
+    return _get(arrays, f"{name}.{kind}")
+
+
+def _get(arrays: Arrays, name: str) -> np.ndarray:
+    try:
+        return np.asarray(arrays[name], np.float32)
+    except KeyError:
+        raise BundleError(f"the state dict has no '{name}'.") from None

@@ -1,0 +1,68 @@
+"""`transduce export` and `transduce import`, as a user calls them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from exported_models import make_model
+from transduce.bundle import Bundle
+from transduce.cli.main import main
+
+
+def test_export_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("transformers")
+    model, output, back = tmp_path / "model", tmp_path / "export", tmp_path / "back"
+    bundle = make_model(model, norm="pre")
+    (tmp_path / "test.en").write_text("A dog runs.\nTwo men talk.\n", encoding="utf-8")
+    (tmp_path / "test.de").write_text("Ein Hund rennt.\nZwei Männer reden.\n", encoding="utf-8")
+    files = ["--sentences", str(tmp_path / "test.en"), "--references", str(tmp_path / "test.de")]
+    assert main(["export", str(model), "--format", "huggingface", "--output", str(output), *files]) == 0
+    shown = capsys.readouterr()
+    assert "**passed**" in shown.out
+    assert "BLEU against references" in shown.out
+    card = (output / "README.md").read_text(encoding="utf-8")
+    assert "AutoModelForSeq2SeqLM" in card
+    assert "**passed**" in card
+    said = json.loads((output / "certificate.json").read_text(encoding="utf-8"))
+    assert said["original"]["sha256"] == dict(bundle.checksums)
+    assert "model.safetensors" in said["export"]["sha256"]
+    assert main(["import", str(output), "--format", "huggingface", "--output", str(back)]) == 0
+    assert "imported by Transduce" in (back / "README.md").read_text(encoding="utf-8")
+    assert json.loads((back / "certificate.json").read_text(encoding="utf-8"))["verdict"] == "passed"
+    Bundle.load(back).verify()
+    assert main(["info", str(back)]) == 0
+
+
+def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = make_model(tmp_path / "model", attention_window=4).path
+    (tmp_path / "mine").mkdir()
+    huggingface = ["export", str(model), "--format", "huggingface"]
+    cases = [
+        ([*huggingface, "--output", str(tmp_path / "out")], 7, "model.attention_window = 4"),
+        ([*huggingface, "--output", str(tmp_path / "mine")], 7, "is no export of Transduce"),
+        ([*huggingface, "--output", str(tmp_path / "out"), "--quantization", "int8"], 2, "ctranslate2 has others"),
+        ([*huggingface, "--output", str(tmp_path / "out"), "--threshold", "97"], 2, "a share from 0 to 1"),
+        ([*huggingface, "--output", str(tmp_path / "out"), "--sentences", str(tmp_path / "x")], 3, "no such file"),
+        (["import", str(model), "--format", "torch", "--output", str(tmp_path / "out")], 2, "--description"),
+        (["import", str(tmp_path / "x"), "--format", "huggingface", "--output", str(tmp_path / "out")], 4, "no such"),
+    ]
+    for arguments, code, named in cases:
+        assert main(arguments) == code, arguments
+        error = capsys.readouterr().err
+        assert named in error
+        assert "Traceback" not in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_export_below_the_threshold_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    model, output = make_model(tmp_path / "model").path, tmp_path / "out"
+    arguments = ["export", str(model), "--format", "onnx", "--output", str(output), "--max-difference", "0"]
+    assert main(arguments) == 7
+    assert "log-probabilities differ" in capsys.readouterr().err
+    assert not output.exists()
+    assert main([*arguments, "--force"]) == 0
+    assert json.loads((output / "certificate.json").read_text(encoding="utf-8"))["verdict"] == "forced"
+    assert main([*arguments[:-2]]) == 0  # an export may be replaced
+    assert json.loads((output / "certificate.json").read_text(encoding="utf-8"))["verdict"] == "passed"

@@ -1,0 +1,97 @@
+"""The ONNX graphs compute what the original computes, on every axis of the model, cached and not."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from exported_models import LINES, make_model, random_pairs
+from transduce.config import DecodeConfig
+from transduce.export import export_model
+from transduce.export.native import NativeSystem
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+AXES: dict[str, dict[str, Any]] = {
+    "post-norm": {},
+    "pre-norm": {"norm": "pre"},
+    "learned positions": {"positions": "learned", "max_positions": 40},
+    "sines before cosines": {"sinusoid_layout": "concatenated"},
+    "d_k and d_v differ": {"d_k": 5, "d_v": 11},
+    "biases": {"attention_bias": True},
+    "two tables": {"tie_embeddings": "target"},
+    "three tables, pre-norm": {"tie_embeddings": "none", "norm": "pre"},
+    "zero start": {"decoder_start": "zero"},
+    "target space": {"target_space_embedding": True},
+    "window": {"attention_window": 4},
+    "window, pre-norm": {"attention_window": 7, "norm": "pre"},
+    "unequal stacks": {"num_encoder_layers": 1, "num_decoder_layers": 3},
+    "odd width": {"positions": "learned", "max_positions": 40, "d_model": 21},
+}
+
+
+@pytest.mark.parametrize("changes", AXES.values(), ids=AXES)
+def test_logits_are_the_same(tmp_path: Path, changes: dict[str, Any]) -> None:
+    from transduce.export.onnx_system import OnnxSystem
+
+    bundle, output = make_model(tmp_path / "model", **changes), tmp_path / "export"
+    certificate = export_model(bundle.path, output, "onnx", sample=6)
+    assert certificate.verdict == "passed"
+    pairs = random_pairs(12, 20)
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    ours, theirs = NativeSystem(bundle).force(sources, targets), OnnxSystem(output).force(sources, targets)
+    for a, b in zip(ours, theirs, strict=True):
+        assert b.choices == a.choices
+        assert b.log_probabilities == pytest.approx(a.log_probabilities, abs=1e-4)
+
+
+@pytest.mark.parametrize(("beam_size", "alpha"), [(1, 0.6), (4, 0.6), (3, 1.4)])
+def test_the_script_searches_as_we_do(tmp_path: Path, beam_size: int, alpha: float) -> None:
+    decode = DecodeConfig(beam_size=beam_size, length_penalty=alpha, max_extra_tokens=12)
+    bundle = make_model(tmp_path / "model", seed=beam_size, decode=decode)
+    measured = export_model(bundle.path, tmp_path / "export", "onnx", sample=12).measured
+    assert measured.identical_translations == 1
+
+
+def test_a_batch_with_padding_gives_what_each_source_gives_alone(tmp_path: Path) -> None:
+    from transduce.export.translate_onnx import OnnxTranslator
+
+    bundle, output = make_model(tmp_path / "model", norm="pre"), tmp_path / "export"
+    export_model(bundle.path, output, "onnx", sample=2)
+    translator = OnnxTranslator(output)
+    sources = np.array([[7, 8, 9, 10, 2], [11, 12, 2, 0, 0]])
+    targets = np.array([[1, 20, 21], [1, 30, 31]])
+    names = [value.name for value in translator.encoder.get_outputs()]
+    memory = dict(zip(names, translator.encoder.run(names, {"source_ids": sources}), strict=True))
+    logits, _ = translator.step(targets, memory, translator.no_past(2))
+    for row, source in enumerate(([7, 8, 9, 10], [11, 12])):
+        alone, _ = translator.step(targets[row : row + 1], translator.encode(list(source)), translator.no_past(1))
+        assert logits[row] == pytest.approx(alone[0], abs=1e-5)
+
+
+def test_the_script_needs_nothing_of_ours(tmp_path: Path) -> None:
+    bundle, output = make_model(tmp_path / "model"), tmp_path / "export"
+    export_model(bundle.path, output, "onnx", sample=2)
+    lines = [*LINES[:3], "", LINES[3]]
+    code = (
+        "import runpy, sys; sys.modules.update(dict.fromkeys(['torch', 'transduce', 'onnx', 'transformers']))\n"
+        f"sys.argv = ['translate_onnx.py']; runpy.run_path({str(output / 'translate_onnx.py')!r}, run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input="\n".join(lines), capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == NativeSystem(bundle).translate(lines)
+
+
+def test_weights_are_stored_once(tmp_path: Path) -> None:
+    bundle, output = make_model(tmp_path / "model"), tmp_path / "export"
+    export_model(bundle.path, output, "onnx", sample=2)
+    numbers = sum(array.size for array in bundle.weights().values())
+    positions = 1024 + bundle.config.decode.max_extra_tokens + 1
+    expected = 4 * (numbers + positions * bundle.config.model.d_model)
+    assert expected <= (output / "weights.bin").stat().st_size <= expected + 64 * len(bundle.weights()) * 3

@@ -1,0 +1,141 @@
+"""A certificate says what was measured, and fails where it should."""
+
+import gzip
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from transduce.config import Config, DataConfig
+from transduce.errors import DataError, ExportError
+from transduce.export.certificate import EXACT, Certificate, Measured, measure, write_certificate
+from transduce.export.forcing import Forced, forced
+from transduce.export.sentences import Sentences, choose_sentences
+
+MEASURED = Measured(
+    lines=2, target_tokens=10, lines_cut_alike=1.0, token_agreement=1.0, mean_difference=1e-6, max_difference=1e-5
+)
+
+
+def certificate(**changes: float) -> Certificate:
+    measured = replace(MEASURED, **changes)  # type: ignore[arg-type]
+    return Certificate(original="a", export="b", sentences="some", measured=measured, thresholds=EXACT)
+
+
+def test_forced_log_probabilities_and_choices_by_hand() -> None:
+    logits = np.log([[1.0, 2.0, 1.0], [8.0, 1.0, 1.0], [5.0, 5.0, 5.0]])
+    found = forced(logits, [1, 2])  # the third row is padding
+    assert found.log_probabilities == pytest.approx([math.log(0.5), math.log(0.1)])
+    assert found.choices == [1, 0]
+
+
+class Table:
+    """A system whose every answer is written down."""
+
+    def __init__(self, name: str, found: list[Forced], translations: list[str] | None) -> None:
+        self.name, self.found, self.translations = name, found, translations
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        return [[len(line)] for line in lines]
+
+    def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
+        return self.found
+
+    def translate(self, lines: Sequence[str]) -> list[str] | None:
+        return self.translations
+
+
+def test_measured_by_hand() -> None:
+    first = Table("a", [Forced([-1.0, -2.0], [5, 2]), Forced([-0.5, -0.5], [7, 2])], ["a b c d", "x y z w"])
+    second = Table("b", [Forced([-1.0, -2.5], [5, 2]), Forced([-0.6, -0.5], [8, 2])], ["a b c d", "x y z v"])
+    sentences = Sentences("two lines", ("one", "three"), ("a b c d", "x y z w"))
+    found = measure(first, second, sentences, [[3], [5]], [[5], [7]])
+    assert (found.lines, found.target_tokens, found.lines_cut_alike) == (2, 4, 1.0)
+    assert found.token_agreement == 0.75
+    assert found.mean_difference == pytest.approx(0.15)
+    assert found.max_difference == pytest.approx(0.5)
+    assert found.identical_translations == 0.5
+    assert found.bleu_original == pytest.approx(100)
+    assert found.bleu_difference == pytest.approx(found.bleu_export - 100)  # type: ignore[operator]
+    assert found.bleu_difference < -5  # type: ignore[operator]
+    silent = measure(first, Table("c", second.found, None), sentences, [[3], [5]], [[5], [7]])
+    assert silent.identical_translations is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"token_agreement": 0.99}, "token agreement 99.000%"),
+        ({"token_agreement": math.nan}, "token agreement"),
+        ({"mean_difference": 0.01}, "differ by 0.01"),
+        ({"mean_difference": math.nan}, "differ by nan"),
+        ({"lines_cut_alike": 0.5}, "50.00% of the lines"),
+    ],
+)
+def test_it_fails_below_each_threshold(changes: dict[str, float], named: str) -> None:
+    failed = certificate(**changes)
+    assert failed.verdict == "failed"
+    with pytest.raises(ExportError, match=named):
+        failed.require("there")
+    replace(failed, forced=True).require("there")
+    assert replace(failed, forced=True).verdict == "forced"
+    assert named in "\n".join(failed.failures)
+
+
+def test_it_passes_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "model.bin").write_bytes(b"numbers")
+    (tmp_path / "README.md").write_text("not listed")
+    passed = certificate()
+    passed.require("there")
+    write_certificate(tmp_path, passed)
+    said = json.loads((tmp_path / "certificate.json").read_text())
+    assert said["verdict"] == "passed"
+    assert list(said["export"]["sha256"]) == ["model.bin"]
+    assert "bleu_original" not in said["measured"]
+    assert said["versions"]["transduce"]
+    assert "passed" in passed.to_markdown()
+
+
+def test_sentences_come_from_a_file_then_validation_then_the_package(tmp_path: Path) -> None:
+    (tmp_path / "dev.en").write_text("".join(f"line {n}\n" for n in range(10)) + "\n", encoding="utf-8")
+    with gzip.open(tmp_path / "dev.de.gz", "wt", encoding="utf-8") as file:
+        file.write("".join(f"Zeile {n}\n" for n in range(10)) + "leer\n")
+    data = DataConfig(folder=str(tmp_path), validation=("dev.en", "dev.de.gz"), source_language="de-AT")
+    config = Config(data=data)
+    found = choose_sentences(config, limit=5)
+    assert found.origin == "validation data (dev.en, dev.de.gz)"
+    assert found.sources == tuple(f"line {n}" for n in (0, 2, 4, 6, 8))
+    assert found.references == tuple(f"Zeile {n}" for n in (0, 2, 4, 6, 8))
+    given = choose_sentences(config, tmp_path / "dev.en", tmp_path / "dev.de.gz")
+    assert (len(given.sources), given.references[-1]) == (10, "Zeile 9")  # type: ignore[index]
+    assert choose_sentences(config, tmp_path / "dev.en").references is None
+    moved = Config(data=replace(data, folder=str(tmp_path / "elsewhere")))
+    built_in = choose_sentences(moved)
+    assert built_in.origin.startswith("built-in sentences (de)")
+    assert "Hund" in built_in.sources[0]
+    assert choose_sentences(Config()).origin.startswith("built-in sentences (en)")
+
+
+def test_sentences_of_a_parser_are_its_treebanks(tmp_path: Path) -> None:
+    (tmp_path / "dev.mrg").write_text("(S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .))\n", encoding="utf-8")
+    config = Config(data=DataConfig(format="trees", folder=str(tmp_path), validation=("dev.mrg",)))
+    found = choose_sentences(config)
+    assert found.sources == ("The dog barks .",)
+    assert found.references is not None
+
+
+def test_sentences_that_cannot_be_had_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "blank").write_text("\n  \n", encoding="utf-8")
+    (tmp_path / "one").write_text("a line\n", encoding="utf-8")
+    with pytest.raises(DataError, match="has no sentences"):
+        choose_sentences(Config(), tmp_path / "blank")
+    with pytest.raises(DataError, match="has 2 lines"):
+        choose_sentences(Config(), tmp_path / "blank", tmp_path / "one")
+    with pytest.raises(DataError, match="of which sentences"):
+        choose_sentences(Config(), None, tmp_path / "one")
+    with pytest.raises(DataError, match="at least 1"):
+        choose_sentences(Config(), limit=0)
