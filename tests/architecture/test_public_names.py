@@ -47,6 +47,14 @@ PUBLIC = {
         "summarise_parses",
         "tokenized_bleu",
     },
+    "transduce.export": {
+        "FORMATS",
+        "Certificate",
+        "Thresholds",
+        "export_model",
+        "import_huggingface",
+        "import_torch",
+    },
     "transduce.inspection": {
         "BEST_HEADS",
         "KINDS",

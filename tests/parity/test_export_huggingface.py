@@ -97,7 +97,15 @@ def test_generate_finds_what_our_search_finds(tmp_path: Path, beam_size: int) ->
     native, theirs = NativeSystem(bundle), HuggingFaceSystem(tmp_path / "export")
     ended = [line for line in LINES if len(native.translate_ids(native.encode([line]))[0]) < 60]
     assert len(ended) >= 3
-    assert theirs.translate(ended) == native.translate(ended)
+    ours, other = native.translate(ended), theirs.translate(ended)
+    if beam_size == 1:
+        assert other == ours
+        return
+    assert sum(a == b for a, b in zip(ours, other, strict=True)) > len(ended) / 2
+    sources = native.encode(ended)
+    best, rest = (native.force(sources, native.encode(lines)) for lines in (ours, other))
+    for a, b in zip(best, rest, strict=True):
+        assert sum(a.log_probabilities) >= sum(b.log_probabilities) - 1e-3
 
 
 @pytest.fixture(scope="module", params=["bpe", "wordpiece"])

@@ -180,6 +180,7 @@ def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> _Writ
     system = _module("transformers", "huggingface", "transduce.export.huggingface_system").HuggingFaceSystem
     weights = to_huggingface(bundle.weights(), config.model, shape)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)  # the library makes it its writer's alone
     files.write_json(folder / "config.json", model_settings(config.model, shape))
     files.write_json(folder / "generation_config.json", generation_settings(config, shape))
     max_tokens = min(_MAX_SOURCE_TOKENS + 1, shape.num_positions)

@@ -34,7 +34,8 @@ def sinusoid_table(num_positions: int, config: ModelConfig) -> np.ndarray:
 
 def dimension_order(d_model: int) -> np.ndarray:
     """Returns which of our dimensions stands at each place of theirs: the even ones, then the odd ones."""
-    return np.r_[0:d_model:2, 1:d_model:2]
+    order: np.ndarray = np.r_[0:d_model:2, 1:d_model:2]
+    return order
 
 
 def to_huggingface(weights: Mapping[str, np.ndarray], config: ModelConfig, shape: HuggingFaceShape) -> Arrays:

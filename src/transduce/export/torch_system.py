@@ -57,8 +57,8 @@ class TorchSystem:
                     parameter.copy_(torch.from_numpy(own.pop(name)))
                 else:  # a model without biases
                     parameter.zero_()
-        stack.eval()
-        return stack
+        evaluated: nn.Module = stack.eval()
+        return evaluated
 
     def _positions(self, state: dict[str, np.ndarray]) -> tuple[Tensor, Tensor]:
         if self.description.positions == "learned":
