@@ -85,6 +85,9 @@ def test_base_modules_import_without_any_extra() -> None:
         ("average none --output none", "torch", "train"),
         ("parse train recipes/none.toml --output none", "torch", "train"),
         ("paper table1 --output none", "torch", "train"),
+        ("export none --format ctranslate2 --output none", "torch", "train"),
+        ("export none --format huggingface --output none", "transformers", "huggingface"),
+        ("export none --format onnx --output none", "onnxruntime", "onnx"),
         ("paper table1 --output none", "matplotlib", "figures"),
     ],
 )

@@ -22,8 +22,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from transduce.engines.interface import QUANTIZATIONS
+
 SUMMARY = "write a model for transformers, ONNX or CTranslate2, with a certificate that it does the same"
 FORMATS = ("huggingface", "onnx", "ctranslate2")
+_NEEDS = {"huggingface": ["transformers"], "onnx": ["onnx", "onnxruntime"]}  # the extras are called as the formats
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--quantization",
         metavar="KIND",
         default="float32",
-        help="ctranslate2 only: float32, float16, bfloat16, int16, int8, int8_float32, ...; default: %(default)s",
+        help=f"ctranslate2 only: {', '.join(QUANTIZATIONS)}; default: %(default)s",
     )
     add_certificate(parser)
 
@@ -70,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
     from transduce.cli.requirements import require
 
     require("train", ["torch"])
+    if args.format in _NEEDS:
+        require(args.format, _NEEDS[args.format])
     from transduce.export.exports import export_model
 
     certificate = export_model(
