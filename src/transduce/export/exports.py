@@ -11,6 +11,7 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig, to_dict
 from transduce.config.special_ids import BOS, EOS, PAD, UNK
+from transduce.engines.interface import MAX_SOURCE_TOKENS
 from transduce.errors import ConfigError, ExportError, MissingDependencyError, suggestion
 from transduce.export.card import export_card
 from transduce.export.certificate import (
@@ -28,7 +29,6 @@ from transduce.export.sentences import Sentences, choose_sentences
 
 FORMATS = ("huggingface", "onnx", "ctranslate2")
 ORIGINAL = "transduce.json"  # in an exported folder: the configuration that it was made of, for the way back
-_MAX_SOURCE_TOKENS = 1024  # what our engines read of a source
 _FLOAT32 = "float32"
 
 
@@ -111,7 +111,7 @@ def certify(
 
     native = NativeSystem(bundle)
     limit = position_limit(bundle) - 1
-    sources = [ids[: min(_MAX_SOURCE_TOKENS, limit)] for ids in native.encode(sentences.sources)]
+    sources = [ids[: min(MAX_SOURCE_TOKENS, limit)] for ids in native.encode(sentences.sources)]
     targets = [ids[:limit] for ids in native.translate_ids(sources)]
     original, export = (system, native) if imported else (native, system)
     return Certificate(
@@ -130,7 +130,7 @@ def position_limit(bundle: Bundle) -> int:
     config = bundle.config
     if config.model.positions == "learned":
         return config.model.max_positions
-    return _MAX_SOURCE_TOKENS + config.decode.max_extra_tokens + 1
+    return MAX_SOURCE_TOKENS + config.decode.max_extra_tokens + 1
 
 
 def require_writable(output: Path) -> None:
@@ -183,7 +183,7 @@ def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> _Writ
     (folder / "model.safetensors").chmod(0o644)  # the library makes it its writer's alone
     files.write_json(folder / "config.json", model_settings(config.model, shape))
     files.write_json(folder / "generation_config.json", generation_settings(config, shape))
-    max_tokens = min(_MAX_SOURCE_TOKENS + 1, shape.num_positions)
+    max_tokens = min(MAX_SOURCE_TOKENS + 1, shape.num_positions)
     save_tokenizer(bundle.tokenizer, folder, max_tokens=max_tokens, extra_start=shape.extra_start)
     notes = [
         "`generate` divides by length^α, the original by ((5 + length) / 6)^α, and its longest output is max_length, "
@@ -218,7 +218,7 @@ def _onnx_settings(config: ModelConfig, limit: int) -> dict[str, int]:
         "num_heads": config.num_heads,
         "d_k": config.d_k,
         "d_v": config.d_v,
-        "max_source_tokens": min(_MAX_SOURCE_TOKENS, limit - 1),
+        "max_source_tokens": min(MAX_SOURCE_TOKENS, limit - 1),
         "max_target_tokens": limit - 1,
     }
 
@@ -234,15 +234,15 @@ def _search_settings(bundle: Bundle) -> dict[str, float]:
 
 def _write_ctranslate2(bundle: Bundle, folder: Path, quantization: str) -> _Written:
     from transduce.engines.ctranslate2_model import convert
+    from transduce.export.ctranslate2_system import CTranslate2System
 
-    system = _module("ctranslate2", "ctranslate2", "transduce.export.ctranslate2_system").CTranslate2System
     convert(bundle, folder, quantization)
     bundle.tokenizer.save(folder / "tokenizer.json")
     notes = (
         "CTranslate2 divides by length^α while it searches and ends by its own rule; its outputs are ranked anew by "
         "((5 + length) / 6)^α in this comparison",
     )
-    return _Written(lambda: system(folder, bundle, quantization), notes)
+    return _Written(lambda: CTranslate2System(folder, bundle, quantization), notes)
 
 
 def _module(package: str, extra: str, name: str) -> Any:

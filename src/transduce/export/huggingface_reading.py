@@ -15,6 +15,7 @@ import numpy as np
 
 from transduce.bundle import read_weights
 from transduce.config import Config, DecodeConfig, ModelConfig, TextConfig, from_dict
+from transduce.engines.ctranslate2_model import sinusoids
 from transduce.errors import BundleError, ConfigError, ExportError
 from transduce.export.huggingface_shape import (
     LAYER_NORM_EPSILON,
@@ -25,7 +26,7 @@ from transduce.export.huggingface_shape import (
     shape_of,
 )
 from transduce.export.huggingface_tokenizer import ForeignTokenizer, read_tokenizer
-from transduce.export.huggingface_weights import Arrays, dimension_order, sinusoid_table
+from transduce.export.huggingface_weights import Arrays, dimension_order
 
 _CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _ROLES = ("pad_token", "bos_token", "eos_token", "unk_token")
@@ -235,7 +236,7 @@ def _has_learned_positions(arrays: Arrays, d_model: int) -> bool:
     if own is None:
         return True
     order = dimension_order(d_model)
-    return not all(np.allclose(table, sinusoid_table(len(table), own)[:, order], atol=1e-5) for table in tables)
+    return not all(np.allclose(table, sinusoids(len(table), own)[:, order], atol=1e-5) for table in tables)
 
 
 _SIDES = ("encoder", "decoder")

@@ -13,23 +13,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from transduce.config import ModelConfig
+from transduce.engines.ctranslate2_model import sinusoids
 from transduce.export.huggingface_shape import NEVER_BIAS, HuggingFaceShape, query_scale
 
 Arrays = dict[str, np.ndarray]
-
-
-def sinusoid_table(num_positions: int, config: ModelConfig) -> np.ndarray:
-    """Returns the sinusoids that the model computes (§3.5), (T, D): `transduce.model.positions` without torch."""
-    half = config.d_model // 2
-    pairs = np.arange(half, dtype=np.float64)
-    interleaved = config.sinusoid_layout == "interleaved"
-    exponent = pairs / (config.d_model / 2) if interleaved else pairs / max(half - 1, 1)
-    angle = np.arange(num_positions, dtype=np.float64)[:, None] * np.exp(-math.log(10000.0) * exponent)
-    if interleaved:
-        table = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(num_positions, -1)
-    else:
-        table = np.concatenate([np.sin(angle), np.cos(angle)], axis=-1)
-    return table.astype(np.float32)
 
 
 def dimension_order(d_model: int) -> np.ndarray:
@@ -88,7 +75,7 @@ class _Writer:
             if self.config.positions == "learned":
                 table = self.weights[f"{ours}_positions.table"]
             else:
-                table = sinusoid_table(self.shape.num_positions, self.config)
+                table = sinusoids(self.shape.num_positions, self.config)
             self.arrays[f"model.{side}.embed_positions.weight"] = table[:, self.order]
 
     def _layer(self, side: str, layer: int) -> None:

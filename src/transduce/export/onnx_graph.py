@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from transduce.config import ModelConfig
 from transduce.config.special_ids import BOS
-from transduce.export.huggingface_weights import sinusoid_table
+from transduce.engines.ctranslate2_model import sinusoids
 
 WEIGHTS = "weights.bin"
 OPSET, IR_VERSION = 17, 8  # the first with LayerNormalization: what runtimes since 2022 read
@@ -172,7 +172,7 @@ class Graph:
         if self.config.positions == "learned":
             positions = self.stored(f"{side}_positions.table", self.weights[f"{side}_positions.table"])
         else:
-            positions = self.stored("sinusoids", sinusoid_table(num_positions, self.config))
+            positions = self.stored("sinusoids", sinusoids(num_positions, self.config))
         axis = self.constant([0])
         window = (self.add("Unsqueeze", start, axis), self.add("Unsqueeze", end, axis), axis)
         return self.add("Add", embedded, self.add("Slice", positions, *window))
