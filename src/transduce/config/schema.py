@@ -6,7 +6,7 @@ recipe file, then `--set section.key=value`: see `transduce.config.loading`.
 """
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from transduce.errors import ConfigError
 
@@ -196,16 +196,70 @@ class TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig:
-    """Beam search (§6.1)."""
+    """How outputs are found: by beam search (§6.1), by greedy search, or drawn: see docs/guides/decoding.md."""
 
     beam_size: int = 4  # 1: greedy
     length_penalty: float = 0.6  # α of GNMT's ((5 + length) / 6)^α
+    coverage_penalty: float = 0.0  # β of GNMT's coverage penalty (Wu et al. 2016, eq. 14); 0: none, and no cost
     max_extra_tokens: int = 50  # output limit: source length + this
+    max_tokens: int = 0  # output limit whatever the source's length; 0: none but that above
+    min_tokens: int = 0  # no output ends before it has as many
+    no_repeat_ngram: int = 0  # no n tokens in a row come twice in an output; 0: anything may
+    diversity_groups: int = 1  # beams are shared out over as many groups that avoid each other's tokens
+    diversity_penalty: float = 0.5  # λ of diverse beam search (Vijayakumar et al. 2016)
+    temperature: float = 0.0  # 0: search; above: outputs are drawn, at 1 from the model's own distribution
+    top_k: int = 0  # drawn from the k most probable tokens only; 0: from all
+    top_p: float = 1.0  # drawn from the fewest tokens that have this much of the probability together
+    seed: int = 1  # of what is drawn
     batch_size: int = 32  # sentences decoded together; changes speed, never a translation
 
     def __post_init__(self) -> None:
-        _require_positive("decode", self, "beam_size", "batch_size")
-        _require_not_negative("decode", self, "length_penalty", "max_extra_tokens")
+        _require_positive("decode", self, "beam_size", "diversity_groups", "batch_size")
+        _require_not_negative("decode", self, "length_penalty", "coverage_penalty", "max_extra_tokens", "max_tokens")
+        _require_not_negative("decode", self, "min_tokens", "no_repeat_ngram", "diversity_penalty", "temperature")
+        _require_not_negative("decode", self, "top_k", "seed")
+        _require(0 < self.top_p <= 1, "decode.top_p", self.top_p, "greater than 0 and at most 1")
+        _require(
+            self.max_tokens == 0 or self.min_tokens <= self.max_tokens,
+            "decode.min_tokens",
+            self.min_tokens,
+            f"at most decode.max_tokens ({self.max_tokens})",
+        )
+        if self.temperature > 0:
+            for key, none in (("coverage_penalty", 0), ("diversity_groups", 1)):
+                demand = f"{none} where decode.temperature is above 0: what is drawn is not searched for"
+                _require(getattr(self, key) == none, f"decode.{key}", getattr(self, key), demand)
+            return
+        for key, none in (("top_k", 0), ("top_p", 1)):
+            demand = f"{none} where decode.temperature is 0: nothing is drawn (temperature=1 draws)"
+            _require(getattr(self, key) == none, f"decode.{key}", getattr(self, key), demand)
+        _require(
+            self.beam_size % self.diversity_groups == 0,
+            "decode.diversity_groups",
+            self.diversity_groups,
+            f"a divisor of decode.beam_size ({self.beam_size}): every group has as many beams",
+        )
+        _require(
+            self.coverage_penalty == 0 or self.beam_size > 1,
+            "decode.coverage_penalty",
+            self.coverage_penalty,
+            "0 where decode.beam_size is 1: it ranks what a beam has found",
+        )
+
+
+class DecodeOptions(TypedDict, total=False):
+    """Fields of `DecodeConfig` that a call may name besides those in its own signature; None leaves the model's."""
+
+    coverage_penalty: float | None
+    max_tokens: int | None
+    min_tokens: int | None
+    no_repeat_ngram: int | None
+    diversity_groups: int | None
+    diversity_penalty: float | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    seed: int | None
 
 
 @dataclass(frozen=True, kw_only=True)

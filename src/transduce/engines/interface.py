@@ -13,6 +13,18 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "torch")  # "auto": the best that is installed
 
 
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What is asked of one source's outputs, in token ids."""
+
+    prefix: tuple[int, ...] = ()  # what each output begins with
+    # At place p of the prefix one of `completions[p]` may stand for all that is left of it: " Hund" for " H", "u". A
+    # tokenizer spells a text that goes on otherwise than one that ends. Engines may do without: the prefix is enough.
+    completions: tuple[tuple[int, ...], ...] = ()
+    required: tuple[tuple[tuple[int, ...], ...], ...] = ()  # each a choice of phrases, one of which must occur
+    forbidden: tuple[tuple[int, ...], ...] = ()  # phrases that no output may hold
+
+
 class Engine(Protocol):
     """Turns source token ids into hypotheses."""
 
@@ -27,12 +39,19 @@ class Engine(Protocol):
         ...
 
     def translate(
-        self, sources: Sequence[Sequence[int]], options: DecodeConfig, n_best: int = 1
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodeConfig,
+        n_best: int = 1,
+        conditions: Sequence[Conditions] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Returns each source's hypotheses, best first: at least one, at most `n_best`.
+        """Returns each source's hypotheses, best first: at least one, at most `n_best`; what is drawn comes as drawn.
 
-        Sources are ids without EOS. A result depends on its source alone, never on the others. A source
-        without tokens gives one empty hypothesis.
+        Sources are ids without EOS. A result depends on its source, and on its entry in `conditions` where some are
+        given, never on the others. A source without tokens gives one empty hypothesis, whatever the conditions.
+
+        Raises:
+            ConfigError: an option or condition is not one that this engine can honour.
         """
         ...
 
