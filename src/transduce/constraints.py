@@ -5,6 +5,8 @@ is handed on with the pieces that may complete its last word, and for forbidden 
 counts: a line that holds one is searched again with that spelling forbidden, until none comes out.
 """
 
+import functools
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -78,20 +80,18 @@ def search_within(
     """
     conditions = [_conditions(each, tokenizer, line) for line, each in enumerate(constraints, start=first_line)]
     found = engine.translate(sources, options, n_best, conditions)
-    patterns = [[_pattern(phrase) for phrase in each.forbidden] for each in constraints]
-    open_places = [place for place, each in enumerate(patterns) if each]
+    open_places = [place for place, each in enumerate(constraints) if each.forbidden]
     for search in range(1, _MAX_SEARCHES + 1):
         wrong = {
             place: spellings
             for place in open_places
-            if (spellings := _spellings(found[place], patterns[place], tokenizer, search <= _SEARCHES_IN_CONTEXT))
+            if (spellings := _spellings(found[place], constraints[place].forbidden, tokenizer, search))
         }
         if not wrong:
             return found
         for place, spellings in wrong.items():
-            usual = [tuple(tokenizer.encode(phrase)) for phrase in constraints[place].forbidden]
             before = conditions[place].forbidden
-            conditions[place] = replace(conditions[place], forbidden=tuple({*before, *usual, *spellings}))
+            conditions[place] = replace(conditions[place], forbidden=tuple(sorted({*before, *spellings})))
         open_places = list(wrong)
         again = engine.translate(
             [sources[place] for place in open_places], options, n_best, [conditions[place] for place in open_places]
@@ -113,9 +113,8 @@ def _conditions(constraints: Constraints, tokenizer: SubwordTokenizer, line: int
     prefix = constraints.prefix
     if "\n" in prefix:
         raise DataError(f"line {line}: the prefix {prefix!r} holds a line break.")
-    for phrase in constraints.forbidden:
-        if _pattern(phrase).search(prefix):
-            raise DataError(f"line {line}: the prefix {prefix!r} holds the forbidden phrase {phrase!r}.")
+    if constraints.forbidden and (match := _pattern(constraints.forbidden).search(prefix)):
+        raise DataError(f"line {line}: the prefix {prefix!r} holds the forbidden phrase {match[0]!r}.")
     if not prefix:
         return Conditions()
     ids = tuple(tokenizer.encode(prefix))
@@ -135,35 +134,37 @@ def _completions(ids: tuple[int, ...], tokenizer: SubwordTokenizer) -> tuple[tup
     )
 
 
-def _pattern(phrase: str) -> re.Pattern[str]:
-    """Returns what finds `phrase` as whole words: "dog" in "(dog)", and not in "dogs"; in Chinese, anywhere."""
-    before = r"(?<!\w)" if _SPACED_WORD.match(phrase[0]) else ""
-    after = r"(?!\w)" if _SPACED_WORD.match(phrase[-1]) else ""
-    return re.compile(before + re.escape(phrase) + after)
+@functools.lru_cache
+def _pattern(phrases: tuple[str, ...]) -> re.Pattern[str]:
+    """Returns what finds the phrases as whole words: "dog" in "(dog)", and not in "dogs"; in Chinese, anywhere."""
+    bounded = []
+    for phrase in phrases:
+        before = r"(?<!\w)" if _SPACED_WORD.match(phrase[0]) else ""
+        after = r"(?!\w)" if _SPACED_WORD.match(phrase[-1]) else ""
+        bounded.append(before + re.escape(phrase) + after)
+    return re.compile("|".join(bounded))
 
 
 def _spellings(
-    hypotheses: Sequence[Hypothesis], patterns: Sequence[re.Pattern[str]], tokenizer: SubwordTokenizer, in_context: bool
+    hypotheses: Sequence[Hypothesis], forbidden: tuple[str, ...], tokenizer: SubwordTokenizer, search: int
 ) -> set[tuple[int, ...]]:
-    """Returns the pieces by which hypotheses spell what they may not hold.
+    """Returns the pieces by which hypotheses spell what they may not hold, and the usual ones for the same phrases.
 
-    Where they do not begin with a space, the piece before them belongs to it `in_context`: see `_MAX_SEARCHES`.
+    Where they do not begin with a space, the piece before them belongs to it in the first searches (`_MAX_SEARCHES`).
     """
     found = set()
     for ids in (hypothesis.ids for hypothesis in hypotheses):
         spelled = tokenizer.piece_bytes(ids)
-        ends = [0]
-        for piece in spelled:
-            ends.append(ends[-1] + len(piece))
+        ends = [0, *itertools.accumulate(map(len, spelled))]
         text = b"".join(spelled).decode("utf-8", errors="surrogateescape")  # gives each byte back, whole or not
         text = text.replace("\n", " ")  # as translations are shown
-        for match in (match for pattern in patterns for match in pattern.finditer(text)):
+        for match in _pattern(forbidden).finditer(text):
             first_byte, last_byte = (_num_bytes(text[:at]) for at in match.span())
             first = max(place for place in range(len(ids)) if ends[place] <= first_byte)
             last = min(place for place in range(len(ids)) if ends[place + 1] >= last_byte)
-            if in_context and first > 0 and ends[first] == first_byte:
+            if search <= _SEARCHES_IN_CONTEXT and first > 0 and ends[first] == first_byte:
                 first -= 1
-            found.add(tuple(ids[first : last + 1]))
+            found |= {tuple(ids[first : last + 1]), tuple(tokenizer.encode(match[0]))}
     return found
 
 

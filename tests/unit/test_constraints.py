@@ -80,7 +80,7 @@ def _search(engine: Babbler, sources: Sequence[str], asked: Sequence[Constraints
     return [_TOKENIZER.decode(best.ids) for [best] in found]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.text(alphabet="dogsrun (.,é日本 ", max_size=12), st.integers(0, 50))
 def test_a_prefix_comes_out_to_the_letter(prefix: str, seed: int) -> None:
     [text] = _search(Babbler(), [f"source {seed}"], [Constraints(prefix=prefix)])

@@ -67,7 +67,7 @@ def reference_search(
     return finished
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     seeds,
     st.sampled_from([(2, 2), (4, 2), (4, 4), (6, 3), (6, 2)]),
@@ -90,7 +90,7 @@ def test_diverse_search_is_the_reference(
         assert one.log_probability == pytest.approx(other.log_probability, abs=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seeds, st.sampled_from([(4, 2), (3, 3), (6, 2)]), st.lists(st.integers(0, 9), min_size=1, max_size=5))
 def test_stopping_early_and_neighbours_change_no_group(seed: int, shape: tuple[int, int], limits: list[int]) -> None:
     table, (beam_size, num_groups) = random_table(seed), shape
@@ -105,7 +105,7 @@ def test_stopping_early_and_neighbours_change_no_group(seed: int, shape: tuple[i
         assert run(alone, [limit], beam_size, **options) == [together[sentence]]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seeds, st.lists(st.integers(0, 7), min_size=1, max_size=4))
 def test_without_a_penalty_each_group_is_a_beam_of_its_own(seed: int, limits: list[int]) -> None:
     table = random_table(seed)
@@ -149,7 +149,7 @@ def searches(step: Any, start: Any, limits: Sequence[int]) -> list[list[Hypothes
     return [*beam, *diverse, *greedy, *drawn]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seeds, seeds, st.lists(st.integers(0, 7), min_size=1, max_size=4))
 def test_an_ensemble_is_the_model_of_mean_probabilities(one: int, other: int, limits: list[int]) -> None:
     tables = [random_table(one), random_table(other), random_table(one + other + 1)]
@@ -170,7 +170,7 @@ def test_an_ensemble_is_the_model_of_mean_probabilities(one: int, other: int, li
         assert [h.score for h in one_found] == pytest.approx([h.score for h in other_found], abs=1e-5)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seeds, st.lists(st.integers(0, 7), min_size=1, max_size=4))
 def test_a_model_with_itself_is_the_model(seed: int, limits: list[int]) -> None:
     model = FakeModel(random_table(seed))

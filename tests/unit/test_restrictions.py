@@ -113,7 +113,7 @@ def rules_of_a_batch(draw: st.DrawFn, max_sentences: int = 4) -> list[Rules]:
     return draw(st.lists(rules_of_a_sentence(*asked_of_all), min_size=1, max_size=max_sentences))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seeds, rules_of_a_batch(max_sentences=1), st.integers(0, 3))
 def test_a_wide_beam_is_brute_force(seed: int, rules: list[Rules], room: int) -> None:
     table, limit = random_table(seed), max(room, len(rules[0].prefix), rules[0].min_tokens)
@@ -125,7 +125,7 @@ def test_a_wide_beam_is_brute_force(seed: int, rules: list[Rules], room: int) ->
         assert not any(h.finished for h in found)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seeds, rules_of_a_batch(), st.integers(1, 4), st.lists(st.integers(0, 7), min_size=4, max_size=4))
 def test_a_search_obeys_whatever_it_finds(seed: int, rules: list[Rules], beam_size: int, limits: list[int]) -> None:
     table = random_table(seed)
@@ -142,7 +142,7 @@ def test_a_search_obeys_whatever_it_finds(seed: int, rules: list[Rules], beam_si
             assert h.log_probability == pytest.approx(own, abs=1e-5)  # the model's own: nothing is normalised anew
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seeds, rules_of_a_batch(), st.integers(1, 4), st.lists(st.integers(0, 7), min_size=4, max_size=4))
 def test_neighbours_and_stopping_early_do_not_matter(
     seed: int, rules: list[Rules], beam_size: int, limits: list[int]
@@ -160,7 +160,7 @@ def test_neighbours_and_stopping_early_do_not_matter(
         assert run_greedy(alone, [limit], [rule]) == [greedy[sentence]]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seeds, rules_of_a_batch(), st.lists(st.integers(0, 7), min_size=4, max_size=4))
 def test_a_beam_of_one_is_greedy(seed: int, rules: list[Rules], limits: list[int]) -> None:
     table = random_table(seed)
@@ -169,7 +169,7 @@ def test_a_beam_of_one_is_greedy(seed: int, rules: list[Rules], limits: list[int
         assert_same([ours], [theirs])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seeds, rules_of_a_batch(), st.lists(st.integers(0, 7), min_size=4, max_size=4), st.floats(0.3, 2.0))
 def test_what_is_drawn_obeys(seed: int, rules: list[Rules], limits: list[int], temperature: float) -> None:
     table, model = random_table(seed), FakeModel(random_table(seed))
@@ -219,7 +219,7 @@ def bonus_of(seed: int) -> Callable[[Past], float]:
     return lambda past: -((hash((seed, "bonus", *past)) % 1000) / 300)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seeds, st.integers(0, 3), st.integers(1, 3))
 def test_a_bonus_ranks_what_finishes(seed: int, limit: int, n_best: int) -> None:
     table, bonus = random_table(seed), bonus_of(seed)

@@ -94,7 +94,7 @@ def test_log_probabilities_are_the_models_own() -> None:
 seeds = st.integers(0, 2**20)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seeds, st.lists(st.integers(0, 9), min_size=2, max_size=10), st.integers(1, 4))
 def test_neighbours_and_the_number_of_samples_do_not_matter(seed: int, limits: list[int], num_samples: int) -> None:
     table, sources = random_table(seed), [[seed, place] for place in range(len(limits))]
@@ -117,7 +117,7 @@ def test_seed_source_and_sample_make_the_numbers() -> None:
     assert len({row.tobytes() for row in [numbers[:1], *others]}) == 5
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seeds, st.floats(0.2, 3.0), st.integers(0, 8), st.sampled_from([0.05, 0.3, 0.7, 0.95, 1.0]))
 def test_narrowed_is_the_reference(seed: int, temperature: float, top_k: int, top_p: float) -> None:
     logits = random_table(seed)(0, ())

@@ -51,13 +51,16 @@ def diverse_candidates(
 def merged(groups: Sequence[Sequence[Hypothesis]], n_best: int) -> list[Hypothesis]:
     """Returns the `n_best` of what a sentence's groups have found, best first, none twice.
 
-    All groups' best are taken before any group's second best, and so on: a list of as many as there are groups has one
-    of each. The very best is always among them, so asking for more never changes the first.
+    All groups' best are taken before any other, so that a list of as many as there are groups has one of each where
+    they differ; then the best of the rest. The very best is always among them: asking for more never changes the first.
     """
+
+    def order(found: Hypothesis) -> tuple[bool, float]:
+        return not found.finished, -found.score
+
+    bests = sorted((group[0] for group in groups if group), key=order)
+    others = sorted((each for group in groups for each in group[1:]), key=order)
     taken: dict[tuple[int, ...], Hypothesis] = {}
-    for rank in range(max((len(group) for group in groups), default=0)):
-        of_rank = [group[rank] for group in groups if rank < len(group)]
-        for each in sorted(of_rank, key=lambda h: (not h.finished, -h.score)):
-            taken.setdefault(tuple(each.ids), each)
-    chosen = list(taken.values())[:n_best]
-    return sorted(chosen, key=lambda h: (not h.finished, -h.score))
+    for each in (*bests, *others):
+        taken.setdefault(tuple(each.ids), each)
+    return sorted(list(taken.values())[:n_best], key=order)

@@ -24,7 +24,7 @@ _MAX_BATCH_TOKENS = 8192
 # Rows of logits that are made at a time in forced scoring: 150 MB at the paper's vocabulary.
 _MAX_LOGIT_ROWS = 1024
 # Outputs that are drawn side by side: their probabilities are as many matrices of the vocabulary's width.
-_MAX_DRAWN = 1024
+_MAX_DRAWN = 512
 # Pairs scored together: as many as pay, and few enough for long ones.
 _SCORE_BATCH = 32
 
