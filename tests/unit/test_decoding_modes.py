@@ -154,13 +154,10 @@ def test_an_empty_source_gives_an_empty_output_whatever_is_asked(engine: TorchEn
 
 
 def test_an_ensemble_of_a_model_with_itself_is_the_model(engine: TorchEngine) -> None:
-    twice, sources = TorchEngine(_model(), others=[_model()]), _sources(20)
+    twice, sources = TorchEngine(_model(), others=[_model()]), _sources(8)
     for options in _MODES.values():
-        alone, both = (
-            engine.translate(sources, options, 3 if options.beam_size > 1 else 1),
-            twice.translate(sources, options, 3 if options.beam_size > 1 else 1),
-        )
-        assert _texts(alone) == _texts(both)
+        alone = engine.translate(sources, options, _n_best(options))
+        assert _texts(alone) == _texts(twice.translate(sources, options, _n_best(options)))
     assert "2 models" in twice.name
     one, two = engine.score(sources[:3], [[5], [], [6, 7]]), twice.score(sources[:3], [[5], [], [6, 7]])
     for a, b in zip(one, two, strict=True):
@@ -199,8 +196,10 @@ def test_a_prefix_beyond_learned_positions_is_refused() -> None:
         engine.translate([[5]], replace(_BASE, min_tokens=9), 1)
 
 
-def test_many_draws_of_one_source_are_split_over_no_batch(engine: TorchEngine) -> None:
+def test_the_first_of_many_draws_are_those_of_few(engine: TorchEngine) -> None:
     options = replace(_MODES["sampling"], batch_size=64)
-    many = engine.translate(_sources(3), options, 1500)
-    few = engine.translate(_sources(3), options, 2)
-    assert [found[:2] for found in _texts(many)] == _texts(few)
+    sources, conditions = _sources(3), _conditions(3)
+    many = _texts(engine.translate(sources, options, 600, conditions))
+    assert [len(found) for found in many] == [600] * 3
+    assert [found[:2] for found in many] == _texts(engine.translate(sources, options, 2, conditions))
+    assert [found[:33] for found in many] == _texts(engine.translate(sources, options, 33, conditions))

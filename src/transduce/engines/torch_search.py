@@ -23,6 +23,7 @@ from transduce.model import Transformer
 from transduce.model.cache import DecoderState
 
 _SPECIALS = SpecialIds()
+_MAX_DRAWN_TOGETHER = 16  # outputs of one source that share its past
 
 
 def check(options: DecodeConfig, n_best: int, conditions: Sequence[Conditions] | None, num_sources: int) -> None:
@@ -58,24 +59,12 @@ def search(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, n
     Raises:
         ConfigError: a least length or a prefix goes beyond the positions that a model has learned.
     """
+    if options.temperature > 0:
+        return _draw(models, batch, options, n_best)
     device = batch.source_BS.device
     limits = _limits(models, batch, options)
     step, state = _start(models, batch, max_steps=max(limits) + 1, coverage=options.coverage_penalty > 0)
     asked = _restrictions(batch, options)
-    if options.temperature > 0:
-        drawn = [uniforms(options.seed, source, n_best, max(limits) + 1) for source in batch.sources]
-        return sample(
-            step,
-            state,
-            limits,
-            torch.stack([torch.from_numpy(each) for each in drawn]),
-            temperature=options.temperature,
-            top_k=options.top_k,
-            top_p=options.top_p,
-            length_penalty=options.length_penalty,
-            restrictions=asked,
-            device=device,
-        )
     if options.beam_size == 1:
         best = greedy_search(
             step, state, limits, length_penalty=options.length_penalty, restrictions=asked, device=device
@@ -94,6 +83,40 @@ def search(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, n
         diversity_penalty=options.diversity_penalty,
         device=device,
     )
+
+
+def _draw(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, num_draws: int) -> list[list[Hypothesis]]:
+    """Returns what is drawn for each source.
+
+    Attention to the shared past grows with the square of the rows of a source (docs/decisions/0010): one with many
+    draws goes in several times.
+    """
+    parts = -(-num_draws // _MAX_DRAWN_TOGETHER)
+    together = -(-num_draws // parts)
+    wide = Batch(
+        [source for source in batch.sources for _ in range(parts)],
+        batch.source_BS.repeat_interleave(parts, dim=0),
+        batch.lengths_B.repeat_interleave(parts),
+        None if batch.conditions is None else [each for each in batch.conditions for _ in range(parts)],
+    )
+    limits = _limits(models, wide, options)
+    num_steps = max(limits) + 1
+    drawn = [uniforms(options.seed, source, parts * together, num_steps) for source in batch.sources]
+    step, state = _start(models, wide, max_steps=num_steps, coverage=False)
+    found = sample(
+        step,
+        state,
+        limits,
+        torch.stack([torch.from_numpy(each) for each in drawn]).view(len(limits), together, num_steps),
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        length_penalty=options.length_penalty,
+        restrictions=_restrictions(wide, options),
+        device=batch.source_BS.device,
+    )
+    of_sources = (found[first : first + parts] for first in range(0, len(found), parts))
+    return [[each for part in of_source for each in part][:num_draws] for of_source in of_sources]
 
 
 def _start(models: Sequence[Transformer], batch: Batch, *, max_steps: int, coverage: bool) -> tuple[Step[Any], Any]:
