@@ -2,8 +2,8 @@
 
     python raw_sentences.py 3000 news.en tatoeba.en europarl.en.zst > raw.txt
 
-Takes so many sentences of 4 to 40 words from each file, evenly spread. Tokens are cut as in treebanks: clitics ("do n't",
-"John 's") and hyphens stand alone.
+Takes so many sentences of 4 to 40 words from each file, evenly spread. Tokens are cut as in treebanks:
+clitics ("do n't", "John 's") and hyphens stand alone.
 """
 
 import re

@@ -3,21 +3,26 @@
 translator = Translator.load("models/m30k")
 translator.translate(["A dog runs."])            # one string for each string
 translator.translate_n_best(["A dog runs."], 4)  # several, with scores
+translator.score(["A dog runs."], ["Ein Hund läuft."])  # what the model thinks of a given translation
 translator.attend("A dog runs.")                 # what every head looks at
 """
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from transduce.bundle import Bundle
-from transduce.config import DecodeConfig
+from transduce.config import Config, DecodeConfig
+from transduce.config.loading import apply
+from transduce.config.schema import DecodeOptions
+from transduce.constraints import Constraints, constraints_of, search_within
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import AttendingEngine, Engine
 from transduce.engines.loading import choose_engine, load_engine
-from transduce.errors import ConfigError, DataError
+from transduce.errors import BundleError, ConfigError, DataError
+from transduce.target_scores import TargetScore, score_targets
 from transduce.text import BOS_TOKEN, EOS_TOKEN, SubwordTokenizer, word_of_each
 
 if TYPE_CHECKING:
@@ -32,8 +37,8 @@ class Translation:
     """One translation of one line."""
 
     text: str  # never holds a line break "\n"
-    score: float  # log-probability over the length penalty; higher is better
-    log_probability: float
+    score: float  # log-probability over the length penalty, with the coverage penalty if asked for; higher is better
+    log_probability: float  # the model's own, whatever was asked of the search
     tokens: tuple[str, ...]  # the pieces that the model wrote, for the eye
     finished: bool  # False: cut off at the length limit
     source_truncated: bool  # the line was longer than the model reads, and only its beginning was translated
@@ -83,6 +88,7 @@ class Translator:
         device: str = "auto",
         threads: int | None = None,
         quantization: str | None = None,
+        ensemble: Sequence[str | Path] = (),
     ) -> Self:
         """Loads a model folder.
 
@@ -94,15 +100,23 @@ class Translator:
             threads: CPU threads of the engine; None leaves its default.
             quantization: the numbers to compute with, such as "int8"; None is float32. The ctranslate2 engine converts
                 the model on first use, into a folder beside the model's files.
+            ensemble: folders of more models, of the same vocabulary, that translate together with this one; torch only.
 
         Raises:
-            BundleError: the folder is incomplete or damaged.
+            BundleError: a folder is incomplete or damaged, or a model of the ensemble has another tokenizer.
             ConfigError: there is no such engine, device or quantization, or the engine cannot run this model.
             MissingDependencyError: the engine is not installed.
         """
         chosen = choose_engine(engine, quantization)
         bundle = Bundle.load(Path(path))
-        loaded = load_engine(bundle, chosen, device=device, threads=threads, quantization=quantization)
+        others = [Bundle.load(Path(other)) for other in ensemble]
+        for other in others:
+            if other.tokenizer.fingerprint != bundle.tokenizer.fingerprint:
+                raise BundleError(
+                    f"{other.path}: its tokenizer is not that of {bundle.path}. Models of one ensemble must share a "
+                    "vocabulary: train them from one prepared corpus."
+                )
+        loaded = load_engine(bundle, chosen, device=device, threads=threads, quantization=quantization, others=others)
         return cls(loaded, bundle.tokenizer, bundle.config.decode)
 
     def translate(
@@ -113,6 +127,9 @@ class Translator:
         length_penalty: float | None = None,
         max_extra_tokens: int | None = None,
         batch_size: int | None = None,
+        prefixes: Sequence[str] | None = None,
+        forbidden: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        **options: Unpack[DecodeOptions],
     ) -> list[str]:
         """Returns one translation for each line, in order; a line of white space gives an empty string.
 
@@ -124,9 +141,17 @@ class Translator:
             length_penalty: α of GNMT's length penalty; higher favours longer translations.
             max_extra_tokens: the greatest length of a translation is that of its source plus this.
             batch_size: lines translated together: changes speed and memory, never a translation.
+            prefixes: for each line how its translation begins, to the letter, or "".
+            forbidden: phrases that no translation may hold, or for each line a list of them.
+            options: any other field of `DecodeConfig`, such as temperature=0.8 or min_tokens=5.
+
+        Raises:
+            ConfigError: an option is unknown, out of range, or contradicts another.
+            DataError: a prefix holds what is forbidden.
         """
-        options = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size)
-        return [found[0].text for found in self._translate(lines, options, 1)]
+        chosen = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size, **options)
+        asked = constraints_of(len(lines), prefixes, forbidden)
+        return [found[0].text for found in self._translate(lines, chosen, 1, asked)]
 
     def translate_n_best(
         self,
@@ -137,13 +162,36 @@ class Translator:
         length_penalty: float | None = None,
         max_extra_tokens: int | None = None,
         batch_size: int | None = None,
+        prefixes: Sequence[str] | None = None,
+        forbidden: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        **options: Unpack[DecodeOptions],
     ) -> list[list[Translation]]:
         """Returns for each line its translations, best first: at least one, at most `n_best`.
 
-        The first is what `translate` returns. `n_best` may not exceed the beam size; for the rest see `translate`.
+        The first is what `translate` returns. `n_best` may not exceed the beam size; for the rest see `translate`. With
+        a temperature they are as many draws, in the order in which they were drawn, and may be equal.
         """
-        options = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size)
-        return self._translate(lines, options, n_best)
+        chosen = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size, **options)
+        return self._translate(lines, chosen, n_best, constraints_of(len(lines), prefixes, forbidden))
+
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], *, length_penalty: float | None = None
+    ) -> list[TargetScore]:
+        """Returns what the model thinks of given translations: the log-probability of each of their pieces, and more.
+
+        A target is scored in the pieces that the tokenizer spells it with. A search may have written the same text in
+        others, and then had another log-probability.
+
+        Args:
+            sources: lines; one of white space is read as empty.
+            targets: a translation for each, as it stands.
+            length_penalty: α of GNMT's length penalty, for `TargetScore.score`; None: the model's.
+
+        Raises:
+            DataError: there are not as many targets as sources, or one is longer than learned positions reach.
+        """
+        alpha = self.with_options(length_penalty=length_penalty).length_penalty
+        return score_targets(self.engine, self.tokenizer, sources, targets, alpha)
 
     def stream(
         self,
@@ -152,18 +200,28 @@ class Translator:
         options: DecodeConfig | None = None,
         n_best: int = 1,
         window: int | None = None,
+        constraints: Iterable[Constraints] | None = None,
     ) -> Iterator[list[Translation]]:
         """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
 
         `window` lines are read at a time and translated in batches of similar length; None chooses by batch size.
+        `constraints` has an entry for each line, and is read alongside.
+
+        Raises:
+            DataError: there are fewer constraints than lines, or a prefix holds what is forbidden.
         """
         if isinstance(lines, str):
             raise TypeError("Give an iterable of lines: for a single one, [line].")
         options = options or self.options
         size = window or options.batch_size * _WINDOW_BATCHES
-        remaining = iter(lines)
+        remaining, asked = iter(lines), None if constraints is None else iter(constraints)
+        num_before = 0
         while chunk := list(itertools.islice(remaining, size)):
-            yield from self._translate(chunk, options, n_best)
+            of_chunk = None if asked is None else list(itertools.islice(asked, len(chunk)))
+            if of_chunk is not None and len(of_chunk) < len(chunk):
+                raise DataError(f"There are constraints for {num_before + len(of_chunk)} lines only, but more lines.")
+            yield from self._translate(chunk, options, n_best, of_chunk, num_before + 1)
+            num_before += len(chunk)
 
     def attend(self, source: str, target: str | None = None) -> Attention:
         """Returns what every head of every layer attends to in one pair.
@@ -209,24 +267,41 @@ class Translator:
         length_penalty: float | None = None,
         max_extra_tokens: int | None = None,
         batch_size: int | None = None,
+        **options: Unpack[DecodeOptions],
     ) -> DecodeConfig:
-        """Returns the model's decoding options with those laid over them that are not None."""
+        """Returns the model's decoding options with those laid over them that are not None.
+
+        Raises:
+            ConfigError: an option is unknown, out of range, or contradicts another.
+        """
         changes: dict[str, Any] = {
             "beam_size": beam_size,
             "length_penalty": length_penalty,
             "max_extra_tokens": max_extra_tokens,
             "batch_size": batch_size,
+            **options,
         }
-        return replace(self.options, **{key: value for key, value in changes.items() if value is not None})
+        changes = {key: value for key, value in changes.items() if value is not None}
+        return apply(Config(decode=self.options), {"decode": changes}).decode
 
-    def _translate(self, lines: Sequence[str], options: DecodeConfig, n_best: int) -> list[list[Translation]]:
+    def _translate(
+        self,
+        lines: Sequence[str],
+        options: DecodeConfig,
+        n_best: int,
+        constraints: Sequence[Constraints] | None = None,
+        first_line: int = 1,
+    ) -> list[list[Translation]]:
         if isinstance(lines, str):  # a sequence of characters, which is never meant
             raise TypeError("Give a list of lines: for a single one, [line].")
-        if not 1 <= n_best <= options.beam_size:
+        if n_best < 1 or (options.temperature == 0 and n_best > options.beam_size):
             raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {options.beam_size}.")
         texts = [line if line.strip() else "" for line in lines]
         sources = [ids if text else [] for text, ids in zip(texts, self.tokenizer.encode_batch(texts), strict=True)]
-        hypotheses = self.engine.translate(sources, options, n_best)
+        if constraints is not None and any(constraints):
+            hypotheses = search_within(self.engine, self.tokenizer, sources, options, n_best, constraints, first_line)
+        else:
+            hypotheses = self.engine.translate(sources, options, n_best)
         outputs = iter(self.tokenizer.decode_batch([h.ids for found in hypotheses for h in found]))
         limit = self.engine.max_source_tokens
         return [

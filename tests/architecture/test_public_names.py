@@ -8,7 +8,7 @@ import pytest
 import transduce
 
 PUBLIC = {
-    "transduce": {"Attention", "Parse", "Parser", "Translation", "Translator", "__version__"},
+    "transduce": {"Attention", "Parse", "Parser", "TargetScore", "Translation", "Translator", "__version__"},
     "transduce.config": {
         "Config",
         "DataConfig",

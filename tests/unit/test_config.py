@@ -165,6 +165,12 @@ def test_an_unknown_preset_is_refused_with_the_nearest(name: str, nearest: str) 
         ),
         (lambda: DecodeConfig(beam_size=0), "decode.beam_size = 0: must be greater than 0"),
         (lambda: DecodeConfig(length_penalty=-0.1), "decode.length_penalty = -0.1: must be 0 or greater"),
+        (lambda: DecodeConfig(top_p=0.0), "decode.top_p = 0.0: must be greater than 0 and at most 1"),
+        (lambda: DecodeConfig(top_p=0.9), "decode.top_p = 0.9: must be 1 where decode.temperature is 0"),
+        (
+            lambda: DecodeConfig(temperature=0.5, diversity_groups=2),
+            "decode.diversity_groups = 2: must be 1 where decode.temperature is above 0",
+        ),
     ],
 )
 def test_a_value_out_of_range_is_refused_where_it_is_made(make: Callable[[], Any], message: str) -> None:

@@ -2,12 +2,14 @@
 
 import argparse
 import contextlib
+import dataclasses
 import io
 import sys
 from collections.abc import Iterable, Iterator, Sized
 from pathlib import Path
 from typing import IO, Any
 
+from transduce.config import DecodeConfig
 from transduce.engines.interface import ENGINES, QUANTIZATIONS, Engine
 from transduce.files import atomic_path
 
@@ -37,10 +39,54 @@ def add_search(parser: argparse.ArgumentParser, *, beam_size: int, length_penalt
     return search
 
 
-def add_machine(parser: argparse.ArgumentParser) -> None:
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """Declares what else a search may be told: what it looks for, what it draws, and what must or may not come out."""
+    rules = parser.add_argument_group("rules of the search")
+    rules.add_argument(
+        "--coverage-penalty", type=float, metavar="B", help="GNMT's beta: prefer what leaves nothing out"
+    )
+    rules.add_argument("--min-tokens", type=int, metavar="N", help="no translation is shorter, in pieces")
+    rules.add_argument("--max-tokens", type=int, metavar="N", help="nor longer, whatever the source's length")
+    rules.add_argument("--no-repeat-ngram", type=int, metavar="N", help="no N pieces in a row come twice")
+    rules.add_argument("--prefix", type=Path, metavar="FILE", help="how each line's translation begins; empty: free")
+    rules.add_argument("--forbid", type=Path, metavar="FILE", help="phrases that no translation may hold, one a line")
+    rules.add_argument(
+        "--forbid-by-line", type=Path, metavar="FILE", help="for each line its own phrases, tab-separated"
+    )
+    diverse = parser.add_argument_group("diverse n-best lists")
+    diverse.add_argument("--diversity-groups", type=int, metavar="G", help="groups that the beam is divided into")
+    diverse.add_argument("--diversity-penalty", type=float, metavar="L", help="how much they avoid each other")
+    drawn = parser.add_argument_group("random draws in place of a search")
+    drawn.add_argument("--temperature", type=float, metavar="T", help="1: the model's own probabilities; 0: search")
+    drawn.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable pieces only")
+    drawn.add_argument(
+        "--top-p", type=float, metavar="P", help="draw from the fewest pieces that have this probability"
+    )
+    drawn.add_argument("--seed", type=int, metavar="N", help="another seed, other draws")
+
+
+def add_ensemble(parser: argparse.ArgumentParser) -> None:
+    """Declares further models."""
+    parser.add_argument(
+        "--ensemble",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="MODEL",
+        help="more models, that work as one with the first",
+    )
+
+
+def decode_changes(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns what `args` says of the fields of `DecodeConfig`; None where it says nothing."""
+    return {field.name: getattr(args, field.name, None) for field in dataclasses.fields(DecodeConfig)}
+
+
+def add_machine(parser: argparse.ArgumentParser, *, batches: bool = True) -> None:
     """Declares on what, and how much at a time."""
     machine = parser.add_argument_group("machine")
-    machine.add_argument("--batch-size", type=int, metavar="N", help="lines decoded together; changes speed only")
+    if batches:
+        machine.add_argument("--batch-size", type=int, metavar="N", help="lines decoded together; changes speed only")
     machine.add_argument(
         "--engine", choices=ENGINES, default="auto", help="auto is torch where it is installed, else ctranslate2"
     )

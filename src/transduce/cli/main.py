@@ -16,6 +16,7 @@ COMMANDS = (
     "train",
     "average",
     "translate",
+    "score",
     "evaluate",
     "ablate",
     "sweep",

@@ -6,7 +6,7 @@ recipe file, then `--set section.key=value`: see `transduce.config.loading`.
 """
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from transduce.errors import ConfigError
 
@@ -196,7 +196,7 @@ class TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig:
-    """How outputs are found: by beam search (§6.1), by greedy search, or drawn at random (docs/guides/decoding.md)."""
+    """How outputs are found: by beam search (§6.1), by greedy search, or drawn: see docs/guides/decoding.md."""
 
     beam_size: int = 4  # 1: greedy
     length_penalty: float = 0.6  # α of GNMT's ((5 + length) / 6)^α
@@ -245,6 +245,21 @@ class DecodeConfig:
             self.coverage_penalty,
             "0 where decode.beam_size is 1: it ranks what a beam has found",
         )
+
+
+class DecodeOptions(TypedDict, total=False):
+    """Fields of `DecodeConfig` that a call may name besides those in its own signature; None leaves the model's."""
+
+    coverage_penalty: float | None
+    max_tokens: int | None
+    min_tokens: int | None
+    no_repeat_ngram: int | None
+    diversity_groups: int | None
+    diversity_penalty: float | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    seed: int | None
 
 
 @dataclass(frozen=True, kw_only=True)

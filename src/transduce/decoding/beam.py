@@ -1,14 +1,18 @@
 """Beam search (§6.1): 2 × beam candidates a step, GNMT's length penalty, an end that is provably safe.
 
 Shapes: B sentences still in the batch, K open beams each, C candidates (2 × K), T tokens so far, V vocabulary.
+In diverse beam search a sentence has G groups of beams, and each group is a line of its own: B below then counts
+groups, and K the beams of a group.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from transduce.decoding.candidates import best_candidates
+from transduce.decoding.candidates import best_candidates, log_probabilities_
+from transduce.decoding.diverse import diverse_candidates, merged
+from transduce.decoding.restrictions import Restrictions
 from transduce.decoding.scores import Hypothesis, SpecialIds, gnmt_penalty, hypothesis
 from transduce.decoding.step import S, Step, worth_shrinking
 
@@ -22,6 +26,10 @@ def beam_search(
     length_penalty: float,
     n_best: int = 1,
     specials: SpecialIds | None = None,
+    restrictions: Restrictions | None = None,
+    bonus: Callable[[S], Tensor] | None = None,
+    num_groups: int = 1,
+    diversity_penalty: float = 0.0,
     device: torch.device | str = "cpu",
     stop_early: bool = True,
 ) -> list[list[Hypothesis]]:
@@ -39,6 +47,11 @@ def beam_search(
     grows with length. So its score is at most g / ((5 + limit + 1) / 6)^α, whatever follows. Only the best
     `n_best` are kept, so that is what "worst" means; asking for more never changes the best.
 
+    Restrictions only take continuations away, and a bonus is at most 0: neither lifts a score over that bound. A
+    group's bound is that of its own open beams, but as they steer the groups after it, it goes on until all groups of
+    its sentence are done, while nothing that it finishes is kept any more. Where restrictions leave a sentence no
+    continuation before its limit and nothing has finished, what was open before is its result.
+
     A beam of 1 takes one candidate a step, and so is greedy search: it ends where EOS is the best
     continuation.
 
@@ -46,10 +59,15 @@ def beam_search(
         step: see `transduce.decoding.step`.
         state: one row a sentence, nothing decoded yet.
         limits: for each sentence, the greatest number of tokens of its output; EOS is not counted.
-        beam_size: K.
+        beam_size: K, over all groups.
         length_penalty: α, 0 or greater.
         n_best: at most `beam_size`.
         specials: ids of the special tokens.
+        restrictions: what outputs must begin with and may not hold.
+        bonus: what is added to the score of a hypothesis, given the state after its last step; for each row, at most 0.
+        num_groups: a divisor of `beam_size`; above 1 for diverse beam search, see `diverse_candidates`. `n_best`
+            hypotheses of each group are kept, and `merged`.
+        diversity_penalty: λ of diverse beam search.
         device: where `step` works.
         stop_early: False goes on to each limit; the result is the same (this is what tests compare with).
     """
@@ -57,12 +75,16 @@ def beam_search(
         raise ValueError(f"n_best = {n_best}: must be between 1 and the beam size, {beam_size}.")
     if length_penalty < 0:
         raise ValueError(f"length_penalty = {length_penalty}: must be 0 or greater.")
-    search = _Search(limits, beam_size, length_penalty, n_best, specials or SpecialIds(), torch.device(device))
-    search.stop_early = stop_early
+    if beam_size % num_groups:
+        raise ValueError(f"num_groups = {num_groups}: must divide the beam size, {beam_size}.")
+    search = _Search(
+        limits, beam_size // num_groups, length_penalty, n_best, specials or SpecialIds(), num_groups, device
+    )
+    search.diversity_penalty, search.restrictions, search.stop_early = diversity_penalty, restrictions, stop_early
     first = True
     while search.sentences:
         logits_RV, state = step(search.last_tokens_R, state)
-        search.advance(logits_RV)
+        search.advance(logits_RV, None if bonus is None else bonus(state))
         if not search.sentences:
             break
         kept_B = search.drop_finished()
@@ -73,11 +95,14 @@ def beam_search(
             first = False
         elif search.beams_moved:
             state = state.reorder(search.parent_rows_R)
-    return search.results
+    if num_groups == 1:
+        return search.results
+    groups = [search.results[first : first + num_groups] for first in range(0, len(search.results), num_groups)]
+    return [merged(each, n_best) for each in groups]
 
 
 class _Search:
-    """The open beams and the finished hypotheses; tensors have one line for each sentence in the batch."""
+    """The open beams and the finished hypotheses; tensors have one line for each sentence (group) in the batch."""
 
     def __init__(
         self,
@@ -86,77 +111,108 @@ class _Search:
         length_penalty: float,
         n_best: int,
         specials: SpecialIds,
-        device: torch.device,
+        num_groups: int,
+        device: torch.device | str,
     ) -> None:
-        num_sentences = len(limits)
         self.beam_size, self.alpha, self.n_best, self.specials = beam_size, length_penalty, n_best, specials
+        self.num_groups, self.diversity_penalty = num_groups, 0.0
+        self.restrictions: Restrictions | None = None
         self.stop_early = True
         self.num_tokens = 0  # of every open beam
+        limits = [limit for limit in limits for _ in range(num_groups)]
+        num_lines = len(limits)
         self.results: list[list[Hypothesis]] = [[] for _ in limits]
-        self.sentences = list(range(num_sentences))  # line in the batch → place in `results`
-        self.limits_B = torch.tensor(list(limits), device=device)
+        self.sentences = list(range(num_lines))  # line in the batch → place in `results`
+        self.limits_B = torch.tensor(limits, device=device)
         # Best score that a hypothesis of log-probability g can reach is g over this; double, as scores are.
         final_penalties = [gnmt_penalty(limit + 1, length_penalty) for limit in limits]
         self.final_penalty_B = torch.tensor(final_penalties, device=device, dtype=torch.double)
         # A finished hypothesis must beat this to be kept: the worst kept score once n_best are kept; +inf: done.
-        self.threshold_B = torch.full((num_sentences,), -torch.inf, device=device, dtype=torch.double)
-        self.scores_BK = torch.zeros(num_sentences, 1, device=device)  # log-probabilities, best first
-        self.output_BKT = torch.zeros(num_sentences, 1, max(limits, default=0) + 1, device=device, dtype=torch.long)
-        self.parents_BK = torch.zeros(num_sentences, 1, device=device, dtype=torch.long)
-        self.last_tokens_R = torch.full((num_sentences,), specials.bos, device=device)
+        self.threshold_B = torch.full((num_lines,), -torch.inf, device=device, dtype=torch.double)
+        self.scores_BK = torch.zeros(num_lines, 1, device=device)  # log-probabilities; without groups, best first
+        self.output_BKT = torch.zeros(num_lines, 1, max(limits, default=0) + 1, device=device, dtype=torch.long)
+        self.parents_BK = torch.zeros(num_lines, 1, device=device, dtype=torch.long)
+        self.last_tokens_R = torch.full((num_lines // num_groups,), specials.bos, device=device)
         self.unmoved_K = torch.arange(beam_size, device=device)
 
-    def advance(self, logits_RV: Tensor) -> None:
+    def advance(self, logits_RV: Tensor, bonus_R: Tensor | None = None) -> None:
         """Takes one step's logits: collects what finishes, opens the next beams, closes done sentences."""
-        # A single beam must stop where EOS is best, and so sees one candidate.
-        num_candidates = 2 * self.beam_size if self.beam_size > 1 else 1
-        scores_BC, beams_BC, tokens_BC = best_candidates(
-            logits_RV, self.scores_BK, num_candidates, self.specials.never_generated
-        )
+        if self.num_groups > 1 and self.num_tokens == 0:  # the one row of a sentence is where each of its groups starts
+            logits_RV = logits_RV.repeat_interleave(self.num_groups, dim=0)
+            bonus_R = None if bonus_R is None else bonus_R.repeat_interleave(self.num_groups)
+        bonus_BK = None if bonus_R is None else bonus_R.double().view_as(self.scores_BK)
+        scores_BC, beams_BC, tokens_BC = self._candidates(logits_RV)
         ends_BC = tokens_BC == self.specials.eos
         any_ends = bool(ends_BC.any())
         if any_ends:
-            self._collect(scores_BC, beams_BC, ends_BC)
+            self._collect(scores_BC, beams_BC, ends_BC, bonus_BK)
         last_B = self.limits_B == self.num_tokens
+        if self.restrictions is not None:
+            last_B = last_B | (scores_BC == -torch.inf).all(dim=1)
         for line in (last_B & (self.threshold_B < torch.inf)).nonzero().flatten().tolist():
-            self._close_at_limit(line)
+            self._close_at_limit(line, bonus_BK)
         if any_ends:
             # The first K that do not end, in order: stable sorting by "ends" moves the others behind them.
             order_BC = ends_BC.byte().sort(dim=1, stable=True).indices
             scores_BC = scores_BC.masked_fill(ends_BC, -torch.inf).gather(1, order_BC)
             beams_BC, tokens_BC = beams_BC.gather(1, order_BC), tokens_BC.gather(1, order_BC)
         self._open(*(x[:, : self.beam_size] for x in (scores_BC, beams_BC, tokens_BC)))
-        best_possible_B = self.scores_BK[:, 0].double() / self.final_penalty_B
+        best_B = self.scores_BK[:, 0] if self.num_groups == 1 else self.scores_BK.amax(dim=1)
+        best_possible_B = best_B.double() / self.final_penalty_B
         if self.stop_early:
             done_B = self.threshold_B >= best_possible_B
             self.threshold_B = self.threshold_B.masked_fill(done_B, torch.inf)
         if bool((self.threshold_B == torch.inf).all()):
             self.sentences = []
 
-    def _collect(self, scores_BC: Tensor, beams_BC: Tensor, ends_BC: Tensor) -> None:
+    def _candidates(self, logits_RV: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the continuations that are looked at, as (scores, beams, tokens), each (B, C)."""
+        # A single beam must stop where EOS is best, and so sees one candidate.
+        num_candidates = 2 * self.beam_size if self.beam_size > 1 else 1
+        never, restrict = self.specials.never_generated, None
+        if self.restrictions is not None:
+            restrict = self.restrictions.after(self.output_BKT[:, :, : self.num_tokens].flatten(0, 1))
+        if self.num_groups == 1:
+            return best_candidates(logits_RV, self.scores_BK, num_candidates, never, restrict)
+        return diverse_candidates(
+            log_probabilities_(logits_RV, never, restrict),
+            self.scores_BK,
+            num_candidates,
+            num_groups=self.num_groups,
+            penalty=self.diversity_penalty,
+            eos=self.specials.eos,
+        )
+
+    def _collect(self, scores_BC: Tensor, beams_BC: Tensor, ends_BC: Tensor, bonus_BK: Tensor | None) -> None:
         """Adds finished candidates to the results where they are among the best."""
         normalised_BC = scores_BC.double() / gnmt_penalty(self.num_tokens + 1, self.alpha)
+        if bonus_BK is not None:
+            normalised_BC = normalised_BC + bonus_BK.gather(1, beams_BC)
         accepted_BC = ends_BC & (normalised_BC > self.threshold_B[:, None])
         for line, candidate in accepted_BC.nonzero().tolist():
             kept = self.results[self.sentences[line]]
-            ids = self.output_BKT[line, beams_BC[line, candidate], : self.num_tokens].tolist()
-            kept.append(hypothesis(ids, float(scores_BC[line, candidate]), True, self.alpha))
+            beam = beams_BC[line, candidate]
+            ids = self.output_BKT[line, beam, : self.num_tokens].tolist()
+            bonus = 0.0 if bonus_BK is None else float(bonus_BK[line, beam])
+            kept.append(hypothesis(ids, float(scores_BC[line, candidate]), True, self.alpha, bonus))
             kept.sort(key=lambda h: -h.score)  # stable: of equals, the one found first
             del kept[self.n_best :]
             if len(kept) == self.n_best:
                 self.threshold_B[line] = kept[-1].score
 
-    def _close_at_limit(self, line: int) -> None:
+    def _close_at_limit(self, line: int, bonus_BK: Tensor | None) -> None:
         """Ends a sentence whose open beams may not grow; they are its result if nothing has finished."""
         kept = self.results[self.sentences[line]]
         if not kept:
-            open_scores = self.scores_BK[line, : self.n_best].tolist()
-            ids = self.output_BKT[line, : self.n_best, : self.num_tokens].tolist()
-            kept.extend(
-                hypothesis(ids_of_beam, score, False, self.alpha)
-                for ids_of_beam, score in zip(ids, open_scores, strict=True)
+            open_scores = self.scores_BK[line].tolist()
+            bonuses = [0.0] * len(open_scores) if bonus_BK is None else bonus_BK[line].tolist()
+            ids = self.output_BKT[line, :, : self.num_tokens].tolist()
+            found = [
+                hypothesis(ids_of_beam, score, False, self.alpha, bonus)
+                for ids_of_beam, score, bonus in zip(ids, open_scores, bonuses, strict=True)
                 if score > -torch.inf
-            )
+            ]
+            kept.extend(sorted(found, key=lambda h: -h.score)[: self.n_best])
         self.threshold_B[line] = torch.inf
 
     def _open(self, scores_BK: Tensor, beams_BK: Tensor, tokens_BK: Tensor) -> None:
@@ -169,17 +225,22 @@ class _Search:
         self.num_tokens += 1
 
     def drop_finished(self) -> Tensor | None:
-        """Drops done sentences where that pays; returns the lines that stay, or None where all do."""
+        """Drops done sentences where that pays; returns the sentences that stay, or None where all do."""
         open_B = self.threshold_B < torch.inf
-        if not worth_shrinking(len(self.sentences) - int(open_B.sum()), len(self.sentences)):
+        if self.num_groups > 1:
+            open_B = open_B.view(-1, self.num_groups).any(dim=1)
+        if not worth_shrinking(open_B.numel() - int(open_B.sum()), open_B.numel()):
             return None
-        kept_B = open_B.nonzero().flatten()
+        kept_sentences = open_B.nonzero().flatten()
+        kept_B = open_B.repeat_interleave(self.num_groups).nonzero().flatten()  # all groups of a sentence, or none
+        if self.restrictions is not None:
+            self.restrictions = self.restrictions.keep(kept_sentences)
         self.sentences = [self.sentences[line] for line in kept_B.tolist()]
         self.limits_B, self.final_penalty_B = self.limits_B[kept_B], self.final_penalty_B[kept_B]
         self.threshold_B, self.scores_BK = self.threshold_B[kept_B], self.scores_BK[kept_B]
         self.output_BKT, self.parents_BK = self.output_BKT[kept_B], self.parents_BK[kept_B]
         self.last_tokens_R = self.last_tokens_R.view(-1, self.beam_size)[kept_B].flatten()
-        return kept_B
+        return kept_sentences
 
     @property
     def beams_moved(self) -> bool:

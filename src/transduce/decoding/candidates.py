@@ -3,26 +3,33 @@
 Shapes: R rows (B sentences × K beams), C candidates, V vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
+# Sets the log-probabilities of what may not come next to -inf, in place.
+Restrict = Callable[[Tensor], None]
 
-def log_probabilities_(logits_RV: Tensor, never: Sequence[int]) -> Tensor:
+
+def log_probabilities_(logits_RV: Tensor, never: Sequence[int], restrict: Restrict | None = None) -> Tensor:
     """Turns logits into log-probabilities, in place; the tokens in `never` get -inf and take part in the sum.
+
+    So do those that `restrict` bans: what is left is not normalised anew.
 
     In place, because a fresh matrix of this size costs more in page faults than the arithmetic does. The
     fused softmax is also faster than `logsumexp`, whose parts each make a matrix of their own.
     """
     torch.log_softmax(logits_RV, dim=-1, out=logits_RV)
     logits_RV[:, list(never)] = -torch.inf
+    if restrict is not None:
+        restrict(logits_RV)
     return logits_RV
 
 
-def best_token(logits_RV: Tensor, never: Sequence[int]) -> tuple[Tensor, Tensor]:
+def best_token(logits_RV: Tensor, never: Sequence[int], restrict: Restrict | None = None) -> tuple[Tensor, Tensor]:
     """Returns each row's most probable token and its log-probability. Overwrites the logits."""
-    gains_R1, tokens_R1 = top(log_probabilities_(logits_RV, never), 1)
+    gains_R1, tokens_R1 = top(log_probabilities_(logits_RV, never, restrict), 1)
     return tokens_R1[:, 0], gains_R1[:, 0]
 
 
@@ -49,17 +56,27 @@ def top(values_RV: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def best_candidates(
-    logits_RV: Tensor, scores_BK: Tensor, num_candidates: int, never: Sequence[int]
+    logits_RV: Tensor,
+    scores_BK: Tensor,
+    num_candidates: int,
+    never: Sequence[int],
+    restrict: Restrict | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns each sentence's best continuations, best first, as (scores, beams, tokens), each (B, C).
 
-    The best C of K × V lie among each beam's own best C, so only C × K are compared across beams. Equal
-    scores are ordered by beam, then by token. Where fewer than C continuations exist, the rest score -inf.
+    Equal scores are ordered by beam, then by token. Where fewer than C continuations exist, the rest score -inf.
 
     Overwrites the logits.
     """
-    (num_sentences, num_beams), vocab_size = scores_BK.shape, logits_RV.size(1)
-    gains_RV = log_probabilities_(logits_RV, never)
+    return best_sums(log_probabilities_(logits_RV, never, restrict), scores_BK, num_candidates)
+
+
+def best_sums(gains_RV: Tensor, scores_BK: Tensor, num_candidates: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the greatest sums of a beam's score and a token's gain; see `best_candidates`.
+
+    The best C of K × V lie among each beam's own best C, so only C × K are compared across beams.
+    """
+    (num_sentences, num_beams), vocab_size = scores_BK.shape, gains_RV.size(1)
     gains_RC, tokens_RC = top(gains_RV, min(num_candidates, vocab_size))
     tokens_RC, by_token_RC = tokens_RC.sort(dim=-1)  # so that the stable sort below puts equals in token order
     gains_RC = gains_RC.gather(1, by_token_RC)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from transduce.decoding.candidates import best_token
+from transduce.decoding.restrictions import Restrictions
 from transduce.decoding.scores import Hypothesis, SpecialIds, hypothesis
 from transduce.decoding.step import S, Step, worth_shrinking
 
@@ -19,6 +20,7 @@ def greedy_search(
     *,
     length_penalty: float = 0.0,
     specials: SpecialIds | None = None,
+    restrictions: Restrictions | None = None,
     device: torch.device | str = "cpu",
 ) -> list[Hypothesis]:
     """Returns one hypothesis a sentence: what `beam_search` finds with a beam of 1, at less cost.
@@ -29,6 +31,7 @@ def greedy_search(
         limits: for each sentence, the greatest number of tokens of its output; EOS is not counted.
         length_penalty: α, for the scores; a beam of 1 has nothing to rank.
         specials: ids of the special tokens.
+        restrictions: what outputs must begin with and may not hold; where they leave nothing, an output is unfinished.
         device: where `step` works.
     """
     specials = specials or SpecialIds()
@@ -42,8 +45,12 @@ def greedy_search(
     num_tokens = 0
     while sentences:
         logits_BV, state = step(tokens_B, state)
-        tokens_B, gains_B = best_token(logits_BV, specials.never_generated)
+        restrict = None if restrictions is None else restrictions.after(output_BT[:, :num_tokens])
+        tokens_B, gains_B = best_token(logits_BV, specials.never_generated, restrict)
         eos_B, last_B = tokens_B == specials.eos, limits_B == num_tokens
+        if restrictions is not None:
+            stuck_B = gains_B == -torch.inf
+            eos_B, last_B = eos_B & ~stuck_B, last_B | stuck_B
         for row in ((eos_B | last_B) & ~done_B).nonzero().flatten().tolist():
             finished = bool(eos_B[row])
             total = float(scores_B[row] + gains_B[row]) if finished else float(scores_B[row])
@@ -59,6 +66,7 @@ def greedy_search(
         if worth_shrinking(num_done, len(sentences)):
             kept_B = (~done_B).nonzero().flatten()
             state = state.keep(kept_B)
+            restrictions = None if restrictions is None else restrictions.keep(kept_B)
             sentences = [sentences[row] for row in kept_B.tolist()]
             limits_B, scores_B, done_B = limits_B[kept_B], scores_B[kept_B], done_B[kept_B]
             tokens_B, output_BT = tokens_B[kept_B], output_BT[kept_B]

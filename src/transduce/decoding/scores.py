@@ -18,15 +18,15 @@ class Hypothesis:
     """One output of a search for one sentence."""
 
     ids: list[int]  # without EOS
-    score: float  # log-probability over the length penalty; what n-best lists are sorted by
+    score: float  # log-probability over the length penalty, plus any bonus; what n-best lists of a search are sorted by
     log_probability: float  # of the ids, and of EOS where finished
     finished: bool  # False: the length limit cut it off before EOS
 
 
-def hypothesis(ids: list[int], log_probability: float, finished: bool, alpha: float) -> Hypothesis:
+def hypothesis(ids: list[int], log_probability: float, finished: bool, alpha: float, bonus: float = 0.0) -> Hypothesis:
     """Returns the hypothesis with its score; an unfinished one has no EOS to count."""
     length = len(ids) + int(finished)
-    return Hypothesis(ids, log_probability / gnmt_penalty(length, alpha), log_probability, finished)
+    return Hypothesis(ids, log_probability / gnmt_penalty(length, alpha) + bonus, log_probability, finished)
 
 
 @dataclass(frozen=True, slots=True)

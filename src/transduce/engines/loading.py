@@ -1,5 +1,6 @@
 """Which engine a model is run with, and its loading; see docs/guides/engines.md."""
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
@@ -44,6 +45,7 @@ def load_engine(
     device: str = "auto",
     threads: int | None = None,
     quantization: str | None = None,
+    others: Sequence[Bundle] = (),
 ) -> Engine:
     """Loads the model of `bundle` into an engine; for the arguments see `Translator.load`.
 
@@ -61,7 +63,9 @@ def load_engine(
                 "The ctranslate2 engine does without."
             ) from None
         precision = cast("Precision", quantization or DEFAULT_QUANTIZATION)  # one of TORCH_QUANTIZATIONS
-        return TorchEngine.load(bundle, device=device, threads=threads, precision=precision)
+        return TorchEngine.load(bundle, device=device, threads=threads, precision=precision, others=others)
+    if others:
+        raise ConfigError("The ctranslate2 engine runs one model at a time: an ensemble needs the torch engine.")
     try:
         from transduce.engines.ctranslate2 import CTranslate2Engine
     except ModuleNotFoundError as error:

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
-from transduce.decoding.beam import beam_search
-from transduce.decoding.greedy import greedy_search
+from transduce.decoding.ensemble import mean_log_probabilities
 from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, Conditions
+from transduce.engines.torch_search import Batch, check, search
 from transduce.errors import ConfigError, DataError
 from transduce.model import Transformer, prepack
 from transduce.model.maps import attention_maps
@@ -21,6 +21,8 @@ from transduce.model.prepacked import Precision
 _MAX_BATCH_TOKENS = 8192
 # Rows of logits that are made at a time in forced scoring: 150 MB at the paper's vocabulary.
 _MAX_LOGIT_ROWS = 1024
+# Outputs that are drawn side by side: their probabilities are as many matrices of the vocabulary's width.
+_MAX_DRAWN = 512
 # Pairs scored together: as many as pay, and few enough for long ones.
 _SCORE_BATCH = 32
 
@@ -47,38 +49,62 @@ def choose_device(name: str) -> torch.device:
 
 
 class TorchEngine:
-    """Runs a `Transformer` with greedy or beam search."""
+    """Runs a `Transformer`, or several that share a vocabulary as one, with every search there is."""
 
-    def __init__(self, model: Transformer, precision: Precision = "float32") -> None:
-        """Makes the engine of `model`, where it is, as its weights are now; see `prepack`. The model stays as it is."""
+    def __init__(
+        self, model: Transformer, precision: Precision = "float32", others: Sequence[Transformer] = ()
+    ) -> None:
+        """Makes the engine of `model`, where it is, as its weights are now; see `prepack`. The model stays as it is.
+
+        With `others`, on the same device, the probability of a token is the mean of what all of them give it.
+        """
         self.model = prepack(model, precision)
+        self.others = [prepack(other, precision) for other in others]
         self.precision = precision
         self.device = next(model.parameters()).device
 
     @classmethod
     def load(
-        cls, bundle: Bundle, device: str = "auto", threads: int | None = None, precision: Precision = "float32"
+        cls,
+        bundle: Bundle,
+        device: str = "auto",
+        threads: int | None = None,
+        precision: Precision = "float32",
+        others: Sequence[Bundle] = (),
     ) -> Self:
-        """Loads the model of `bundle`; `threads` sets PyTorch's CPU threads for the whole process."""
+        """Loads the model of `bundle`, and those of `others` to form an ensemble with it.
+
+        `threads` sets PyTorch's CPU threads for the whole process.
+        """
         if threads is not None:
             if threads < 1:
                 raise ConfigError(f"threads = {threads}: must be 1 or greater.")
             torch.set_num_threads(threads)
         target = choose_device(device)
-        model = Transformer(bundle.config.model)
-        model.load_weights(bundle.weights(), where=str(bundle.path))
-        return cls(model.to(target), precision)
+        models = []
+        for each in (bundle, *others):
+            model = Transformer(each.config.model)
+            model.load_weights(each.weights(), where=str(each.path))
+            models.append(model.to(target))
+        return cls(models[0], precision, models[1:])
+
+    @property
+    def models(self) -> list[Transformer]:
+        """The model, or all of an ensemble."""
+        return [self.model, *self.others]
 
     @property
     def name(self) -> str:
         """The engine and the device that it works on, for messages."""
-        return f"torch on {self.device}" + ("" if self.precision == "float32" else f" in {self.precision}")
+        precision = "" if self.precision == "float32" else f" in {self.precision}"
+        ensemble = f", {len(self.models)} models as one" if self.others else ""
+        return f"torch on {self.device}{precision}{ensemble}"
 
     @property
     def max_source_tokens(self) -> int:
         """Tokens of a source beyond this many are not read; a learned position table may lower it."""
-        positions = self.model.source_positions.limit
-        return MAX_SOURCE_TOKENS if positions is None else min(MAX_SOURCE_TOKENS, positions - 1)
+        limits = [limit - 1 for model in self.models if (limit := model.source_positions.limit) is not None]
+        return min([MAX_SOURCE_TOKENS, *limits])
 
     def translate(
         self,
@@ -87,21 +113,27 @@ class TorchEngine:
         n_best: int = 1,
         conditions: Sequence[Conditions] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Returns each source's hypotheses, best first: at least one, at most `n_best`.
+        """Returns each source's hypotheses, best first: at least one, at most `n_best`; what is drawn comes as drawn.
 
         Sources are ids without EOS. They are sorted by length into batches, and results put back in order. A
         source without tokens gives one empty hypothesis and is not run; one of more than `max_source_tokens`
         is cut there.
+
+        Raises:
+            ConfigError: an option or condition is not one that this engine can honour.
         """
-        if n_best > options.beam_size:
-            raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
-        if conditions is not None and any(each != Conditions() for each in conditions):
-            raise ConfigError("The torch engine has no conditions yet: leave out prefixes and forbidden phrases.")
+        check(options, n_best, conditions, len(sources))
         results: list[list[Hypothesis]] = [[_EMPTY] for _ in sources]
+        batch_size = (
+            min(options.batch_size, max(1, _MAX_DRAWN // n_best)) if options.temperature else options.batch_size
+        )
         with torch.inference_mode():
-            for places in self._batches(sources, options.batch_size):
-                batch = [list(sources[place][: self.max_source_tokens]) for place in places]
-                for place, found in zip(places, self._search(batch, options, n_best), strict=True):
+            for places in self._batches(sources, batch_size):
+                read = [list(sources[place][: self.max_source_tokens]) for place in places]
+                source_BS, lengths_B = _pad([[*ids, _SPECIALS.eos] for ids in read], self.device)
+                asked = None if conditions is None else [conditions[place] for place in places]
+                batch = Batch(read, source_BS, lengths_B, asked)
+                for place, found in zip(places, search(self.models, batch, options, n_best), strict=True):
                     results[place] = found or [_NOTHING_FOUND]
         return results
 
@@ -132,8 +164,11 @@ class TorchEngine:
         """Returns the attention weights for one pair, both sides without EOS, which is added to them.
 
         Raises:
+            ConfigError: this is an ensemble.
             DataError: a side is longer than the model's learned positions reach.
         """
+        if self.others:
+            raise ConfigError(f"{self.name}: has no attention of its own. Load one of the models alone.")
         source_BS, lengths_B = _pad([[*source, _SPECIALS.eos]], self.device)
         target_BT, _ = _pad([[*target, _SPECIALS.eos]], self.device)
         with torch.inference_mode():
@@ -144,24 +179,25 @@ class TorchEngine:
         return AttentionWeights(encoder, decoder, cross)
 
     def _check_targets(self, targets: Sequence[Sequence[int]]) -> None:
-        limit = self.model.target_positions.limit
+        limits = [limit for model in self.models if (limit := model.target_positions.limit) is not None]
         for number, target in enumerate(targets, start=1):
-            if limit is not None and len(target) + 1 > limit:
+            if limits and len(target) + 1 > min(limits):
                 raise DataError(
-                    f"target {number} has {len(target)} tokens, but this model's learned positions end at {limit - 1}."
+                    f"target {number} has {len(target)} tokens, "
+                    f"but this model's learned positions end at {min(limits) - 1}."
                 )
 
     def _score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
         """Returns the log-probability of each target token, target after target."""
         source_BS, source_lengths_B = _pad(sources, self.device)
         target_BT, target_lengths_B = _pad(targets, self.device)
-        states_ND = self.model(source_BS, source_lengths_B, target_BT, target_lengths_B)
         ids_N = torch.tensor([token for target in targets for token in target], device=self.device)
-        found: list[float] = []
-        for states_RD, ids_R in zip(states_ND.split(_MAX_LOGIT_ROWS), ids_N.split(_MAX_LOGIT_ROWS), strict=True):
-            logits_RV = self.model.logits(states_RD)
-            chosen_R = logits_RV.gather(1, ids_R[:, None])[:, 0]
-            found.extend((chosen_R - logits_RV.logsumexp(dim=-1)).tolist())
+        gains = []
+        for model in self.models:
+            states_ND = model(source_BS, source_lengths_B, target_BT, target_lengths_B)
+            gains.append(_chosen(model, states_ND, ids_N))
+        total_N = gains[0] if len(gains) == 1 else mean_log_probabilities(torch.stack(gains))
+        found: list[float] = total_N.tolist()
         return found
 
     def _batches(self, sources: Sequence[Sequence[int]], batch_size: int) -> Iterator[list[int]]:
@@ -174,27 +210,14 @@ class TorchEngine:
             yield places[start : start + count]
             start += count
 
-    def _search(self, batch: list[list[int]], options: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
-        source_BS, lengths_B = _pad([[*ids, _SPECIALS.eos] for ids in batch], self.device)
-        limits = [len(ids) + options.max_extra_tokens for ids in batch]
-        positions = self.model.target_positions.limit
-        if positions is not None:
-            limits = [min(limit, positions - 1) for limit in limits]
-        state = self.model.start(self.model.encode(source_BS, lengths_B), max_steps=max(limits) + 1)
-        if options.beam_size == 1:
-            best = greedy_search(
-                self.model.step, state, limits, length_penalty=options.length_penalty, device=self.device
-            )
-            return [[hypothesis] for hypothesis in best]
-        return beam_search(
-            self.model.step,
-            state,
-            limits,
-            beam_size=options.beam_size,
-            length_penalty=options.length_penalty,
-            n_best=n_best,
-            device=self.device,
-        )
+
+def _chosen(model: Transformer, states_ND: Tensor, ids_N: Tensor) -> Tensor:
+    """Returns the log-probability of each of `ids_N`, (N,)."""
+    found = []
+    for states_RD, ids_R in zip(states_ND.split(_MAX_LOGIT_ROWS), ids_N.split(_MAX_LOGIT_ROWS), strict=True):
+        logits_RV = model.logits(states_RD)
+        found.append(logits_RV.gather(1, ids_R[:, None])[:, 0] - logits_RV.logsumexp(dim=-1))
+    return torch.cat(found)
 
 
 def _pad(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:

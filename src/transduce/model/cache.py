@@ -29,6 +29,8 @@ class LayerCache:
     value_BHTKE: Tensor
     memory_key_BHSE: Tensor
     memory_value_BHSE: Tensor
+    # How much each open beam's past has attended to each source position, on average over heads; None: not kept.
+    coverage_BKS: Tensor | None = None
 
     def append(self, key_BHKE: Tensor, value_BHKE: Tensor, position: int, first: int = 0) -> tuple[Tensor, Tensor]:
         """Stores one position's key and value of each beam; returns all from `first` on as (B, H, T × K, E) views."""
@@ -40,7 +42,17 @@ class LayerCache:
     def resize(self, filled: int, *, capacity: int | None = None, num_beams: int | None = None) -> "LayerCache":
         """Returns a cache with another room, or with `num_beams` copies of the one beam there is."""
         key, value = (_resize(x, filled, capacity, num_beams) for x in (self.key_BHTKE, self.value_BHTKE))
-        return replace(self, key_BHTKE=key, value_BHTKE=value)
+        coverage = self.coverage_BKS
+        if coverage is not None and num_beams is not None:
+            coverage = coverage.repeat(1, num_beams, 1)
+        return replace(self, key_BHTKE=key, value_BHTKE=value, coverage_BKS=coverage)
+
+    def reorder_coverage(self, rows_R: Tensor) -> "LayerCache":
+        """Returns the cache whose row r has what row `rows_R[r]` has attended to; keys and values stay in place."""
+        if self.coverage_BKS is None:
+            return self
+        moved_RS = self.coverage_BKS.flatten(0, 1).index_select(0, rows_R)
+        return replace(self, coverage_BKS=moved_RS.view_as(self.coverage_BKS))
 
     def keep(self, sentences: Tensor, filled: int) -> "LayerCache":
         """Returns the cache of the given sentences only, in that order."""
@@ -49,6 +61,7 @@ class LayerCache:
             _keep(self.value_BHTKE, sentences, filled),
             self.memory_key_BHSE.index_select(0, sentences),
             self.memory_value_BHSE.index_select(0, sentences),
+            None if self.coverage_BKS is None else self.coverage_BKS.index_select(0, sentences),
         )
 
 
@@ -82,6 +95,14 @@ class DecoderState:
         return self.ancestors_BKT.size(2)
 
     @property
+    def coverage_BKS(self) -> Tensor | None:
+        """How much each source position has been attended to so far, by the last layer's heads on average.
+
+        A position of padding has had nothing. None where `Transformer.start` was not asked to keep it.
+        """
+        return self.layers[-1].coverage_BKS
+
+    @property
     def first_seen(self) -> int:
         """The first position that the newest filled one sees: itself and window // 2 before it (§4), or all."""
         return max(0, self.position - 1 - self.attention_window // 2) if self.attention_window else 0
@@ -110,7 +131,11 @@ class DecoderState:
     def reorder(self, rows_R: Tensor) -> "DecoderState":
         """Returns a state whose row r continues row `rows_R[r]`; rows move within their sentence only."""
         ancestors_RT = self.ancestors_BKT.flatten(0, 1).index_select(0, rows_R)
-        return replace(self, ancestors_BKT=ancestors_RT.view_as(self.ancestors_BKT))
+        ancestors_BKT = ancestors_RT.view_as(self.ancestors_BKT)
+        if self.coverage_BKS is None:
+            return replace(self, ancestors_BKT=ancestors_BKT)
+        layers = tuple(layer.reorder_coverage(rows_R) for layer in self.layers)
+        return replace(self, layers=layers, ancestors_BKT=ancestors_BKT)
 
     def expand(self, beam_size: int) -> "DecoderState":
         """Returns a state with `beam_size` equal rows for the one row that each sentence has."""

@@ -127,11 +127,10 @@ class DecoderLayer(nn.Module):
         keys, values = cache.append(key, value, state.position - 1, state.first_seen)
         attended = self.self_attention.output(join_heads(attend(query, keys, values, attend_mask)))
         x_BKD = self.self_attention_residual.leave(x_BKD, attended)
-        attended = self.cross_attention(
-            self.cross_attention_residual.enter(x_BKD),
-            cache.memory_key_BHSE,
-            cache.memory_value_BHSE,
-            state.memory_mask,
-        )
+        entered = self.cross_attention_residual.enter(x_BKD)
+        memory = (cache.memory_key_BHSE, cache.memory_value_BHSE, state.memory_mask)
+        if cache.coverage_BKS is not None:
+            cache.coverage_BKS.add_(self.cross_attention.weights(entered, *memory).mean(dim=1))
+        attended = self.cross_attention(entered, *memory)
         x_BKD = self.cross_attention_residual.leave(x_BKD, attended)
         return self.feed_forward_residual.leave(x_BKD, self.feed_forward(self.feed_forward_residual.enter(x_BKD)))

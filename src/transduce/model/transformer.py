@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -164,8 +165,11 @@ class Transformer(nn.Module):
 
     # --- decoding one position at a time ----------------------------------------------------------------------
 
-    def start(self, memory: Memory, *, max_steps: int) -> DecoderState:
-        """Returns the state before the first step, one row a sentence, for at most `max_steps` steps."""
+    def start(self, memory: Memory, *, max_steps: int, coverage: bool = False) -> DecoderState:
+        """Returns the state before the first step, one row a sentence, for at most `max_steps` steps.
+
+        With `coverage` the state keeps account of what the last layer attends to (`DecoderState.coverage_BKS`).
+        """
         config, num_sentences = self.config, memory.states_BSD.size(0)
         capacity = max(1, min(max_steps, _INITIAL_STEPS))
         layers = []
@@ -174,6 +178,9 @@ class Transformer(nn.Module):
             key, value = key.contiguous(), value.contiguous()  # read at every step: copied once, here
             shape = (num_sentences, config.num_heads, capacity, 1)
             layers.append(LayerCache(key.new_empty(*shape, config.d_k), key.new_empty(*shape, config.d_v), key, value))
+        if coverage:
+            nothing_B1S = memory.states_BSD.new_zeros(num_sentences, 1, memory.states_BSD.size(1), dtype=torch.float32)
+            layers[-1] = replace(layers[-1], coverage_BKS=nothing_B1S)
         nothing_B1T = torch.empty(num_sentences, 1, 0, dtype=torch.long, device=memory.states_BSD.device)
         return DecoderState(tuple(layers), memory.attend_mask, nothing_B1T, max_steps, config.attention_window)
 

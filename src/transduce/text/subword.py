@@ -21,6 +21,7 @@ and applied as theirs are, by the greedy longest match.
 
 import hashlib
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -230,6 +231,16 @@ class SubwordTokenizer:
         self._require_known(ids)
         return [self._bytes[index] for index in ids]
 
+    def ids_beginning_with(self, start: bytes) -> tuple[int, ...]:
+        """Returns the ids of all pieces whose bytes begin with `start`, which is not empty."""
+        found = []
+        for place in range(bisect_left(self._sorted, (start, 0)), len(self._sorted)):
+            piece, index = self._sorted[place]
+            if not piece.startswith(start):
+                break
+            found.append(index)
+        return tuple(found)
+
     def _require_known(self, ids: Sequence[int]) -> None:
         if ids and (min(ids) < 0 or max(ids) >= self.vocab_size):
             wrong = next(index for index in ids if not 0 <= index < self.vocab_size)
@@ -239,6 +250,10 @@ class SubwordTokenizer:
     def _bytes(self) -> list[bytes]:
         tokens = self.tokens()[_NUM_SPECIAL:]
         return [b""] * _NUM_SPECIAL + [bytes(map(_BYTE_OF_CHARACTER.__getitem__, token)) for token in tokens]
+
+    @cached_property
+    def _sorted(self) -> list[tuple[bytes, int]]:
+        return sorted((piece, index) for index, piece in enumerate(self._bytes) if piece)
 
     @cached_property
     def _display(self) -> list[str]:

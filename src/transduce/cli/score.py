@@ -1,0 +1,101 @@
+r"""Scores translations that are given: how probable the model finds each line of the target, given that of the source.
+
+examples:
+  transduce score models/m30k --source test.en --target test.de
+  transduce score models/m30k --source test.en --target test.de --tokens
+  transduce score models/m30k --source test.en --target test.de --json --output scores.jsonl
+  transduce score models/a --ensemble models/b models/c --source test.en --target test.de
+  transduce score models/m30k --source crawled.en --target crawled.de | paste - crawled.en crawled.de | sort -g
+
+One row for each pair, in order, tab-separated: perplexity of a piece, score, log-probability. The log-probability is
+the sum over the target's pieces and its end mark; the score divides it by the length penalty ((5 + length) / 6)^alpha,
+as a search does; the perplexity is exp of the mean -log p, which does not grow with the length: 1 is certain, and
+what is no translation stands out. Logarithms are natural.
+
+With --tokens, one row for each piece instead: line number, piece ("▁" is a space, "</s>" the end), log-probability.
+With --json, one object for each pair, with all of it. A summary of all lines goes to standard error.
+"""
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.cli.decoding import (
+    add_ensemble,
+    add_machine,
+    loading_arguments,
+    open_output,
+    say_engine,
+    warn_truncated,
+)
+from transduce.errors import ConfigError
+
+if TYPE_CHECKING:
+    from transduce.target_scores import TargetScore
+
+SUMMARY = "score given translations: log-probability and perplexity, line by line or piece by piece"
+
+_WINDOW = 1024  # pairs read at a time, and scored in batches of similar length
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
+    parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="text, .gz or .zst; - is stdin")
+    parser.add_argument("--target", type=Path, required=True, metavar="FILE", help="its translation, line for line")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="written atomically; default: stdout")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--tokens", action="store_true", help="a row for each piece")
+    form.add_argument("--json", action="store_true", help="an object for each pair")
+    parser.add_argument("--length-penalty", type=float, metavar="A", help="alpha of the score; default: the model's")
+    add_ensemble(parser)
+    add_machine(parser, batches=False)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Scores the pairs, and returns the exit code."""
+    from transduce.data.readers import STDIN, read_pairs
+    from transduce.target_scores import ScoreSummary
+    from transduce.translator import Translator
+
+    if args.source == args.target == STDIN:
+        raise ConfigError("standard input ('-') can be only one of --source and --target.")
+    pairs = read_pairs([args.source, args.target])
+    translator = Translator.load(args.model, **loading_arguments(args), ensemble=args.ensemble)
+    say_engine(args, translator.engine)
+    summary, number = ScoreSummary(), 0
+    with open_output(args.output) as output:
+        while chunk := list(itertools.islice(pairs, _WINDOW)):
+            sources, targets = zip(*chunk, strict=True)
+            scores = translator.score(sources, targets, length_penalty=args.length_penalty)
+            summary.add(scores)
+            for each in scores:
+                number += 1
+                if each.source_truncated:
+                    limit = translator.engine.max_source_tokens
+                    warn_truncated(f"{args.source}, line {number}", limit, "read")
+                output.writelines(_rows(number, each, tokens=args.tokens, as_json=args.json))
+    print(f"transduce: {summary}", file=sys.stderr)
+    return 0
+
+
+def _rows(number: int, scored: "TargetScore", *, tokens: bool, as_json: bool) -> Iterator[str]:
+    if tokens:
+        for piece, log_probability in zip(scored.pieces, scored.log_probabilities, strict=True):
+            yield f"{number}\t{piece}\t{log_probability:.6f}\n"
+    elif as_json:
+        values = {
+            "line": number,
+            "perplexity": scored.perplexity,
+            "score": scored.score,
+            "log_probability": scored.log_probability,
+            "pieces": scored.pieces,
+            "log_probabilities": scored.log_probabilities,
+        }
+        yield json.dumps(values, ensure_ascii=False) + "\n"
+    else:
+        yield f"{scored.perplexity:.6g}\t{scored.score:.6f}\t{scored.log_probability:.6f}\n"

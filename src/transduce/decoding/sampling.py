@@ -1,0 +1,141 @@
+"""Outputs drawn at random: from the model's own distribution, or from a sharper, flatter or shorter one.
+
+Shapes: R rows = B sentences × K samples of each, sentence by sentence; T tokens so far, V vocabulary.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transduce.decoding.candidates import log_probabilities_, top
+from transduce.decoding.restrictions import Restrictions
+from transduce.decoding.scores import Hypothesis, SpecialIds, hypothesis
+from transduce.decoding.step import S, Step, worth_shrinking
+
+
+def uniforms(seed: int, source: Sequence[int], num_samples: int, num_steps: int) -> np.ndarray:
+    """Returns the random numbers that `num_samples` outputs of `source` are drawn with, (samples, steps), in [0, 1).
+
+    They follow from the seed, the source and the sample's number, and from nothing else: not from the source's place
+    among others, nor from how many samples or steps are asked for.
+    """
+    rows = []
+    for sample in range(num_samples):
+        digest = hashlib.sha256(np.array([seed, sample, *source], dtype="<i8").tobytes()).digest()
+        generator = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
+        rows.append(generator.random(num_steps))
+    return np.array(rows).reshape(num_samples, num_steps)
+
+
+def narrowed(gains_RV: Tensor, *, temperature: float, top_k: int, top_p: float) -> Tensor:
+    """Returns the probabilities to draw from, (R, V): the model's to the power of 1 / temperature, cut and rescaled.
+
+    First the `top_k` most probable tokens are left (0: all), then of those the fewest that have `top_p` of the
+    probability together (Holtzman et al. 2020). Tokens as probable as the last that is left are left too. Tokens at
+    -inf have none.
+    """
+    scaled_RV = gains_RV / temperature
+    if 0 < top_k < gains_RV.size(1):
+        kth_R1 = top(scaled_RV, top_k)[0][:, -1:]
+        scaled_RV = scaled_RV.masked_fill(scaled_RV < kth_R1, -torch.inf)
+    probabilities_RV = scaled_RV.softmax(dim=-1)
+    if top_p < 1:
+        sorted_RV = probabilities_RV.sort(dim=-1, descending=True).values
+        reached_RV = sorted_RV.cumsum(dim=-1, dtype=torch.double) >= top_p
+        last_R1 = torch.where(reached_RV.any(dim=-1), reached_RV.byte().argmax(dim=-1), reached_RV.size(1) - 1)[:, None]
+        probabilities_RV = probabilities_RV.masked_fill(probabilities_RV < sorted_RV.gather(1, last_R1), 0.0)
+    return probabilities_RV / probabilities_RV.sum(dim=-1, keepdim=True)
+
+
+def draw(probabilities_RV: Tensor, uniforms_R: Tensor) -> Tensor:
+    """Returns the token of each row in whose share of [0, 1) the row's number falls, shares in the order of ids.
+
+    In that order, and in double precision, the rounding of another batch moves a boundary by next to nothing; were the
+    shares sorted by size, it would exchange those of equal size.
+    """
+    cumulated_RV = probabilities_RV.cumsum(dim=-1, dtype=torch.double)
+    # One step below 1, so that no rounding makes the product the whole, which no share holds.
+    wanted_R1 = uniforms_R[:, None].clamp(max=1 - 2**-40) * cumulated_RV[:, -1:]
+    return torch.searchsorted(cumulated_RV, wanted_R1, right=True)[:, 0].clamp_(max=probabilities_RV.size(1) - 1)
+
+
+def sample(
+    step: Step[S],
+    state: S,
+    limits: Sequence[int],
+    uniforms_BKT: Tensor,
+    *,
+    temperature: float,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    length_penalty: float = 0.0,
+    specials: SpecialIds | None = None,
+    restrictions: Restrictions | None = None,
+    device: torch.device | str = "cpu",
+) -> list[list[Hypothesis]]:
+    """Returns K outputs of each sentence, in the order in which they were drawn.
+
+    Their log-probabilities are the model's own, at temperature 1 and of the whole vocabulary, as a forced score's are.
+    An output ends where EOS is drawn; one whose limit or restrictions leave nothing to draw is unfinished.
+
+    Args:
+        step: see `transduce.decoding.step`.
+        state: one row a sentence, nothing decoded yet.
+        limits: for each sentence, the greatest number of tokens of its output; EOS is not counted.
+        uniforms_BKT: a number of [0, 1) for each sample and step; T is at least the greatest limit + 1.
+        temperature: greater than 0; below 1 sharper than the model, above 1 flatter.
+        top_k: see `narrowed`.
+        top_p: see `narrowed`.
+        length_penalty: α, for the scores.
+        specials: ids of the special tokens.
+        restrictions: what outputs must begin with and may not hold.
+        device: where `step` works.
+    """
+    specials, num_samples = specials or SpecialIds(), uniforms_BKT.size(1)
+    results: list[dict[int, Hypothesis]] = [{} for _ in limits]
+    sentences = list(range(len(limits)))  # line in the batch → place in `results`
+    uniforms_BKT = uniforms_BKT.to(device, torch.double)
+    limits_R = torch.tensor(list(limits), device=device).repeat_interleave(num_samples)
+    scores_R = torch.zeros(limits_R.numel(), device=device)
+    done_R = torch.zeros(limits_R.numel(), dtype=torch.bool, device=device)
+    output_RT = torch.zeros(limits_R.numel(), max(limits, default=0) + 1, dtype=torch.long, device=device)
+    tokens_R = torch.full((len(limits),), specials.bos, device=device)
+    num_tokens = 0
+    while sentences:
+        logits_RV, state = step(tokens_R, state)
+        gains_RV = log_probabilities_(logits_RV, specials.never_generated)
+        if num_tokens == 0:
+            state, gains_RV = state.expand(num_samples), gains_RV.repeat_interleave(num_samples, dim=0)
+        if restrictions is not None:
+            restrictions.apply_(gains_RV, output_RT[:, :num_tokens])
+        probabilities_RV = narrowed(gains_RV, temperature=temperature, top_k=top_k, top_p=top_p)
+        tokens_R = draw(probabilities_RV, uniforms_BKT[:, :, num_tokens].flatten())
+        gains_R = gains_RV.gather(1, tokens_R[:, None])[:, 0]
+        eos_R, last_R = (tokens_R == specials.eos) & (gains_R > -torch.inf), limits_R == num_tokens
+        last_R = last_R | ~(gains_R > -torch.inf)  # nothing is left to draw
+        for row in ((eos_R | last_R) & ~done_R).nonzero().flatten().tolist():
+            finished = bool(eos_R[row])
+            total = float(scores_R[row] + gains_R[row]) if finished else float(scores_R[row])
+            ids = output_RT[row, :num_tokens].tolist()
+            place, number = divmod(row, num_samples)
+            results[sentences[place]][number] = hypothesis(ids, total, finished, length_penalty)
+            done_R[row] = True
+        scores_R += gains_R
+        output_RT[:, num_tokens] = tokens_R
+        num_tokens += 1
+        done_B = done_R.view(-1, num_samples).all(dim=1)
+        if bool(done_B.all()):
+            break
+        if worth_shrinking(int(done_B.sum()), len(sentences)):
+            kept_B = (~done_B).nonzero().flatten()
+            kept_R = (~done_B).repeat_interleave(num_samples).nonzero().flatten()
+            state, sentences = state.keep(kept_B), [sentences[line] for line in kept_B.tolist()]
+            restrictions = restrictions.keep(kept_B) if restrictions is not None else None
+            uniforms_BKT = uniforms_BKT[kept_B]
+            limits_R, scores_R, done_R, tokens_R, output_RT = (
+                x[kept_R] for x in (limits_R, scores_R, done_R, tokens_R, output_RT)
+            )
+    return [[found[number] for number in range(num_samples)] for found in results]

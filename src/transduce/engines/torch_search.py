@@ -1,0 +1,171 @@
+"""From a batch of sources and what is asked of it to a search over one PyTorch model, or over several as one."""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce.config import DecodeConfig
+from transduce.decoding.beam import beam_search
+from transduce.decoding.coverage import coverage_penalty
+from transduce.decoding.ensemble import EnsembleState, ensemble_step
+from transduce.decoding.greedy import greedy_search
+from transduce.decoding.restrictions import Restrictions, restrictions
+from transduce.decoding.sampling import sample, uniforms
+from transduce.decoding.scores import Hypothesis, SpecialIds
+from transduce.decoding.step import Step
+from transduce.engines.interface import Conditions
+from transduce.errors import ConfigError
+from transduce.model import Transformer
+from transduce.model.cache import DecoderState
+
+_SPECIALS = SpecialIds()
+_MAX_DRAWN_TOGETHER = 16  # outputs of one source that share its past
+
+
+def check(options: DecodeConfig, n_best: int, conditions: Sequence[Conditions] | None, num_sources: int) -> None:
+    """Raises ConfigError for what cannot be searched for."""
+    if options.temperature == 0 and n_best > options.beam_size:
+        raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
+    if conditions is None:
+        return
+    if len(conditions) != num_sources:
+        raise ConfigError(f"{num_sources} sources and conditions for {len(conditions)}: give one for each source.")
+    for number, each in enumerate(conditions, start=1):
+        if each.required:
+            raise ConfigError(f"source {number}: 'required' phrases are not supported by this engine.")
+        if any(token in (*_SPECIALS.never_generated, _SPECIALS.eos) for token in each.prefix):
+            raise ConfigError(f"source {number}: 'prefix' holds a special token.")
+        if not all(each.forbidden):
+            raise ConfigError(f"source {number}: a phrase of 'forbidden' is empty.")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sources that are searched together, padded."""
+
+    sources: list[list[int]]  # as they were given, for what is drawn
+    source_BS: Tensor
+    lengths_B: Tensor
+    conditions: Sequence[Conditions] | None
+
+
+def search(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
+    """Returns what the search of `options` finds for each source; several models search as one.
+
+    Raises:
+        ConfigError: a least length or a prefix goes beyond the positions that a model has learned.
+    """
+    if options.temperature > 0:
+        return _draw(models, batch, options, n_best)
+    device = batch.source_BS.device
+    limits = _limits(models, batch, options)
+    step, state = _start(models, batch, max_steps=max(limits) + 1, coverage=options.coverage_penalty > 0)
+    asked = _restrictions(batch, options)
+    if options.beam_size == 1:
+        best = greedy_search(
+            step, state, limits, length_penalty=options.length_penalty, restrictions=asked, device=device
+        )
+        return [[hypothesis] for hypothesis in best]
+    return beam_search(
+        step,
+        state,
+        limits,
+        beam_size=options.beam_size,
+        length_penalty=options.length_penalty,
+        n_best=n_best,
+        restrictions=asked,
+        bonus=functools.partial(_coverage_bonus, options.coverage_penalty) if options.coverage_penalty else None,
+        num_groups=options.diversity_groups,
+        diversity_penalty=options.diversity_penalty,
+        device=device,
+    )
+
+
+def _draw(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, num_draws: int) -> list[list[Hypothesis]]:
+    """Returns what is drawn for each source.
+
+    Attention to the shared past grows with the square of the rows of a source (docs/decisions/0010): one with many
+    draws goes in several times.
+    """
+    parts = -(-num_draws // _MAX_DRAWN_TOGETHER)
+    together = -(-num_draws // parts)
+    wide = Batch(
+        [source for source in batch.sources for _ in range(parts)],
+        batch.source_BS.repeat_interleave(parts, dim=0),
+        batch.lengths_B.repeat_interleave(parts),
+        None if batch.conditions is None else [each for each in batch.conditions for _ in range(parts)],
+    )
+    limits = _limits(models, wide, options)
+    num_steps = max(limits) + 1
+    drawn = [uniforms(options.seed, source, parts * together, num_steps) for source in batch.sources]
+    step, state = _start(models, wide, max_steps=num_steps, coverage=False)
+    found = sample(
+        step,
+        state,
+        limits,
+        torch.stack([torch.from_numpy(each) for each in drawn]).view(len(limits), together, num_steps),
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        length_penalty=options.length_penalty,
+        restrictions=_restrictions(wide, options),
+        device=batch.source_BS.device,
+    )
+    of_sources = (found[first : first + parts] for first in range(0, len(found), parts))
+    return [[each for part in of_source for each in part][:num_draws] for of_source in of_sources]
+
+
+def _start(models: Sequence[Transformer], batch: Batch, *, max_steps: int, coverage: bool) -> tuple[Step[Any], Any]:
+    """Returns the step function and the state before the first step."""
+    states: list[DecoderState] = [
+        model.start(model.encode(batch.source_BS, batch.lengths_B), max_steps=max_steps, coverage=coverage)
+        for model in models
+    ]
+    if len(models) == 1:
+        return models[0].step, states[0]
+    steps: list[Callable[[Tensor, DecoderState], tuple[Tensor, DecoderState]]] = [model.step for model in models]
+    return ensemble_step(steps), EnsembleState(tuple(states))
+
+
+def _limits(models: Sequence[Transformer], batch: Batch, options: DecodeConfig) -> list[int]:
+    """Returns the greatest number of tokens of each output: never less than its prefix has, or than is asked for."""
+    positions = [limit - 1 for model in models if (limit := model.target_positions.limit) is not None]
+    limits = []
+    for place, source in enumerate(batch.sources):
+        limit = len(source) + options.max_extra_tokens
+        if options.max_tokens:
+            limit = min(limit, options.max_tokens)
+        given = len(batch.conditions[place].prefix) if batch.conditions is not None else 0
+        least = max(options.min_tokens, given)
+        if positions and least > min(positions):
+            what = f"a prefix of {given} tokens" if given == least else f"decode.min_tokens = {options.min_tokens}"
+            raise ConfigError(f"{what}: this model's learned positions end at {min(positions)}.")
+        limits.append(min([max(limit, least), *positions]))
+    return limits
+
+
+def _restrictions(batch: Batch, options: DecodeConfig) -> Restrictions | None:
+    conditions = batch.conditions or []
+    return restrictions(
+        len(batch.sources),
+        eos=_SPECIALS.eos,
+        min_tokens=options.min_tokens,
+        no_repeat_ngram=options.no_repeat_ngram,
+        prefixes=[each.prefix for each in conditions],
+        completions=[each.completions for each in conditions],
+        forbidden=[each.forbidden for each in conditions],
+        device=batch.source_BS.device,
+    )
+
+
+def _coverage_bonus(beta: float, state: DecoderState | EnsembleState[DecoderState]) -> Tensor:
+    """Returns β times the coverage penalty of each row; of an ensemble, of what its models attend to on average."""
+    members = state.members if isinstance(state, EnsembleState) else (state,)
+    kept = [coverage for member in members if (coverage := member.coverage_BKS) is not None]
+    mask = members[0].memory_mask
+    real_BS = None if mask is None else mask[:, 0, 0]
+    return beta * coverage_penalty(torch.stack(kept).mean(dim=0), real_BS).flatten()

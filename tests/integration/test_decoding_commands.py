@@ -1,0 +1,294 @@
+"""Every way of decoding by `transduce translate` and `Translator`, and `transduce score`, on tiny random models."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from transduce.bundle import save_bundle
+from transduce.cli import main as command_line
+from transduce.config import Config, DecodeConfig, ModelConfig
+from transduce.config.schema import DecodeOptions
+from transduce.constraints import Constraints
+from transduce.errors import ConfigError, DataError
+from transduce.model.transformer import Transformer
+from transduce.text import SubwordTokenizer
+from transduce.translator import Translator
+
+CORPUS = ["A dog runs.", "Two dogs run over the green grass.", "a man with a ball"] * 3
+LINES = ["A dog runs.", "", "Two dogs run over the green grass to a man with a ball.", "grass", "a man", "A dog runs."]
+
+
+def _model_folder(folder: Path, seed: int, corpus: list[str]) -> Path:
+    tokenizer = SubwordTokenizer.train(corpus, algorithm="bpe", vocab_size=300)
+    shape = ModelConfig(
+        vocab_size=tokenizer.vocab_size,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        d_model=32,
+        d_ff=64,
+        num_heads=2,
+        d_k=16,
+        d_v=16,
+        tie_embeddings="none",  # tied, it would repeat itself
+    )
+    torch.manual_seed(seed)
+    weights = {name: weight.numpy() for name, weight in Transformer(shape).weights().items()}
+    weights["output_embedding"] *= 2  # fewer near ties
+    config = Config(model=shape, decode=DecodeConfig(max_extra_tokens=5, batch_size=4))
+    save_bundle(folder, config, weights, tokenizer, {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of `a` and `b`, which share a vocabulary, and `c`, which has another."""
+    folder = tmp_path_factory.mktemp("models")
+    _model_folder(folder / "a", 3, CORPUS)
+    _model_folder(folder / "b", 4, CORPUS)
+    _model_folder(folder / "c", 5, ["Ein Hund rennt.", "das grüne Gras"])
+    return folder
+
+
+@pytest.fixture
+def translator(models: Path) -> Translator:
+    return Translator.load(models / "a", device="cpu")
+
+
+@pytest.fixture(autouse=True)
+def only_these_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "COMMANDS", ("translate", "score"))
+
+
+def write(path: Path, lines: list[str]) -> str:
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
+    return str(path)
+
+
+def command(*arguments: str | Path) -> int:
+    return command_line.main([str(argument) for argument in arguments])
+
+
+def translated(models: Path, folder: Path, *options: str | Path) -> list[str]:
+    source, output = write(folder / "in.txt", LINES), folder / "out.txt"
+    assert command("translate", models / "a", "--input", source, "--output", output, *options) == 0
+    return output.read_bytes().decode("utf-8").split("\n")[:-1]
+
+
+# --- translate --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--beam-size", "4", "--diversity-groups", "2", "--n-best", "4", "--scores"),
+        ("--temperature", "1", "--n-best", "6", "--scores"),
+        ("--temperature", "0.7", "--top-k", "30", "--top-p", "0.9", "--seed", "5"),
+        ("--coverage-penalty", "0.3", "--scores"),
+        ("--min-tokens", "4", "--max-tokens", "8", "--no-repeat-ngram", "2"),
+    ],
+    ids=" ".join,
+)
+def test_batch_size_changes_nothing(models: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+    assert translated(models, tmp_path, *options) != translated(
+        models, tmp_path, *options[-1:] * ("--scores" in options)
+    )
+    alone = translated(models, tmp_path, *options, "--batch-size", "1")
+    together = translated(models, tmp_path, *options, "--batch-size", "32")
+    if "--scores" in options:  # rounding may differ in their last digit
+        alone, together = ([row.rpartition("\t")[0] for row in rows] for rows in (alone, together))
+    assert alone == together
+
+
+def test_draws_follow_seed_and_line(models: Path, tmp_path: Path) -> None:
+    first = translated(models, tmp_path, "--temperature", "1")
+    assert first[0] == first[5]  # equal lines
+    assert first == translated(models, tmp_path, "--temperature", "1")
+    assert first != translated(models, tmp_path, "--temperature", "1", "--seed", "2")
+    rows = [row.split("\t") for row in translated(models, tmp_path, "--temperature", "1", "--n-best", "9")]
+    assert next(text for number, text in rows if number == "1") == first[0]
+    assert sum(number == "1" for number, _ in rows) == 9  # more than the beam size
+
+
+def test_prefixes_come_out_to_the_letter(models: Path, tmp_path: Path) -> None:
+    prefixes = ["Two do", "ignored", "", "gr", "A dog ", "(é"]
+    output = translated(models, tmp_path, "--prefix", write(tmp_path / "begun.txt", prefixes))
+    plain = translated(models, tmp_path)
+    for place, (prefix, text) in enumerate(zip(prefixes, output, strict=True)):
+        if place == 1:
+            assert text == ""  # an empty line stays empty
+        else:
+            assert text.startswith(prefix)
+    assert output[2] == plain[2]
+
+
+@pytest.mark.parametrize(("lines", "message"), [(["a"], "fewer lines"), (["a"] * 7, "more lines")])
+@pytest.mark.parametrize("option", ["--prefix", "--forbid-by-line"])
+def test_a_file_beside_the_input_has_its_length(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, lines: list[str], message: str
+) -> None:
+    source, beside, output = write(tmp_path / "in", LINES), write(tmp_path / "beside", lines), tmp_path / "out"
+    assert command("translate", models / "a", "--input", source, "--output", output, option, beside) == 3
+    assert f"{beside}: has {message} than the input" in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_what_is_forbidden_does_not_come_out(models: Path, tmp_path: Path) -> None:
+    plain = translated(models, tmp_path)
+    phrases = [word for text in plain for word in re.findall(r"[A-Za-z]+", text)]
+    assert len(phrases) >= 4
+    output = translated(models, tmp_path, "--forbid", write(tmp_path / "never", phrases))
+    assert all(set(re.findall(r"\w+", text)).isdisjoint(phrases) for text in output)
+    here = ["", "", "", re.findall(r"[A-Za-z]+", plain[3])[0], "", ""]
+    by_line = translated(models, tmp_path, "--forbid-by-line", write(tmp_path / "here", here))
+    assert here[3] not in re.findall(r"\w+", by_line[3])
+    assert by_line[:3] + by_line[4:] == plain[:3] + plain[4:]  # where it is not asked, nothing changes
+
+
+def test_standard_input_serves_once(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("translate", models / "a", "--prefix", "-") == 2
+    assert "standard input ('-') can be only one of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--top-k", "5"), "decode.top_k = 5: must be 0 where decode.temperature is 0"),
+        (("--temperature", "1", "--coverage-penalty", "1"), "decode.coverage_penalty = 1.0: must be 0 where"),
+        (("--diversity-groups", "3"), "decode.diversity_groups = 3: must be a divisor of decode.beam_size (4)"),
+        (("--min-tokens", "9", "--max-tokens", "8"), "decode.min_tokens = 9: must be at most decode.max_tokens (8)"),
+        (("--n-best", "5"), "n-best = 5: must be at least 1 and at most the beam size, 4"),
+        (("--beam-size", "1", "--coverage-penalty", "1"), "decode.coverage_penalty = 1.0: must be 0 where"),
+    ],
+)
+def test_contradicting_options_are_refused(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
+) -> None:
+    assert command("translate", models / "a", "--input", write(tmp_path / "in", LINES), *options) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_ensembles(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = translated(models, tmp_path)
+    assert translated(models, tmp_path, "--ensemble", models / "a") == plain
+    both = translated(models, tmp_path, "--ensemble", models / "b")
+    assert both != plain
+    assert both == Translator.load(models / "b", ensemble=[models / "a"], device="cpu").translate(LINES)
+    source = write(tmp_path / "in", LINES)
+    assert command("translate", models / "a", "--ensemble", models / "b", models / "c", "--input", source) == 4
+    message = capsys.readouterr().err
+    assert f"{models / 'c'}: its tokenizer is not that of {models / 'a'}" in message
+
+
+# --- Translator -------------------------------------------------------------------------------------------
+
+
+def test_options_are_keywords_and_a_misspelt_one_is_refused(translator: Translator) -> None:
+    wrong: Any = {"temprature": 1.0}
+    with pytest.raises(ConfigError, match=r"unknown key 'decode.temprature'. Did you mean 'temperature'\?"):
+        translator.translate(LINES, **wrong)
+    wrong = {"temperature": "hot"}
+    with pytest.raises(ConfigError, match=r"decode\.temperature = 'hot': must be a number"):
+        translator.translate(LINES, **wrong)
+    assert translator.with_options(temperature=None, min_tokens=3) == DecodeConfig(
+        max_extra_tokens=5, batch_size=4, min_tokens=3
+    )
+
+
+def test_every_option_is_a_keyword() -> None:
+    named = {"beam_size", "length_penalty", "max_extra_tokens", "batch_size"}
+    assert set(DecodeOptions.__annotations__) | named == set(DecodeConfig.__dataclass_fields__)
+
+
+def test_n_best_lists_hold_what_is_asked_of_each(translator: Translator) -> None:
+    found = translator.translate_n_best(LINES, 4, prefixes=["A d"] * 6, forbidden=["dog"], min_tokens=3)
+    for line, translations in zip(LINES, found, strict=True):
+        for each in translations if line else []:
+            assert each.text.startswith("A d")
+            assert "dog" not in each.text.split()
+            assert not each.finished or len(each.tokens) >= 3
+
+
+def test_a_stream_reads_constraints_alongside(translator: Translator) -> None:
+    asked = [Constraints(prefix="A"), Constraints(), Constraints(forbidden=("x",))] * 2
+    streamed = [best.text for [best] in translator.stream(iter(LINES), window=2, constraints=iter(asked))]
+    assert streamed == translator.translate(LINES, prefixes=["A", "", ""] * 2, forbidden=[[], [], ["x"]] * 2)
+    with pytest.raises(DataError, match="constraints for 3 lines only"):
+        list(translator.stream(LINES, window=2, constraints=asked[:3]))
+    wrong = [*asked[:4], Constraints(prefix="dog", forbidden=("dog",)), Constraints()]
+    with pytest.raises(DataError, match="line 5: the prefix 'dog' holds"):
+        list(translator.stream(LINES, window=2, constraints=wrong))
+
+
+# --- score ------------------------------------------------------------------------------------------------
+
+
+def test_score_line_by_line(models: Path, translator: Translator, tmp_path: Path, capsys: Any) -> None:
+    targets = ["Two dogs run.", "", "a ball", "gr", "", "Two dogs run."]
+    source, target = write(tmp_path / "s", LINES), write(tmp_path / "t", targets)
+    assert command("score", models / "a", "--source", source, "--target", target) == 0
+    printed = capsys.readouterr()
+    rows = [[float(value) for value in row.split("\t")] for row in printed.out.splitlines()]
+    scores = translator.score(LINES, targets)
+    assert len(rows) == len(LINES)
+    for (perplexity, score, log_probability), each in zip(rows, scores, strict=True):
+        assert log_probability == pytest.approx(sum(each.log_probabilities), abs=1e-4)
+        assert perplexity == pytest.approx(math.exp(-log_probability / len(each.pieces)), rel=1e-4)
+        assert score == pytest.approx(log_probability / ((5 + len(each.pieces)) / 6) ** 0.6, abs=1e-4)
+        assert each.pieces[-1] == "</s>"
+    assert scores[0] == pytest.approx(scores[5])
+    assert f"6 lines, {sum(len(each.pieces) for each in scores)} pieces" in printed.err
+    [other] = translator.score(LINES[:1], targets[:1], length_penalty=0.0)
+    assert other.score == pytest.approx(other.log_probability)
+
+
+def test_score_piece_by_piece_and_as_json(models: Path, tmp_path: Path, capsys: Any) -> None:
+    files = "--source", write(tmp_path / "s", LINES[:2]), "--target", write(tmp_path / "t", ["Two dogs run.", "a"])
+    output = tmp_path / "out"
+    assert command("score", models / "a", *files, "--json", "--output", output) == 0
+    assert command("score", models / "a", *files, "--tokens") == 0
+    rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()]
+    objects = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
+    assert [values["line"] for values in objects] == [1, 2]
+    for values in objects:
+        mine = [row for row in rows if row[0] == str(values["line"])]
+        assert [piece for _, piece, _ in mine] == values["pieces"]
+        assert [float(p) for _, _, p in mine] == pytest.approx(values["log_probabilities"], abs=1e-6)
+        assert values["log_probability"] == pytest.approx(sum(values["log_probabilities"]))
+    assert "".join(objects[0]["pieces"]) == "▁Two▁dogs▁run.</s>"
+
+
+def test_a_translation_of_the_search_has_the_score_that_it_said(translator: Translator) -> None:
+    sources = [line for line in LINES if line]
+    for source, found in zip(sources, translator.translate_n_best(sources, 4), strict=True):
+        for each in (each for each in found if each.finished):
+            [scored] = translator.score([source], [each.text])
+            if scored.pieces[:-1] == each.tokens:  # the tokenizer spells it as the search did
+                assert scored.log_probability == pytest.approx(each.log_probability, abs=1e-4)
+                assert scored.score == pytest.approx(each.score, abs=1e-4)
+
+
+def test_an_ensemble_scores_by_its_mean(models: Path, tmp_path: Path) -> None:
+    one, other = (Translator.load(models / name, device="cpu") for name in "ab")
+    both = Translator.load(models / "a", ensemble=[models / "b"], device="cpu")
+    a, b, mean = (each.score(LINES[:1], ["a ball"])[0].log_probabilities for each in (one, other, both))
+    assert mean == pytest.approx(
+        [math.log((math.exp(x) + math.exp(y)) / 2) for x, y in zip(a, b, strict=True)], abs=1e-5
+    )
+
+
+def test_score_wants_a_target_for_each_source(models: Path, tmp_path: Path, capsys: Any) -> None:
+    files = "--source", write(tmp_path / "s", LINES), "--target", write(tmp_path / "t", ["a"])
+    assert command("score", models / "a", *files) == 3
+    assert "has 6 lines" in capsys.readouterr().err
+    assert command("score", models / "a", "--source", "-", "--target", "-") == 2
+    assert "can be only one of" in capsys.readouterr().err
+    translator = Translator.load(models / "a", device="cpu")
+    with pytest.raises(DataError, match="2 sources and 1 targets"):
+        translator.score(["a", "b"], ["c"])
+    with pytest.raises(TypeError, match="Give lists of lines"):
+        translator.score("ab", ["c", "d"])

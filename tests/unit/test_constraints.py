@@ -1,0 +1,179 @@
+"""From what is asked in text to token ids, and back to the text that came out."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transduce.config import DecodeConfig
+from transduce.constraints import Constraints, constraints_of, search_within
+from transduce.decoding.scores import Hypothesis
+from transduce.engines.interface import Conditions
+from transduce.errors import DataError
+from transduce.text import SubwordTokenizer
+
+_CORPUS = ["A dog runs.", "dogs (and underdogs) do run", "Two dogs run over the green grass.", "日本語の犬"] * 3
+_TOKENIZER = SubwordTokenizer.train(_CORPUS, algorithm="bpe", vocab_size=320)
+
+
+class Babbler:
+    """Writes random pieces, as its conditions allow; what it wrote before is not forbidden to it otherwise."""
+
+    name = "babbler"
+    max_source_tokens = 100
+
+    def __init__(self, lines: Sequence[str] = ()) -> None:
+        self.lines = list(lines)  # said first, where nothing in them is forbidden in these very pieces
+        self.calls: list[int] = []
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodeConfig,
+        n_best: int = 1,
+        conditions: Sequence[Conditions] | None = None,
+    ) -> list[list[Hypothesis]]:
+        assert conditions is not None
+        self.calls.append(len(sources))
+        return [[self._say(source, asked)] for source, asked in zip(sources, conditions, strict=True)]
+
+    def _say(self, source: Sequence[int], asked: Conditions) -> Hypothesis:
+        for line in self.lines:
+            for ids in _spellings_of(line):
+                if not any(_holds(ids, phrase) for phrase in asked.forbidden):
+                    return Hypothesis(ids, -1.0, -1.0, True)
+        ids: list[int] = []
+        dice = random.Random(str(source))
+        place = 0
+        while place < len(asked.prefix):
+            if asked.completions[place] and dice.random() < 0.5:
+                ids.append(dice.choice(asked.completions[place]))
+                break
+            ids.append(asked.prefix[place])
+            place += 1
+        ids += [dice.randrange(4, _TOKENIZER.vocab_size) for _ in range(3)]
+        return Hypothesis(ids, -1.0, -1.0, True)
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        raise NotImplementedError
+
+
+def _holds(ids: Sequence[int], phrase: Sequence[int]) -> bool:
+    return any(tuple(ids[i : i + len(phrase)]) == tuple(phrase) for i in range(len(ids)))
+
+
+def _spellings_of(line: str) -> list[list[int]]:
+    """The usual one, that letter by letter, and those between."""
+    usual = _TOKENIZER.encode(line)
+    letters = [_TOKENIZER.ids_beginning_with(bytes([b])) for b in b"".join(_TOKENIZER.piece_bytes(usual))]
+    single = [min(ids, key=lambda i: len(_TOKENIZER.piece_bytes([i])[0])) for ids in letters]
+    sizes = [len(piece) for piece in _TOKENIZER.piece_bytes(usual)]
+    between = [usual[:n] + single[sum(sizes[:n]) :] for n in range(len(usual))]
+    return [usual, *reversed(between)]
+
+
+def _search(engine: Babbler, sources: Sequence[str], asked: Sequence[Constraints]) -> list[str]:
+    ids = [_TOKENIZER.encode(source) for source in sources]
+    found = search_within(engine, _TOKENIZER, ids, DecodeConfig(), 1, asked, first_line=8)
+    return [_TOKENIZER.decode(best.ids) for [best] in found]
+
+
+@settings(max_examples=75, deadline=None)
+@given(st.text(alphabet="dogsrun (.,é日本 ", max_size=12), st.integers(0, 50))
+def test_a_prefix_comes_out_to_the_letter(prefix: str, seed: int) -> None:
+    [text] = _search(Babbler(), [f"source {seed}"], [Constraints(prefix=prefix)])
+    assert text.startswith(prefix)
+
+
+def test_the_last_word_of_a_prefix_may_be_completed() -> None:
+    heard: list[Conditions] = []
+
+    class Listener(Babbler):
+        def _say(self, source: Sequence[int], asked: Conditions) -> Hypothesis:
+            heard.append(asked)
+            return Hypothesis(list(asked.prefix), -1.0, -1.0, True)
+
+    _search(Listener(), ["x", "x"], [Constraints(prefix="Two do"), Constraints(prefix="Two ")])
+    word, space = heard
+    assert len(word.completions) == len(word.prefix)
+    first = next(place for place, tokens in enumerate(word.completions) if tokens)
+    assert b"".join(_TOKENIZER.piece_bytes(word.prefix[first:])) == b" do"  # none before the last word
+    completed = {piece.decode() for piece in _TOKENIZER.piece_bytes(word.completions[first])}
+    assert " dog" in completed
+    assert all(piece.startswith(" do") for piece in completed)
+    assert {piece[:1] for piece in _TOKENIZER.piece_bytes(space.completions[-1])} == {b" "}
+
+
+@pytest.mark.parametrize(
+    ("line", "phrase", "instead"),
+    [
+        ("A dog runs.", "dog", "Two run"),
+        ("(dog) runs", "dog", "A"),  # no space before
+        ("A dog runs.", "dog runs", "A dog"),
+        ("run, dog", "dog", "run"),  # at the end
+        ("日本語の犬", "本語", "犬"),  # no words to be whole
+        ("A\ndog", "A dog", "A"),  # shown as a space
+    ],
+)
+def test_a_forbidden_phrase_comes_out_in_no_spelling(line: str, phrase: str, instead: str) -> None:
+    engine = Babbler([line, instead])
+    [text] = _search(engine, ["x"], [Constraints(forbidden=(phrase,))])
+    assert text == instead
+    assert 2 < len(engine.calls) <= 21  # one spelling after another
+
+
+@pytest.mark.parametrize(
+    ("line", "phrase"), [("Two dogs run.", "dog"), ("underdog", "dog"), ("A Dog", "dog"), ("do gs", "dogs")]
+)
+def test_what_only_looks_like_a_forbidden_phrase_may_stay(line: str, phrase: str) -> None:
+    engine = Babbler([line])
+    assert _search(engine, ["x"], [Constraints(forbidden=(phrase,))]) == [line]
+    assert engine.calls == [1]  # and costs nothing
+
+
+def test_only_lines_that_hold_it_are_searched_again() -> None:
+    engine = Babbler(["A dog runs.", "Two run"])
+    asked = [Constraints(), Constraints(forbidden=("dog",)), Constraints(forbidden=("cat",))]
+    assert _search(engine, ["x", "y", "z"], asked) == ["A dog runs.", "Two run", "A dog runs."]
+    assert engine.calls[0] == 3
+    assert set(engine.calls[1:]) == {1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            Constraints(prefix="A dog", forbidden=("dog",)),
+            "line 8: the prefix 'A dog' holds the forbidden phrase 'dog'",
+        ),
+        (Constraints(prefix="A\ndog"), "line 8: the prefix .* holds a line break"),
+        (Constraints(forbidden=(" ",)), "line 8: a forbidden phrase is empty"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_line(asked: Constraints, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        _search(Babbler(), ["x"], [asked])
+
+
+def test_an_engine_that_does_not_listen_is_found_out() -> None:
+    class Deaf(Babbler):
+        def _say(self, source: Sequence[int], asked: Conditions) -> Hypothesis:
+            return Hypothesis(_TOKENIZER.encode("A dog"), -1.0, -1.0, True)
+
+    with pytest.raises(DataError, match="line 8: no translation without 'dog' was found in 20 searches"):
+        _search(Deaf(), ["x"], [Constraints(forbidden=("dog",))])
+
+
+def test_constraints_from_keywords() -> None:
+    assert constraints_of(2, None, None) is None
+    assert constraints_of(2, ["A", ""], None) == [Constraints("A"), Constraints()]
+    assert constraints_of(2, None, ["dog", "cat"]) == [Constraints(forbidden=("dog", "cat"))] * 2
+    assert constraints_of(2, None, [["dog"], []]) == [Constraints(forbidden=("dog",)), Constraints()]
+    with pytest.raises(DataError, match="2 lines and 1 prefixes"):
+        constraints_of(2, ["A"], None)
+    with pytest.raises(DataError, match="2 lines and 3 lists of forbidden phrases"):
+        constraints_of(2, None, [["dog"], [], []])
+    with pytest.raises(TypeError, match="list"):
+        constraints_of(2, "AB", None)

@@ -1,0 +1,205 @@
+"""Every way of decoding on a small model: scores are forced scores, neighbours do not matter, what is asked is kept."""
+
+import math
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from transduce.config import DecodeConfig, ModelConfig
+from transduce.decoding.scores import Hypothesis, gnmt_penalty
+from transduce.engines.interface import Conditions
+from transduce.engines.torch import TorchEngine
+from transduce.errors import ConfigError
+from transduce.model import Transformer
+
+_CONFIG = ModelConfig(
+    vocab_size=20, num_encoder_layers=2, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8
+)
+_WORDS = range(4, 20)
+
+
+def _model(seed: int = 0, **changes: Any) -> Transformer:
+    torch.manual_seed(seed)
+    model = Transformer(replace(_CONFIG, tie_embeddings="none", **changes))
+    model.output_embedding.data *= 2  # a model with opinions
+    return model
+
+
+@pytest.fixture(scope="module")
+def engine() -> TorchEngine:
+    return TorchEngine(_model())
+
+
+def _sources(count: int) -> list[list[int]]:
+    dice = random.Random(5)
+    return [[dice.choice(_WORDS) for _ in range(dice.randint(1, 12))] for _ in range(count)]
+
+
+def _conditions(count: int) -> list[Conditions]:
+    dice = random.Random(6)
+    asked = []
+    for _ in range(count):
+        prefix = tuple(dice.choice(_WORDS) for _ in range(dice.randint(0, 3)))
+        completions = tuple(tuple(dice.sample(_WORDS, dice.randint(0, 2))) for _ in prefix)
+        forbidden = tuple(tuple(dice.sample(_WORDS, dice.randint(1, 2))) for _ in range(dice.randint(0, 3)))
+        asked.append(Conditions(prefix=prefix, completions=completions, forbidden=forbidden))
+    return asked
+
+
+_BASE = DecodeConfig(max_extra_tokens=4)
+_MODES = {
+    "beam": _BASE,
+    "greedy": replace(_BASE, beam_size=1),
+    "greedy, rules": replace(_BASE, beam_size=1, min_tokens=3, no_repeat_ngram=2),
+    "lengths": replace(_BASE, min_tokens=4, max_tokens=9, no_repeat_ngram=2),
+    "coverage": replace(_BASE, coverage_penalty=0.4),
+    "diverse": replace(_BASE, beam_size=6, diversity_groups=3, diversity_penalty=0.8),
+    "diverse, covered": replace(_BASE, diversity_groups=2, coverage_penalty=0.4, min_tokens=3),
+    "sampling": replace(_BASE, temperature=1.0),
+    "top-k, top-p": replace(_BASE, temperature=0.7, top_k=8, top_p=0.9, seed=3, no_repeat_ngram=3),
+}
+_ASKED = {"free": False, "asked": True}
+
+
+def _n_best(options: DecodeConfig) -> int:
+    return 3 if options.temperature else options.beam_size
+
+
+def _texts(found: list[list[Hypothesis]]) -> list[list[tuple[list[int], bool]]]:
+    return [[(h.ids, h.finished) for h in hypotheses] for hypotheses in found]
+
+
+@pytest.mark.parametrize("asked", _ASKED.values(), ids=_ASKED)
+@pytest.mark.parametrize("options", _MODES.values(), ids=_MODES)
+def test_batch_size_changes_nothing(engine: TorchEngine, options: DecodeConfig, asked: bool) -> None:
+    sources = _sources(64)
+    conditions = _conditions(64) if asked else None
+    by_size = [
+        engine.translate(sources, replace(options, batch_size=size), _n_best(options), conditions) for size in (64, 7)
+    ]
+    assert _texts(by_size[0]) == _texts(by_size[1])
+    some = list(range(0, 64, 8))
+    asked_of_some = [conditions[place] for place in some] if conditions else None
+    alone = replace(options, batch_size=1)
+    one_by_one = engine.translate([sources[place] for place in some], alone, _n_best(options), asked_of_some)
+    assert _texts(one_by_one) == _texts([by_size[0][place] for place in some])
+    order = list(reversed(range(64)))
+    moved = [conditions[place] for place in order] if conditions else None
+    shuffled = engine.translate([sources[place] for place in order], options, _n_best(options), moved)
+    assert _texts(shuffled) == _texts([by_size[0][place] for place in order])
+
+
+@pytest.mark.parametrize("asked", _ASKED.values(), ids=_ASKED)
+@pytest.mark.parametrize("options", _MODES.values(), ids=_MODES)
+@pytest.mark.parametrize("num_models", [1, 2])
+def test_log_probabilities_are_forced_scores(num_models: int, options: DecodeConfig, asked: bool) -> None:
+    engine = TorchEngine(_model(), others=[_model(seed) for seed in range(1, num_models)])
+    sources = _sources(12)
+    found = engine.translate(sources, options, _n_best(options), _conditions(12) if asked else None)
+    pairs = [(source, h) for source, hypotheses in zip(sources, found, strict=True) for h in hypotheses]
+    assert len(pairs) >= 12
+    scores = engine.score([source for source, _ in pairs], [h.ids for _, h in pairs])
+    for (_, h), tokens in zip(pairs, scores, strict=True):
+        forced = sum(tokens if h.finished else tokens[:-1])
+        assert h.log_probability == pytest.approx(forced, abs=1e-4)
+        if not options.coverage_penalty:
+            length = len(h.ids) + h.finished
+            assert h.score == pytest.approx(forced / gnmt_penalty(length, options.length_penalty), abs=1e-4)
+
+
+@pytest.mark.parametrize("window", [0, 4])
+def test_the_coverage_penalty_is_that_of_the_last_layers_attention(window: int) -> None:
+    engine = TorchEngine(_model(attention_window=window))
+    options, sources = _MODES["coverage"], _sources(9)
+    for source, hypotheses in zip(sources, engine.translate(sources, options, 4), strict=True):
+        for h in (h for h in hypotheses if h.finished):
+            coverage = engine.attend(source, h.ids).cross[-1].mean(axis=0).sum(axis=0)
+            penalty = sum(math.log(min(float(each), 1.0)) for each in coverage)
+            length_penalty = gnmt_penalty(len(h.ids) + 1, options.length_penalty)
+            assert h.score == pytest.approx(h.log_probability / length_penalty + 0.4 * penalty, abs=1e-4)
+
+
+def test_what_is_asked_is_kept(engine: TorchEngine) -> None:
+    sources, conditions = _sources(30), _conditions(30)
+    options = replace(_BASE, min_tokens=4, max_tokens=6)
+    for each, hypotheses in zip(conditions, engine.translate(sources, options, 4, conditions), strict=True):
+        for h in hypotheses:
+            assert len(h.ids) <= 6
+            assert len(h.ids) >= 4 or not h.finished
+            begins = [each.prefix] + [
+                (*each.prefix[:place], token) for place, tokens in enumerate(each.completions) for token in tokens
+            ]
+            start = next(len(begin) for begin in begins if tuple(h.ids[: len(begin)]) == begin)
+            for phrase in each.forbidden:
+                for place in range(start, len(h.ids) - len(phrase) + 1):
+                    assert tuple(h.ids[place : place + len(phrase)]) != phrase
+
+
+def test_limits_yield_to_what_is_asked(engine: TorchEngine) -> None:
+    prefix = tuple(range(4, 16))
+    [[best], [longer]] = [
+        engine.translate([[5]], replace(_BASE, max_tokens=3), 1, [Conditions(prefix=prefix)])[0],
+        engine.translate([[5]], replace(_BASE, max_extra_tokens=0, min_tokens=8), 1)[0],
+    ]
+    assert tuple(best.ids) == prefix
+    assert len(longer.ids) == 8
+
+
+def test_an_empty_source_gives_an_empty_output_whatever_is_asked(engine: TorchEngine) -> None:
+    [[h]] = engine.translate([[]], replace(_BASE, min_tokens=3), 1, [Conditions(prefix=(5,))])
+    assert (h.ids, h.finished) == ([], True)
+
+
+def test_an_ensemble_of_a_model_with_itself_is_the_model(engine: TorchEngine) -> None:
+    twice, sources = TorchEngine(_model(), others=[_model()]), _sources(8)
+    for options in _MODES.values():
+        alone = engine.translate(sources, options, _n_best(options))
+        assert _texts(alone) == _texts(twice.translate(sources, options, _n_best(options)))
+    assert "2 models" in twice.name
+    one, two = engine.score(sources[:3], [[5], [], [6, 7]]), twice.score(sources[:3], [[5], [], [6, 7]])
+    for a, b in zip(one, two, strict=True):
+        assert a == pytest.approx(b, abs=1e-5)
+    with pytest.raises(ConfigError, match="no attention of its own"):
+        twice.attend([5], [6])
+
+
+def test_an_ensemble_is_bound_by_the_shortest_of_its_models() -> None:
+    learned = _model(positions="learned", max_positions=9)
+    engine = TorchEngine(_model(), others=[learned])
+    assert engine.max_source_tokens == 8
+    [[h]] = engine.translate([list(_WORDS)], replace(_BASE, beam_size=1, max_extra_tokens=30, min_tokens=8))
+    assert len(h.ids) == 8
+
+
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        ([Conditions(required=(((5,),),))], "source 1: 'required'"),
+        ([Conditions(prefix=(2,))], "source 1: 'prefix' holds a special token"),
+        ([Conditions(forbidden=((),))], "source 1: a phrase of 'forbidden' is empty"),
+        ([], "1 sources and conditions for 0"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(engine: TorchEngine, conditions: list[Conditions], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        engine.translate([[5]], _BASE, 1, conditions)
+
+
+def test_a_prefix_beyond_learned_positions_is_refused() -> None:
+    engine = TorchEngine(_model(positions="learned", max_positions=9))
+    with pytest.raises(ConfigError, match="a prefix of 9 tokens: this model's learned positions end at 8"):
+        engine.translate([[5]], _BASE, 1, [Conditions(prefix=(5,) * 9)])
+    with pytest.raises(ConfigError, match=r"decode.min_tokens = 9"):
+        engine.translate([[5]], replace(_BASE, min_tokens=9), 1)
+
+
+def test_the_first_of_many_draws_are_those_of_few(engine: TorchEngine) -> None:
+    options = replace(_MODES["sampling"], batch_size=64)
+    sources, conditions = _sources(3), _conditions(3)
+    many = _texts(engine.translate(sources, options, 600, conditions))
+    assert [len(found) for found in many] == [600] * 3
+    assert [found[:2] for found in many] == _texts(engine.translate(sources, options, 2, conditions))
+    assert [found[:33] for found in many] == _texts(engine.translate(sources, options, 33, conditions))

@@ -1,0 +1,243 @@
+"""Searches that are told what must and may not come out, against every output there is."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, FakeState, Table, log_softmax, random_table
+from transduce.decoding.beam import beam_search
+from transduce.decoding.greedy import greedy_search
+from transduce.decoding.restrictions import Restrictions, restrictions
+from transduce.decoding.sampling import sample, uniforms
+from transduce.decoding.scores import Hypothesis, gnmt_penalty
+
+Past = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is asked of one sentence's outputs."""
+
+    min_tokens: int = 0
+    no_repeat_ngram: int = 0
+    prefix: Past = ()
+    completions: tuple[Past, ...] = ()
+    forbidden: tuple[Past, ...] = ()
+
+    def allow(self, past: Past, token: int) -> bool:
+        """The obvious version of `Restrictions.apply_`."""
+        place = len(past)
+        if place < len(self.prefix) and past == self.prefix[:place]:
+            if token == self.prefix[place]:
+                return True
+            if place >= len(self.completions) or token not in self.completions[place]:
+                return False
+        if token == EOS:
+            return place >= self.min_tokens
+        longer, n = (*past, token), self.no_repeat_ngram
+        windows = [longer[i : i + n] for i in range(len(longer) - n + 1)]
+        if n and windows and windows.count(windows[-1]) > 1:
+            return False
+        return not any(longer[-len(phrase) :] == phrase for phrase in self.forbidden)
+
+
+def of(rules: Sequence[Rules]) -> Restrictions | None:
+    """The restrictions of a batch; what is asked of all is the first sentence's."""
+    return restrictions(
+        len(rules),
+        eos=EOS,
+        min_tokens=rules[0].min_tokens,
+        no_repeat_ngram=rules[0].no_repeat_ngram,
+        prefixes=[each.prefix for each in rules],
+        completions=[each.completions for each in rules],
+        forbidden=[each.forbidden for each in rules],
+    )
+
+
+def run(
+    table: Table, limits: Sequence[int], rules: Sequence[Rules], beam_size: int, **more: Any
+) -> list[list[Hypothesis]]:
+    model = FakeModel(table)
+    options = {"length_penalty": 0.6, "n_best": beam_size} | more
+    return beam_search(
+        model.step, model.start(len(limits)), limits, beam_size=beam_size, restrictions=of(rules), **options
+    )
+
+
+def run_greedy(table: Table, limits: Sequence[int], rules: Sequence[Rules]) -> list[Hypothesis]:
+    model = FakeModel(table)
+    return greedy_search(model.step, model.start(len(limits)), limits, length_penalty=0.6, restrictions=of(rules))
+
+
+def every_output(table: Table, limit: int, rules: Rules, vocab: Sequence[int], alpha: float = 0.6) -> list[Hypothesis]:
+    """Brute force: all finished outputs that the rules allow, best first; nothing is normalised anew."""
+    found = []
+    for length in range(limit + 1):
+        for ids in itertools.product(vocab, repeat=length):
+            steps = [(ids[:i], token) for i, token in enumerate((*ids, EOS))]
+            if all(rules.allow(past, token) for past, token in steps):
+                total = sum(log_softmax(table(0, past))[token] for past, token in steps)
+                found.append(Hypothesis(list(ids), total / gnmt_penalty(length + 1, alpha), total, True))
+    return sorted(found, key=lambda h: -h.score)
+
+
+def assert_same(ours: Sequence[Hypothesis], theirs: Sequence[Hypothesis]) -> None:
+    assert [(h.ids, h.finished) for h in ours] == [(h.ids, h.finished) for h in theirs]
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-5)
+
+
+words = st.sampled_from([A, B, C])
+phrases = st.lists(words, min_size=1, max_size=3).map(tuple)
+prefixes = st.lists(words, max_size=3).map(tuple)
+seeds = st.integers(0, 2**20)
+
+
+@st.composite
+def rules_of_a_sentence(draw: st.DrawFn, min_tokens: int, no_repeat_ngram: int) -> Rules:
+    prefix = draw(prefixes)
+    completions = tuple(draw(st.lists(words, max_size=2).map(tuple)) for _ in prefix) if draw(st.booleans()) else ()
+    return Rules(min_tokens, no_repeat_ngram, prefix, completions, draw(st.lists(phrases, max_size=2).map(tuple)))
+
+
+@st.composite
+def rules_of_a_batch(draw: st.DrawFn, max_sentences: int = 4) -> list[Rules]:
+    asked_of_all = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    return draw(st.lists(rules_of_a_sentence(*asked_of_all), min_size=1, max_size=max_sentences))
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, rules_of_a_batch(max_sentences=1), st.integers(0, 3))
+def test_a_wide_beam_is_brute_force(seed: int, rules: list[Rules], room: int) -> None:
+    table, limit = random_table(seed), max(room, len(rules[0].prefix), rules[0].min_tokens)
+    every = every_output(table, limit, rules[0], (A, B, C))
+    found = run(table, [limit], rules, 3 ** (limit + 1), n_best=max(1, len(every)))[0]
+    if every:
+        assert_same(found, every)
+    else:
+        assert not any(h.finished for h in found)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, rules_of_a_batch(), st.integers(1, 4), st.lists(st.integers(0, 7), min_size=4, max_size=4))
+def test_a_search_obeys_whatever_it_finds(seed: int, rules: list[Rules], beam_size: int, limits: list[int]) -> None:
+    table = random_table(seed)
+    limits = [max(limit, len(each.prefix), each.min_tokens) for limit, each in zip(limits, rules, strict=False)]
+    found = [*run(table, limits, rules, beam_size), *([h] for h in run_greedy(table, limits, rules))]
+    for sentence, hypotheses in enumerate(found):
+        sentence %= len(rules)
+        assert hypotheses or beam_size > 1
+        for h in hypotheses:
+            ids = tuple(h.ids)
+            steps = [(ids[:i], token) for i, token in enumerate((*ids, *[EOS] * h.finished))]
+            assert all(rules[sentence].allow(past, token) for past, token in steps)
+            own = sum(log_softmax(table(sentence, past))[token] for past, token in steps)
+            assert h.log_probability == pytest.approx(own, abs=1e-5)  # the model's own: nothing is normalised anew
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds, rules_of_a_batch(), st.integers(1, 4), st.lists(st.integers(0, 7), min_size=4, max_size=4))
+def test_neighbours_and_stopping_early_do_not_matter(
+    seed: int, rules: list[Rules], beam_size: int, limits: list[int]
+) -> None:
+    table = random_table(seed)
+    limits = [max(limit, len(each.prefix), each.min_tokens) for limit, each in zip(limits, rules, strict=False)]
+    together, greedy = run(table, limits, rules, beam_size), run_greedy(table, limits, rules)
+    assert run(table, limits, rules, beam_size, stop_early=False) == together
+    for sentence, (limit, rule) in enumerate(zip(limits, rules, strict=True)):
+
+        def alone(_: int, past: Past, sentence: int = sentence) -> list[float]:
+            return table(sentence, past)
+
+        assert run(alone, [limit], [rule], beam_size) == [together[sentence]]
+        assert run_greedy(alone, [limit], [rule]) == [greedy[sentence]]
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, rules_of_a_batch(), st.lists(st.integers(0, 7), min_size=4, max_size=4))
+def test_a_beam_of_one_is_greedy(seed: int, rules: list[Rules], limits: list[int]) -> None:
+    table = random_table(seed)
+    limits = [max(limit, len(each.prefix), each.min_tokens) for limit, each in zip(limits, rules, strict=False)]
+    for [ours], theirs in zip(run(table, limits, rules, 1), run_greedy(table, limits, rules), strict=True):
+        assert_same([ours], [theirs])
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, rules_of_a_batch(), st.lists(st.integers(0, 7), min_size=4, max_size=4), st.floats(0.3, 2.0))
+def test_what_is_drawn_obeys(seed: int, rules: list[Rules], limits: list[int], temperature: float) -> None:
+    table, model = random_table(seed), FakeModel(random_table(seed))
+    limits = [max(limit, len(each.prefix), each.min_tokens) for limit, each in zip(limits, rules, strict=False)]
+    numbers = torch.stack([torch.from_numpy(uniforms(seed, [s], 3, 9)) for s in range(len(rules))])
+    found = sample(
+        model.step, model.start(len(rules)), limits, numbers, temperature=temperature, restrictions=of(rules)
+    )
+    for sentence, hypotheses in enumerate(found):
+        assert len(hypotheses) == 3
+        for h in hypotheses:
+            ids = tuple(h.ids)
+            steps = [(ids[:i], token) for i, token in enumerate((*ids, *[EOS] * h.finished))]
+            assert all(rules[sentence].allow(past, token) for past, token in steps)
+            own = sum(log_softmax(table(sentence, past))[token] for past, token in steps)
+            assert h.log_probability == pytest.approx(own, abs=1e-5)
+
+
+def test_a_prefix_is_stronger_than_what_is_forbidden_and_binds_nothing_after_it() -> None:
+    rules = Rules(no_repeat_ngram=1, prefix=(A, A), forbidden=((A,), (B,)))
+    found = run(random_table(1), [4], [rules], 4)[0]
+    assert all(h.ids[:2] == [A, A] for h in found)
+    assert {token for h in found for token in h.ids[2:]} <= {C}
+
+
+def test_a_completion_ends_the_prefix() -> None:
+    rules = Rules(prefix=(A, B), completions=((C,), ()))
+    found = {tuple(h.ids) for h in run(random_table(2), [2], [rules], 27)[0]}
+    assert found == {(A, B), (C,), (C, A), (C, B), (C, C)}
+
+
+def test_where_nothing_may_follow_what_was_open_comes_back_unfinished() -> None:
+    rules = Rules(min_tokens=5, no_repeat_ngram=1)  # three words, none twice, and five of them
+    for found in (run(random_table(3), [6], [rules], 4)[0], run_greedy(random_table(3), [6], [rules])):
+        assert all(sorted(h.ids) == [A, B, C] and not h.finished for h in found)
+        assert found
+
+
+def test_nothing_asked_is_no_restriction() -> None:
+    assert restrictions(2, eos=EOS, prefixes=[(), ()], forbidden=[(), ()]) is None
+
+
+# --- a bonus, such as a coverage penalty ----------------------------------------------------------------------
+
+
+def bonus_of(seed: int) -> Callable[[Past], float]:
+    return lambda past: -((hash((seed, "bonus", *past)) % 1000) / 300)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds, st.integers(0, 3), st.integers(1, 3))
+def test_a_bonus_ranks_what_finishes(seed: int, limit: int, n_best: int) -> None:
+    table, bonus = random_table(seed), bonus_of(seed)
+
+    def bonus_R(state: FakeState) -> torch.Tensor:
+        return torch.tensor([bonus(past[1:]) for _, past in state.rows])
+
+    every = [
+        Hypothesis(h.ids, h.score + bonus(tuple(h.ids)), h.log_probability, True)
+        for h in every_output(table, limit, Rules(), (A, B, C))
+    ]
+    every.sort(key=lambda h: -h.score)
+    width = 3 ** (limit + 1)
+    assert_same(run(table, [limit], [Rules()], width, n_best=n_best, bonus=bonus_R)[0], every[:n_best])
+    for beam_size in (2, 3):
+        early = run(table, [limit, limit], [Rules()] * 2, beam_size, n_best=2, bonus=bonus_R)
+        assert early == run(table, [limit, limit], [Rules()] * 2, beam_size, n_best=2, bonus=bonus_R, stop_early=False)
+
+
+def test_special_tokens_of_the_tables() -> None:
+    assert (BOS, UNK) == (1, 3)  # what `SpecialIds` says, which the tables here rest on
