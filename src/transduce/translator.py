@@ -6,7 +6,6 @@ translator.translate_n_best(["A dog runs."], 4)  # several, with scores
 translator.attend("A dog runs.")                 # what every head looks at
 """
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import ENGINES, AttendingEngine, Engine
 from transduce.errors import ConfigError, DataError, MissingDependencyError, suggestion
+from transduce.passages import Handling, treat
 from transduce.text import BOS_TOKEN, EOS_TOKEN, SubwordTokenizer, word_of_each
 
 if TYPE_CHECKING:
@@ -24,18 +24,27 @@ if TYPE_CHECKING:
 
 # Lines that `stream` reads ahead for each line of a batch: enough to make batches of one length.
 _WINDOW_BATCHES = 32
+# A window ends when it has this many characters, whatever the number of its lines: long ones must not fill the memory.
+_WINDOW_CHARACTERS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
     """One translation of one line."""
 
-    text: str  # never holds a line break "\n"
+    text: str  # never holds a line break "\n", but for those of the source where `Handling.split` cut at them
     score: float  # log-probability over the length penalty; higher is better
     log_probability: float
     tokens: tuple[str, ...]  # the pieces that the model wrote, for the eye
     finished: bool  # False: cut off at the length limit
     source_truncated: bool  # the line was longer than the model reads, and only its beginning was translated
+    ids: tuple[int, ...] = ()  # those of `tokens`
+    num_parts: int = 1  # sentences, or parts of one, that were translated apart
+    warnings: tuple[str, ...] = ()  # what `guard` found, or what went wrong with markup
+    confidence: float | None = None  # 0 to 1, of the whole; where it was asked for, as what follows
+    calibrated: bool = False  # whether `confidence` is a probability that was fitted to data (`transduce calibrate`)
+    words: tuple[tuple[str, float], ...] = ()  # each word with its probability, given those before it
+    token_log_probabilities: tuple[float, ...] = ()  # of each token, and of the end of each part
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,10 +77,13 @@ class Attention:
 class Translator:
     """Translates lines of text with one model."""
 
-    def __init__(self, engine: Engine, tokenizer: SubwordTokenizer, options: DecodeConfig) -> None:
+    def __init__(
+        self, engine: Engine, tokenizer: SubwordTokenizer, options: DecodeConfig, bundle: Bundle | None = None
+    ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
         self.options = options  # what is used where a call says nothing
+        self.bundle = bundle  # the model folder, where it came from one
 
     @classmethod
     def load(cls, path: str | Path, *, engine: str = "auto", device: str = "auto", threads: int | None = None) -> Self:
@@ -91,7 +103,7 @@ class Translator:
         if engine not in ENGINES:
             raise ConfigError(f"There is no engine '{engine}'.{suggestion(engine, ENGINES)} Use 'auto' or 'torch'.")
         bundle = Bundle.load(Path(path))
-        return cls(_torch_engine(bundle, device, threads), bundle.tokenizer, bundle.config.decode)
+        return cls(_torch_engine(bundle, device, threads), bundle.tokenizer, bundle.config.decode, bundle)
 
     def translate(
         self,
@@ -101,6 +113,7 @@ class Translator:
         length_penalty: float | None = None,
         max_extra_tokens: int | None = None,
         batch_size: int | None = None,
+        handling: Handling | None = None,
     ) -> list[str]:
         """Returns one translation for each line, in order; a line of white space gives an empty string.
 
@@ -112,9 +125,11 @@ class Translator:
             length_penalty: α of GNMT's length penalty; higher favours longer translations.
             max_extra_tokens: the greatest length of a translation is that of its source plus this.
             batch_size: lines translated together: changes speed and memory, never a translation.
+            handling: of long lines, markup and doubtful output; None cuts lines that are longer than the model reads
+                into sentences, and does no more.
         """
         options = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size)
-        return [found[0].text for found in self._translate(lines, options, 1)]
+        return [found[0].text for found in self._translate(lines, options, 1, handling)]
 
     def translate_n_best(
         self,
@@ -125,13 +140,14 @@ class Translator:
         length_penalty: float | None = None,
         max_extra_tokens: int | None = None,
         batch_size: int | None = None,
+        handling: Handling | None = None,
     ) -> list[list[Translation]]:
         """Returns for each line its translations, best first: at least one, at most `n_best`.
 
         The first is what `translate` returns. `n_best` may not exceed the beam size; for the rest see `translate`.
         """
         options = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size)
-        return self._translate(lines, options, n_best)
+        return self._translate(lines, options, n_best, handling)
 
     def stream(
         self,
@@ -140,6 +156,7 @@ class Translator:
         options: DecodeConfig | None = None,
         n_best: int = 1,
         window: int | None = None,
+        handling: Handling | None = None,
     ) -> Iterator[list[Translation]]:
         """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
 
@@ -148,10 +165,12 @@ class Translator:
         if isinstance(lines, str):
             raise TypeError("Give an iterable of lines: for a single one, [line].")
         options = options or self.options
-        size = window or options.batch_size * _WINDOW_BATCHES
-        remaining = iter(lines)
-        while chunk := list(itertools.islice(remaining, size)):
-            yield from self._translate(chunk, options, n_best)
+        for chunk in windows(lines, window or self.window_lines(options)):
+            yield from self._translate(chunk, options, n_best, handling)
+
+    def window_lines(self, options: DecodeConfig) -> int:
+        """Returns how many lines a stream reads ahead, where it is not told."""
+        return options.batch_size * _WINDOW_BATCHES
 
     def attend(self, source: str, target: str | None = None) -> Attention:
         """Returns what every head of every layer attends to in one pair.
@@ -207,9 +226,15 @@ class Translator:
         }
         return replace(self.options, **{key: value for key, value in changes.items() if value is not None})
 
-    def _translate(self, lines: Sequence[str], options: DecodeConfig, n_best: int) -> list[list[Translation]]:
+    def _translate(
+        self, lines: Sequence[str], options: DecodeConfig, n_best: int, handling: Handling | None
+    ) -> list[list[Translation]]:
         if isinstance(lines, str):  # a sequence of characters, which is never meant
             raise TypeError("Give a list of lines: for a single one, [line].")
+        return treat(self, lines, options, n_best, handling or Handling())
+
+    def search(self, lines: Sequence[str], options: DecodeConfig, n_best: int) -> list[list[Translation]]:
+        """Returns the search's own results for each line: what `translate_n_best` returns, without any handling."""
         if not 1 <= n_best <= options.beam_size:
             raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {options.beam_size}.")
         texts = [line if line.strip() else "" for line in lines]
@@ -230,7 +255,22 @@ class Translator:
             tokens=tuple(self.tokenizer.pieces(hypothesis.ids)),
             finished=hypothesis.finished,
             source_truncated=source_truncated,
+            ids=tuple(hypothesis.ids),
         )
+
+
+def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Yields lists of at most `size` lines, in order; lists of very long lines are shorter."""
+    chunk: list[str] = []
+    characters = 0
+    for line in lines:
+        chunk.append(line)
+        characters += len(line)
+        if len(chunk) == size or characters >= _WINDOW_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
 
 
 def _torch_engine(bundle: Bundle, device: str, threads: int | None) -> Engine:

@@ -19,6 +19,7 @@ from transduce.config import Config, DecodeConfig, ModelConfig
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, MissingDependencyError
 from transduce.model.transformer import Transformer
+from transduce.passages import Handling
 from transduce.text import SubwordTokenizer
 from transduce.translator import Translator
 
@@ -95,10 +96,19 @@ def test_one_line_out_for_each_line_in(
     assert all(output[i] for i in (0, 2, 4, 5, 6, 7, 8))
     assert output[0] == output[8]
     assert output == translator.translate(LINES)
+    assert capsys.readouterr().err == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]  # no temporary file is left
+
+
+def test_a_line_that_is_cut_short_is_named(
+    model_folder: Path, translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = translate_file(model_folder, tmp_path, "--split-sentences", "never")
+    assert output == translator.translate(LINES, handling=Handling(split="never"))
+    assert output != translator.translate(LINES)
     warnings = capsys.readouterr().err
     assert "line 8: longer than the 63 tokens" in warnings
     assert warnings.count("warning") == 1
-    assert list(tmp_path.glob(".*")) == []  # no temporary file is left
 
 
 def test_batch_size_changes_nothing(model_folder: Path, tmp_path: Path) -> None:
@@ -213,7 +223,10 @@ def test_help_needs_no_torch() -> None:
 def test_the_best_of_several_is_the_translation(translator: Translator) -> None:
     several = translator.translate_n_best(LINES, 4)
     assert [found[0].text for found in several] == translator.translate(LINES)
-    assert [found[0].source_truncated for found in several] == [i == 7 for i in range(len(LINES))]
+    assert [found[0].num_parts > 1 for found in several] == [i == 7 for i in range(len(LINES))]
+    assert not any(found[0].source_truncated for found in several)
+    short = translator.translate_n_best(LINES, 4, handling=Handling(split="never"))
+    assert [found[0].source_truncated for found in short] == [i == 7 for i in range(len(LINES))]
     for found in several:
         assert all("\n" not in t.text for t in found)
         assert [t.score for t in found] == sorted((t.score for t in found), reverse=True)

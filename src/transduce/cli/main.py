@@ -16,6 +16,7 @@ COMMANDS = (
     "train",
     "average",
     "translate",
+    "calibrate",
     "evaluate",
     "ablate",
     "sweep",
