@@ -1,5 +1,6 @@
 """A whole file through a translator: read, translated and written window by window, in bounded memory."""
 
+import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +12,7 @@ from transduce.data.progress import progress_bar
 from transduce.data.readers import STDIN, read_lines
 from transduce.passages import Handling
 from transduce.streams.layouts import Layout, PlainLines
-from transduce.streams.output import StreamOutput, open_stream
+from transduce.streams.output import ResumableOutput, StreamOutput, open_stream
 from transduce.translator import Translation, Translator, windows
 
 
@@ -60,26 +61,38 @@ def translate_file(
         DataError: a file cannot be read or written; the message names file and line.
     """
     layout, options, handling = layout or PlainLines(), options or translator.options, handling or Handling()
-    warn = warn or (lambda message: warnings.warn(message, stacklevel=3))
+    tell = warn or (lambda message: warnings.warn(message, stacklevel=3))
     lines = read_lines(source)
     job = _description(translator, layout, options, n_best, handling, window)
-    with open_stream(output, job, resume=resume) as sink:
+    with open_stream(output, job, resume=resume) as sink, _hint(sink, output, warn):
         sink.skip(lines)
         num_resumed = sink.num_lines
         total = sum(1 for _ in read_lines(source)) if progress and source != STDIN and source.is_file() else None
         with progress_bar("translating", total, unit=" lines", shown=progress) as bar:
-            bar.update(num_resumed)
-            bar.unpause()
+            bar.initial = bar.n = num_resumed
             for chunk in windows(lines, window or translator.window_lines(options)):
                 first = sink.num_lines + 1
                 texts = [layout.text(line, f"{source}, line {first + i}") for i, line in enumerate(chunk)]
                 found = list(
                     translator.stream(texts, options=options, n_best=n_best, window=len(texts), handling=handling)
                 )
-                _report(found, f"{source}, line", first, translator.engine.max_source_tokens, warn)
+                _report(found, f"{source}, line", first, translator.engine.max_source_tokens, tell)
                 _write(sink, layout, chunk, found)
                 bar.update(len(chunk))
         return Summary(sink.num_lines, num_resumed)
+
+
+@contextlib.contextmanager
+def _hint(sink: StreamOutput, output: Path | None, warn: Callable[[str], None] | None) -> Iterator[None]:
+    """Says, where somebody is told at all, that a job which stops here can go on."""
+    try:
+        yield
+    except BaseException:
+        if warn is not None and isinstance(sink, ResumableOutput) and sink.num_lines:
+            warn(
+                f"{output}: stopped; {sink.num_lines:,} lines are done and kept. The same with --resume goes on."
+            )
+        raise
 
 
 def _write(sink: StreamOutput, layout: Layout, lines: Sequence[str], found: Sequence[list[Translation]]) -> None:
