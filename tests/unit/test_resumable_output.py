@@ -189,9 +189,18 @@ def test_nothing_is_left_where_nothing_was_done(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ConfigError, match="--output"), open_stream(None, {}, resume=True):
         pass
-    with open_stream(Path("/dev/null"), {}, resume=False) as output:  # and it is still a device
+
+
+def test_devices_are_written_to_and_stay(tmp_path: Path) -> None:
+    with open_stream(Path("/dev/null"), {}, resume=False) as output:
         output.write(["a"], ["A"])
     assert Path("/dev/null").is_char_device()
+    command = "import sys; from transduce.streams.output import *; from pathlib import Path\n"
+    command += "with open_stream(Path('/dev/stdout'), {}, resume=False) as output: output.write(['a'], ['A'])"
+    with (tmp_path / "redirected").open("wb") as file:
+        subprocess.run([sys.executable, "-c", command], stdout=file, check=True)
+    assert (tmp_path / "redirected").read_text() == "A\n"
+    assert Path("/dev/stdout").is_symlink()
 
 
 def test_empty_input_gives_an_empty_file(tmp_path: Path) -> None:

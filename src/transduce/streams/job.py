@@ -89,9 +89,7 @@ def _hint(sink: StreamOutput, output: Path | None, warn: Callable[[str], None] |
         yield
     except BaseException:
         if warn is not None and isinstance(sink, ResumableOutput) and sink.num_lines:
-            warn(
-                f"{output}: stopped; {sink.num_lines:,} lines are done and kept. The same with --resume goes on."
-            )
+            warn(f"{output}: stopped; {sink.num_lines:,} lines are done and kept. The same with --resume goes on.")
         raise
 
 

@@ -61,7 +61,7 @@ def open_stream(path: Path | None, job: Mapping[str, Any], *, resume: bool) -> I
         ConfigError: there is nothing to resume on standard output or a pipe.
         DataError: another job, or another process, is at work on this file.
     """
-    if path is not None and path != _STDOUT and (not path.exists() or path.is_file()):
+    if path is not None and _is_file_to_be(path):
         with ResumableOutput(path, job, resume=resume) as output:
             yield output
         return
@@ -72,6 +72,13 @@ def open_stream(path: Path | None, job: Mapping[str, Any], *, resume: bool) -> I
     else:
         with path.open("wb") as file:
             yield _PlainOutput(file)
+
+
+def _is_file_to_be(path: Path) -> bool:
+    """Returns whether `path` is, or would be, a file that can be replaced; /dev/stdout may be a file, but is none."""
+    if path == _STDOUT or path.absolute().parent == Path("/dev"):
+        return False
+    return not path.exists() or path.is_file()
 
 
 class _PlainOutput:
