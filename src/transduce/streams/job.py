@@ -11,6 +11,7 @@ from transduce.config import DecodeConfig
 from transduce.data.progress import progress_bar
 from transduce.data.readers import STDIN, read_lines
 from transduce.passages import Handling
+from transduce.passages.calibration import load_calibration
 from transduce.streams.layouts import Layout, PlainLines
 from transduce.streams.output import ResumableOutput, StreamOutput, open_stream
 from transduce.translator import Translation, Translator, windows
@@ -115,6 +116,7 @@ def _description(
         **model,
         "engine": translator.engine.name,
         "layout": repr(layout),
+        "calibration": repr(load_calibration(translator.bundle)) if handling.confidence else None,
         "n_best": n_best,
         "window": window,
     }
