@@ -18,7 +18,11 @@ from transduce.errors import BundleError
 from transduce.evaluation.parses import parse_scores
 from transduce.parsing import Tree
 from transduce.parsing.pairs import from_output, sentence_words, tree_words
+from transduce.passages import Handling
 from transduce.translator import Translation, Translator
+
+# Half a sentence is no sentence: one that is longer than the model reads is cut short.
+_WHOLE = Handling(split="never")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ class Parser:
     def stream(self, sentences: Iterable[str], *, options: DecodeConfig | None = None) -> Iterator[Parse]:
         """Yields the parse of each sentence, for input of any length in bounded memory."""
         ours, theirs = itertools.tee(map(sentence_words, sentences))
-        outputs = self.translator.stream((" ".join(words) for words in theirs), options=options)
+        outputs = self.translator.stream((" ".join(words) for words in theirs), options=options, handling=_WHOLE)
         for words, [best] in zip(ours, outputs, strict=True):
             yield _parse(words, best)
 

@@ -10,6 +10,7 @@ translator.attend("A dog runs.")                 # what every head looks at
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -22,6 +23,7 @@ from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import AttendingEngine, Engine
 from transduce.engines.loading import choose_engine, load_engine
 from transduce.errors import BundleError, ConfigError, DataError
+from transduce.passages import Handling, treat
 from transduce.target_scores import TargetScore, score_targets
 from transduce.text import BOS_TOKEN, EOS_TOKEN, SubwordTokenizer, word_of_each
 
@@ -30,18 +32,27 @@ if TYPE_CHECKING:
 
 # Lines that `stream` reads ahead for each line of a batch: enough to make batches of one length.
 _WINDOW_BATCHES = 32
+# A window ends when it has this many characters, whatever the number of its lines: long ones must not fill the memory.
+_WINDOW_CHARACTERS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
     """One translation of one line."""
 
-    text: str  # never holds a line break "\n"
+    text: str  # never holds a line break "\n", but for those of the source where `Handling.split` cut at them
     score: float  # log-probability over the length penalty, with the coverage penalty if asked for; higher is better
     log_probability: float  # the model's own, whatever was asked of the search
     tokens: tuple[str, ...]  # the pieces that the model wrote, for the eye
     finished: bool  # False: cut off at the length limit
     source_truncated: bool  # the line was longer than the model reads, and only its beginning was translated
+    ids: tuple[int, ...] = ()  # those of `tokens`
+    num_parts: int = 1  # sentences, or parts of one, that were translated apart
+    warnings: tuple[str, ...] = ()  # what `guard` found, or what went wrong with markup
+    confidence: float | None = None  # 0 to 1, of the whole; where it was asked for, as what follows
+    calibrated: bool = False  # whether `confidence` is a probability that was fitted to data (`transduce calibrate`)
+    words: tuple[tuple[str, float], ...] = ()  # each word with its probability, given those before it
+    token_log_probabilities: tuple[float, ...] = ()  # of each token, and of the end of each part
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,10 +85,13 @@ class Attention:
 class Translator:
     """Translates lines of text with one model."""
 
-    def __init__(self, engine: Engine, tokenizer: SubwordTokenizer, options: DecodeConfig) -> None:
+    def __init__(
+        self, engine: Engine, tokenizer: SubwordTokenizer, options: DecodeConfig, bundle: Bundle | None = None
+    ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
         self.options = options  # what is used where a call says nothing
+        self.bundle = bundle  # the model folder, where it came from one
 
     @classmethod
     def load(
@@ -117,7 +131,7 @@ class Translator:
                     "vocabulary: train them from one prepared corpus."
                 )
         loaded = load_engine(bundle, chosen, device=device, threads=threads, quantization=quantization, others=others)
-        return cls(loaded, bundle.tokenizer, bundle.config.decode)
+        return cls(loaded, bundle.tokenizer, bundle.config.decode, bundle)
 
     def translate(
         self,
@@ -129,6 +143,7 @@ class Translator:
         batch_size: int | None = None,
         prefixes: Sequence[str] | None = None,
         forbidden: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        handling: Handling | None = None,
         **options: Unpack[DecodeOptions],
     ) -> list[str]:
         """Returns one translation for each line, in order; a line of white space gives an empty string.
@@ -143,6 +158,9 @@ class Translator:
             batch_size: lines translated together: changes speed and memory, never a translation.
             prefixes: for each line how its translation begins, to the letter, or "".
             forbidden: phrases that no translation may hold, or for each line a list of them.
+            handling: of long lines, markup and doubtful output; None cuts lines that are longer than the model reads
+                into sentences, and does no more. Prefixes and forbidden phrases are of whole lines: with them, nothing
+                is cut, and markup, guard and split="always" are refused.
             options: any other field of `DecodeConfig`, such as temperature=0.8 or min_tokens=5.
 
         Raises:
@@ -151,7 +169,7 @@ class Translator:
         """
         chosen = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size, **options)
         asked = constraints_of(len(lines), prefixes, forbidden)
-        return [found[0].text for found in self._translate(lines, chosen, 1, asked)]
+        return [found[0].text for found in self._translate(lines, chosen, 1, handling, asked)]
 
     def translate_n_best(
         self,
@@ -164,6 +182,7 @@ class Translator:
         batch_size: int | None = None,
         prefixes: Sequence[str] | None = None,
         forbidden: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        handling: Handling | None = None,
         **options: Unpack[DecodeOptions],
     ) -> list[list[Translation]]:
         """Returns for each line its translations, best first: at least one, at most `n_best`.
@@ -172,7 +191,7 @@ class Translator:
         a temperature they are as many draws, in the order in which they were drawn, and may be equal.
         """
         chosen = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size, **options)
-        return self._translate(lines, chosen, n_best, constraints_of(len(lines), prefixes, forbidden))
+        return self._translate(lines, chosen, n_best, handling, constraints_of(len(lines), prefixes, forbidden))
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, length_penalty: float | None = None
@@ -200,12 +219,14 @@ class Translator:
         options: DecodeConfig | None = None,
         n_best: int = 1,
         window: int | None = None,
+        handling: Handling | None = None,
         constraints: Iterable[Constraints] | None = None,
+        first_line: int = 1,
     ) -> Iterator[list[Translation]]:
         """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
 
         `window` lines are read at a time and translated in batches of similar length; None chooses by batch size.
-        `constraints` has an entry for each line, and is read alongside.
+        `constraints` has an entry for each line, and is read alongside. `first_line` is how errors count the first one.
 
         Raises:
             DataError: there are fewer constraints than lines, or a prefix holds what is forbidden.
@@ -213,15 +234,18 @@ class Translator:
         if isinstance(lines, str):
             raise TypeError("Give an iterable of lines: for a single one, [line].")
         options = options or self.options
-        size = window or options.batch_size * _WINDOW_BATCHES
-        remaining, asked = iter(lines), None if constraints is None else iter(constraints)
-        num_before = 0
-        while chunk := list(itertools.islice(remaining, size)):
+        asked = None if constraints is None else iter(constraints)
+        for chunk in windows(lines, window or self.window_lines(options)):
             of_chunk = None if asked is None else list(itertools.islice(asked, len(chunk)))
             if of_chunk is not None and len(of_chunk) < len(chunk):
-                raise DataError(f"There are constraints for {num_before + len(of_chunk)} lines only, but more lines.")
-            yield from self._translate(chunk, options, n_best, of_chunk, num_before + 1)
-            num_before += len(chunk)
+                last = first_line + len(of_chunk) - 1
+                raise DataError(f"There are constraints up to line {last} only, but more lines.")
+            yield from self._translate(chunk, options, n_best, handling, of_chunk, first_line)
+            first_line += len(chunk)
+
+    def window_lines(self, options: DecodeConfig) -> int:
+        """Returns how many lines a stream reads ahead, where it is not told."""
+        return options.batch_size * _WINDOW_BATCHES
 
     def attend(self, source: str, target: str | None = None) -> Attention:
         """Returns what every head of every layer attends to in one pair.
@@ -289,11 +313,27 @@ class Translator:
         lines: Sequence[str],
         options: DecodeConfig,
         n_best: int,
-        constraints: Sequence[Constraints] | None = None,
+        handling: Handling | None,
+        constraints: Sequence[Constraints] | None,
         first_line: int = 1,
     ) -> list[list[Translation]]:
         if isinstance(lines, str):  # a sequence of characters, which is never meant
             raise TypeError("Give a list of lines: for a single one, [line].")
+        handling = handling or Handling()
+        if constraints is None or not any(constraints):
+            return treat(self, self.search, lines, options, n_best, handling)
+        search = partial(self.search, constraints=constraints, first_line=first_line)
+        return treat(self, search, lines, options, n_best, handling.of_whole_lines())
+
+    def search(
+        self,
+        lines: Sequence[str],
+        options: DecodeConfig,
+        n_best: int,
+        constraints: Sequence[Constraints] | None = None,
+        first_line: int = 1,
+    ) -> list[list[Translation]]:
+        """Returns the search's own results for each line: what `translate_n_best` returns, without any handling."""
         if n_best < 1 or (options.temperature == 0 and n_best > options.beam_size):
             raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {options.beam_size}.")
         texts = [line if line.strip() else "" for line in lines]
@@ -317,4 +357,19 @@ class Translator:
             tokens=tuple(self.tokenizer.pieces(hypothesis.ids)),
             finished=hypothesis.finished,
             source_truncated=source_truncated,
+            ids=tuple(hypothesis.ids),
         )
+
+
+def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Yields lists of at most `size` lines, in order; lists of very long lines are shorter."""
+    chunk: list[str] = []
+    characters = 0
+    for line in lines:
+        chunk.append(line)
+        characters += len(line)
+        if len(chunk) == size or characters >= _WINDOW_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk

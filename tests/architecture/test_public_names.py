@@ -94,6 +94,17 @@ PUBLIC = {
         "repair",
         "unescape_brackets",
     },
+    "transduce.passages": {"MARKUP_KINDS", "SPLIT_KINDS", "Handling", "treat"},
+    "transduce.streams": {
+        "Columns",
+        "JsonLines",
+        "Layout",
+        "PlainLines",
+        "ResumableOutput",
+        "StreamOutput",
+        "Summary",
+        "translate_file",
+    },
     "transduce.text": {
         "BOS",
         "BOS_TOKEN",
@@ -126,6 +137,8 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 def test_translator_and_parser_keep_their_keywords() -> None:
     """Calls written against these signatures must go on working: add to them, remove nothing."""
+    for method in (transduce.Translator.translate, transduce.Translator.translate_n_best, transduce.Translator.stream):
+        assert "handling" in inspect.signature(method).parameters
     load = inspect.signature(transduce.Translator.load).parameters
     assert {"path", "engine", "device", "threads", "quantization"} <= set(load)
     search = {"beam_size", "length_penalty", "max_extra_tokens", "batch_size"}

@@ -4,7 +4,9 @@ import builtins
 import dataclasses
 import gzip
 import io
+import json
 import math
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +19,10 @@ from transduce.bundle import save_bundle
 from transduce.cli import main as command_line
 from transduce.config import Config, DecodeConfig, ModelConfig
 from transduce.engines.torch import TorchEngine
-from transduce.errors import BundleError, ConfigError, MissingDependencyError
+from transduce.errors import BundleError, ConfigError, DataError, MissingDependencyError
 from transduce.model.transformer import Transformer
+from transduce.passages import Handling
+from transduce.passages.markup import is_nested, mark_counts
 from transduce.text import SubwordTokenizer
 from transduce.translator import Translator
 
@@ -95,10 +99,19 @@ def test_one_line_out_for_each_line_in(
     assert all(output[i] for i in (0, 2, 4, 5, 6, 7, 8))
     assert output[0] == output[8]
     assert output == translator.translate(LINES)
+    assert capsys.readouterr().err == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]  # no temporary file is left
+
+
+def test_a_line_that_is_cut_short_is_named(
+    model_folder: Path, translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = translate_file(model_folder, tmp_path, "--split-sentences", "never")
+    assert output == translator.translate(LINES, handling=Handling(split="never"))
+    assert output != translator.translate(LINES)
     warnings = capsys.readouterr().err
     assert "line 8: longer than the 63 tokens" in warnings
     assert warnings.count("warning") == 1
-    assert list(tmp_path.glob(".*")) == []  # no temporary file is left
 
 
 def test_batch_size_changes_nothing(model_folder: Path, tmp_path: Path) -> None:
@@ -207,13 +220,124 @@ def test_help_needs_no_torch() -> None:
     assert "examples:" in done.stdout
 
 
+def run_on(model: Path, source: Path, output: Path, *options: str) -> int:
+    return command_line.main(["translate", str(model), "--input", str(source), "--output", str(output), *options])
+
+
+def test_json_lines_and_columns(model_folder: Path, translator: Translator, tmp_path: Path) -> None:
+    first, second = translator.translate(["A dog runs.", "Two dogs"])
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text('{"id": 1, "en": "A dog runs."}\n\n{"id": 2, "en": "Two dogs"}\n', encoding="utf-8")
+    assert run_on(model_folder, source, output, "--field", "en", "--into", "de", "--scores", "--n-best", "2") == 0
+    rows = [json.loads(row) if row else None for row in output.read_bytes().decode().split("\n")[:-1]]
+    assert rows[1] is None
+    assert [row and row["de"] for row in rows] == [first, None, second]
+    assert all(len(row["de_n_best"]) == 2 and row["de_score"] == row["de_n_best"][0]["score"] for row in rows if row)
+    table, columns = tmp_path / "in.tsv", tmp_path / "out.tsv"
+    table.write_text("1\tA dog runs.\n2\tTwo dogs\n", encoding="utf-8")
+    assert run_on(model_folder, table, columns, "--column", "2") == 0
+    assert columns.read_bytes().decode() == f"1\tA dog runs.\t{first}\n2\tTwo dogs\t{second}\n"
+    assert run_on(model_folder, table, columns, "--column", "2", "--replace") == 0
+    assert columns.read_bytes().decode() == f"1\t{first}\n2\t{second}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--field", "a", "--column", "1"], "give one of them"),
+        (["--into", "a"], "--into names a field"),
+        (["--replace"], "--column N as well"),
+        (["--column", "1", "--n-best", "2"], "Use JSON lines"),
+        (["--column", "0"], "columns count from 1"),
+        (["--field", "a", "--into", "a"], "cannot go into the field"),
+    ],
+)
+def test_layouts_that_make_no_sense(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("A dog\n")
+    assert run_on(model_folder, source, tmp_path / "out", *options) == ConfigError.exit_code
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_resume_on_the_command_line(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    window = 4 * 32  # 32 batches
+    good = [json.dumps({"text": "A dog runs." if n % 2 else "Two dogs"}) for n in range(window + 5)]
+    source.write_text("\n".join([*good[:window], "broken"]) + "\n")
+    options = ["--field", "text", "--beam-size", "1", "--resume"]
+    assert run_on(model_folder, source, output, *options) == DataError.exit_code
+    errors = capsys.readouterr().err
+    assert f"in.jsonl, line {window + 1}, column 1: not JSON" in errors
+    assert f"{window} lines are done and kept. The same with --resume goes on." in errors
+    source.write_text("\n".join(good) + "\n")
+    assert run_on(model_folder, source, output, *options, "--max-extra-tokens", "3") == ConfigError.exit_code
+    assert "was begun with max_extra_tokens = 5, and now max_extra_tokens = 3" in capsys.readouterr().err
+    assert run_on(model_folder, source, output, *options) == 0
+    assert f"resumed after {window} lines that were done; {window + 5} in all" in capsys.readouterr().err
+    whole = tmp_path / "whole.jsonl"
+    assert run_on(model_folder, source, whole, *options[:4]) == 0
+    assert output.read_bytes() == whole.read_bytes()
+    assert (
+        command_line.main(["translate", str(model_folder), "--input", str(source), "--resume"]) == ConfigError.exit_code
+    )
+
+
+def test_markup_guard_and_confidence(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    lines = ["<p>A <b>dog</b> runs to {name}.</p>", "", "Two dogs &amp; a man<br>with a ball: https://a.de/?b=1&amp;c"]
+    source.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    options = ["--markup", "html", "--guard", "--confidence", "--split-sentences", "always", "--beam-size", "1"]
+    assert run_on(model_folder, source, output, *options) == 0
+    assert "this model is not calibrated" in capsys.readouterr().err
+    rows = [row.split("\t") for row in output.read_bytes().decode().split("\n")[:-1]]
+    assert [len(row) for row in rows] == [2, 2, 2]
+    assert rows[1] == ["", ""]
+    for row, line in zip(rows, lines, strict=True):
+        assert mark_counts(row[0], "html") == mark_counts(line, "html")
+        assert is_nested(row[0], "html")
+    assert all(0 < float(row[1]) <= 1 for row in (rows[0], rows[2]))
+
+
+def test_calibrate(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_line, "COMMANDS", ("translate", "calibrate"))
+    model = tmp_path / "model"
+    shutil.copytree(model_folder, model)
+    sources = [f"A dog runs {n}." for n in range(60)]
+    outputs = Translator.load(model).translate(sources, beam_size=1)
+    references = [output if n % 3 else "nothing alike" for n, output in enumerate(outputs)]
+    files = []
+    for name, lines in (("source", sources), ("reference", references)):
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
+        files += [f"--{name}", str(tmp_path / name)]
+    tests = ["--test-source", files[1], "--test-reference", files[3]]
+    assert command_line.main(["calibrate", str(model), *files, *tests, "--beam-size", "1", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["lines"] == report["test"]["lines"] == 60
+    assert report["share_good"] == pytest.approx(2 / 3)
+    [[best]] = Translator.load(model).translate_n_best(["A dog runs."], 1, handling=Handling(confidence=True))
+    assert best.calibrated
+    assert 0 < (best.confidence or 0) < 1
+    assert command_line.main(["calibrate", str(model), *files, "--test-source", files[1]]) == ConfigError.exit_code
+    assert "belong together" in capsys.readouterr().err
+    assert command_line.main(["calibrate", str(model), *files, "--beam-size", "1"]) == 0
+    assert "60 lines; good (chrF at least 60): 66.7 %" in capsys.readouterr().out
+
+
 # --- the Python face --------------------------------------------------------------------------------------
 
 
 def test_the_best_of_several_is_the_translation(translator: Translator) -> None:
     several = translator.translate_n_best(LINES, 4)
     assert [found[0].text for found in several] == translator.translate(LINES)
-    assert [found[0].source_truncated for found in several] == [i == 7 for i in range(len(LINES))]
+    assert [found[0].num_parts > 1 for found in several] == [i == 7 for i in range(len(LINES))]
+    assert not any(found[0].source_truncated for found in several)
+    short = translator.translate_n_best(LINES, 4, handling=Handling(split="never"))
+    assert [found[0].source_truncated for found in short] == [i == 7 for i in range(len(LINES))]
     for found in several:
         assert all("\n" not in t.text for t in found)
         assert [t.score for t in found] == sorted((t.score for t in found), reverse=True)

@@ -93,9 +93,9 @@ def test_search_options_reach_the_engine(parser: Parser, monkeypatch: pytest.Mon
     seen: list[DecodeConfig] = []
     original = parser.translator.stream
 
-    def watched(*arguments: object, options: DecodeConfig) -> object:
+    def watched(*arguments: object, options: DecodeConfig, **rest: object) -> object:
         seen.append(options)
-        return original(*arguments, options=options)  # type: ignore[arg-type]
+        return original(*arguments, options=options, **rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(parser.translator, "stream", watched)
     parser.parse(["Rain falls"], beam_size=21, length_penalty=0.3, max_extra_tokens=300, batch_size=5)

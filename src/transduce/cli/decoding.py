@@ -20,7 +20,9 @@ def add_files(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "--input", type=Path, default=Path("-"), metavar="FILE", help=f"{what}, .gz or .zst; default: stdin"
     )
-    parser.add_argument("--output", type=Path, default=None, metavar="FILE", help="written atomically; default: stdout")
+    parser.add_argument(
+        "--output", type=Path, default=None, metavar="FILE", help="appears when it is whole; default: stdout"
+    )
 
 
 def add_search(parser: argparse.ArgumentParser, *, beam_size: int, length_penalty: float, extra: int) -> Any:

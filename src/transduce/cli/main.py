@@ -17,6 +17,7 @@ COMMANDS = (
     "average",
     "translate",
     "score",
+    "calibrate",
     "evaluate",
     "ablate",
     "sweep",

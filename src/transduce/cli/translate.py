@@ -3,7 +3,11 @@ r"""Translates a file, or standard input, line by line: one output line for each
 examples:
   echo "A dog runs." | transduce translate models/m30k
   transduce translate models/m30k --input test.en --output test.out
-  transduce translate models/m30k --input big.en.gz --output big.de --beam-size 1 --batch-size 128
+  transduce translate models/m30k --input big.en.gz --output big.de.gz --beam-size 1 --batch-size 128 --resume
+  transduce translate models/m30k --input reviews.jsonl --field text --into german --output reviews.de.jsonl
+  transduce translate models/m30k --input table.tsv --column 2 --output table.de.tsv
+  transduce translate models/m30k --input pages.txt --split-sentences always --markup html
+  transduce translate models/m30k --input test.en --guard --confidence
   transduce translate models/m30k --input test.en --n-best 4 --scores
   transduce translate models/m30k --input test.en --engine ctranslate2 --quantization int8
   transduce translate models/m30k --input test.en --beam-size 8 --diversity-groups 4 --n-best 4
@@ -13,27 +17,37 @@ examples:
 
 Lines that are typed are translated one by one; those of a file or a pipe, many at a time.
 
-An empty line, or one of white space only, gives an empty line. A line longer than the model reads is
-translated as far as it is read, and a warning names it. A line ends at "\n" and nowhere else.
+An empty line, or one of white space only, gives an empty line. A line longer than the model reads is cut into
+sentences, each translated on its own (--split-sentences never cuts off its end, with a warning). A line ends
+at "\n" and nowhere else. Files may end in .gz or .zst, on both sides.
+
+--output FILE appears when it is whole. Until then FILE.partial and its journal FILE.partial.json lie beside it.
+However the command was stopped, the same command with --resume goes on, to the very same file; other options or
+another input are refused.
 
 The ctranslate2 engine needs no PyTorch, starts quickly, and with int8 is small and fast on a CPU. When it first sees a
 model it converts it, into a folder beside the model's files.
 
-With --n-best or --scores the output is tab-separated, several rows for each line, best first:
-  --n-best 4           line number (from 1), translation
-  --scores             translation, score
-  --n-best 4 --scores  line number, translation, score
-The score is the log-probability divided by the length penalty ((5 + length) / 6)^alpha. In such rows a tab or
-line break within a translation is written as a space. A line has fewer rows than asked for where the search
-finished fewer translations. Draws come as they were drawn, so that each is an honest sample.
-
 A file of prefixes has a line for each input line: what its translation begins with, to the letter, or nothing. The last
 word may go on ("do" as "dog"), unless a space ends the line. Forbidden phrases are whole words, capitals as they
 stand; "dog" does not forbid "Dog" or "dogs". docs/guides/decoding.md explains each option, and what it costs.
+
+Layouts of a line, beside plain text:
+  --field NAME         a JSON object; the translation goes into the field --into, the others stay as they are
+  --column N           tab-separated columns; the translation follows as the last, or takes the place with --replace
+
+With --n-best, --scores or --confidence the output of plain lines is tab-separated:
+  --n-best 4           line number (from 1), translation; several rows for each line, best first
+  --scores             translation, score
+  --n-best 4 --scores  line number, translation, score
+  --confidence         translation, confidence
+In JSON they are fields (translation_n_best, translation_score, translation_confidence, translation_words), in
+columns further columns. The score is the log-probability divided by the length penalty ((5 + length) / 6)^alpha.
+In rows a tab or line break within a translation is written as a space. A line has fewer translations than asked
+for where the search finished fewer. Draws come as they were drawn, so that each is an honest sample.
 """
 
 import argparse
-import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,108 +61,171 @@ from transduce.cli.decoding import (
     add_search,
     decode_changes,
     loading_arguments,
-    open_output,
     say_engine,
-    warn_truncated,
-    with_progress,
 )
 from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from transduce.constraints import Constraints
-    from transduce.translator import Translation
+    from transduce.streams import Layout
 
 SUMMARY = "translate a file or standard input with a trained model"
+
+_MARKUP = ("none", "html", "placeholders")
+_SPLIT = ("auto", "always", "never")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_files(parser, "text")
+    files = parser.add_argument_group("files")
+    files.add_argument("--resume", action="store_true", help="go on with what an earlier run of this command left")
+    files.add_argument("--field", metavar="NAME", help="lines are JSON objects; translate this field")
+    files.add_argument("--into", metavar="NAME", help="the new field for the translation; default: translation")
+    files.add_argument("--column", type=int, metavar="N", help="lines are tab-separated; translate column N (from 1)")
+    files.add_argument("--replace", action="store_true", help="the translation takes the column's place")
     search = add_search(parser, beam_size=4, length_penalty=0.6, extra=50)
     search.add_argument("--n-best", type=int, default=1, metavar="N", help="translations for each line, as rows")
     search.add_argument("--scores", action="store_true", help="add a column with the score")
     add_rules(parser)
+    add_handling(parser)
     add_ensemble(parser)
     add_machine(parser)
 
 
+def add_handling(parser: argparse.ArgumentParser) -> None:
+    """Declares what happens to a line around the search."""
+    lines = parser.add_argument_group("lines")
+    lines.add_argument(
+        "--split-sentences",
+        choices=_SPLIT,
+        default="auto",
+        help="translate sentences apart: of lines longer than the model reads (auto, the default), of all, of none",
+    )
+    lines.add_argument(
+        "--markup",
+        choices=_MARKUP,
+        default="none",
+        help="keep placeholders and URLs, or these and HTML tags, as they are",
+    )
+    lines.add_argument("--guard", action="store_true", help="search again where an output loops or copies the source")
+    lines.add_argument("--confidence", action="store_true", help="add a column with how sure the model is, 0 to 1")
+    lines.add_argument("--language", default="", metavar="CODE", help="of the source, for that; default: the model's")
+
+
 def run(args: argparse.Namespace) -> int:
     """Translates, and returns the exit code."""
+    layout = _layout(args)
     # Imported here, so that `transduce --help` need not load what they need.
-    from transduce.data.readers import read_lines
+    from transduce.data.readers import STDIN, require_file
+    from transduce.passages import Handling
+    from transduce.passages.calibration import load_calibration
+    from transduce.streams import translate_file
     from transduce.translator import Translator
 
-    lines = read_lines(args.input)
-    prefixes, phrases = _Beside(args.prefix), _Beside(args.forbid_by_line)
-    constraints = _constraints(args, prefixes, phrases)
+    if args.input != STDIN:
+        require_file(args.input)
+    beside = _Beside(args)
     translator = Translator.load(args.model, **loading_arguments(args), ensemble=args.ensemble)
     say_engine(args, translator.engine)
     options = translator.with_options(**decode_changes(args))
-    typed = args.input == Path("-") and sys.stdin.isatty()
+    handling = Handling(
+        split=args.split_sentences,
+        markup=args.markup,
+        guard=args.guard,
+        confidence=args.confidence,
+        language=args.language,
+    )
+    if args.confidence and load_calibration(translator.bundle) is None:
+        print(
+            "transduce: note: this model is not calibrated: the confidence is the mean probability of the tokens. "
+            "'transduce calibrate' makes it that of a good translation.",
+            file=sys.stderr,
+        )
+    typed = args.input == STDIN and sys.stdin.isatty()
     if typed:
         print("Type a line to translate; Ctrl-D ends.", file=sys.stderr)
-    window = 1 if typed else None
-    shown = with_progress(lines, args, "translating")
-    results = translator.stream(shown, options=options, n_best=args.n_best, window=window, constraints=constraints)
-    with open_output(args.output) as output:
-        for number, translations in enumerate(results, start=1):
-            if translations[0].source_truncated:
-                limit = translator.engine.max_source_tokens
-                warn_truncated(f"{args.input}, line {number}", limit, "translated")
-            output.writelines(_rows(number, translations, many=args.n_best > 1, scores=args.scores))
-            if typed:
-                output.flush()
-        prefixes.require_end()
-        phrases.require_end()
+    summary = translate_file(
+        translator,
+        args.input,
+        args.output,
+        layout=layout,
+        options=options,
+        n_best=args.n_best,
+        handling=handling,
+        constraints=beside.constraints(),
+        constraints_name=beside.name,
+        check_end=beside.check_end,
+        window=1 if typed else None,
+        resume=args.resume,
+        progress=args.output is not None and sys.stderr.isatty(),
+        warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+    )
+    if summary.num_resumed:
+        print(
+            f"transduce: resumed after {summary.num_resumed:,} lines that were done; {summary.num_lines:,} in all.",
+            file=sys.stderr,
+        )
     return 0
 
 
 class _Beside:
-    """A file that has a line for each line of the input; without a file, each is empty."""
+    """The files of prefixes and phrases, which are read beside the input."""
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self._lines: Iterator[str] = itertools.repeat("")
-        if path is not None:
-            from transduce.data.readers import read_lines
+    def __init__(self, args: argparse.Namespace) -> None:
+        from transduce.data.readers import STDIN, read_lines
+        from transduce.files import sha256
 
-            self._lines = read_lines(path)
+        given = [path for path in (args.prefix, args.forbid, args.forbid_by_line) if path is not None]
+        if [args.input, *given].count(STDIN) > 1:
+            raise ConfigError(
+                "standard input ('-') can be only one of --input, --prefix, --forbid and --forbid-by-line."
+            )
+        self._any = bool(given)
+        self._always = tuple(line for line in read_lines(args.forbid) if line.strip()) if args.forbid else ()
+        self._by_line = [(path, read_lines(path)) for path in (args.prefix, args.forbid_by_line) if path is not None]
+        self._has = (args.prefix is not None, args.forbid_by_line is not None)
+        # A pipe is known by its name only: it cannot be read twice.
+        self.name = ", ".join(sha256(path) if path.is_file() else str(path) for path in given)
 
-    def __iter__(self) -> Iterator[str]:
-        yield from self._lines
-        raise DataError(f"{self.path}: has fewer lines than the input: give one for each, empty for none.")
+    def constraints(self) -> "Iterator[Constraints] | None":
+        """Returns what the files ask of each line, or None where no file is given."""
+        return self._each() if self._any else None
 
-    def require_end(self) -> None:
-        """Raises DataError where lines are left when the input has ended."""
-        if self.path is not None and next(self._lines, None) is not None:
-            raise DataError(f"{self.path}: has more lines than the input: give one for each, empty for none.")
+    def _each(self) -> "Iterator[Constraints]":
+        from transduce.constraints import Constraints
 
+        while True:
+            rows = iter([self._next(path, lines) for path, lines in self._by_line])
+            prefix, row = (next(rows) if has else "" for has in self._has)
+            yield Constraints(prefix, (*self._always, *(phrase for phrase in row.split("\t") if phrase.strip())))
 
-def _constraints(args: argparse.Namespace, prefixes: _Beside, phrases: _Beside) -> "Iterator[Constraints] | None":
-    """Returns what the files of prefixes and phrases ask of each line, or None where none is given."""
-    from transduce.constraints import Constraints
-    from transduce.data.readers import STDIN, read_lines
+    def _next(self, path: Path, lines: Iterator[str]) -> str:
+        for line in lines:
+            return line
+        raise DataError(f"{path}: has fewer lines than the input: give one for each, empty for none.")
 
-    files = [path for path in (args.input, args.prefix, args.forbid, args.forbid_by_line) if path is not None]
-    if files.count(STDIN) > 1:
-        raise ConfigError("standard input ('-') can be only one of --input, --prefix, --forbid and --forbid-by-line.")
-    if files == [args.input]:
-        return None
-    always = tuple(line for line in read_lines(args.forbid) if line.strip()) if args.forbid else ()
-    return (
-        Constraints(prefix, (*always, *(phrase for phrase in row.split("\t") if phrase.strip())))
-        for prefix, row in zip(prefixes, phrases, strict=False)
-    )
+    def check_end(self) -> None:
+        """Raises DataError where a file has lines left when the input has ended."""
+        for path, lines in self._by_line:
+            if next(lines, None) is not None:
+                raise DataError(f"{path}: has more lines than the input: give one for each, empty for none.")
 
 
-def _rows(number: int, translations: list["Translation"], *, many: bool, scores: bool) -> Iterator[str]:
-    if not many and not scores:
-        yield translations[0].text + "\n"
-        return
-    for translation in translations:
-        columns = [translation.text.replace("\t", " ")]
-        if many:
-            columns.insert(0, str(number))
-        if scores:
-            columns.append(f"{translation.score:.6f}")
-        yield "\t".join(columns) + "\n"
+def _layout(args: argparse.Namespace) -> "Layout":
+    from transduce.streams.layouts import Columns, JsonLines, PlainLines
+
+    many, scores, confidence = args.n_best > 1, args.scores, args.confidence
+    if args.field is not None and args.column is not None:
+        raise ConfigError("--field is for JSON lines, --column for tab-separated ones: give one of them.")
+    if args.into is not None and args.field is None:
+        raise ConfigError("--into names a field of JSON objects: give --field NAME, the field to translate, as well.")
+    if args.replace and args.column is None:
+        raise ConfigError("--replace puts the translation into a column: give --column N as well.")
+    if args.field is not None:
+        return JsonLines(args.field, args.into or "translation", many, scores, confidence)
+    if args.column is None:
+        return PlainLines(many, scores, confidence)
+    if many:
+        raise ConfigError("--n-best: a row of columns has no place for several translations. Use JSON lines (--field).")
+    return Columns(args.column, args.replace, scores, confidence)

@@ -11,8 +11,8 @@ from tqdm import tqdm
 _DELAY_SECONDS = 2.0
 
 
-def progress_bar(label: str, total: int, *, unit: str, shown: bool) -> Any:
-    """Returns a bar with an estimate of the time left; it appears after two seconds."""
+def progress_bar(label: str, total: int | None, *, unit: str, shown: bool) -> Any:
+    """Returns a bar with an estimate of the time left, where `total` is known; it appears after two seconds."""
     return tqdm(
         desc=label,
         total=total,

@@ -1,0 +1,126 @@
+"""Fits a model's confidence to how good its translations are, and keeps the fit in the model folder.
+
+The sources are translated, and each translation is compared with its reference: it counts as good where its chrF
+is at least --threshold. The fit makes of the model's probabilities the probability of a good translation, which
+'transduce translate --confidence' then writes. Take text that the model was not trained on, such as the validation
+set; a thousand lines are enough. Without a calibration, a confidence is the mean probability of the tokens.
+
+examples:
+  transduce calibrate models/m30k --source val.en --reference val.de
+  transduce calibrate models/m30k --source val.en --reference val.de --test-source test.en --test-reference test.de
+  transduce calibrate models/m30k --source val.en --reference val.de --threshold 70 --json
+
+The expected calibration error (ECE) says how far the confidence is from the share of good translations, on average
+over ten groups of lines of equal size: by cross-validation, and on the test lines where some are given. AUC is the
+probability that of a good and a bad translation the good one has the higher confidence.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transduce.cli.decoding import add_machine, add_search
+from transduce.errors import ConfigError
+
+if TYPE_CHECKING:
+    from transduce.passages.calibration import Calibration
+    from transduce.translator import Translator
+
+SUMMARY = "fit the confidence of a model's translations to how good they are"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder; the fit is written into it")
+    parser.add_argument("--source", required=True, type=Path, metavar="FILE", help="lines to translate")
+    parser.add_argument("--reference", required=True, type=Path, metavar="FILE", help="their translations")
+    parser.add_argument("--test-source", type=Path, metavar="FILE", help="other lines, to measure the fit on")
+    parser.add_argument("--test-reference", type=Path, metavar="FILE", help="their translations")
+    parser.add_argument(
+        "--threshold", type=float, default=60.0, metavar="CHRF", help="least chrF of a good one; default: %(default)s"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_search(parser, beam_size=4, length_penalty=0.6, extra=50)
+    add_machine(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Calibrates, and returns the exit code."""
+    if (args.test_source is None) != (args.test_reference is None):
+        raise ConfigError("--test-source and --test-reference belong together: give both.")
+    # Imported here, so that `transduce --help` need not load what they need.
+    from transduce.data.readers import read_lines
+    from transduce.passages.calibration import calibrate, measure, save_calibration
+    from transduce.translator import Translator
+
+    sources, references = list(read_lines(args.source)), list(read_lines(args.reference))
+    translator = Translator.load(args.model, engine=args.engine, device=args.device, threads=args.threads)
+    assert translator.bundle is not None  # it was loaded from one
+    calibration = calibrate(*measure(translator, sources, references, **_search(args)), args.threshold)
+    report = _report(calibration)
+    if args.test_source is not None:
+        test = list(read_lines(args.test_source)), list(read_lines(args.test_reference))
+        report["test"] = _test(translator, calibration, *test, args)
+    save_calibration(translator.bundle, calibration)
+    print(json.dumps(report, indent=2) if args.json else _text(report, args.model))
+    return 0
+
+
+def _search(args: argparse.Namespace) -> dict[str, Any]:
+    names = ("beam_size", "length_penalty", "max_extra_tokens", "batch_size")
+    return {name: getattr(args, name) for name in names}
+
+
+def _report(calibration: "Calibration") -> dict[str, Any]:
+    return {
+        "threshold_chrf": calibration.threshold,
+        "lines": calibration.num_lines,
+        "share_good": calibration.share_good,
+        "ece_cross_validated": calibration.ece,
+        "ece_uncalibrated": calibration.ece_uncalibrated,
+    }
+
+
+def _test(
+    translator: "Translator",
+    calibration: "Calibration",
+    sources: list[str],
+    references: list[str],
+    args: argparse.Namespace,
+) -> dict[str, Any]:
+    import numpy as np
+
+    from transduce.passages.calibration import measure, reliability
+
+    values, quality = measure(translator, sources, references, **_search(args))
+    good = np.array([score >= calibration.threshold for score in quality], dtype=np.float64)
+    fitted = reliability(np.array([calibration.probability(line) for line in values]), good)
+    plain = reliability(np.array([np.exp(np.mean(line)) for line in values]), good)
+    return {
+        "lines": len(good),
+        "share_good": float(good.mean()),
+        "ece": fitted.ece,
+        "brier": fitted.brier,
+        "auc": fitted.auc,
+        "ece_uncalibrated": plain.ece,
+        "brier_uncalibrated": plain.brier,
+        "auc_uncalibrated": plain.auc,
+    }
+
+
+def _text(report: dict[str, Any], model: Path) -> str:
+    lines = [
+        f"{model}: calibrated on {report['lines']:,} lines; good (chrF at least {report['threshold_chrf']:g}): "
+        f"{100 * report['share_good']:.1f} %.",
+        f"ECE, cross-validated: {100 * report['ece_cross_validated']:.1f} % "
+        f"(mean probability of the tokens: {100 * report['ece_uncalibrated']:.1f} %).",
+    ]
+    if test := report.get("test"):
+        lines.append(
+            f"On {test['lines']:,} test lines, {100 * test['share_good']:.1f} % of them good: "
+            f"ECE {100 * test['ece']:.1f} % ({100 * test['ece_uncalibrated']:.1f} %), "
+            f"Brier score {test['brier']:.3f} ({test['brier_uncalibrated']:.3f}), "
+            f"AUC {test['auc']:.3f} ({test['auc_uncalibrated']:.3f}); in brackets without the fit."
+        )
+    return "\n".join(lines)

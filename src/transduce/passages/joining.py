@@ -1,0 +1,132 @@
+"""Long texts in parts: each is translated on its own, and the translations stand in the source's white space."""
+
+import heapq
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from transduce.passages.handling import Handling
+from transduce.passages.sentences import Span, fitting_spans, sentence_spans
+from transduce.text import SubwordTokenizer
+
+if TYPE_CHECKING:
+    from transduce.translator import Translation
+
+Search = Callable[[Sequence[str], int], "list[list[Translation]]"]
+
+# Scripts that put no space between sentences: Thai, Lao, Khmer and their like, Chinese and Japanese.
+_NO_SPACES = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A translation of a whole text, and which stretch of it is the translation of which of the source."""
+
+    translation: "Translation"
+    pairs: tuple[tuple[Span, Span], ...]  # (of the source, of the translation's text), in order
+
+
+def in_parts(
+    search: Search,
+    texts: Sequence[str],
+    n_best: int,
+    *,
+    handling: Handling,
+    limit: int,
+    tokenizer: SubwordTokenizer,
+) -> list[list[Joined]]:
+    """Translates each text, in parts where `handling` says so, and returns for each at most `n_best`, best first.
+
+    The score and log-probability of several parts are the sums of theirs.
+
+    Args:
+        search: translates texts that are short enough.
+        texts: any texts; one of white space only gives an empty translation.
+        n_best: translations of each.
+        handling: whether to cut, and the language.
+        limit: tokens that the model reads.
+        tokenizer: what counts tokens.
+    """
+    cuts = _all_parts(texts, handling, limit, tokenizer)
+    flat = [text[start:end] for text, spans in zip(texts, cuts, strict=True) for start, end in spans]
+    found = iter(search(flat, n_best))
+    return [_join(text, spans, [next(found) for _ in spans], n_best) for text, spans in zip(texts, cuts, strict=True)]
+
+
+def _all_parts(texts: Sequence[str], handling: Handling, limit: int, tokenizer: SubwordTokenizer) -> list[list[Span]]:
+    whole = [[(0, len(text))] for text in texts]
+    if handling.split == "never":
+        return whole
+    # A token holds at least a byte, and a character at most four: what is shorter fits, and need not be counted.
+    counted = [i for i, text in enumerate(texts) if handling.split == "always" or 4 * len(text) > limit]
+    counts = dict(zip(counted, tokenizer.encode_batch([texts[i] for i in counted]), strict=True))
+    parts = []
+    for i, text in enumerate(texts):
+        too_long = i in counts and len(counts[i]) > limit
+        if not text.strip() or (handling.split == "auto" and not too_long):
+            parts.append(whole[i])
+            continue
+        spans = sentence_spans(text, handling.language)
+        parts.append(
+            [part for span in spans for part in fitting_spans(text, span, limit, tokenizer)] if too_long else spans
+        )
+    return parts
+
+
+def _join(text: str, spans: Sequence[Span], found: Sequence[list["Translation"]], n_best: int) -> list[Joined]:
+    if len(spans) == 1 and spans[0] == (0, len(text)):
+        return [Joined(best, ((spans[0], (0, len(best.text))),)) for best in found[0]]
+    return [_joined(text, spans, choice) for choice in best_choices(found, n_best)]
+
+
+def best_choices(found: "Sequence[list[Translation]]", n_best: int) -> list[list["Translation"]]:
+    """Returns the `n_best` choices of one translation for each part with the greatest sums of scores."""
+    choices: list[tuple[float, list[Translation]]] = [(0.0, [])]
+    for options in found:
+        extended = [(total + t.score, [*chosen, t]) for total, chosen in choices for t in options]
+        choices = heapq.nlargest(n_best, extended, key=lambda choice: choice[0])
+    return [chosen for _, chosen in choices]
+
+
+def _joined(text: str, spans: Sequence[Span], chosen: Sequence["Translation"]) -> Joined:
+    pieces = [text[: spans[0][0]]]
+    length = len(pieces[0])
+    pairs = []
+    for i, (span, part) in enumerate(zip(spans, chosen, strict=True)):
+        if i:
+            gap = _gap(text[spans[i - 1][1] : span[0]], chosen[i - 1].text, part.text, text[: spans[i - 1][1]])
+            pieces.append(gap)
+            length += len(gap)
+        pairs.append((span, (length, length + len(part.text))))
+        pieces.append(part.text)
+        length += len(part.text)
+    pieces.append(text[spans[-1][1] :])
+    return Joined(merged(chosen, "".join(pieces)), tuple(pairs))
+
+
+def merged(chosen: Sequence["Translation"], text: str) -> "Translation":
+    """Returns the translation of several parts, whose text together is `text`."""
+    return replace(
+        chosen[0],
+        text=text,
+        score=sum(part.score for part in chosen),
+        log_probability=sum(part.log_probability for part in chosen),
+        tokens=tuple(token for part in chosen for token in part.tokens),
+        ids=tuple(token for part in chosen for token in part.ids),
+        finished=all(part.finished for part in chosen),
+        source_truncated=any(part.source_truncated for part in chosen),
+        num_parts=sum(part.num_parts for part in chosen),
+        warnings=tuple(dict.fromkeys(warning for part in chosen for warning in part.warnings)),
+        token_log_probabilities=tuple(value for part in chosen for value in part.token_log_probabilities),
+        words=tuple(word for part in chosen for word in part.words),
+    )
+
+
+def _gap(gap: str, before: str, after: str, source_before: str) -> str:
+    """Returns the source's gap; where a script without spaces had none and the target's has some, a space."""
+    if gap or not before or not after or not _NO_SPACES.match(source_before[-1:]):
+        return gap
+    return "" if _NO_SPACES.match(before[-1]) or _NO_SPACES.match(after[0]) else " "

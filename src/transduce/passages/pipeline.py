@@ -1,0 +1,66 @@
+"""The stages around the search, in their order."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from transduce.config import DecodeConfig
+from transduce.passages.calibration import load_calibration
+from transduce.passages.confidence import with_confidence, with_probabilities
+from transduce.passages.handling import Handling
+from transduce.passages.joining import in_parts
+from transduce.passages.repetition import OptionSearch, guarded
+from transduce.passages.restoring import with_markup
+
+if TYPE_CHECKING:
+    from transduce.translator import Translation, Translator
+
+
+def treat(
+    translator: "Translator",
+    search_plain: OptionSearch,
+    lines: Sequence[str],
+    options: DecodeConfig,
+    n_best: int,
+    handling: Handling,
+) -> "list[list[Translation]]":
+    """Returns each line's translations, best first, at least one and at most `n_best`; see `Handling`.
+
+    `search_plain` is the translator's own search, which handles nothing.
+    """
+    source_language, target_language = _languages(translator)
+    handling = replace(handling, language=handling.language or source_language)
+    same_language = bool(handling.language) and handling.language == target_language
+
+    def search(texts: Sequence[str], count: int) -> "list[list[Translation]]":
+        if handling.guard:
+            results = guarded(search_plain, texts, options, count, same_language=same_language)
+        else:
+            results = search_plain(texts, options, count)
+        if handling.confidence:
+            results = with_probabilities(translator.engine, translator.tokenizer, texts, results)
+        return results
+
+    joined = partial(
+        in_parts,
+        search,
+        handling=handling,
+        limit=translator.engine.max_source_tokens,
+        tokenizer=translator.tokenizer,
+    )
+    if handling.markup == "none":
+        results = [[best.translation for best in found] for found in joined(lines, n_best)]
+    else:
+        results = with_markup(joined, translator, lines, n_best, handling.markup)
+    if handling.confidence:
+        calibration = load_calibration(translator.bundle)
+        results = [[with_confidence(best, calibration) for best in found] for found in results]
+    return results
+
+
+def _languages(translator: "Translator") -> tuple[str, str]:
+    if translator.bundle is None:
+        return "", ""
+    data = translator.bundle.config.data
+    return data.source_language, data.target_language

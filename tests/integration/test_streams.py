@@ -1,0 +1,171 @@
+"""Files through a translator: every layout and compression, killed and resumed, and in bounded memory."""
+
+import gzip
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from text_engine import TextEngine, text_translator
+from transduce.errors import ConfigError, DataError
+from transduce.passages import Handling
+from transduce.streams import Columns, JsonLines, Summary, translate_file
+from transduce.translator import Translator
+
+_TESTS = Path(__file__).resolve().parents[1]
+LINES = [f"line {number} of the dog" for number in range(80)]
+
+# A job that takes its time; run again and again, and killed each time but the last.
+_SLOW = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from text_engine import text_translator
+from transduce.streams import translate_file
+
+def slowly(text):
+    time.sleep(0.02)
+    return text.upper()
+
+translate_file(text_translator(slowly), Path(sys.argv[2]), Path(sys.argv[3]), window=3, resume=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def upper() -> Translator:
+    return text_translator(str.upper)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "in.txt"
+    path.write_text("".join(line + "\n" for line in LINES), encoding="utf-8")
+    return path
+
+
+def read(path: Path) -> str:
+    data = path.read_bytes()
+    if path.suffix == ".gz":
+        data = gzip.decompress(data)
+    if path.suffix == ".zst":
+        data = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
+    return data.decode("utf-8")
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_what_is_written_can_be_read_again(upper: Translator, source: Path, tmp_path: Path, suffix: str) -> None:
+    first, second = tmp_path / f"first{suffix}", tmp_path / f"second{suffix}"
+    assert translate_file(upper, source, first, window=7) == Summary(num_lines=80, num_resumed=0)
+    assert read(first).split("\n") == [*(line.upper() for line in LINES), ""]
+    translate_file(text_translator(str.lower), first, second, window=20)
+    assert read(second) == source.read_text(encoding="utf-8")
+
+
+def test_killed_at_any_time_and_resumed(upper: Translator, source: Path, tmp_path: Path) -> None:
+    output, whole = tmp_path / "out.gz", tmp_path / "whole.gz"
+    translate_file(upper, source, whole, window=3)
+    command = [sys.executable, "-c", _SLOW, str(_TESTS), str(source), str(output)]
+    chance = random.Random(7)
+    for _ in range(3):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        before = journal_lines(output)
+        while process.poll() is None and journal_lines(output) == before:  # not before it has done something
+            time.sleep(0.01)
+        time.sleep(chance.random() * 0.03)
+        process.send_signal(signal.SIGKILL)
+        _, errors = process.communicate()
+        assert process.returncode == -signal.SIGKILL, errors.decode()
+    assert not output.exists()
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert output.read_bytes() == whole.read_bytes()
+    assert not list(tmp_path.glob("*.partial*"))
+    assert not list(tmp_path.glob(".*"))
+
+
+def journal_lines(output: Path) -> int:
+    """Returns how many lines the journal of `output` says are done; 0 without one."""
+    try:
+        return int(json.loads(output.with_name(output.name + ".partial.json").read_text())["lines"])
+    except FileNotFoundError:
+        return 0
+
+
+def test_a_mended_line_lets_the_job_go_on(upper: Translator, source: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    with pytest.raises(DataError, match="column 2 is to be translated"):
+        translate_file(upper, source, output, layout=Columns(2))
+    assert not list(tmp_path.glob("out*"))  # nothing was done, nothing is left
+    lines = [f'{{"text": "{line}"}}' for line in LINES]
+    source.write_text("\n".join([*lines[:40], "broken", *lines[41:]]) + "\n")
+    with pytest.raises(DataError, match=r"in\.txt, line 41, column 1: not JSON"):
+        translate_file(upper, source, output, layout=JsonLines("text"), window=10)
+    source.write_text("\n".join(lines) + "\n")
+    summary = translate_file(upper, source, output, layout=JsonLines("text"), window=10, resume=True)
+    assert summary == Summary(num_lines=80, num_resumed=40)
+    rows = [json.loads(row) for row in output.read_text().splitlines()]
+    assert rows == [{"text": line, "translation": line.upper()} for line in LINES]
+
+
+def test_columns_and_json(upper: Translator, tmp_path: Path) -> None:
+    table, objects = tmp_path / "in.tsv", tmp_path / "in.jsonl"
+    table.write_text("1\tA dog.\tx\n\n2\t\ty\n", encoding="utf-8")
+    translate_file(upper, table, tmp_path / "out.tsv", layout=Columns(2))
+    assert read(tmp_path / "out.tsv") == "1\tA dog.\tx\tA DOG.\n\n2\t\ty\t\n"
+    translate_file(upper, table, tmp_path / "replaced.tsv.zst", layout=Columns(2, replace=True))
+    assert read(tmp_path / "replaced.tsv.zst") == "1\tA DOG.\tx\n\n2\t\ty\n"
+    objects.write_text('{"id": 1.0, "text": "A\\ndog."}\n\n', encoding="utf-8")
+    handling = Handling(split="always")
+    translate_file(upper, objects, tmp_path / "out.jsonl", layout=JsonLines("text", "de"), handling=handling)
+    assert read(tmp_path / "out.jsonl") == '{"id": 1.0, "text": "A\\ndog.", "de": "A\\nDOG."}\n\n'
+
+
+def test_a_stopped_job_needs_resume_and_its_own_options(upper: Translator, tmp_path: Path) -> None:
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    lines = [json.dumps({"text": line}) for line in LINES]
+    source.write_text("\n".join([*lines[:20], "{}"]) + "\n")
+    with pytest.raises(DataError, match="line 21: has no field 'text'"):
+        translate_file(upper, source, output, layout=JsonLines("text"), window=10)
+    source.write_text("\n".join(lines) + "\n")
+    with pytest.raises(DataError, match="--resume"):
+        translate_file(upper, source, output, layout=JsonLines("text"), window=10)
+    for change, name in (
+        ({"options": upper.with_options(beam_size=1)}, "beam_size = 4, and now beam_size = 1"),
+        ({"handling": Handling(markup="html")}, "markup = none, and now markup = html"),
+        ({"layout": JsonLines("text", "de")}, "layout = "),
+        ({"n_best": 2}, "n_best = 1, and now n_best = 2"),
+        ({"window": 11}, "window = 10, and now window = 11"),
+    ):
+        arguments = {"layout": JsonLines("text"), "window": 10, "resume": True} | change
+        with pytest.raises(ConfigError, match=name):
+            translate_file(upper, source, output, **arguments)  # type: ignore[arg-type]
+    summary = translate_file(upper, source, output, layout=JsonLines("text"), window=10, resume=True)
+    assert summary.num_resumed == 20
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.data.readers._BLOCK_BYTES", 1 << 14)  # what is read at once: less than either file
+    peaks = []
+    for count in (1_500, 9_000):
+        source = tmp_path / f"in{count}.txt"
+        source.write_text("a man with a ball\n" * count)
+        translator = text_translator()
+        assert isinstance(translator.engine, TextEngine)
+        translator.engine.seen = _Forgetful()
+        tracemalloc.start()
+        translate_file(translator, source, tmp_path / "out.txt.gz", window=100)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+class _Forgetful(list[str]):
+    def append(self, item: str) -> None:
+        """Keeps nothing."""

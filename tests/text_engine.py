@@ -1,0 +1,50 @@
+"""An engine that is a function on text: what surrounds the search can be tested without a model."""
+
+from collections.abc import Callable, Sequence
+
+from transduce.config import DecodeConfig
+from transduce.decoding.scores import Hypothesis, hypothesis
+from transduce.text import SubwordTokenizer
+from transduce.translator import Translator
+
+CORPUS = ["A dog runs.", "Two dogs run over the green grass.", "a man with a ball"] * 3
+
+
+def same(text: str) -> str:
+    """Returns the text."""
+    return text
+
+
+class TextEngine:
+    """Translates by a function from text to text; its n-best list has the same with "!" behind, each worse by 1."""
+
+    name = "text"
+
+    def __init__(self, tokenizer: SubwordTokenizer, function: Callable[[str], str], max_source_tokens: int) -> None:
+        self.tokenizer = tokenizer
+        self.function = function
+        self.max_source_tokens = max_source_tokens
+        self.seen: list[str] = []  # all sources, in the order in which they came
+
+    def translate(
+        self, sources: Sequence[Sequence[int]], options: DecodeConfig, n_best: int = 1
+    ) -> list[list[Hypothesis]]:
+        """Returns the function's value of each source."""
+        results = []
+        for source in sources:
+            text = self.tokenizer.decode(source[: self.max_source_tokens])
+            self.seen.append(text)
+            outputs = [self.function(text) + "!" * i for i in range(n_best)] if source else [""]
+            ids = [self.tokenizer.encode(output) if output else [] for output in outputs]
+            results.append([hypothesis(found, -1.0 * i, True, 0.0) for i, found in enumerate(ids)])
+        return results
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Returns -0.1 for each token."""
+        return [[-0.1] * (len(target) + 1) for target in targets]
+
+
+def text_translator(function: Callable[[str], str] = same, max_source_tokens: int = 1024) -> Translator:
+    """Returns a translator that applies `function`."""
+    tokenizer = SubwordTokenizer.train(CORPUS, algorithm="bpe", vocab_size=300)
+    return Translator(TextEngine(tokenizer, function, max_source_tokens), tokenizer, DecodeConfig(batch_size=4))

@@ -1,0 +1,116 @@
+"""Confidence: probabilities of words, and a calibration that is monotone, measured, and tied to its weights."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from text_engine import text_translator
+from transduce.bundle import Bundle
+from transduce.errors import BundleError, DataError
+from transduce.passages import Handling
+from transduce.passages.calibration import (
+    FILE,
+    calibrate,
+    load_calibration,
+    measure,
+    reliability,
+    save_calibration,
+)
+
+CONFIDENCE = Handling(confidence=True)
+
+
+def sample(count: int = 2000, seed: int = 1) -> tuple[list[list[float]], list[float]]:
+    """Returns lines whose chance of being good is a known function of the mean log-probability of their tokens."""
+    random = np.random.default_rng(seed)
+    values, quality = [], []
+    for _ in range(count):
+        mean = -random.exponential(0.6)
+        tokens = [mean + float(random.normal(0, 0.01)) for _ in range(int(random.integers(3, 30)))]
+        chance = 1 / (1 + math.exp(-(2 + 4 * mean)))
+        values.append(tokens)
+        quality.append(80.0 if random.random() < chance else 20.0)
+    return values, quality
+
+
+def test_words_have_the_probability_of_their_pieces() -> None:
+    translator = text_translator()  # says -0.1 for every token
+    [[best]] = translator.translate_n_best(["Two dogs run."], 1, handling=CONFIDENCE)
+    assert [word for word, _ in best.words] == ["Two", "dogs", "run."]
+    assert sum(math.log(p) for _, p in best.words) == pytest.approx(-0.1 * len(best.ids))
+    assert best.token_log_probabilities == (-0.1,) * (len(best.ids) + 1)  # and of the end
+    assert best.confidence == pytest.approx(math.exp(-0.1))
+    assert not best.calibrated
+    [[empty], [plain]] = translator.translate_n_best(["", "A"], 1)
+    assert (empty.confidence, plain.confidence, plain.words) == (None, None, ())
+    assert translator.translate_n_best([" "], 1, handling=CONFIDENCE)[0][0].confidence is None
+
+
+def test_parts_and_markup_keep_their_words() -> None:
+    handling = Handling(confidence=True, split="always", markup="html")
+    [[best]] = text_translator().translate_n_best(["<b>Two</b> dogs. A man {x} runs."], 1, handling=handling)
+    assert [word for word, _ in best.words][:3] == ["Two", "dogs.", "A"]
+    assert best.confidence == pytest.approx(math.exp(-0.1))
+
+
+def test_a_fit_finds_what_it_was_made_from() -> None:
+    calibration = calibrate(*sample(), 60.0)
+    assert calibration.num_lines == 2000
+    assert calibration.ece < 0.05 < calibration.ece_uncalibrated
+    for mean in (-0.2, -0.5, -1.0):
+        assert calibration.probability([mean] * 10) == pytest.approx(1 / (1 + math.exp(-(2 + 4 * mean))), abs=0.06)
+
+
+def test_surer_tokens_never_lower_the_confidence() -> None:
+    values, quality = sample(300)
+    backwards = calibrate(values, [100 - score for score in quality], 60.0)  # where surer is worse
+    for calibration in (calibrate(values, quality, 60.0), backwards):
+        tokens = [-1.0, -0.5, -2.0]
+        before = calibration.probability(tokens)
+        for i in range(3):
+            raised = [value + 0.4 * (place == i) for place, value in enumerate(tokens)]
+            assert calibration.probability(raised) >= before - 1e-12
+
+
+def test_reliability_by_hand() -> None:
+    found = reliability(np.array([0.1, 0.2, 0.8, 0.9]), np.array([0.0, 0.0, 1.0, 0.0]), bins=2)
+    assert found.ece == pytest.approx((abs(0.15 - 0) * 2 + abs(0.85 - 0.5) * 2) / 4)
+    assert found.brier == pytest.approx((0.01 + 0.04 + 0.04 + 0.81) / 4)
+    assert found.auc == pytest.approx(2 / 3)
+
+
+def test_what_cannot_be_fitted_is_said() -> None:
+    values, quality = sample(100)
+    with pytest.raises(DataError, match="49 lines with text: a calibration needs at least 50"):
+        calibrate(values[:49], quality[:49], 60.0)
+    with pytest.raises(DataError, match="none of the 100 translations have a chrF of 99"):
+        calibrate(values, quality, 99.0)
+    with pytest.raises(DataError, match="all of the 100"):
+        calibrate(values, quality, 0.0)
+    with pytest.raises(DataError, match="2 sources and 1 references"):
+        measure(text_translator(), ["a", "b"], ["a"])
+
+
+def test_measuring_leaves_out_empty_lines() -> None:
+    values, quality = measure(text_translator(), ["A dog runs.", "", "a man"], ["A dog runs.", "x", "zzz"])
+    assert len(values) == len(quality) == 2
+    assert quality[0] == pytest.approx(100.0)
+    assert quality[1] < 20
+
+
+def test_a_calibration_belongs_to_its_weights(tmp_path: Path) -> None:
+    translator = text_translator()
+    bundle = Bundle(tmp_path, None, {"model.safetensors": "1234"})  # type: ignore[arg-type]
+    assert load_calibration(bundle) is load_calibration(None) is None
+    calibration = calibrate(*sample(200), 60.0)
+    save_calibration(bundle, calibration)
+    assert load_calibration(bundle) == calibration
+    other = Bundle(tmp_path, None, {"model.safetensors": "5678"})  # type: ignore[arg-type]
+    with pytest.raises(BundleError, match=r"other weights.*transduce calibrate"):
+        load_calibration(other)
+    (tmp_path / FILE).write_text('{"format": 1}')
+    with pytest.raises(BundleError, match="cannot be read"):
+        load_calibration(bundle)
+    assert translator.bundle is None

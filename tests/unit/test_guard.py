@@ -1,0 +1,109 @@
+"""Loops and copies: found, searched for again, or marked."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from text_engine import TextEngine, text_translator
+from transduce.config import DecodeConfig
+from transduce.decoding.scores import Hypothesis, hypothesis
+from transduce.passages import Handling
+from transduce.passages.repetition import COPIES, REPEATS, copies, doubts, repeats
+
+GUARD = Handling(guard=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ein Mann ein Mann ein Mann",
+        "Ein Hund Hund Hund Hund",
+        "und dann ging er nach Hause, und dann ging er nach Hause, und dann ging er nach Hause.",
+        "a" + "ha" * 20 + " ja ja ja ja",
+        "犬が走る犬が走る犬が走る",
+    ],
+)
+def test_loops_are_loops(text: str) -> None:
+    assert repeats(text)
+    assert not repeats(text, source=text)  # as the source has it
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Sehr, sehr, sehr gut!!!",
+        "Warte ......... jetzt - - - - -",
+        "1 1 1 1",
+        "哈哈哈哈",
+        "Er sagte, dass das das Beste sei.",
+        "Ein Mann und ein Hund und ein Kind.",
+        "100000000000 - 1 000 000 000",
+    ],
+)
+def test_language_is_no_loop(text: str) -> None:
+    assert not repeats(text)
+
+
+def test_copies() -> None:
+    source = "Two young men are playing football in the park."
+    assert copies(source, source)
+    assert copies("Zwei " + source[4:], source)
+    assert not copies("Zwei junge Männer spielen Football in the park.", source)
+    assert not copies("Barack Obama, Angela Merkel", "Barack Obama, Angela Merkel")  # names stay
+    assert doubts(source, source) == (COPIES,)
+    assert doubts(source, source, same_language=True) == ()
+
+
+class ListEngine(TextEngine):
+    """Returns the same list of outputs for each source; notes the options it was called with."""
+
+    outputs: Sequence[str] = ()
+
+    def translate(
+        self, sources: Sequence[Sequence[int]], options: DecodeConfig, n_best: int = 1
+    ) -> list[list[Hypothesis]]:
+        """Returns the first `n_best` outputs."""
+        self.calls = [*getattr(self, "calls", []), (len(sources), options, n_best)]
+        ids = [self.tokenizer.encode(output) for output in self.outputs[:n_best]]
+        return [[hypothesis(found, -1.0 * i, True, 0.0) for i, found in enumerate(ids)] for _ in sources]
+
+
+def list_translator(outputs: Sequence[str]) -> tuple[object, ListEngine]:
+    translator = text_translator()
+    engine = ListEngine(translator.tokenizer, str, 100)
+    engine.outputs = outputs
+    translator.engine = engine
+    return translator, engine
+
+
+LOOP = "ein Hund Hund Hund Hund"
+
+
+def test_the_next_of_the_list_is_taken() -> None:
+    translator, engine = list_translator([LOOP, LOOP + "!", "ein Hund"])
+    [[best]] = translator.translate_n_best(
+        [
+            "A dog.",
+        ],
+        1,
+        beam_size=1,
+        handling=GUARD,
+    )  # type: ignore[attr-defined]
+    assert best.text == "ein Hund"
+    assert best.warnings == ()
+    assert [call[2] for call in engine.calls] == [1, 4]
+
+
+def test_what_cannot_be_mended_is_marked() -> None:
+    translator, engine = list_translator([LOOP] * 4)
+    found = translator.translate_n_best(["A dog.", "x"], 2, handling=GUARD)  # type: ignore[attr-defined]
+    assert [[t.warnings for t in line] for line in found] == [[(REPEATS,)] * 2] * 2
+    assert all(call[0] == 2 for call in engine.calls)
+    assert [t.warnings for [t] in translator.translate_n_best(["A dog."], 1)] == [()]  # type: ignore[attr-defined]
+
+
+def test_a_clean_line_costs_nothing_more() -> None:
+    translator, engine = list_translator(["ein Hund"] * 4)
+    assert translator.translate(["A dog."] * 3, handling=GUARD) == ["ein Hund"] * 3  # type: ignore[attr-defined]
+    assert len(engine.calls) == 1

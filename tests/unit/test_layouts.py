@@ -1,0 +1,127 @@
+"""Layouts: what is not translated stays byte for byte, and errors name file and line."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.errors import ConfigError, DataError
+from transduce.streams import Columns, JsonLines, Layout, PlainLines
+from transduce.translator import Translation
+
+
+def translation(text: str, score: float = -0.5, **values: Any) -> Translation:
+    return Translation(text, score, score, (), True, False, **values)
+
+
+BEST = translation("Ein\tHund.", confidence=0.75, words=(("Ein", 0.9), ("Hund.", 0.6)))
+SECOND = translation("Hund.", -1.5)
+
+
+def rows(layout: Layout, line: str) -> list[str]:
+    return list(layout.rows(line, 7, [BEST, SECOND]))
+
+
+def test_plain_lines() -> None:
+    assert PlainLines().text("A\tdog.", "here") == "A\tdog."
+    assert rows(PlainLines(), "A dog.") == ["Ein\tHund."]
+    assert rows(PlainLines(scores=True), "A dog.") == ["Ein Hund.\t-0.500000"]
+    assert rows(PlainLines(many=True), "A dog.") == ["7\tEin Hund.", "7\tHund."]
+    assert rows(PlainLines(many=True, scores=True), "") == ["7\tEin Hund.\t-0.500000", "7\tHund.\t-1.500000"]
+    assert rows(PlainLines(confidence=True), "A dog.") == ["Ein Hund.\t0.750000"]
+
+
+def test_columns() -> None:
+    line = "7\t A dog. \t\tend"
+    assert Columns(2).text(line, "here") == " A dog. "
+    assert rows(Columns(2), line) == [line + "\tEin Hund."]
+    assert rows(Columns(2, replace=True), line) == ["7\tEin Hund.\t\tend"]
+    assert rows(Columns(2, replace=True, scores=True), line) == ["7\tEin Hund.\t\tend\t-0.500000"]
+    assert Columns(2).text("", "here") == ""
+    assert rows(Columns(2), "") == [""]
+
+
+@pytest.mark.parametrize(("line", "count"), [("alone", "1 column"), ("one\ttwo", "2 columns")])
+def test_a_missing_column_is_named(line: str, count: str) -> None:
+    with pytest.raises(DataError, match=rf"^table\.tsv, line 9: has {count}, and column 3 is to be translated"):
+        Columns(3).text(line, "table.tsv, line 9")
+    with pytest.raises(ConfigError, match="columns count from 1"):
+        Columns(0)
+
+
+def test_json_lines_keep_the_rest_to_the_letter() -> None:
+    line = '  {"id": 1.10, "big":12345678901234567890123, "text": "A \\u0064og.", "x": 1e400 } '
+    layout = JsonLines("text")
+    assert layout.text(line, "here") == "A dog."
+    assert rows(layout, line) == [line.rstrip()[:-1].rstrip() + ', "translation": "Ein\\tHund."}']
+
+
+def test_json_lines_with_all_that_can_be_told() -> None:
+    layout = JsonLines("text", "de", many=True, scores=True, confidence=True)
+    [row] = rows(layout, '{"text": "A dog."}')
+    assert json.loads(row) == {
+        "text": "A dog.",
+        "de": "Ein\tHund.",
+        "de_n_best": [
+            {"text": "Ein\tHund.", "score": -0.5, "log_probability": -0.5},
+            {"text": "Hund.", "score": -1.5, "log_probability": -1.5},
+        ],
+        "de_score": -0.5,
+        "de_confidence": 0.75,
+        "de_words": [["Ein", 0.9], ["Hund.", 0.6]],
+    }
+    [row] = layout.rows('{"text": ""}', 1, [translation("", float("-inf"))])
+    assert json.loads(row)["de_score"] is None  # JSON has no infinity
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"text": "A', r"^f\.jsonl, line 3, column 10: not JSON"),
+        ("[1]", r"^f\.jsonl, line 3: is not a JSON object"),
+        ("[" * 100_000, r"^f\.jsonl, line 3: not JSON: nested too deep"),
+        ('{"txt": "A"}', r"^f\.jsonl, line 3: has no field 'text'\. Did you mean 'txt'\? It has: txt\."),
+        ("{}", r"has no field 'text'\. It has: none"),
+        ('{"text": null}', r"the field 'text' is not a string, but null"),
+        ('{"text": "A", "translation": "B"}', r"has a field 'translation' already: .* --into"),
+    ],
+)
+def test_bad_json_is_named(line: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        JsonLines("text").text(line, "f.jsonl, line 3")
+
+
+def test_a_translation_must_not_replace_its_source() -> None:
+    with pytest.raises(ConfigError, match="cannot go into the field"):
+        JsonLines("text", "text")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text().filter(lambda name: name not in ("text", "new")), json_values), st.text(), st.text())
+def test_any_object_comes_out_with_one_field_more(values: dict[str, Any], source: str, target: str) -> None:
+    line = json.dumps(values | {"text": source})
+    layout = JsonLines("text", "new")
+    assert layout.text(line, "here") == source
+    [row] = layout.rows(line, 1, [translation(target)])
+    assert json.loads(row) == values | {"text": source, "new": target}
+    assert "\n" not in row
+
+
+cells = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]))
+
+
+@given(st.lists(cells, min_size=2), cells)
+def test_any_row_comes_out_with_one_column_more(columns: list[str], target: str) -> None:
+    line = "\t".join(columns)
+    assert Columns(2).text(line, "here") == columns[1]
+    assert list(Columns(2).rows(line, 1, [translation(target)])) == ["\t".join([*columns, target])]
+    replaced = [columns[0], target, *columns[2:]]
+    assert list(Columns(2, replace=True).rows(line, 1, [translation(target)])) == ["\t".join(replaced)]

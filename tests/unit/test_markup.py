@@ -1,0 +1,184 @@
+"""Markup: whatever a line holds and a model writes, each mark survives, as often as it was, nested as it was."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from text_engine import TextEngine, text_translator
+from transduce.config import DecodeConfig
+from transduce.engines.interface import AttendingEngine, AttentionWeights
+from transduce.passages import Handling
+from transduce.passages import markup as marks
+from transduce.passages.alignment import aligned, atoms
+from transduce.passages.placement import place_marks
+from transduce.text import SubwordTokenizer
+from transduce.translator import Translator
+
+HTML, PLACEHOLDERS = Handling(markup="html"), Handling(markup="placeholders")
+UPPER = text_translator(str.upper)
+
+
+def plain(line: str, markup: marks.Markup = "html") -> list[str]:
+    """Returns the texts that are to be translated."""
+    return [piece.plain for piece in marks.pieces(line, markup) if isinstance(piece, marks.Piece)]
+
+
+@pytest.mark.parametrize(
+    ("line", "texts"),
+    [
+        ("The <b>dog</b> runs.", ["The dog runs."]),
+        ("<p>One.</p><p class='x>y'>Two.<br/>Three</p>", ["One.", "Two.", "Three"]),
+        ("Hello {name}, you have %1$d messages.", ["Hello, you have messages."]),
+        ("10&nbsp;km &amp; &lt;more&gt; &euro;5", ["10 km & <more> €5"]),
+        ("See https://a.de/x?y=1&amp;z, or me@x.org.", ["See, or."]),
+        ("{n, plural, one {# file} other {# files}} left", ["left"]),
+        ("a<!-- <b> -->b", ["ab"]),
+        ("x <script>if (a<b) {}</script> y", ["x y"]),
+        ("the <span translate='no'>Ford <i>Ka</i></span> car", ["the car"]),
+        ("2 < 3 and 5% of { these", ["2 < 3 and 5% of { these"]),
+        ("<b>{x}</b> &nbsp;", []),
+    ],
+)
+def test_what_is_text(line: str, texts: list[str]) -> None:
+    assert plain(line) == texts
+
+
+def test_placeholders_only() -> None:
+    assert plain("<b>%s</b> &amp; {x}", "placeholders") == ["<b> </b> &amp;"]
+    assert plain("100% sure, 50 %, a 3%d", "placeholders") == ["100% sure, 50 %, a 3%d"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("<p>The <b>dog</b> of {name} &amp; me.</p>", "<p>THE <b>DOG</b> OF {name} &amp; ME.</p>"),
+        ("10&nbsp;km and %1$s, see www.a.de/x.", "10&nbsp;KM AND %1$s, SEE www.a.de/x."),
+        (
+            "a <br/> b<br>c <img src='x>y'> {n, plural, one {#}} d",
+            "A <br/> B<br>C <img src='x>y'> {n, plural, one {#}} D",
+        ),
+        ("</b> end. A <i>new", "</b> END. A <i>NEW"),
+        ("1 <b>two <i>three</i></b> &lt; 4", "1 <b>TWO <i>THREE</i></b> &lt; 4"),
+        ("  <b> two </b>  ", "  <b>TWO</b>  "),
+        ("{x}", "{x}"),
+        ("<hr>", "<hr>"),
+        ("<b></b>x <b> y </b> z", "<b></b>X <b>Y</b> Z"),
+    ],
+)
+def test_marks_stay_where_they_were_if_words_do(line: str, expected: str) -> None:
+    [[best]] = UPPER.translate_n_best([line], 1, handling=HTML)
+    assert best.text == expected
+    assert best.warnings == ()
+
+
+def test_sentences_and_markup() -> None:
+    both = Handling(markup="html", split="always")
+    line = "<p>One <b>dog. Two</b> dogs!  Three.</p> <p>A &lt; b.</p>"
+    [[best]] = UPPER.translate_n_best([line], 1, handling=both)
+    assert best.text == "<p>ONE <b>DOG. TWO</b> DOGS!  THREE.</p> <p>A &lt; B.</p>"
+    assert best.num_parts == 4
+
+
+def test_a_model_that_copies_placeholders_is_trusted() -> None:
+    swap = text_translator(lambda text: " ".join(reversed(text.split())))
+    assert swap.translate(["%s a dog {x}"], handling=PLACEHOLDERS) == ["{x} dog a %s"]
+    lose = text_translator(lambda text: text.replace("{x}", "").replace("  ", " "))
+    assert lose.translate(["a {x} dog"], handling=PLACEHOLDERS) == ["a {x} dog"]
+    invent = text_translator(lambda text: text + " {y} %s www.b.com")
+    assert invent.translate(["a {x} dog"], handling=PLACEHOLDERS)[0].count("{") == 1
+
+
+def test_a_translation_that_defies_all_is_left_in_the_source() -> None:
+    translator = text_translator(lambda text: "www.")  # in front of whatever comes, it is a URL
+    line = "a&nbsp;{x}"
+    [[best]] = translator.translate_n_best([line], 1, handling=HTML)
+    assert marks.mark_counts(best.text, "html") == marks.mark_counts(line, "html")
+
+
+class ReversingEngine(TextEngine):
+    """Writes the words in reverse order, and attends accordingly."""
+
+    def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
+        """Returns weights that tie the n-th word to the n-th from the end, by the words' first pieces."""
+        cross = np.full((2, 2, len(target) + 1, len(source) + 1), 1e-3, np.float32)
+        cross[:, :, np.arange(len(target)), len(source) - 1 - np.arange(len(target))] = 1.0
+        return AttentionWeights(np.zeros(0), np.zeros(0), cross / cross.sum(-1, keepdims=True))
+
+
+def reversing() -> Translator:
+    tokenizer = SubwordTokenizer.train(["one two three four five"] * 5, algorithm="bpe", vocab_size=330)
+    engine = ReversingEngine(tokenizer, lambda text: " ".join(reversed(text.split())), 100)
+    assert isinstance(engine, AttendingEngine)
+    return Translator(engine, tokenizer, DecodeConfig())
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("<b>one</b> two three four five", "five four three two <b>one</b>"),
+        ("one <i>two <b>three</b></i> four five", "five four <i><b>three</b> two</i> one"),
+        ("<i>one</i> two <b>four five</b>", "<b>five four</b> two <i>one</i>"),
+    ],
+)
+def test_tags_follow_attention(line: str, expected: str) -> None:
+    assert reversing().translate([line], handling=HTML) == [expected]
+
+
+def test_atoms() -> None:
+    text = "Don't e\u0301te\u0301 日本 x_1."
+    assert [text[a:b] for a, b in atoms(text)] == ["Don", "'", "t", "e\u0301", "te\u0301", "日", "本", "x_1", "."]
+
+
+BITS = [
+    *("a", "dog ", " ", "<b>", "</b>", "<i>", "</i>", "<br>", "<p>", "</p>", "{x}", "{", "}", "%d", "%", "&nbsp;"),
+    *("&amp;", "&lt;", "&", "<", ">", "https://a.b/c?d=1", "me@a.org", "\t", "日本", "<!-- c -->", "<img>", ".", ","),
+    *("\u0301", "www.", "é", "<a href='x'>", "</a>", "{{y}}", "${z}", "&zwj;", "&bogus;", "\n", "\r", "Two dogs"),
+]
+lines = st.lists(st.sampled_from(BITS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=4)).map("".join)
+
+
+@given(lines, lines, st.sampled_from(["html", "placeholders"]), st.sampled_from(["auto", "always"]))
+def test_every_mark_survives_whatever_the_model_writes(line: str, output: str, markup: str, split: str) -> None:
+    for function in (lambda _: output, lambda text: text + output, str.upper):
+        translator = Translator(TextEngine(UPPER.tokenizer, function, 9), UPPER.tokenizer, UPPER.options)
+        handling = Handling(markup=markup, split=split)  # type: ignore[arg-type]
+        for best in translator.translate_n_best([line], 2, handling=handling)[0]:
+            if not line.strip():
+                assert best.text == ""
+                continue
+            assert marks.mark_counts(best.text, handling.markup) == marks.mark_counts(line, handling.markup)
+            assert marks.is_nested(best.text, handling.markup) or not marks.is_nested(line, handling.markup)
+
+
+@given(lines, st.sampled_from(["html", "placeholders"]))
+def test_pieces_are_the_line(line: str, markup: str) -> None:
+    for units_as_text in (False, True):
+        parts = marks.pieces(line, markup, units_as_text=units_as_text)  # type: ignore[arg-type]
+        assert "".join(part if isinstance(part, str) else part.source for part in parts) == line
+        for part in parts:
+            if isinstance(part, marks.Piece):
+                assert all(0 <= mark.place <= len(part.plain) for mark in part.marks)
+
+
+@given(lines, lines, st.integers(0, 1000))
+def test_placing_loses_nothing_whatever_the_weights(line: str, target: str, seed: int) -> None:
+    for piece in marks.pieces(line, "html"):
+        if isinstance(piece, str):
+            continue
+        weights = np.random.default_rng(seed).random((len(atoms(target)), len(atoms(piece.plain))))
+        written = place_marks(piece.plain, target, piece.marks, weights, lambda a, b: target[a:b])
+        rest = written
+        for mark in sorted(piece.marks, key=lambda mark: -len(mark.text)):
+            assert mark.text in rest
+            rest = rest.replace(mark.text, "", 1)
+
+
+def test_weights_are_rows_that_sum_to_one() -> None:
+    for translator in (UPPER, reversing()):
+        source, target = "one two three", "three two one !"
+        weights = aligned(translator, source, target, [((0, len(source)), (0, len(target)))])
+        assert weights.shape == (4, 3)
+        assert weights.sum(-1) == pytest.approx(1.0)

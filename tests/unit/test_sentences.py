@@ -1,0 +1,131 @@
+"""Long input: cut where a sentence ends or a part fits, and put together in its own white space."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from text_engine import TextEngine, text_translator
+from transduce.errors import ConfigError, TokenizerError
+from transduce.passages import Handling
+from transduce.passages.sentences import fitting_spans, sentence_spans
+from transduce.translator import Translator, windows
+
+TEXT = "Dr. Smith runs.  Two dogs\trun! “Really?” she asked.\nA man with 3.5 balls"
+LIMIT = 8
+ALWAYS = Handling(split="always")
+SHORT = text_translator(str.upper, max_source_tokens=LIMIT)
+
+
+def seen(translator: Translator) -> list[str]:
+    """Returns what reached the engine since the last call."""
+    assert isinstance(translator.engine, TextEngine)
+    found, translator.engine.seen = translator.engine.seen, []
+    return found
+
+
+def test_sentences_end_where_they_should() -> None:
+    sentences = [TEXT[start:end] for start, end in sentence_spans(TEXT, "en")]
+    assert sentences == ["Dr. Smith runs.", "Two dogs\trun!", "“Really?” she asked.", "A man with 3.5 balls"]
+    assert ["日本語。次の文。"[a:b] for a, b in sentence_spans("日本語。次の文。", "ja")] == ["日本語。", "次の文。"]
+    assert sentence_spans(" \n\t ") == []
+
+
+@given(st.text(), st.sampled_from(["", "en", "de-AT", "ja", "ar", "xx"]))
+def test_spans_are_all_but_white_space(text: str, language: str) -> None:
+    spans = sentence_spans(text, language)
+    edges = [0, *(edge for span in spans for edge in span), len(text)]
+    assert edges == sorted(edges)
+    between = [text[edges[i] : edges[i + 1]] for i in range(0, len(edges), 2)]
+    assert not "".join(between).strip()
+    assert all(text[start:end] == text[start:end].strip() != "" for start, end in spans)
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+@given(words, st.integers(1, 12))
+def test_parts_fit_and_are_all(text: str, limit: int) -> None:
+    tokenizer = SHORT.tokenizer
+    parts = list(fitting_spans(text, (0, len(text)), limit, tokenizer))
+    edges = [0, *(edge for part in parts for edge in part), len(text)]
+    assert edges == sorted(edges)
+    assert not "".join(text[edges[i] : edges[i + 1]] for i in range(0, len(edges), 2)).strip()
+    for start, end in parts:
+        assert end == start + 1 or len(tokenizer.encode(text[start:end])) <= limit  # one character may have many bytes
+
+
+def test_a_long_sentence_is_cut_at_the_best_place() -> None:
+    tokenizer = SHORT.tokenizer
+
+    def parts(text: str, limit: int) -> list[str]:
+        return [text[start:end] for start, end in fitting_spans(text, (0, len(text)), limit, tokenizer)]
+
+    count = len(tokenizer.encode("A dog runs; a man, a ball"))
+    assert parts("A dog runs; a man, a ball", count) == ["A dog runs; a man, a ball"]
+    assert parts("A dog runs; a man, a ball", count - 1) == ["A dog runs;", "a man, a ball"]
+    assert parts("A dog runs, a man a ball", count - 2)[0] == "A dog runs,"
+    assert all(not part.startswith("og") for part in parts("A dog " * 20, 5))  # between words, not in them
+
+
+def test_long_lines_are_cut_and_short_ones_are_not() -> None:
+    lines = ["A dog. A dog.", "a man " * 30, "  A dog. ", ""]
+    seen(SHORT)
+    found = [best for [best] in SHORT.translate_n_best(lines, 1)]
+    assert [best.text for best in found] == [line.upper() if line.strip() else "" for line in lines]
+    assert [best.num_parts > 1 for best in found] == [False, True, False, False]
+    assert not any(best.source_truncated for best in found)
+    assert "A dog. A dog." in seen(SHORT)
+    assert found[1].tokens
+    assert found[1].ids
+
+
+def test_never_cuts_nothing() -> None:
+    [[best]] = SHORT.translate_n_best(["a man " * 30], 1, handling=Handling(split="never"))
+    assert best.source_truncated
+    assert best.num_parts == 1
+    assert len(best.text) < 60
+
+
+def test_always_cuts_all_and_keeps_white_space() -> None:
+    whole = text_translator(str.upper)
+    assert whole.translate([TEXT, "A dog.", " "], handling=ALWAYS) == [TEXT.upper(), "A DOG.", ""]
+    assert seen(whole)[:4] == ["Dr. Smith runs.", "Two dogs\trun!", "“Really?” she asked.", "A man with 3.5 balls"]
+
+
+def test_a_script_without_spaces_gets_them_where_the_other_has_them() -> None:
+    english = text_translator(lambda text: "A dog." if "日" in text else "次。" if "dog" in text else text)
+    assert english.translate(["日。日。 日。"], handling=ALWAYS) == ["A dog. A dog. A dog."]
+    assert english.translate(["A dog. A dog."], handling=ALWAYS) == ["次。 次。"]
+
+
+def test_n_best_of_parts_are_the_best_sums() -> None:
+    translator = text_translator()
+    [found] = translator.translate_n_best(["A dog. A man."], 3, handling=ALWAYS)
+    assert [t.score for t in found] == [0.0, -1.0, -1.0]
+    assert {t.text for t in found} == {"A dog. A man.", "A dog.! A man.", "A dog. A man.!"}
+    assert found[0].text == "A dog. A man."
+    assert found[0].num_parts == 2
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=200))
+def test_any_text_comes_back_whole(text: str) -> None:
+    """An engine that returns its source gives the text back, in whatever parts it came, but for missing spaces."""
+    same = Translator(TextEngine(SHORT.tokenizer, str, 7), SHORT.tokenizer, SHORT.options)
+    for handling in (ALWAYS, Handling()):
+        [result] = same.translate([text], handling=handling)
+        expected = text if text.strip() else ""
+        assert result.replace(" ", "").replace("\n", "") == expected.replace(" ", "").replace("\n", "")
+
+
+def test_what_is_asked_for_must_exist() -> None:
+    with pytest.raises(ConfigError, match=r"split = 'alway': must be auto, always, never\. Did you mean 'always'\?"):
+        Handling(split="alway")  # type: ignore[arg-type]
+    with pytest.raises(TokenizerError, match="lone surrogate"):
+        SHORT.translate(["\ud800"], handling=ALWAYS)
+
+
+def test_windows_are_bounded_in_lines_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.translator._WINDOW_CHARACTERS", 10)
+    assert list(windows(["a"] * 5, 2)) == [["a", "a"], ["a", "a"], ["a"]]
+    assert list(windows(["abcdef", "abcdef", "a"], 5)) == [["abcdef", "abcdef"], ["a"]]
+    assert list(windows([], 5)) == []
