@@ -3,9 +3,12 @@
 A search that is told when to stop does not do what it does in use. So the model itself must end: at the last position
 its learned position vector is long and points into a direction of its own, which the row of EOS, and nothing else,
 answers to. What a step costs does not depend on the weights, and so is that of any model of the shape.
+
+    python benchmarks/ending_models.py FOLDER SHAPE        writes one
 """
 
 import random
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,3 +79,7 @@ def made_lines(folder: Path, count: int) -> list[str]:
                 line, length = longer, longer_length
         lines.append(line)
     return lines
+
+
+if __name__ == "__main__":
+    make_model(Path(sys.argv[1]), sys.argv[2])
