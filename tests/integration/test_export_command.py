@@ -29,7 +29,9 @@ def test_export_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "model.safetensors" in said["export"]["sha256"]
     assert main(["import", str(output), "--format", "huggingface", "--output", str(back)]) == 0
     assert "imported by Transduce" in (back / "README.md").read_text(encoding="utf-8")
-    assert json.loads((back / "certificate.json").read_text(encoding="utf-8"))["verdict"] == "passed"
+    said = json.loads((back / "certificate.json").read_text(encoding="utf-8"))
+    assert said["verdict"] == "passed"
+    assert set(said["original"]["sha256"]) == {"model.safetensors", "tokenizer.json"}
     Bundle.load(back).verify()
     assert main(["info", str(back)]) == 0
 

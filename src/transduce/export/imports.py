@@ -138,7 +138,7 @@ def _write(
         if system is None:
             return None
         certificate = certify(bundle, system(), sentences, with_bounds(EXACT, *bounds), imported=True)
-        certificate = replace(certificate, forced=force)
+        certificate = replace(certificate, forced=force, original_sha256=_checksums(Path(origin)))
         certificate.require(str(output))
         metrics |= {
             "import_verdict": certificate.verdict,
@@ -150,6 +150,14 @@ def _write(
         text = card.read_text(encoding="utf-8").replace("trained with Transduce", "imported by Transduce")
         files.write_text(card, f"{text}\n## Certificate\n\n{certificate.to_markdown()}")
     return certificate
+
+
+def _checksums(origin: Path) -> dict[str, str]:
+    """Returns those of the file that was read, or of all weights and the tokeniser in a folder."""
+    if origin.is_file():
+        return {origin.name: files.sha256(origin)}
+    read = [*sorted(origin.glob("*.safetensors")), origin / "tokenizer.json"]
+    return {path.name: files.sha256(path) for path in read}
 
 
 def require_new(output: Path) -> None:
