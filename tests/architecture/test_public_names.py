@@ -86,6 +86,7 @@ PUBLIC = {
         "repair",
         "unescape_brackets",
     },
+    "transduce.verification": {"QUICK", "CheckResult", "Finding", "Outcome", "Report", "Settings", "Tie", "verify"},
     "transduce.text": {
         "BOS",
         "BOS_TOKEN",
