@@ -1,4 +1,4 @@
-r"""Checks on your own model that what Transduce promises holds, and says so in a table. Nothing is changed.
+r"""Checks on your own model that what Transduce promises holds, and says so in a table.
 
 examples:
   transduce verify models/m30k

@@ -33,8 +33,8 @@ class Thresholds:
 
 
 THRESHOLDS = {
-    "float32": Thresholds(token=1e-3, bleu=90.0, batch=1e-2),
-    "int8": Thresholds(token=0.15, bleu=70.0, batch=0.5),
+    "float32": Thresholds(token=1e-3, bleu=90.0, batch=1e-3),
+    "int8": Thresholds(token=0.1, bleu=75.0, batch=0.3),
 }
 
 Load = Callable[[Bundle, str, int | None, str], Engine]

@@ -111,7 +111,7 @@ class Report:
         """Returns the report for the eye: a table, what failed and what to do, ties, and a last line that sums up."""
         head = [("model", self.model), ("engine", self.engine), ("sentences", self.sentences), ("search", self.search)]
         head.append(("versions", ", ".join(f"{name} {version}" for name, version in self.versions.items())))
-        parts = ["\n".join(f"{label:<11}{value}" for label, value in head), _table(self.checks)]
+        parts = ["\n".join(f"{label:<11}{value}" for label, value in head if value), _table(self.checks)]
         parts += [_failure(check) for check in self.checks if check.outcome == "failed"]
         parts += [_ties(check) for check in self.checks if check.finding.ties]
         return "\n\n".join([*parts, self.summary()])

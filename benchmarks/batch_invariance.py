@@ -1,7 +1,7 @@
 """Whether translations depend on batch size, order or neighbours: every sentence of a file, in every way, compared.
 
-    python benchmarks/invariance.py models/m30k --sentences test.en --output result.json
-    python benchmarks/invariance.py models/m30k --sentences test.en --engine ctranslate2 --quantization int8
+    python benchmarks/batch_invariance.py models/m30k --sentences test.en --output result.json
+    python benchmarks/batch_invariance.py models/m30k --sentences test.en --engine ctranslate2 --quantization int8
 
 The sentences are translated at batch sizes 64, 1 and 7, and shuffled at 7 and 64. Outputs are compared token by
 token with those at 64. Where two differ, both are scored as given translations, in one batch: less than 1e-4 apart
