@@ -25,8 +25,7 @@ from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.data.readers import read_lines
 from transduce.engines.interface import Engine
-from transduce.engines.torch import TorchEngine
-from transduce.verification.engines import OTHERS
+from transduce.verification.engines import LOADERS
 from transduce.verification.search import Search, batches
 
 BATCH_SIZES = (1, 7, 64)
@@ -35,9 +34,7 @@ TOLERANCE, TIE = 1e-3, 1e-4
 
 def load(bundle: Bundle, args: argparse.Namespace) -> Engine:
     """Returns the engine that is asked for."""
-    if args.engine == "torch":
-        return TorchEngine.load(bundle, device=args.device, threads=args.threads)
-    return OTHERS[args.engine](bundle, args.device, args.threads, args.quantization)
+    return LOADERS[args.engine](bundle, args.device, args.threads, args.quantization)
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
@@ -90,8 +87,8 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--sentences", type=Path, required=True)
     parser.add_argument("--count", type=int, default=None, help="the first so many sentences; default: all")
-    parser.add_argument("--engine", choices=("torch", *OTHERS), default="torch")
-    parser.add_argument("--quantization", default="float32", help="of another engine than torch")
+    parser.add_argument("--engine", choices=tuple(LOADERS), default="torch")
+    parser.add_argument("--quantization", default="float32", help="float32 or int8, or what else the engine has")
     parser.add_argument("--beam-size", type=int, default=None)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=None)

@@ -459,8 +459,8 @@ def others(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> Callable[[engines
     """Returns what the checks of other engines find where the given one is the only one, in int8 alone."""
 
     def run(load: engines.Load) -> dict[str, Finding]:
-        monkeypatch.setattr(checks, "OTHERS", {"other": load})
-        monkeypatch.setattr(checks, "THRESHOLDS", {"int8": engines.THRESHOLDS["int8"]})
+        monkeypatch.setattr(checks, "OTHERS", (("other", "int8"),))
+        monkeypatch.setattr(checks, "LOADERS", {"other": load})
         report = verify(bundle.path, sentences=LINES, settings=SETTINGS, device="cpu")
         found = {result.name: result.finding for result in report.checks}
         return {name.partition(": ")[2]: found[name] for name in found if name.startswith("other int8")}

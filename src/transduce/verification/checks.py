@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from transduce.bundle import Bundle
 from transduce.verification import cache, causality, folder, greedy, kernels, modes, padding, search
-from transduce.verification.engines import OTHERS, THRESHOLDS, Other
+from transduce.verification.engines import LOADERS, OTHERS, Other
 from transduce.verification.report import Finding
 from transduce.verification.search import Search
 from transduce.verification.subject import Subject
@@ -163,11 +163,7 @@ CHECKS: tuple[Check[Subject], ...] = (
 
 def of_other_engines(subject: Subject, threads: int | None) -> list[tuple[Check[Subject], ...]]:
     """Returns the checks of every other engine in each precision; where the first fails, the others are pointless."""
-    return [
-        _of_engine(Other(subject, name, quantization, load, threads))
-        for name, load in OTHERS.items()
-        for quantization in THRESHOLDS
-    ]
+    return [_of_engine(Other(subject, name, quantization, LOADERS[name], threads)) for name, quantization in OTHERS]
 
 
 def _of_engine(other: Other) -> tuple[Check[Subject], ...]:

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from typing import cast, get_args
 
 from transduce.bundle import Bundle
 from transduce.engines.interface import Engine
+from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, MissingDependencyError
 from transduce.evaluation import bleu, tokenized_bleu
+from transduce.model.prepacked import Precision
 from transduce.verification import search
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding
@@ -40,7 +43,7 @@ THRESHOLDS = {
 Load = Callable[[Bundle, str, int | None, str], Engine]
 
 
-def ctranslate2(bundle: Bundle, device: str, threads: int | None, quantization: str) -> Engine:
+def load_ctranslate2(bundle: Bundle, device: str, threads: int | None, quantization: str) -> Engine:
     """Loads the CTranslate2 engine, which converts the model on first use.
 
     Raises:
@@ -59,14 +62,28 @@ def ctranslate2(bundle: Bundle, device: str, threads: int | None, quantization: 
     return engine
 
 
-OTHERS: dict[str, Load] = {"ctranslate2": ctranslate2}
+def load_torch(bundle: Bundle, device: str, threads: int | None, precision: str) -> Engine:
+    """Loads the reference engine in another precision than float32.
+
+    Raises:
+        ConfigError: this device has no products in it.
+    """
+    if precision not in get_args(Precision):
+        raise ConfigError(f"The torch engine has no precision '{precision}': use {', '.join(get_args(Precision))}.")
+    return TorchEngine.load(bundle, device, threads, cast(Precision, precision))
+
+
+LOADERS: dict[str, Load] = {"torch": load_torch, "ctranslate2": load_ctranslate2}
+# What is held against the reference, which is torch in float32. Its bfloat16 is left out: what is rounded so coarsely
+# depends on the number of rows of a product, and is not promised to be the same in every batch.
+OTHERS = (("torch", "int8"), ("ctranslate2", "float32"), ("ctranslate2", "int8"))
 
 
 class Other:
     """Another engine for the subject's model, loaded when first needed."""
 
     def __init__(self, subject: Subject, name: str, quantization: str, load: Load, threads: int | None) -> None:
-        self.subject, self.name, self.quantization = subject, f"{name} {quantization}", quantization
+        self.subject, self.name = subject, f"{name} {quantization}"
         self.thresholds = THRESHOLDS[quantization]
         self._load = partial(load, subject.bundle, str(subject.device), threads, quantization)
         self._engine: Engine | None = None

@@ -17,7 +17,7 @@ from transduce.data.progress import progress_bar
 from transduce.engines.torch import TorchEngine, choose_device
 from transduce.errors import TransduceError
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_other_engines
-from transduce.verification.engines import OTHERS
+from transduce.verification.engines import LOADERS
 from transduce.verification.report import CheckResult, Finding, Report
 from transduce.verification.sample import Sample, choose
 from transduce.verification.subject import QUICK, Settings, Subject
@@ -123,7 +123,7 @@ def _report(
 
 def _versions() -> dict[str, str]:
     found = {"transduce": __version__, "torch": str(torch.__version__), "python": platform.python_version()}
-    for name in OTHERS:
+    for name in LOADERS.keys() - found.keys():
         with contextlib.suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
