@@ -191,12 +191,14 @@ def window_is_too_wide(patch: pytest.MonkeyPatch) -> None:
 
 def prepacked_without_bias(patch: pytest.MonkeyPatch) -> None:
     original = prepacked.PrepackedLinear.__init__
-    patch.setattr(prepacked.PrepackedLinear, "__init__", lambda self, weight, bias: original(self, weight, None))
+    patch.setattr(
+        prepacked.PrepackedLinear, "__init__", lambda self, weight, bias, *rest: original(self, weight, None, *rest)
+    )
 
 
 def engine_in_half_precision(patch: pytest.MonkeyPatch) -> None:
     original = TorchEngine.__init__
-    patch.setattr(TorchEngine, "__init__", lambda self, model: original(self, model.bfloat16()))
+    patch.setattr(TorchEngine, "__init__", lambda self, model, *rest: original(self, model.bfloat16(), *rest))
 
 
 def _of_each_batch(

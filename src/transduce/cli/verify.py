@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     parser.add_argument("--sentences", type=Path, metavar="FILE", help="text to verify on, .gz or .zst; one a line")
-    parser.add_argument("--count", type=int, metavar="N", help="sentences to translate (default: 64; 16 with --quick)")
+    parser.add_argument("--count", type=int, metavar="N", help="sentences to translate (default: 40; 16 with --quick)")
     parser.add_argument("--quick", action="store_true", help="look at less: seconds for a small model")
     parser.add_argument("--no-engines", action="store_true", help="leave the other engines out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the whole report there, as JSON")

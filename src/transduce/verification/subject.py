@@ -29,7 +29,7 @@ class Settings:
     that any model of ours showed. A fault (a missing mask, a wrong position) moves it by 0.01 to 10.
     """
 
-    num_sentences: int = 64  # translated
+    num_sentences: int = 40  # translated
     num_pairs: int = 12  # looked at number by number
     num_changes: int = 6  # positions from which targets are changed, to see whether that shows before
     max_target_tokens: int = 40  # of those pairs
