@@ -105,6 +105,7 @@ PUBLIC = {
         "Summary",
         "translate_file",
     },
+    "transduce.verification": {"QUICK", "CheckResult", "Finding", "Outcome", "Report", "Settings", "Tie", "verify"},
     "transduce.text": {
         "BOS",
         "BOS_TOKEN",

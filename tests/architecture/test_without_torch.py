@@ -84,6 +84,7 @@ def test_base_modules_import_without_any_extra() -> None:
         ("train recipes/none.toml --output none", "torch", "train"),
         ("average none --output none", "torch", "train"),
         ("parse train recipes/none.toml --output none", "torch", "train"),
+        ("verify none", "torch", "train"),
         ("paper table1 --output none", "torch", "train"),
         ("export none --format ctranslate2 --output none", "torch", "train"),
         ("export none --format huggingface --output none", "transformers", "huggingface"),

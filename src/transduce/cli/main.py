@@ -19,6 +19,7 @@ COMMANDS = (
     "score",
     "calibrate",
     "evaluate",
+    "verify",
     "ablate",
     "sweep",
     "inspect",
@@ -35,6 +36,7 @@ _EPILOG = """examples:
   transduce average runs/m30k --last 5 --output models/m30k
   echo "A dog runs." | transduce translate models/m30k
   transduce evaluate --hypothesis test.out --reference test.de
+  transduce verify models/m30k                          does it keep what is promised?
   transduce inspect models/m30k --source "A dog runs."
   transduce paper table1                                Table 1 of the paper, measured
 

@@ -1,0 +1,12 @@
+"""Whether a model keeps what Transduce promises: `transduce verify`, and the same from Python.
+
+report = verify("models/m30k")
+print(report.to_text())
+report.passed
+"""
+
+from transduce.verification.report import CheckResult, Finding, Outcome, Report, Tie
+from transduce.verification.run import verify
+from transduce.verification.subject import QUICK, Settings
+
+__all__ = ["QUICK", "CheckResult", "Finding", "Outcome", "Report", "Settings", "Tie", "verify"]

@@ -1,0 +1,49 @@
+"""Causality (§3.2.3): what is predicted at a position depends on the tokens before it, and on no later one."""
+
+from random import Random
+
+from transduce.verification.differences import Differences
+from transduce.verification.report import Finding
+from transduce.verification.subject import NUM_SPECIAL, Pairs, Subject, forced
+
+
+def causality(subject: Subject) -> Finding:
+    """Changes targets from a position on: nothing may change up to it, and something must after it.
+
+    Row t of the log-probabilities predicts target token t from those before it, so a change from token c on may show in
+    rows c + 1 and later only.
+    """
+    model, pairs = subject.engine.model, subject.pairs
+    before = forced(model, pairs)
+    seen, after = Differences(), Differences()
+    cuts = _cuts(max(map(len, pairs.targets)), subject.settings.num_changes)
+    for cut in cuts:
+        changed = forced(model, _changed(subject, pairs, cut))
+        for row, (old_TV, new_TV) in enumerate(zip(before, changed, strict=True)):
+            if len(pairs.targets[row]) < cut + 2:  # no input token was changed: the last is only ever predicted
+                continue
+            name = f"{pairs.names[row]}, with its target changed from token {cut + 1} on"
+            seen.compare(old_TV[: cut + 1], new_TV[: cut + 1], f"{name}, position {{}}")
+            after.compare(old_TV[cut + 1 :], new_TV[cut + 1 :], name)
+    if after.count and after.worst == 0:
+        seen.faults.append("a change shows nowhere, not even after it: the decoder does not read its own output")
+    compared = f"{len(pairs)} sentences, targets changed from {len(cuts)} positions on"
+    return seen.finding(compared, subject.settings.log_probability, f"after the change up to {after.worst:.3g}")
+
+
+def _cuts(longest: int, number: int) -> list[int]:
+    """Returns at most `number` positions spread over a target, the first among them."""
+    last = max(longest - 2, 0)
+    return sorted({place * last // max(number - 1, 1) for place in range(number)})
+
+
+def _changed(subject: Subject, pairs: Pairs, cut: int) -> Pairs:
+    """Returns the pairs with every target token from `cut` on, but the EOS at the end, replaced by another one."""
+    random, ordinary = Random(cut), subject.bundle.config.model.vocab_size - NUM_SPECIAL
+
+    def other(token: int) -> int:
+        return NUM_SPECIAL + (token - NUM_SPECIAL + random.randrange(1, ordinary)) % ordinary
+
+    targets = tuple((*target[:cut], *map(other, target[cut:-1]), target[-1]) for target in pairs.targets)
+    targets = tuple(new if len(old) > cut else old for new, old in zip(targets, pairs.targets, strict=True))
+    return Pairs(pairs.names, pairs.sources, targets)

@@ -1,0 +1,168 @@
+"""Exported = native: every other engine that is here and can hold the model, against the reference engine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import cast, get_args
+
+from transduce.bundle import Bundle
+from transduce.engines.interface import Engine
+from transduce.engines.torch import TorchEngine
+from transduce.errors import ConfigError, MissingDependencyError
+from transduce.evaluation import bleu, tokenized_bleu
+from transduce.model.prepacked import Precision
+from transduce.verification import search
+from transduce.verification.differences import Differences
+from transduce.verification.report import Finding
+from transduce.verification.search import Search
+from transduce.verification.subject import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """How far another engine may be from the reference, by the precision that it computes in.
+
+    Attributes:
+        token: the mean difference of a target token's log-probability.
+        bleu: the least BLEU of its outputs with the reference's as references. Less than 100 even in float32: engines
+            search by rules of their own.
+        batch: what a line's log-probability may differ by between batch sizes, and from its forced score.
+    """
+
+    token: float
+    bleu: float
+    batch: float
+
+
+THRESHOLDS = {
+    "float32": Thresholds(token=1e-3, bleu=90.0, batch=1e-3),
+    "int8": Thresholds(token=0.1, bleu=75.0, batch=0.3),
+}
+
+Load = Callable[[Bundle, str, int | None, str], Engine]
+
+
+def load_ctranslate2(bundle: Bundle, device: str, threads: int | None, quantization: str) -> Engine:
+    """Loads the CTranslate2 engine, which converts the model on first use.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+        ConfigError: it cannot hold this model, or has no such quantization here.
+    """
+    try:
+        module = import_module("transduce.engines.ctranslate2")
+        engine: Engine = module.CTranslate2Engine.load(bundle, device, threads, quantization)
+    except ModuleNotFoundError as error:
+        if error.name == "ctranslate2":
+            raise MissingDependencyError("CTranslate2 is not installed: pip install ctranslate2") from None
+        if error.name == "transduce.engines.ctranslate2":
+            raise MissingDependencyError("this Transduce has no such engine") from None
+        raise
+    return engine
+
+
+def load_torch(bundle: Bundle, device: str, threads: int | None, precision: str) -> Engine:
+    """Loads the reference engine in another precision than float32.
+
+    Raises:
+        ConfigError: this device has no products in it.
+    """
+    if precision not in get_args(Precision):
+        raise ConfigError(f"The torch engine has no precision '{precision}': use {', '.join(get_args(Precision))}.")
+    return TorchEngine.load(bundle, device, threads, cast(Precision, precision))
+
+
+LOADERS: dict[str, Load] = {"torch": load_torch, "ctranslate2": load_ctranslate2}
+# What is held against the reference, which is torch in float32. Its bfloat16 is left out: what is rounded so coarsely
+# depends on the number of rows of a product, and is not promised to be the same in every batch.
+OTHERS = (("torch", "int8"), ("ctranslate2", "float32"), ("ctranslate2", "int8"))
+
+
+class Other:
+    """Another engine for the subject's model, loaded when first needed."""
+
+    def __init__(self, subject: Subject, name: str, quantization: str, load: Load, threads: int | None) -> None:
+        self.subject, self.name = subject, f"{name} {quantization}"
+        self.thresholds = THRESHOLDS[quantization]
+        self._load = partial(load, subject.bundle, str(subject.device), threads, quantization)
+        self._engine: Engine | None = None
+
+    def loads(self) -> Finding:
+        """Loads the engine, which converts the model where that is not done yet.
+
+        Raises:
+            BundleError: the folder cannot be converted; a model that the engine has no counterpart of is skipped.
+        """
+        try:
+            self._engine = self._load()
+        except (MissingDependencyError, ConfigError) as error:
+            return Finding("", skipped=str(error))
+        return Finding(self._engine.name)
+
+    @property
+    def search(self) -> Search:
+        """Its search over the subject's sentences."""
+        subject = self.subject
+        self._engine = self._engine or self._load()
+        limit = self._engine.max_source_tokens
+        return Search(
+            self._engine,
+            subject.sample.names,
+            [source[:limit] for source in subject.sources],
+            subject.options,
+            subject.bundle.tokenizer,
+            self.thresholds.batch,
+            subject.settings.tie,
+        )
+
+    def forced(self) -> Finding:
+        """Scores the reference's translations with both engines, token by token."""
+        subject, seen, total = self.subject, Differences(), 0.0
+        best = [(place, found[0]) for place, found in enumerate(subject.found)]
+        sources = [subject.sources[place] for place, _ in best]
+        targets = [hypothesis.ids for _, hypothesis in best]
+        theirs, ours = self.search.engine.score(sources, targets), subject.engine.score(sources, targets)
+        for place, (one, two) in enumerate(zip(ours, theirs, strict=True)):
+            if len(one) != len(two):
+                seen.faults.append(f"{subject.sample.names[place]}: {len(two)} scores for {len(one)} tokens")
+            for position, (native, exported) in enumerate(zip(one, two, strict=False), start=1):
+                seen.add(native - exported, f"{subject.sample.names[place]}, token {position}")
+                total += abs(native - exported)
+        mean = total / max(seen.count, 1)
+        return Finding(
+            f"{seen.count} tokens of {len(best)} translations, mean difference of a log-probability",
+            float("inf") if mean != mean else mean,
+            self.thresholds.token,
+            seen.where,
+            tuple(seen.faults) if seen.count else ("nothing was compared",),
+            note=f"greatest {seen.worst:.3g}",
+        )
+
+    def outputs(self) -> Finding:
+        """Translates the sentences with both engines, and sets BLEU between the outputs against the threshold."""
+        subject = self.subject
+        decode = subject.bundle.tokenizer.decode_batch
+        ours = decode([found[0].ids for found in subject.found])
+        theirs = decode([found[0].ids for found in self.search.run()])
+        trees = subject.bundle.config.data.format == "trees"
+        score = (tokenized_bleu if trees else bleu)(theirs, [ours]).value
+        same = sum(one == two for one, two in zip(ours, theirs, strict=True))
+        faults = []
+        if not score >= self.thresholds.bleu:
+            faults.append(f"BLEU {score:.1f} between the outputs, where {self.thresholds.bleu:.0f} is the least")
+        note = f"BLEU {score:.1f} (at least {self.thresholds.bleu:.0f}), {same} of {len(ours)} lines identical"
+        return Finding(f"{len(ours)} translations by both", faults=tuple(faults), note=note)
+
+    def batches(self) -> Finding:
+        """See `search.batches`."""
+        settings = self.subject.settings
+        return search.batches(self.search, settings.batch_sizes, settings.seed)
+
+    def n_best(self) -> Finding:
+        """See `search.n_best`."""
+        return search.n_best(self.search, self.search.run(self.subject.options.beam_size))
+
+    def scores(self) -> Finding:
+        """See `search.scores`."""
+        return search.scores(self.search, self.search.run(self.subject.options.beam_size))

@@ -1,0 +1,137 @@
+"""The model folder: whole, unchanged, and the same again when it is saved and loaded."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from transduce import files
+from transduce.bundle import Bundle, save_bundle
+from transduce.config import to_dict
+from transduce.config.special_ids import UNK
+from transduce.engines.torch import TorchEngine
+from transduce.errors import TransduceError
+from transduce.model import Transformer
+from transduce.verification.report import Finding
+from transduce.verification.subject import Subject
+
+_FILES = ("model.safetensors", "tokenizer.json")
+_TRANSLATED = 8
+
+# Text that tokenisers lose: empty and white space, odd line ends, controls, combining marks, scripts without spaces,
+# emoji joined by zero-width joiners, both directions, private and unassigned code points, what looks like markup.
+NASTY = (
+    "",
+    " ",
+    "   two  spaces ",
+    "\ttab\t",
+    "\r\n\x0b\x0c\x1c\x85\u2028\u2029",
+    "\x00\x01\x7f",
+    "\ufeffbyte order mark",
+    "no\u00a0break\u202fspaces\u3000here",
+    "zero\u200bwidth\u200djoin\u200c\u2060er",
+    "e\u0301 and é, o\u0308\u0323, Å Å Å",
+    "ﬁ ﬀ Ⅷ ½ ² ™ ＡＢＣ",
+    "日本語のテキスト。中文文本！한국어 텍스트",
+    "العربية עברית \u202eright to left\u202c \u2066isolated\u2069",
+    "हिन्दी ไทย မြန်မာ ꦗꦮ",
+    "😀 👩‍👩‍👧‍👦 👍🏽 🇩🇪 ☃️",
+    "\ue000 \U000f0000 \U0010ffff \ufffe \ufffd",
+    "<s> </s> <pad> <unk> <0x41> &nbsp; {name} %1$s",
+    "▁Ġ## Ċ Ã© @@ ￨",
+    "''``\"\"''‚„“”‘’«»",
+    "a" * 300,
+    "1234567890" * 12,
+    "Z" + "\u0300" * 64,
+)
+
+
+def checksums(bundle: Bundle) -> Finding:
+    """Compares the files with the checksums that were written when the model was made."""
+    faults = []
+    for name in _FILES:
+        if name not in bundle.checksums:
+            faults.append(
+                f"{bundle.path / 'config.json'} has no checksum of {name}: nobody can tell whether it changed"
+            )
+        elif files.sha256(bundle.path / name) != bundle.checksums[name]:
+            faults.append(f"{bundle.path / name}: changed or damaged: its checksum differs from config.json's")
+    return Finding(f"SHA-256 of {' and '.join(_FILES)}", faults=tuple(faults))
+
+
+def loads(bundle: Bundle) -> Finding:
+    """Reads everything; weights must be finite, and tokeniser and metrics readable.
+
+    Raises:
+        BundleError: something cannot be read, or does not fit the configuration.
+        TokenizerError: the tokenizer cannot be read.
+    """
+    weights = bundle.weights()
+    Transformer(bundle.config.model).load_weights(weights, where=str(bundle.path))
+    faults = []
+    for name, value in weights.items():
+        if broken := int(value.size - np.count_nonzero(np.isfinite(value))):
+            faults.append(f"{name}: {broken} of {value.size:,} numbers are infinite or not a number")
+    count = sum(value.size for value in weights.values())
+    compared = f"{len(weights)} tensors, {count:,} numbers, all finite; {bundle.tokenizer.vocab_size:,} subwords"
+    _ = bundle.metrics
+    return Finding(compared, faults=tuple(faults))
+
+
+def saved_is_loaded(subject: Subject) -> Finding:
+    """Saves the model to a temporary folder, loads it again and compares everything, translations too."""
+    bundle = subject.bundle
+    with tempfile.TemporaryDirectory(prefix="transduce-verify-") as temporary:
+        weights = bundle.weights()
+        again = save_bundle(Path(temporary) / "model", bundle.config, weights, bundle.tokenizer, bundle.metrics)
+        again.verify()
+        faults = _unequal_weights(weights, again.weights())
+        if to_dict(again.config) != to_dict(bundle.config):
+            faults.append("config.json: the configuration differs")
+        if again.tokenizer.to_json() != bundle.tokenizer.to_json():
+            faults.append("tokenizer.json: differs")
+        if json.dumps(again.metrics) != json.dumps(bundle.metrics):
+            faults.append("metrics.json: differs")
+        sources, names = subject.sources[:_TRANSLATED], subject.sample.names
+        engine = TorchEngine.load(again, device=str(subject.device))
+        outputs = [each.translate(sources, subject.options) for each in (subject.engine, engine)]
+    for name, [one], [two] in zip(names, *outputs, strict=False):
+        if (one.ids, one.log_probability) != (two.ids, two.log_probability):
+            faults.append(f"{name}: translated as {subject.text(one.ids)!r}, after loading {subject.text(two.ids)!r}")
+    compared = f"{len(weights)} tensors bit for bit, configuration, tokeniser, {len(sources)} translations"
+    return Finding(compared, faults=tuple(faults))
+
+
+def _unequal_weights(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> list[str]:
+    faults = [f"{name}: in only one of the two folders" for name in sorted(ours.keys() ^ theirs.keys())]
+    for name in sorted(ours.keys() & theirs.keys()):
+        one, two = ours[name], theirs[name]
+        if one.shape != two.shape or one.dtype != two.dtype or one.tobytes() != two.tobytes():
+            faults.append(f"{name}: the numbers differ after saving and loading")
+    return faults
+
+
+def tokenizer(subject: Subject) -> Finding:
+    """Encodes and decodes the sentences, and text that tokenisers lose: every character must come back."""
+    tokens, faults = subject.bundle.tokenizer, []
+    texts = [(*pair, "") for pair in zip(subject.sample.names, subject.sample.lines, strict=True)]
+    texts += [(f"odd text {number}", text, repr(text[:40])) for number, text in enumerate(NASTY, start=1)]
+    together = tokens.encode_batch([text for _, text, _ in texts])
+    for (name, text, shown), ids in zip(texts, together, strict=True):
+        try:
+            alone, back = tokens.encode(text), tokens.decode(ids)
+        except TransduceError as error:
+            faults.append(f"{name} {shown}: {error}")
+            continue
+        if back != text:
+            faults.append(f"{name} {shown}: comes back as {back[:60]!r}")
+        if alone != ids:
+            faults.append(f"{name} {shown}: alone it is cut in other pieces than among others")
+        if ids and min(ids) <= UNK:
+            faults.append(f"{name} {shown}: is read as a special token")
+        if ids and max(ids) >= tokens.vocab_size:
+            faults.append(f"{name} {shown}: a piece is outside of the vocabulary")
+    return Finding(
+        f"{len(subject.sample.lines)} sentences and {len(NASTY)} odd texts, there and back", faults=tuple(faults)
+    )

@@ -1,0 +1,122 @@
+"""Fast paths against slow, obvious ones: attention, weights laid out for the CPU, float32."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from transduce.config.special_ids import EOS
+from transduce.model.attention import CrossAttention, SelfAttention, attend_reference, join_heads, split_heads
+from transduce.model.windowed import WindowedSelfAttention, windowed_attend_reference
+from transduce.verification.differences import Differences
+from transduce.verification.report import Finding
+from transduce.verification.subject import Pairs, Subject, forced, padded
+
+# Positions of the long sequence: beyond 256 × 256 pairs another kernel takes over, and a window has several blocks.
+_LONG = 300
+
+
+def attention(subject: Subject) -> Finding:
+    """Recomputes what each attention of the model gave, from what it was given, as eq. 1 writes it.
+
+    With a window (§4) the reference is full attention with all but the neighbourhood masked. Differences are in the
+    unit of the attention's output, over its greatest number where that is above 1.
+    """
+    seen = Differences()
+    lengths = [_watch(subject, subject.pairs, seen)]
+    if subject.position_limit >= _LONG:
+        lengths.append(_watch(subject, _long_pair(subject), seen))
+    config = subject.bundle.config.model
+    kind = f"window of {config.attention_window} against masked full attention" if config.attention_window else "eq. 1"
+    layers = config.num_encoder_layers + 2 * config.num_decoder_layers
+    return seen.finding(f"{layers} attentions, up to {max(lengths)} positions; {kind}", _relative(subject))
+
+
+def _relative(subject: Subject) -> float:
+    return min(1e-4, subject.settings.log_probability)
+
+
+def _long_pair(subject: Subject) -> Pairs:
+    ids = [token for source in subject.sources for token in source]
+    ids = (ids * (_LONG // max(len(ids), 1) + 1))[: _LONG - 1]
+    return Pairs(("all sentences in one",), ((*ids, EOS),), ((*reversed(ids), EOS),))
+
+
+def _watch(subject: Subject, pairs: Pairs, seen: Differences) -> int:
+    """Runs the model over whole sequences with every attention watched; returns the greatest length."""
+    model, handles = subject.plain, []
+    for name, module in model.named_modules():
+        if isinstance(module, SelfAttention | CrossAttention):
+            handles.append(module.register_forward_hook(_comparison(name, seen), with_kwargs=True))
+    try:
+        memory = model.encode(*padded(pairs.sources, subject.device))
+        target_BT, _ = padded(pairs.targets, subject.device)
+        model.decode(memory, target_BT)
+        forced(model, pairs)  # the way of training, where padding is left out between attentions
+    finally:
+        for handle in handles:
+            handle.remove()
+    return max(map(len, (*pairs.sources, *pairs.targets)))
+
+
+def _comparison(name: str, seen: Differences) -> Callable[..., None]:
+    """Returns a hook that recomputes an attention's output the obvious way."""
+
+    def compare(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
+        again = _self_again if isinstance(module, SelfAttention) else _cross_again
+        expected = again(module, *args, **kwargs)
+        scale = max(1.0, float(expected.abs().max()))
+        seen.compare(output / scale, expected / scale, f"{name}, row {{}} of the batch")
+
+    return compare
+
+
+def _self_again(
+    module: SelfAttention, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Any = None
+) -> Tensor:
+    query, key, value = module.project(x, packing)
+    if isinstance(module, WindowedSelfAttention):
+        window = module.window
+        heads = windowed_attend_reference(query, key, value, attend_mask, window=window, causal=causal)
+    else:
+        heads = attend_reference(query, key, value, attend_mask, causal=causal)
+    return _projected(module.output, heads, packing)
+
+
+def _cross_again(
+    module: CrossAttention, x: Tensor, key: Tensor, value: Tensor, attend_mask: Tensor | None, *, packing: Any = None
+) -> Tensor:
+    query = module.query(x)
+    if packing is not None:
+        query = packing.unpack(query)
+    heads = attend_reference(split_heads(query, module.num_heads), key, value, attend_mask)
+    return _projected(module.output, heads, packing)
+
+
+def _projected(output: nn.Linear, heads_BHTE: Tensor, packing: Any) -> Tensor:
+    heads = join_heads(heads_BHTE)
+    projected: Tensor = output(heads if packing is None else packing.pack(heads))
+    return projected
+
+
+def prepacked(subject: Subject) -> Finding:
+    """Compares the engine's model, whose weights are laid out for this machine, with the weights as on disk."""
+    compared = f"{len(subject.pairs)} sentences, the engine's weights and those of the folder"
+    if subject.engine.model.output_projection is None:
+        return Finding(compared, skipped=f"on {subject.device} the engine uses the weights as they are")
+    seen = Differences()
+    plain, ours = forced(subject.plain, subject.pairs), forced(subject.engine.model, subject.pairs)
+    for row, (ours_TV, plain_TV) in enumerate(zip(ours, plain, strict=True)):
+        seen.compare(ours_TV, plain_TV, f"{subject.pairs.names[row]}, position {{}}")
+    return seen.finding(compared, subject.settings.log_probability)
+
+
+def precision(subject: Subject) -> Finding:
+    """Compares the engine with the same weights computed in float64: how much rounding costs."""
+    seen, pairs = Differences(), subject.pairs
+    exact = forced(copy.deepcopy(subject.plain).double(), pairs)
+    for row, ours_TV in enumerate(forced(subject.engine.model, pairs)):
+        seen.compare(ours_TV, exact[row].to(ours_TV.dtype), f"{pairs.names[row]}, position {{}}")
+    dtype = str(subject.plain.source_embedding.dtype).removeprefix("torch.")
+    return seen.finding(f"{len(pairs)} sentences, {dtype} against float64", subject.settings.log_probability)

@@ -1,0 +1,54 @@
+"""Evaluation is not random, and training without dropout is the same function."""
+
+from dataclasses import replace
+
+from transduce.model import Transformer
+from transduce.verification.differences import Differences
+from transduce.verification.report import Finding
+from transduce.verification.subject import Subject, forced
+
+_TRANSLATED = 8
+
+
+def repeats(subject: Subject) -> Finding:
+    """Does everything twice: the second time must give the same bits."""
+    pairs, seen = subject.pairs, Differences()
+    for model, what in ((subject.plain, "weights as on disk"), (subject.engine.model, "the engine")):
+        first, second = forced(model, pairs), forced(model, pairs)
+        for row, (one_TV, two_TV) in enumerate(zip(first, second, strict=True)):
+            seen.compare(one_TV, two_TV, f"{what}: {pairs.names[row]}, position {{}}")
+    sources = subject.sources[:_TRANSLATED]
+    runs = [subject.engine.translate(sources, subject.options) for _ in range(2)]
+    for name, [one], [two] in zip(subject.sample.names, *runs, strict=False):
+        seen.add(one.log_probability - two.log_probability, f"{name}, translated twice")
+        if one.ids != two.ids:
+            seen.faults.append(f"{name}, translated twice: {subject.text(one.ids)!r}, then {subject.text(two.ids)!r}")
+    return seen.finding(f"{len(pairs)} sentences scored twice, {len(sources)} translated twice, bit for bit", 0.0)
+
+
+def training_mode(subject: Subject) -> Finding:
+    """Compares training mode with all dropouts at 0 with evaluation mode.
+
+    That dropout acts in training, where the model has any, is no promise; but whether it does is noted, since a
+    comparison in which it never could would say little.
+    """
+    pairs, seen, config = subject.pairs, Differences(), subject.bundle.config.model
+    weights = subject.plain.weights()
+
+    def in_training(model: Transformer) -> Transformer:
+        model.load_weights(weights)
+        return model.to(subject.device).train()
+
+    none = replace(config, dropout=0.0, attention_dropout=0.0, ffn_dropout=0.0)
+    evaluated = forced(subject.plain, pairs)
+    for row, trained_TV in enumerate(forced(in_training(Transformer(none)), pairs)):
+        seen.compare(trained_TV, evaluated[row], f"{pairs.names[row]}, position {{}}")
+    note = ""
+    if config != none:
+        dropped = Differences()
+        for row, trained_TV in enumerate(forced(in_training(Transformer(config)), pairs)):
+            dropped.compare(trained_TV, evaluated[row], "")
+        note = f"with its dropouts up to {dropped.worst:.3g}"
+        if dropped.worst == 0:
+            seen.faults.append("dropout is configured, but training mode with it is evaluation mode: it does not act")
+    return seen.finding(f"{len(pairs)} sentences, every dropout at 0", subject.settings.log_probability, note)

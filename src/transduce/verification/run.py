@@ -1,0 +1,129 @@
+"""Runs all checks on one model folder."""
+
+import contextlib
+import platform
+import time
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from transduce import __version__
+from transduce.bundle import Bundle
+from transduce.data.progress import progress_bar
+from transduce.engines.torch import TorchEngine, choose_device
+from transduce.errors import TransduceError
+from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_other_engines
+from transduce.verification.engines import LOADERS
+from transduce.verification.report import CheckResult, Finding, Report
+from transduce.verification.sample import Sample, choose
+from transduce.verification.subject import QUICK, Settings, Subject
+
+S = TypeVar("S")
+
+
+def verify(
+    model: str | Path,
+    *,
+    sentences: str | Path | Sequence[str] | None = None,
+    quick: bool = False,
+    settings: Settings | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    other_engines: bool = True,
+    progress: bool = False,
+) -> Report:
+    """Checks on a user's own model that what Transduce promises holds; what fails is in the report, and raises nothing.
+
+    Args:
+        model: a model folder.
+        sentences: a file (plain, gz, zst) or a list of lines; None takes the model's validation set where it is on this
+            machine, else makes sentences.
+        quick: looks at fewer sentences.
+        settings: how much is looked at and what may differ; None has the defaults, or `quick`'s.
+        device: "auto", "cpu", "cuda", …
+        threads: CPU threads of PyTorch, for the whole process.
+        other_engines: whether other engines that are installed are held against PyTorch.
+        progress: whether to show a progress bar.
+
+    Raises:
+        BundleError: there is no model folder at `model`, or its configuration cannot be read.
+        DataError: `sentences` has none, or cannot be read.
+        ConfigError: there is no such device.
+    """
+    start = time.perf_counter()
+    bundle = Bundle.load(model)
+    where = choose_device(device)
+    settings = settings or (Settings(**QUICK) if quick else Settings())
+    given = Path(sentences) if isinstance(sentences, str) else sentences
+    results = [_run(check, bundle) for check in FOLDER_CHECKS]
+    if results[-1].outcome == "failed":  # it does not load, or holds what is no number
+        reason = f"this model cannot be used: see '{results[-1].name}'"
+        results += [_skipped(check, reason) for check in CHECKS]
+        return _report(bundle, str(where), None, "", results, start)
+    sample = choose(bundle, given, settings.num_sentences)
+    subject = Subject(bundle, sample, TorchEngine.load(bundle, device=str(where), threads=threads), settings)
+    with torch.inference_mode(), progress_bar("verify", len(CHECKS), unit=" checks", shown=progress) as bar:
+        others = of_other_engines(subject, threads) if other_engines else []
+        bar.total += sum(map(len, others))
+        for check in CHECKS:
+            bar.set_postfix_str(check.name, refresh=False)
+            results.append(_run(check, subject))
+            bar.update()
+        for first, *rest in others:
+            bar.set_postfix_str(first.name, refresh=False)
+            results.append(_run(first, subject))
+            bar.update(1 + len(rest) if results[-1].outcome != "passed" else 1)
+            for check in rest if results[-1].outcome == "passed" else ():
+                bar.set_postfix_str(check.name, refresh=False)
+                results.append(_run(check, subject))
+                bar.update()
+    options = subject.options
+    search = f"beam {options.beam_size}, length penalty {options.length_penalty}"
+    return _report(bundle, subject.engine.name, sample, search, results, start)
+
+
+def _run(check: Check[S], subject: S) -> CheckResult:
+    """Makes one check. One that stops with an error has failed, and the others are made all the same."""
+    start = time.perf_counter()
+    try:
+        finding = check.run(subject)
+    except TransduceError as error:
+        finding = Finding("", faults=(str(error),))
+    except Exception as error:  # whatever a broken model does to PyTorch: it belongs into the report
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
+        finding = Finding("", faults=(f"stopped by {what}",))
+    return CheckResult(check.name, check.promise, check.advice, finding, time.perf_counter() - start)
+
+
+def _skipped(check: Check[Subject], reason: str) -> CheckResult:
+    return CheckResult(check.name, check.promise, check.advice, Finding("", skipped=reason), 0.0)
+
+
+def _report(
+    bundle: Bundle, engine: str, sample: Sample | None, search: str, results: list[CheckResult], start: float
+) -> Report:
+    shape = bundle.config.model
+    layers = f"{shape.num_encoder_layers} + {shape.num_decoder_layers} layers, d_model {shape.d_model}"
+    kind = "parser" if bundle.config.data.format == "trees" else "translator"
+    return Report(
+        model=f"{bundle.path} ({bundle.config.name}, a {kind} of {layers}, {shape.vocab_size:,} subwords)",
+        engine=f"{engine}, {torch.get_num_threads()} CPU threads",
+        sentences=f"{len(sample.lines)}, from {sample.origin}" if sample else "none",
+        search=search,
+        versions=_versions(),
+        checks=tuple(results),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"transduce": __version__, "torch": str(torch.__version__), "python": platform.python_version()}
+    for name in LOADERS.keys() - found.keys():
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found

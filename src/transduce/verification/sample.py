@@ -1,0 +1,108 @@
+"""The sentences that a model is verified on: the user's own, else the model's validation set, else made ones."""
+
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+from transduce.bundle import Bundle
+from transduce.config import DataConfig
+from transduce.data.corpus import locate_tests
+from transduce.data.readers import read_lines
+from transduce.errors import ConfigError, DataError, MissingDependencyError
+from transduce.parsing.pairs import sentence_words
+
+_MAX_READ = 20_000  # lines of a file that are looked at
+_SEED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Sentences, what each is called in the report, and where they came from."""
+
+    lines: tuple[str, ...]
+    names: tuple[str, ...]  # "line 12" of a file, "sentence 3" of made ones
+    origin: str
+
+
+def choose(bundle: Bundle, given: Path | Sequence[str] | None, count: int) -> Sample:
+    """Returns at most `count` sentences, spread evenly over where they come from; lines of white space are left out.
+
+    Args:
+        bundle: whose validation set, languages and vocabulary are used where nothing is given.
+        given: a file, plain, gz or zst, or the sentences themselves.
+        count: at least 1.
+
+    Raises:
+        DataError: what was given has no sentences, or the file cannot be read.
+    """
+    if count < 1:
+        raise ConfigError(f"count = {count}: verify on at least one sentence.")
+    data = bundle.config.data
+    if isinstance(given, Path):
+        return _spread(read_lines(given), count, f"{given}", data)
+    if given is not None:
+        return _spread(given, count, "those given", data, called="sentence")
+    return _of_validation(data, count) or _of_demo(data, count) or _of_vocabulary(bundle, count)
+
+
+def _spread(lines: Iterable[str], count: int, origin: str, data: DataConfig, called: str = "line") -> Sample:
+    """Returns `count` of the lines, evenly spread over all that are looked at."""
+    taken = itertools.islice(lines, _MAX_READ)
+    found = [(place, line) for place, line in enumerate(taken, start=1) if line.strip()]
+    if not found:
+        raise DataError(f"{origin}: no sentences: every line is empty. Give a text with one sentence a line.")
+    number = min(count, len(found))
+    chosen = [found[place * len(found) // number] for place in range(number)]
+    return Sample(
+        tuple(as_read(line, data) for _, line in chosen), tuple(f"{called} {place}" for place, _ in chosen), origin
+    )
+
+
+def as_read(line: str, data: DataConfig) -> str:
+    """Returns the line as the model reads it: a parser is given words with one space between them."""
+    return " ".join(sentence_words(line)) if data.format == "trees" else line
+
+
+def _of_validation(data: DataConfig, count: int) -> Sample | None:
+    """Returns sources of the validation set, or None where the model names none or it is not on this machine."""
+    if not data.validation:
+        return None
+    try:
+        part = locate_tests(replace(data, test={"validation": data.validation}))["validation"]
+    except DataError:  # a treebank that is not here
+        return None
+    if not all(os.access(path, os.R_OK) and path.is_file() for path in part.paths):
+        return None
+    origin = f"the validation set, {part.paths[0]}"
+    if data.format == "text" and len(part.paths) == 2:
+        return _spread(read_lines(part.paths[0]), count, origin, data)
+    return _spread((source for source, _ in part.open()), count, origin, data, called="sentence")
+
+
+def _of_demo(data: DataConfig, count: int) -> Sample | None:
+    """Returns phrases of the demo's corpus in the model's language, or None where the generator is not installed."""
+    from transduce.data.demo_corpus import generate
+
+    source, target = data.source_language or "en", data.target_language or "de"
+    if source == target or data.format == "trees":
+        source, target = "en", "de"
+    try:
+        lines = [line.source for line in generate(source, target, {"test": count}, _SEED)["test"]]
+    except (MissingDependencyError, ConfigError):  # no babel here, or a language that it does not know
+        return None
+    return _spread(lines, count, f"made here: the demo corpus, {source}", data, called="sentence")
+
+
+def _of_vocabulary(bundle: Bundle, count: int) -> Sample:
+    """Returns random pieces of the model's own vocabulary strung together: noise, but invariant it must be."""
+    tokenizer, random = bundle.tokenizer, Random(_SEED)
+    lines: list[str] = []
+    while len(lines) < count:
+        ids = [random.randrange(4, tokenizer.vocab_size) for _ in range(random.randint(3, 30))]
+        text = tokenizer.decode(ids).replace("\n", " ").replace("\ufffd", "").strip()
+        if text:
+            lines.append(text)
+    return _spread(lines, count, "made here: random pieces of the model's vocabulary", bundle.config.data, "sentence")
