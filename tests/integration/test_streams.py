@@ -11,10 +11,10 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from text_engine import TextEngine, text_translator
 from transduce.errors import ConfigError, DataError
+from transduce.files import zstd
 from transduce.passages import Handling
 from transduce.streams import Columns, JsonLines, Summary, translate_file
 from transduce.translator import Translator
@@ -55,7 +55,7 @@ def read(path: Path) -> str:
     if path.suffix == ".gz":
         data = gzip.decompress(data)
     if path.suffix == ".zst":
-        data = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
+        data = zstd.decompress(data)
     return data.decode("utf-8")
 
 

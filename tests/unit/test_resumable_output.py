@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from transduce.errors import ConfigError, DataError
+from transduce.files import zstd
 from transduce.streams.output import ResumableOutput, open_stream
 
 LINES = [f"line {number}" for number in range(10)]
@@ -107,7 +107,7 @@ def test_resumed_is_the_same_file(tmp_path: Path, suffix: str) -> None:
 
 
 def _unzstd(data: bytes) -> bytes:
-    return zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
+    return zstd.decompress(data)
 
 
 def test_death_at_any_moment(tmp_path: Path) -> None:

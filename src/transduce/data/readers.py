@@ -14,17 +14,16 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import cast
 
-import zstandard
-
 from transduce.data.alignment import describe_divergence
 from transduce.errors import DataError, suggestion
+from transduce.files import zstd
 
 STDIN = Path("-")
 
 BinaryFile = io.BufferedReader
 
 _BLOCK_BYTES = 1 << 20
-_ZSTD_FEED_BYTES = 1 << 13  # zstandard returns all that one feed unpacks to: small feeds keep that small
+_ZSTD_FEED_BYTES = 1 << 13  # a decompressor returns all that one feed unpacks to: small feeds keep that small
 _MAX_LINE_BYTES = 64 << 20
 _BOM = b"\xef\xbb\xbf"
 
@@ -97,7 +96,7 @@ class LineReader:
                     yield from self._unpack_zstd(file)
                 else:
                     yield from self._read(file, file)
-            except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
+            except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError) as error:
                 raise DataError(
                     f"{self.path}: damaged or cut short ({error}). Fetch or compress the file again."
                 ) from None
@@ -112,13 +111,13 @@ class LineReader:
             self.position_bytes = file.tell()
 
     def _unpack_zstd(self, file: BinaryFile) -> Iterator[bytes]:
-        """Unpacks frame after frame; unlike zstandard's reader, it notices a file that stops in mid-frame."""
+        """Unpacks frame after frame; unlike a library's reader, it notices a file that stops in mid-frame."""
         frame = None
         pieces: list[bytes] = []
         size = 0
         while packed := file.read(_ZSTD_FEED_BYTES):
             while packed:
-                frame = frame or zstandard.ZstdDecompressor().decompressobj()
+                frame = frame or zstd.ZstdDecompressor()
                 piece = frame.decompress(packed)
                 packed = frame.unused_data if frame.eof else b""
                 frame = None if frame.eof else frame

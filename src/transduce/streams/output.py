@@ -21,10 +21,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
-import zstandard
-
 from transduce import files
 from transduce.errors import ConfigError, DataError
+from transduce.files import zstd
 
 _FORMAT = 1
 _STDOUT = Path("-")
@@ -258,7 +257,7 @@ class ResumableOutput:
         if self.path.suffix == ".gz":
             return gzip.compress(data, compresslevel=6, mtime=0)
         if self.path.suffix == ".zst":
-            return zstandard.ZstdCompressor(level=3).compress(data)
+            return zstd.compress(data, level=3)
         return data
 
     def _damaged(self, what: str) -> DataError:
