@@ -60,6 +60,7 @@ def test_logits_are_the_same(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert certificate.measured.lines_cut_alike == 1
     pairs = random_pairs(12, 20)
     sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    targets[0] = []  # what a model may write
     ours = NativeSystem(bundle).force(sources, targets)
     theirs = HuggingFaceSystem(tmp_path / "export").force(sources, targets)
     for a, b in zip(ours, theirs, strict=True):

@@ -43,6 +43,7 @@ def test_logits_are_the_same(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert certificate.verdict == "passed"
     pairs = random_pairs(12, 20)
     sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    targets[0] = []  # what a model may write
     ours, theirs = NativeSystem(bundle).force(sources, targets), OnnxSystem(output).force(sources, targets)
     for a, b in zip(ours, theirs, strict=True):
         assert b.choices == a.choices

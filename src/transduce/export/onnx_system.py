@@ -45,9 +45,11 @@ class OnnxSystem:
             memory, past = self.translator.encode(list(source)), self.translator.no_past(1)
             inputs = np.array([[BOS, *target]])
             half = (inputs.shape[1] + 1) // 2
-            first, past = self.translator.step(inputs[:, :half], memory, past)
-            rest, _ = self.translator.step(inputs[:, half:], memory, past)
-            results.append(forced(np.concatenate([first, rest], axis=1)[0], [*target, EOS]))
+            logits, past = self.translator.step(inputs[:, :half], memory, past)
+            if half < inputs.shape[1]:  # an empty target is one token, EOS
+                rest, _ = self.translator.step(inputs[:, half:], memory, past)
+                logits = np.concatenate([logits, rest], axis=1)
+            results.append(forced(logits[0], [*target, EOS]))
         return results
 
 
