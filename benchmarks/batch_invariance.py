@@ -25,11 +25,11 @@ from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.data.readers import read_lines
 from transduce.engines.interface import Engine
-from transduce.verification.engines import LOADERS
+from transduce.verification.engines import LOADERS, THRESHOLDS
 from transduce.verification.search import Search, batches
 
 BATCH_SIZES = (1, 7, 64)
-TOLERANCE, TIE = 1e-3, 1e-4
+TIE = 1e-4
 
 
 def load(bundle: Bundle, args: argparse.Namespace) -> Engine:
@@ -55,7 +55,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         sources=bundle.tokenizer.encode_batch([line for _, line in lines]),
         options=options,
         tokenizer=bundle.tokenizer,
-        tolerance=TOLERANCE,
+        tolerance=THRESHOLDS[args.quantization].batch,
         tie=TIE,
     )
     start = time.perf_counter()
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=Path, required=True)
     parser.add_argument("--count", type=int, default=None, help="the first so many sentences; default: all")
     parser.add_argument("--engine", choices=tuple(LOADERS), default="torch")
-    parser.add_argument("--quantization", default="float32", help="float32 or int8, or what else the engine has")
+    parser.add_argument("--quantization", choices=tuple(THRESHOLDS), default="float32")
     parser.add_argument("--beam-size", type=int, default=None)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=None)

@@ -233,3 +233,8 @@ def test_a_crash_while_writing_leaves_the_old_folder_or_none(
 def test_files_can_be_read_by_others(folder: Path) -> None:
     assert folder.stat().st_mode & 0o777 == 0o755
     assert (folder / "config.json").stat().st_mode & 0o777 == 0o644
+
+
+def test_others_may_read_a_model_folder(tmp_path: Path) -> None:
+    save_bundle(tmp_path / "model", CONFIG, weights_of(1), TOKENIZER, METRICS)
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "model").iterdir()} == {0o644}
