@@ -8,7 +8,7 @@ translator.attend("A dog runs.")                 # what every head looks at
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -243,7 +243,8 @@ class Translator:
             yield from self._translate(chunk, options, n_best, handling, of_chunk, first_line)
             first_line += len(chunk)
 
-    def window_lines(self, options: DecodeConfig) -> int:
+    @staticmethod
+    def window_lines(options: DecodeConfig) -> int:
         """Returns how many lines a stream reads ahead, where it is not told."""
         return options.batch_size * _WINDOW_BATCHES
 
@@ -305,8 +306,7 @@ class Translator:
             "batch_size": batch_size,
             **options,
         }
-        changes = {key: value for key, value in changes.items() if value is not None}
-        return apply(Config(decode=self.options), {"decode": changes}).decode
+        return with_changes(self.options, changes)
 
     def _translate(
         self,
@@ -359,6 +359,12 @@ class Translator:
             source_truncated=source_truncated,
             ids=tuple(hypothesis.ids),
         )
+
+
+def with_changes(options: DecodeConfig, changes: Mapping[str, Any]) -> DecodeConfig:
+    """Returns options with those laid over them that are not None; see `Translator.with_options`."""
+    changes = {key: value for key, value in changes.items() if value is not None}
+    return apply(Config(decode=options), {"decode": changes}).decode
 
 
 def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
