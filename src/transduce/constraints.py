@@ -16,7 +16,7 @@ from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import Conditions, Engine
 from transduce.errors import DataError
 from transduce.glossary import Glossary
-from transduce.terms import Choice, choices_of, joining_pieces, missing, shown, spellings
+from transduce.terms import Choice, choices_of, joining_pieces, missing, shown, term_spellings
 from transduce.text import SubwordTokenizer
 from transduce.text.phrases import phrase_pattern
 
@@ -105,7 +105,7 @@ def search_within(
     if terms := [each.required for each in constraints if each.required]:
         # A source without tokens is not run, but what is asked of it is checked: an engine or a search that cannot look
         # for terms says so before any line is translated, whether the terms would have come by themselves or not.
-        asked = Conditions(required=tuple(spellings(each, tokenizer, capitals=False) for each in terms[0]))
+        asked = Conditions(required=tuple(term_spellings(each, tokenizer, capitals=False) for each in terms[0]))
         engine.translate([()], options, n_best, [asked])
     found = engine.translate(sources, options, n_best, conditions)
     if terms:
@@ -157,8 +157,10 @@ def _search_for_terms(
             for place, each in enumerate(constraints)
             if each.required and sources[place] and _terms_missing(found[place], each.required, tokenizer)
         ]
+        if not places:
+            return
         for place in places:
-            required = tuple(spellings(each, tokenizer, capitals=capitals) for each in constraints[place].required)
+            required = tuple(term_spellings(each, tokenizer, capitals=capitals) for each in constraints[place].required)
             conditions[place] = replace(conditions[place], required=required, joining=joining_pieces(tokenizer))
         wide = options if capitals else replace(options, beam_size=max(_WIDE_BEAM, options.beam_size))
         again = engine.translate(

@@ -18,7 +18,7 @@ _QUOTES = "\"'“”„‘’‚«»‹›()[]¿¡–—- "
 _OPEN_LEADS = frozenset([0xC2, 0xE2, *range(0xE3, 0xEA), 0xEF, 0xF0])
 
 
-def spellings(choice: Choice, tokenizer: SubwordTokenizer, *, capitals: bool) -> tuple[tuple[int, ...], ...]:
+def term_spellings(choice: Choice, tokenizer: SubwordTokenizer, *, capitals: bool) -> tuple[tuple[int, ...], ...]:
     """Returns the pieces of each term, as they follow a space or begin a line; with `capitals`, of both cases."""
     terms = [*choice, *(capital for term in choice if capitals and (capital := _capitalised(term)) != term)]
     return tuple(dict.fromkeys(map(tuple, tokenizer.encode_batch(terms))))

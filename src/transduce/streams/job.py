@@ -12,6 +12,7 @@ from transduce.config import DecodeConfig
 from transduce.constraints import Constraints
 from transduce.data.progress import progress_bar
 from transduce.data.readers import STDIN, read_lines
+from transduce.glossary import Glossary
 from transduce.passages import Handling
 from transduce.passages.calibration import load_calibration
 from transduce.streams.layouts import Layout, PlainLines
@@ -25,6 +26,8 @@ class Summary:
 
     num_lines: int  # of input, in all
     num_resumed: int  # of these, those that an earlier run had done
+    num_terms: int = 0  # that were required, of the lines of this run
+    num_honoured: int = 0  # of these, those that came out
 
 
 def translate_file(
@@ -37,6 +40,7 @@ def translate_file(
     n_best: int = 1,
     handling: Handling | None = None,
     constraints: Iterable[Constraints] | None = None,
+    glossary: Glossary | None = None,
     constraints_name: str = "",
     check_end: Callable[[], None] | None = None,
     window: int | None = None,
@@ -58,7 +62,8 @@ def translate_file(
         n_best: translations of each line; the layout must have a place for them.
         handling: of long lines, markup and doubtful output; None takes the default.
         constraints: an entry for each line, read alongside.
-        constraints_name: tells these from others, for `resume`: a checksum of the files that they come from.
+        glossary: the terms of its source that a line holds must come out as it says.
+        constraints_name: tells these and the glossary from others, for `resume`: checksums of their files.
         check_end: called after the last line, before the output is whole; what it raises leaves the job to be resumed.
         window: lines translated together; None chooses by batch size.
         resume: whether to go on with what an earlier run of the same job left; where none did, it begins.
@@ -77,6 +82,7 @@ def translate_file(
     with open_stream(output, job, resume=resume) as sink, _hint(sink, output, warn):
         sink.skip(lines)
         num_resumed = sink.num_lines
+        num_terms = num_honoured = 0
         if asked is not None:
             next(islice(asked, num_resumed, num_resumed), None)  # reads over those of the lines that are done
         total = sum(1 for _ in read_lines(source)) if progress and source != STDIN and source.is_file() else None
@@ -93,15 +99,18 @@ def translate_file(
                         window=len(texts),
                         handling=handling,
                         constraints=None if asked is None else islice(asked, len(texts)),
+                        glossary=glossary,
                         first_line=first,
                     )
                 )
                 _report(found, f"{source}, line", first, translator.engine.max_source_tokens, tell)
                 _write(sink, layout, chunk, found)
+                came = [came for best, *_ in found for _, came in best.required]
+                num_terms, num_honoured = num_terms + len(came), num_honoured + sum(came)
                 bar.update(len(chunk))
         if check_end is not None:
             check_end()
-        return Summary(sink.num_lines, num_resumed)
+        return Summary(sink.num_lines, num_resumed, num_terms, num_honoured)
 
 
 @contextlib.contextmanager
