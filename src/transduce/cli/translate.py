@@ -15,6 +15,7 @@ examples:
   transduce translate models/a --ensemble models/b models/c --input test.en --output test.out
   transduce translate models/m30k --input test.en --prefix begun.de --forbid never.txt
   transduce translate models/m30k --input big.en.zst --output big.de.zst --ray auto --resume
+  transduce translate models/m30k --input test.en --glossary terms.tsv
 
 Lines that are typed are translated one by one; those of a file or a pipe, many at a time.
 
@@ -36,6 +37,14 @@ model it converts it, into a folder beside the model's files.
 A file of prefixes has a line for each input line: what its translation begins with, to the letter, or nothing. The last
 word may go on ("do" as "dog"), unless a space ends the line. Forbidden phrases are whole words, capitals as they
 stand; "dog" does not forbid "Dog" or "dogs". docs/guides/decoding.md explains each option, and what it costs.
+
+A glossary has a source term, a tab and its translation in each line, or several translations by tabs, of which one is
+enough. Where a line holds the source term, as whole words, the longest first, its translation must hold the other:
+  dog<TAB>Köter
+  soccer ball<TAB>Fußball<TAB>Lederball
+A source term without capitals is found in any case, another as it stands. --require-by-line has for each input line the
+terms of its translation, by tabs; "Hund|Köter" is a choice. Terms need a beam, and the torch engine. What did not come
+out is said line by line, and counted at the end.
 
 Layouts of a line, beside plain text:
   --field NAME         a JSON object; the translation goes into the field --into, the others stay as they are
@@ -168,6 +177,7 @@ def run(args: argparse.Namespace) -> int:
             n_best=args.n_best,
             handling=handling,
             constraints=beside.constraints(),
+            glossary=beside.glossary,
             constraints_name=beside.name,
             check_end=beside.check_end,
             window=1 if typed else None,
@@ -180,6 +190,8 @@ def run(args: argparse.Namespace) -> int:
             f"transduce: resumed after {summary.num_resumed:,} lines that were done; {summary.num_lines:,} in all.",
             file=sys.stderr,
         )
+    if summary.num_terms:
+        print(f"transduce: {summary.num_honoured:,} of {summary.num_terms:,} required terms came out.", file=sys.stderr)
     return 0
 
 
@@ -203,23 +215,30 @@ def _loaded(args: argparse.Namespace) -> "Iterator[Translator | RayWorkers]":
 
 
 class _Beside:
-    """The files of prefixes and phrases, which are read beside the input."""
+    """The files of prefixes, phrases and terms, which are read beside the input."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         from transduce.data.readers import STDIN, read_lines
         from transduce.files import sha256
+        from transduce.glossary import read_glossary
 
-        given = [path for path in (args.prefix, args.forbid, args.forbid_by_line) if path is not None]
+        names = ("prefix", "forbid", "forbid_by_line", "glossary", "require_by_line")
+        named = {name: path for name in names if (path := getattr(args, name)) is not None}
+        given = list(named.values())
         if [args.input, *given].count(STDIN) > 1:
             raise ConfigError(
-                "standard input ('-') can be only one of --input, --prefix, --forbid and --forbid-by-line."
+                "standard input ('-') can be only one of --input, --prefix, --forbid, --forbid-by-line, --glossary "
+                "and --require-by-line."
             )
-        self._any = bool(given)
+        self.glossary = read_glossary(args.glossary) if args.glossary is not None else None
         self._always = tuple(line for line in read_lines(args.forbid) if line.strip()) if args.forbid else ()
-        self._by_line = [(path, read_lines(path)) for path in (args.prefix, args.forbid_by_line) if path is not None]
-        self._has = (args.prefix is not None, args.forbid_by_line is not None)
+        by_line = (args.prefix, args.forbid_by_line, args.require_by_line)
+        self._by_line = [(path, read_lines(path)) for path in by_line if path is not None]
+        self._has = tuple(path is not None for path in by_line)
+        self._any = any(self._has) or bool(self._always)
         # A pipe is known by its name only: it cannot be read twice.
-        self.name = ", ".join(sha256(path) if path.is_file() else str(path) for path in given)
+        checksums = {name: sha256(path) if path.is_file() else str(path) for name, path in named.items()}
+        self.name = ", ".join(f"{name} {checksum}" for name, checksum in checksums.items())
 
     def constraints(self) -> "Iterator[Constraints] | None":
         """Returns what the files ask of each line, or None where no file is given."""
@@ -227,11 +246,14 @@ class _Beside:
 
     def _each(self) -> "Iterator[Constraints]":
         from transduce.constraints import Constraints
+        from transduce.terms import choices_of
 
         while True:
             rows = iter([self._next(path, lines) for path, lines in self._by_line])
-            prefix, row = (next(rows) if has else "" for has in self._has)
-            yield Constraints(prefix, (*self._always, *(phrase for phrase in row.split("\t") if phrase.strip())))
+            prefix, banned, asked = (next(rows) if has else "" for has in self._has)
+            forbidden = (*self._always, *(phrase for phrase in banned.split("\t") if phrase.strip()))
+            required = choices_of(term.split("|") for term in asked.split("\t") if term.strip())
+            yield Constraints(prefix, forbidden, required)
 
     def _next(self, path: Path, lines: Iterator[str]) -> str:
         for line in lines:

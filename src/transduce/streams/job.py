@@ -12,6 +12,7 @@ from transduce.config import DecodeConfig
 from transduce.constraints import Constraints
 from transduce.data.progress import progress_bar
 from transduce.data.readers import STDIN, read_lines
+from transduce.glossary import Glossary
 from transduce.passages import Handling
 from transduce.streams.layouts import Layout, PlainLines
 from transduce.streams.output import ResumableOutput, StreamOutput, open_stream
@@ -25,6 +26,8 @@ class Summary:
 
     num_lines: int  # of input, in all
     num_resumed: int  # of these, those that an earlier run had done
+    num_terms: int = 0  # that were required, of the lines of this run
+    num_honoured: int = 0  # of these, those that came out
 
 
 def translate_file(
@@ -37,6 +40,7 @@ def translate_file(
     n_best: int = 1,
     handling: Handling | None = None,
     constraints: Iterable[Constraints] | None = None,
+    glossary: Glossary | None = None,
     constraints_name: str = "",
     check_end: Callable[[], None] | None = None,
     window: int | None = None,
@@ -58,7 +62,8 @@ def translate_file(
         n_best: translations of each line; the layout must have a place for them.
         handling: of long lines, markup and doubtful output; None takes the default.
         constraints: an entry for each line, read alongside.
-        constraints_name: tells these from others, for `resume`: a checksum of the files that they come from.
+        glossary: the terms of its source that a line holds must come out as it says.
+        constraints_name: tells these and the glossary from others, for `resume`: checksums of their files.
         check_end: called after the last line, before the output is whole; what it raises leaves the job to be resumed.
         window: lines translated together; None chooses by batch size.
         resume: whether to go on with what an earlier run of the same job left; where none did, it begins.
@@ -70,7 +75,9 @@ def translate_file(
         DataError: a file cannot be read or written; the message names file and line.
     """
     workers = OneTranslator(translator) if isinstance(translator, Translator) else translator
-    request = Request(str(source), layout or PlainLines(), options or workers.options, n_best, handling or Handling())
+    request = Request(
+        str(source), layout or PlainLines(), options or workers.options, n_best, handling or Handling(), glossary
+    )
     tell = warn or (lambda message: warnings.warn(message, stacklevel=3))
     lines = read_lines(source)
     job = {**_description(workers.facts(request), request, window), "constraints": constraints_name}
@@ -78,6 +85,7 @@ def translate_file(
     with open_stream(output, job, resume=resume) as sink, _hint(sink, output, warn):
         sink.skip(lines)
         num_resumed = sink.num_lines
+        num_terms = num_honoured = 0
         if asked is not None:
             next(islice(asked, num_resumed, num_resumed), None)  # reads over those of the lines that are done
         total = sum(1 for _ in read_lines(source)) if progress and source != STDIN and source.is_file() else None
@@ -88,10 +96,11 @@ def translate_file(
                 for message in rows.warnings:
                     tell(message)
                 sink.write(done.lines, rows.rows)
+                num_terms, num_honoured = num_terms + rows.num_terms, num_honoured + rows.num_honoured
                 bar.update(len(done.lines))
         if check_end is not None:
             check_end()
-        return Summary(sink.num_lines, num_resumed)
+        return Summary(sink.num_lines, num_resumed, num_terms, num_honoured)
 
 
 def _numbered(chunks: Iterable[list[str]], asked: Iterator[Constraints] | None, first: int) -> Iterator[Window]:

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from transduce.config import DecodeConfig
 from transduce.constraints import Constraints
+from transduce.glossary import Glossary
 from transduce.passages import Handling
 from transduce.passages.calibration import load_calibration
 from transduce.streams.layouts import Layout
@@ -28,6 +29,7 @@ class Request:
     options: DecodeConfig
     n_best: int
     handling: Handling
+    glossary: Glossary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Rows:
 
     rows: Sequence[str]
     warnings: Sequence[str]
+    num_terms: int = 0  # that were required
+    num_honoured: int = 0  # of these, those that came out
 
 
 @dataclass(frozen=True)
@@ -116,11 +120,13 @@ def translate_window(translator: Translator, window: Window, request: Request) -
             window=len(texts),
             handling=request.handling,
             constraints=window.constraints,
+            glossary=request.glossary,
             first_line=window.first,
         )
     )
     numbered = enumerate(zip(window.lines, found, strict=True), start=window.first)
     limit = translator.engine.max_source_tokens
+    came = [came for best, *_ in found for _, came in best.required]
     return Rows(
         rows=[row for number, (line, best) in numbered for row in request.layout.rows(line, number, best)],
         warnings=[
@@ -128,6 +134,8 @@ def translate_window(translator: Translator, window: Window, request: Request) -
             for place, (best, *_) in zip(places, found, strict=True)
             for doubt in _doubts(best, limit)
         ],
+        num_terms=len(came),
+        num_honoured=sum(came),
     )
 
 
