@@ -10,6 +10,7 @@ examples:
   transduce translate models/m30k --input test.en --guard --confidence
   transduce translate models/m30k --input test.en --n-best 4 --scores
   transduce translate models/m30k --input test.en --engine ctranslate2 --quantization int8
+  transduce translate models/m30k --input test.en --quantization int8 --shortlist on
   transduce translate models/m30k --input test.en --beam-size 8 --diversity-groups 4 --n-best 4
   transduce translate models/m30k --input test.en --temperature 1 --top-p 0.9 --n-best 10 --seed 7
   transduce translate models/a --ensemble models/b models/c --input test.en --output test.out
@@ -59,6 +60,7 @@ from transduce.cli.decoding import (
     add_machine,
     add_rules,
     add_search,
+    add_shortlist,
     decode_changes,
     loading_arguments,
     say_engine,
@@ -91,6 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_handling(parser)
     add_ensemble(parser)
     add_machine(parser)
+    add_shortlist(parser)
 
 
 def add_handling(parser: argparse.ArgumentParser) -> None:
@@ -126,7 +129,9 @@ def run(args: argparse.Namespace) -> int:
     if args.input != STDIN:
         require_file(args.input)
     beside = _Beside(args)
-    translator = Translator.load(args.model, **loading_arguments(args), ensemble=args.ensemble)
+    translator = Translator.load(
+        args.model, **loading_arguments(args), ensemble=args.ensemble, shortlist=args.shortlist
+    )
     say_engine(args, translator.engine)
     options = translator.with_options(**decode_changes(args))
     handling = Handling(
