@@ -8,7 +8,7 @@ examples:
   transduce shortlist models/m30k --source train.en --target train.de
   transduce shortlist models/m30k --source train.en --target train.de --test-source val.en --test-target val.de
   transduce shortlist models/m30k --data runs/m30k/data
-  transduce shortlist models/m30k --data runs/m30k/data --candidates 100 --frequent 200
+  transduce shortlist models/m30k --data runs/m30k/data --candidates 200 --frequent 500
 
 The model's own tokenizer spells the corpus; which piece is translated with which is IBM Model 1. Of each piece the
 --candidates most probable are kept, and the --frequent most frequent pieces are candidates of every sentence.
@@ -43,8 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="or the folder of 'transduce prepare' or of a run")
     parser.add_argument("--test-source", type=Path, metavar="FILE", help="other lines, to measure the coverage on")
     parser.add_argument("--test-target", type=Path, metavar="FILE", help="their translations")
-    parser.add_argument("--candidates", type=int, metavar="K", help="pieces kept for each source piece; default: 50")
-    parser.add_argument("--frequent", type=int, metavar="F", help="pieces that every sentence has; default: 100")
+    parser.add_argument("--candidates", type=int, metavar="K", help="pieces kept for each source piece; default: 100")
+    parser.add_argument("--frequent", type=int, metavar="F", help="pieces that every sentence has; default: 300")
     parser.add_argument(
         "--max-pairs", type=int, metavar="N", help="learn from N pairs at most, evenly spread; default: 500 000"
     )

@@ -16,7 +16,7 @@ from transduce.shortlist.table import Shortlist
 from transduce.text import SubwordTokenizer
 
 # Candidates of a source piece, and pieces that are candidates always: docs/guides/shortlist.md shows what they cover.
-DEFAULT_CANDIDATES, DEFAULT_FREQUENT = 50, 100
+DEFAULT_CANDIDATES, DEFAULT_FREQUENT = 100, 300
 DEFAULT_MAX_PAIRS, DEFAULT_ITERATIONS = 500_000, 5
 # Other numbers of candidates that a coverage is shown for, beside the chosen one.
 SHOWN_CANDIDATES = (10, 20, 50, 100, 200)
