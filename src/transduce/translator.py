@@ -8,7 +8,7 @@ translator.attend("A dog runs.")                 # what every head looks at
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from transduce.errors import BundleError, ConfigError, DataError
 from transduce.glossary import Glossary, GlossaryLike, glossary_of
 from transduce.passages import Handling, treat
 from transduce.target_scores import TargetScore, score_targets
-from transduce.terms import Choice, outcome, shown
+from transduce.terms import Choice, outcome, warnings_of
 from transduce.text import BOS_TOKEN, EOS_TOKEN, SubwordTokenizer, word_of_each
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Translator:
             prefixes: for each line how its translation begins, to the letter, or "".
             forbidden: phrases that no translation may hold, or for each line a list of them.
             required: for each line a list of terms that must appear, or of lists of terms to choose from.
-            glossary: a file or dictionary of terms with the translations that must appear where they do: `glossary`.
+            glossary: a file or dictionary of source terms and the terms that must appear for them.
             handling: of long lines, markup and doubtful output; None cuts lines that are longer than the model reads
                 into sentences, and does no more. Prefixes, forbidden phrases and `required` are of
                 whole lines: with them, nothing is cut, and markup, guard and split="always" are refused.
@@ -176,8 +176,7 @@ class Translator:
         """
         chosen = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size, **options)
         asked = constraints_of(len(lines), prefixes, forbidden, required)
-        found = self._translate(lines, chosen, 1, handling, asked, glossary_of(glossary))
-        return [best.text for best, *_ in found]
+        return [best.text for best, *_ in self._translate(lines, chosen, 1, handling, asked, glossary_of(glossary))]
 
     def translate_n_best(
         self,
@@ -255,7 +254,8 @@ class Translator:
             yield from self._translate(chunk, options, n_best, handling, of_chunk, glossary, first_line)
             first_line += len(chunk)
 
-    def window_lines(self, options: DecodeConfig) -> int:
+    @staticmethod
+    def window_lines(options: DecodeConfig) -> int:
         """Returns how many lines a stream reads ahead, where it is not told."""
         return options.batch_size * _WINDOW_BATCHES
 
@@ -317,8 +317,7 @@ class Translator:
             "batch_size": batch_size,
             **options,
         }
-        changes = {key: value for key, value in changes.items() if value is not None}
-        return apply(Config(decode=self.options), {"decode": changes}).decode
+        return with_changes(self.options, changes)
 
     def _translate(
         self,
@@ -364,24 +363,25 @@ class Translator:
             for source, found, each in zip(sources, hypotheses, asked, strict=True)
         ]
 
-    def _translation(
-        self, hypothesis: Hypothesis, text: str, source_truncated: bool, required: Sequence[Choice]
-    ) -> Translation:
+    def _translation(self, best: Hypothesis, text: str, truncated: bool, required: tuple[Choice, ...]) -> Translation:
         text = text.replace("\n", " ")
-        found = outcome(text, required)
         return Translation(
             text=text,
-            required=found,
-            warnings=tuple(
-                f"the required term {shown(choice)} did not come out." for choice, came in found if not came
-            ),
-            score=hypothesis.score,
-            log_probability=hypothesis.log_probability,
-            tokens=tuple(self.tokenizer.pieces(hypothesis.ids)),
-            finished=hypothesis.finished,
-            source_truncated=source_truncated,
-            ids=tuple(hypothesis.ids),
+            required=outcome(text, required),
+            warnings=warnings_of(text, required),
+            score=best.score,
+            log_probability=best.log_probability,
+            tokens=tuple(self.tokenizer.pieces(best.ids)),
+            finished=best.finished,
+            source_truncated=truncated,
+            ids=tuple(best.ids),
         )
+
+
+def with_changes(options: DecodeConfig, changes: Mapping[str, Any]) -> DecodeConfig:
+    """Returns options with those laid over them that are not None; see `Translator.with_options`."""
+    changes = {key: value for key, value in changes.items() if value is not None}
+    return apply(Config(decode=options), {"decode": changes}).decode
 
 
 def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -217,7 +217,7 @@ def test_a_stream_reads_constraints_alongside(translator: Translator) -> None:
     asked = [Constraints(prefix="A"), Constraints(), Constraints(forbidden=("x",))] * 2
     streamed = [best.text for [best] in translator.stream(iter(LINES), window=2, constraints=iter(asked))]
     assert streamed == translator.translate(LINES, prefixes=["A", "", ""] * 2, forbidden=[[], [], ["x"]] * 2)
-    with pytest.raises(DataError, match="constraints for 3 lines only"):
+    with pytest.raises(DataError, match="constraints up to line 3 only"):
         list(translator.stream(LINES, window=2, constraints=asked[:3]))
     wrong = [*asked[:4], Constraints(prefix="dog", forbidden=("dog",)), Constraints()]
     with pytest.raises(DataError, match="line 5: the prefix 'dog' holds"):

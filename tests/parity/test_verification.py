@@ -15,6 +15,7 @@ from transduce.config import DataConfig, DecodeConfig
 from transduce.decoding import beam, candidates, greedy
 from transduce.decoding.scores import Hypothesis
 from transduce.engines import torch as torch_engine
+from transduce.engines import torch_search
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, MissingDependencyError
 from transduce.model import attention, layers, prepacked, transformer, windowed
@@ -138,8 +139,8 @@ def padding_is_seen(patch: pytest.MonkeyPatch) -> None:
 def padding_is_seen_by_steps_only(patch: pytest.MonkeyPatch) -> None:
     original = transformer.Transformer.start
 
-    def start(self: Any, memory: Any, *, max_steps: int) -> DecoderState:
-        return dataclasses.replace(original(self, memory, max_steps=max_steps), memory_mask=None)
+    def start(self: Any, memory: Any, **options: Any) -> DecoderState:
+        return dataclasses.replace(original(self, memory, **options), memory_mask=None)
 
     patch.setattr(transformer.Transformer, "start", start)
 
@@ -204,8 +205,8 @@ def engine_in_half_precision(patch: pytest.MonkeyPatch) -> None:
 def _of_each_batch(
     patch: pytest.MonkeyPatch, change: Callable[[list[list[Hypothesis]]], list[list[Hypothesis]]]
 ) -> None:
-    original = TorchEngine._search
-    patch.setattr(TorchEngine, "_search", lambda self, *given: change(original(self, *given)))
+    original = torch_engine.search
+    patch.setattr(torch_engine, "search", lambda *given: change(original(*given)))
 
 
 def shortened(hypothesis: Hypothesis) -> Hypothesis:
@@ -226,7 +227,7 @@ def results_are_not_put_back_in_order(patch: pytest.MonkeyPatch) -> None:
 
 
 def greedy_takes_the_second(patch: pytest.MonkeyPatch) -> None:
-    def second(logits: Tensor, never: Any) -> tuple[Tensor, Tensor]:
+    def second(logits: Tensor, never: Any, _: Any = None) -> tuple[Tensor, Tensor]:
         best = candidates.log_probabilities_(logits, never).topk(2, dim=-1)
         return best.indices[:, 1], best.values[:, 1]
 
@@ -236,8 +237,8 @@ def greedy_takes_the_second(patch: pytest.MonkeyPatch) -> None:
 def one_beam_takes_the_second(patch: pytest.MonkeyPatch) -> None:
     original = beam.best_candidates
 
-    def second(logits: Tensor, scores: Tensor, count: int, never: Any) -> tuple[Tensor, ...]:
-        found = original(logits, scores, max(count, 2), never)
+    def second(logits: Tensor, scores: Tensor, count: int, *rest: Any) -> tuple[Tensor, ...]:
+        found = original(logits, scores, max(count, 2), *rest)
         return tuple(x[:, 1:2] for x in found) if count == 1 else found
 
     patch.setattr(beam, "best_candidates", second)
@@ -261,7 +262,7 @@ def output_has_a_special_token(patch: pytest.MonkeyPatch) -> None:
 
 def wrong_length_penalty(patch: pytest.MonkeyPatch) -> None:
     original = beam.hypothesis
-    patch.setattr(beam, "hypothesis", lambda ids, total, end, alpha: original([*ids, 0], total, end, alpha))
+    patch.setattr(beam, "hypothesis", lambda ids, *rest: original([*ids, 0], *rest))
     # The ids must stay what they are, so that only the score is wrong.
     _of_each_batch(patch, lambda found: [[shortened(h) for h in hs] for hs in found])
 
@@ -417,7 +418,7 @@ def test_a_check_that_stops_with_an_error_has_failed(bundle: Bundle, monkeypatch
     def stop(*_: object, **__: object) -> None:
         raise RuntimeError("no kernel image is available")
 
-    monkeypatch.setattr(torch_engine, "beam_search", stop)
+    monkeypatch.setattr(torch_search, "beam_search", stop)
     report = verify(bundle.path, sentences=LINES, settings=SETTINGS, device="cpu", other_engines=False)
     found = report.named("n-best")
     assert found.outcome == "failed"
@@ -500,9 +501,9 @@ def test_a_quantised_engine_with_a_bug_fails(bundle: Bundle, tmp_path: Path, oth
 
 def test_another_engine_that_depends_on_the_batch_fails(others: Others) -> None:
     class Dependent(TorchEngine):
-        def _search(self, batch: Any, options: Any, n_best: Any) -> Any:
-            found = super()._search(batch, options, n_best)
-            return [[shortened(h) for h in hs] for hs in found] if len(batch) > 3 else found
+        def translate(self, sources: Any, options: Any, *rest: Any) -> Any:
+            found = super().translate(sources, options, *rest)
+            return [[shortened(h) for h in hs] for hs in found] if min(len(sources), options.batch_size) > 3 else found
 
     found = others(lambda bundle, *_: Dependent.load(bundle, device="cpu"))
     assert found["batches"].outcome == "failed"

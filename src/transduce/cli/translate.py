@@ -15,6 +15,7 @@ examples:
   transduce translate models/a --ensemble models/b models/c --input test.en --output test.out
   transduce translate models/m30k --input test.en --prefix begun.de --forbid never.txt
   transduce translate models/m30k --input test.en --glossary terms.tsv
+  transduce translate models/m30k --input big.en.zst --output big.de.zst --ray auto --resume
 
 Lines that are typed are translated one by one; those of a file or a pipe, many at a time.
 
@@ -25,6 +26,10 @@ at "\n" and nowhere else. Files may end in .gz or .zst, on both sides.
 --output FILE appears when it is whole. Until then FILE.partial and its journal FILE.partial.json lie beside it.
 However the command was stopped, the same command with --resume goes on, to the very same file; other options or
 another input are refused.
+
+--ray has the lines translated by many workers: on this machine (--ray local), or in the Ray cluster that it is part of
+(--ray auto; see "ray start --help"). Files are read and written here; the model folder must be on every machine, under
+one path. The output is the same as from one machine, and either can go on with what the other has begun.
 
 The ctranslate2 engine needs no PyTorch, starts quickly, and with int8 is small and fast on a CPU. When it first sees a
 model it converts it, into a folder beside the model's files.
@@ -57,6 +62,7 @@ for where the search finished fewer. Draws come as they were drawn, so that each
 """
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,6 +83,8 @@ from transduce.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from transduce.constraints import Constraints
     from transduce.streams import Layout
+    from transduce.streams.cluster import RayWorkers
+    from transduce.translator import Translator
 
 SUMMARY = "translate a file or standard input with a trained model"
 
@@ -100,6 +108,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_handling(parser)
     add_ensemble(parser)
     add_machine(parser)
+    cluster = parser.add_argument_group("many machines (needs the extra 'ray')")
+    cluster.add_argument("--ray", metavar="ADDRESS", help="local, auto, HOST:6379 or ray://HOST:10001")
+    cluster.add_argument(
+        "--workers", type=int, metavar="N", help="default: one a GPU, else one a processor or --threads"
+    )
 
 
 def add_handling(parser: argparse.ArgumentParser) -> None:
@@ -130,14 +143,13 @@ def run(args: argparse.Namespace) -> int:
     from transduce.passages import Handling
     from transduce.passages.calibration import load_calibration
     from transduce.streams import translate_file
-    from transduce.translator import Translator
+    from transduce.translator import with_changes
 
     if args.input != STDIN:
         require_file(args.input)
+    if args.workers is not None and args.ray is None:
+        raise ConfigError("--workers is for many workers in a Ray cluster: give --ray ADDRESS as well, such as local.")
     beside = _Beside(args)
-    translator = Translator.load(args.model, **loading_arguments(args), ensemble=args.ensemble)
-    say_engine(args, translator.engine)
-    options = translator.with_options(**decode_changes(args))
     handling = Handling(
         split=args.split_sentences,
         markup=args.markup,
@@ -145,32 +157,34 @@ def run(args: argparse.Namespace) -> int:
         confidence=args.confidence,
         language=args.language,
     )
-    if args.confidence and load_calibration(translator.bundle) is None:
-        print(
-            "transduce: note: this model is not calibrated: the confidence is the mean probability of the tokens. "
-            "'transduce calibrate' makes it that of a good translation.",
-            file=sys.stderr,
-        )
     typed = args.input == STDIN and sys.stdin.isatty()
-    if typed:
-        print("Type a line to translate; Ctrl-D ends.", file=sys.stderr)
-    summary = translate_file(
-        translator,
-        args.input,
-        args.output,
-        layout=layout,
-        options=options,
-        n_best=args.n_best,
-        handling=handling,
-        constraints=beside.constraints(),
-        glossary=beside.glossary,
-        constraints_name=beside.name,
-        check_end=beside.check_end,
-        window=1 if typed else None,
-        resume=args.resume,
-        progress=args.output is not None and sys.stderr.isatty(),
-        warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
-    )
+    with _loaded(args) as translator:
+        options = with_changes(translator.options, decode_changes(args))
+        if args.confidence and load_calibration(translator.bundle) is None:
+            print(
+                "transduce: note: this model is not calibrated: the confidence is the mean probability of the tokens. "
+                "'transduce calibrate' makes it that of a good translation.",
+                file=sys.stderr,
+            )
+        if typed:
+            print("Type a line to translate; Ctrl-D ends.", file=sys.stderr)
+        summary = translate_file(
+            translator,
+            args.input,
+            args.output,
+            layout=layout,
+            options=options,
+            n_best=args.n_best,
+            handling=handling,
+            constraints=beside.constraints(),
+            glossary=beside.glossary,
+            constraints_name=beside.name,
+            check_end=beside.check_end,
+            window=1 if typed else None,
+            resume=args.resume,
+            progress=args.output is not None and sys.stderr.isatty(),
+            warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+        )
     if summary.num_resumed:
         print(
             f"transduce: resumed after {summary.num_resumed:,} lines that were done; {summary.num_lines:,} in all.",
@@ -179,6 +193,25 @@ def run(args: argparse.Namespace) -> int:
     if summary.num_terms:
         print(f"transduce: {summary.num_honoured:,} of {summary.num_terms:,} required terms came out.", file=sys.stderr)
     return 0
+
+
+@contextlib.contextmanager
+def _loaded(args: argparse.Namespace) -> "Iterator[Translator | RayWorkers]":
+    """Yields the model here, or workers that have it."""
+    from transduce.translator import Translator
+
+    if args.ray is None:
+        translator = Translator.load(args.model, **loading_arguments(args), ensemble=args.ensemble)
+        say_engine(args, translator.engine)
+        yield translator
+        return
+    from transduce.streams.cluster import ray_workers
+
+    with ray_workers(
+        args.model, address=args.ray, num_workers=args.workers, **loading_arguments(args), ensemble=args.ensemble
+    ) as workers:
+        print(f"transduce: workers: {workers.num_workers}", file=sys.stderr)
+        yield workers
 
 
 class _Beside:
