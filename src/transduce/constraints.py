@@ -122,6 +122,8 @@ def search_within(
         for place, spellings in wrong.items():
             before = conditions[place].forbidden
             conditions[place] = replace(conditions[place], forbidden=tuple(sorted({*before, *spellings})))
+            if constraints[place].required and not conditions[place].required:  # they came by themselves, until now
+                conditions[place] = _requiring(conditions[place], constraints[place], tokenizer, capitals=True)
         open_places = list(wrong)
         again = engine.translate(
             [sources[place] for place in open_places], options, n_best, [conditions[place] for place in open_places]
@@ -160,14 +162,21 @@ def _search_for_terms(
         if not places:
             return
         for place in places:
-            required = tuple(term_spellings(each, tokenizer, capitals=capitals) for each in constraints[place].required)
-            conditions[place] = replace(conditions[place], required=required, joining=joining_pieces(tokenizer))
+            conditions[place] = _requiring(conditions[place], constraints[place], tokenizer, capitals=capitals)
         wide = options if capitals else replace(options, beam_size=max(_WIDE_BEAM, options.beam_size))
         again = engine.translate(
             [sources[place] for place in places], wide, n_best, [conditions[place] for place in places]
         )
         for place, hypotheses in zip(places, again, strict=True):
             found[place] = hypotheses
+
+
+def _requiring(
+    conditions: Conditions, constraints: Constraints, tokenizer: SubwordTokenizer, *, capitals: bool
+) -> Conditions:
+    """Returns the conditions with the terms in pieces."""
+    required = tuple(term_spellings(each, tokenizer, capitals=capitals) for each in constraints.required)
+    return replace(conditions, required=required, joining=joining_pieces(tokenizer))
 
 
 def _terms_missing(hypotheses: Sequence[Hypothesis], required: tuple[Choice, ...], tokenizer: SubwordTokenizer) -> bool:

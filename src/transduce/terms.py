@@ -75,6 +75,11 @@ def outcome(text: str, choices: Sequence[Choice]) -> tuple[tuple[Choice, bool], 
     return tuple((choice, choice not in absent) for choice in choices)
 
 
+def warnings_of(text: str, choices: Sequence[Choice]) -> tuple[str, ...]:
+    """Returns what is to be said of the choices that `text` does not hold."""
+    return tuple(f"the required term {shown(choice)} did not come out." for choice in missing(text, choices))
+
+
 def choices_of(given: Iterable[str | Sequence[str]]) -> tuple[Choice, ...]:
     """Returns choices from terms and lists of terms."""
     listed = ((each,) if isinstance(each, str) else each for each in given)

@@ -26,7 +26,7 @@ from transduce.errors import BundleError, ConfigError, DataError
 from transduce.glossary import Glossary, GlossaryLike, glossary_of
 from transduce.passages import Handling, treat
 from transduce.target_scores import TargetScore, score_targets
-from transduce.terms import Choice, outcome, shown
+from transduce.terms import Choice, outcome, warnings_of
 from transduce.text import BOS_TOKEN, EOS_TOKEN, SubwordTokenizer, word_of_each
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Translator:
             prefixes: for each line how its translation begins, to the letter, or "".
             forbidden: phrases that no translation may hold, or for each line a list of them.
             required: for each line a list of terms that must appear, or of lists of terms to choose from.
-            glossary: a file or dictionary of terms with the translations that must appear where they do: `glossary`.
+            glossary: a file or dictionary of source terms and the terms that must appear for them.
             handling: of long lines, markup and doubtful output; None cuts lines that are longer than the model reads
                 into sentences, and does no more. Prefixes, forbidden phrases and `required` are of
                 whole lines: with them, nothing is cut, and markup, guard and split="always" are refused.
@@ -189,8 +189,7 @@ class Translator:
         """
         chosen = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size, **options)
         asked = constraints_of(len(lines), prefixes, forbidden, required)
-        found = self._translate(lines, chosen, 1, handling, asked, glossary_of(glossary))
-        return [best.text for best, *_ in found]
+        return [best.text for best, *_ in self._translate(lines, chosen, 1, handling, asked, glossary_of(glossary))]
 
     def translate_n_best(
         self,
@@ -377,23 +376,18 @@ class Translator:
             for source, found, each in zip(sources, hypotheses, asked, strict=True)
         ]
 
-    def _translation(
-        self, hypothesis: Hypothesis, text: str, source_truncated: bool, required: Sequence[Choice]
-    ) -> Translation:
+    def _translation(self, best: Hypothesis, text: str, truncated: bool, required: tuple[Choice, ...]) -> Translation:
         text = text.replace("\n", " ")
-        found = outcome(text, required)
         return Translation(
             text=text,
-            required=found,
-            warnings=tuple(
-                f"the required term {shown(choice)} did not come out." for choice, came in found if not came
-            ),
-            score=hypothesis.score,
-            log_probability=hypothesis.log_probability,
-            tokens=tuple(self.tokenizer.pieces(hypothesis.ids)),
-            finished=hypothesis.finished,
-            source_truncated=source_truncated,
-            ids=tuple(hypothesis.ids),
+            required=outcome(text, required),
+            warnings=warnings_of(text, required),
+            score=best.score,
+            log_probability=best.log_probability,
+            tokens=tuple(self.tokenizer.pieces(best.ids)),
+            finished=best.finished,
+            source_truncated=truncated,
+            ids=tuple(best.ids),
         )
 
 

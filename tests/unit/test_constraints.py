@@ -235,6 +235,12 @@ def test_a_capital_within_a_sentence_is_searched_for_again_as_it_stands() -> Non
     assert first[1].joining
 
 
+def test_terms_that_came_by_themselves_stay_where_a_phrase_is_forbidden() -> None:
+    engine = Obliging(["A dog runs.", "Two run"])
+    [text] = _search(engine, ["x"], [Constraints(forbidden=("A",), required=(("dog",),))])
+    assert text in ("Two run dog", "Two run Dog")  # the second search knows of the term
+
+
 def test_a_term_that_never_comes_is_left_to_be_told() -> None:
     engine = Obliging(["A dog"], deaf_calls=99)
     assert _search(engine, ["x"], [Constraints(required=(("green",),))]) == ["A dog"]

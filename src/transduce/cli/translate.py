@@ -15,8 +15,8 @@ examples:
   transduce translate models/m30k --input test.en --temperature 1 --top-p 0.9 --n-best 10 --seed 7
   transduce translate models/a --ensemble models/b models/c --input test.en --output test.out
   transduce translate models/m30k --input test.en --prefix begun.de --forbid never.txt
-  transduce translate models/m30k --input big.en.zst --output big.de.zst --ray auto --resume
   transduce translate models/m30k --input test.en --glossary terms.tsv
+  transduce translate models/m30k --input big.en.zst --output big.de.zst --ray auto --resume
 
 Lines that are typed are translated one by one; those of a file or a pipe, many at a time.
 
