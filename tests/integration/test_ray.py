@@ -4,11 +4,8 @@ Ray is heavy, and not among what `make` installs: pip install 'transduce[ray]' f
 tested without it in tests/unit/test_windows.py.
 """
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -159,38 +156,3 @@ def test_the_command(
     assert "workers: 2" in capsys.readouterr().err
     assert command_line.main([*arguments, "--workers", "2"]) == 2
     assert "--ray" in capsys.readouterr().err
-
-
-def test_interrupted_and_resumed_in_a_cluster_of_its_own(
-    model: Path, translator: Translator, source: Path, tmp_path: Path
-) -> None:
-    """Ctrl-C: the workers go, what is done stays, one line says so; another run ends the job."""
-    source.write_text(source.read_text() * 100)
-    one, many = tmp_path / "one", tmp_path / "many"
-    translate_file(translator, source, one)
-    command = [
-        sys.executable,
-        "-m",
-        "transduce",
-        "translate",
-        str(model),
-        "--input",
-        str(source),
-        "--output",
-        str(many),
-    ]
-    command += ["--ray", "local", "--workers", "1", "--device", "cpu", "--resume"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    journal = many.with_name("many.partial.json")
-    while process.poll() is None and not journal.exists():
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 130, errors
-    assert "The same with --resume goes on" in errors
-    assert "Traceback" not in errors
-    assert 0 < json.loads(journal.read_text())["lines"] < 4000
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "resumed after" in done.stderr
-    assert many.read_bytes() == one.read_bytes()
