@@ -21,8 +21,9 @@ from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.decoding.step import Step
 from transduce.engines.interface import Conditions
 from transduce.errors import ConfigError
-from transduce.model import Transformer, narrow_projection
+from transduce.model import Transformer
 from transduce.model.cache import DecoderState
+from transduce.model.prepacked import narrow_projection
 from transduce.shortlist.table import Shortlist
 
 _SPECIALS = SpecialIds()
