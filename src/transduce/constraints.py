@@ -1,13 +1,13 @@
-"""What is asked of a translation, as text: its first words, and phrases that it may not hold.
+"""What is asked of a translation, as text: its first words, phrases that it may not hold, terms that it must.
 
 The search knows token ids only (`engines.interface.Conditions`), and one text has many spellings in pieces. So a prefix
 is handed on with the pieces that may complete its last word, and for forbidden phrases the text that comes out is what
-counts: a line that holds one is searched again with that spelling forbidden, until none comes out.
+counts: a line that holds one is searched again with that spelling forbidden, until none comes out. A line whose terms
+come by themselves keeps the translation that it has without them; the others are searched again with the terms in the
+beam.
 """
 
-import functools
 import itertools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,14 +15,14 @@ from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import Conditions, Engine
 from transduce.errors import DataError
+from transduce.glossary import Glossary
+from transduce.terms import Choice, choices_of, joining_pieces, missing, shown, term_spellings
 from transduce.text import SubwordTokenizer
-
-# Scripts that are written without spaces between words: a phrase in one of them is looked for anywhere.
-_UNSPACED = r"\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u9FFF\uF900-\uFAFF"
-_SPACED_WORD = re.compile(rf"[^\W{_UNSPACED}]")
+from transduce.text.phrases import phrase_pattern
 
 # Searches of one line for outputs without what is forbidden. In the first ones a spelling within a text, as in "(dog",
 # is forbidden together with the piece before it, so that "underdog" is not lost; in the last ones by itself.
+_WIDE_BEAM = 8  # at least, of the last search for terms
 _MAX_SEARCHES, _SEARCHES_IN_CONTEXT = 20, 6
 
 
@@ -32,13 +32,17 @@ class Constraints:
 
     prefix: str = ""  # how it begins, to the letter; its last word may go on, unless a space ends it
     forbidden: tuple[str, ...] = ()  # phrases that it may not hold, as whole words, capitals as they stand
+    required: tuple[Choice, ...] = ()  # of each choice, one term must stand in it, as whole words: see `terms`
 
     def __bool__(self) -> bool:
-        return bool(self.prefix or self.forbidden)
+        return bool(self.prefix or self.forbidden or self.required)
 
 
 def constraints_of(
-    num_lines: int, prefixes: Sequence[str] | None, forbidden: Sequence[str] | Sequence[Sequence[str]] | None
+    num_lines: int,
+    prefixes: Sequence[str] | None,
+    forbidden: Sequence[str] | Sequence[Sequence[str]] | None,
+    required: Sequence[Sequence[str | Sequence[str]]] | None = None,
 ) -> list[Constraints] | None:
     """Returns the constraints of each line, or None where there are none.
 
@@ -46,21 +50,40 @@ def constraints_of(
         num_lines: how many lines there are.
         prefixes: one for each line, "" for none.
         forbidden: phrases for all lines, or a list of phrases for each line.
+        required: for each line a list of terms, or of lists of terms to choose from.
 
     Raises:
         DataError: there are not as many as there are lines.
     """
-    if not prefixes and not forbidden:
+    if not prefixes and not forbidden and not required:
         return None
     prefixes = [""] * num_lines if prefixes is None else prefixes
     if isinstance(prefixes, str) or isinstance(forbidden, str):
         raise TypeError("Give a list of prefixes or phrases: for a single one, [text].")
     for_all = tuple(phrase for phrase in forbidden or () if isinstance(phrase, str))
     by_line = [for_all] * num_lines if for_all or not forbidden else [tuple(phrases) for phrases in forbidden]
-    for what, given in (("prefixes", prefixes), ("lists of forbidden phrases", by_line)):
+    if isinstance(required, str) or any(isinstance(terms, str) for terms in required or ()):
+        raise TypeError("Give a list of required terms for each line: for a single line and term, [[term]].")
+    choices = [choices_of(terms) for terms in required] if required else [()] * num_lines
+    for what, given in (
+        ("prefixes", prefixes),
+        ("lists of forbidden phrases", by_line),
+        ("lists of required terms", choices),
+    ):
         if len(given) != num_lines:
             raise DataError(f"{num_lines} lines and {len(given)} {what}: give one for each line.")
-    return [Constraints(prefix, phrases) for prefix, phrases in zip(prefixes, by_line, strict=True)]
+    return [Constraints(*parts) for parts in zip(prefixes, by_line, choices, strict=True)]
+
+
+def with_terms(
+    constraints: Sequence[Constraints], glossary: Glossary | None, texts: Sequence[str]
+) -> list[Constraints]:
+    """Returns the constraints of each text with what the glossary asks of it; of an empty one no term is asked."""
+    found = []
+    for each, text in zip(constraints, texts, strict=True):
+        terms = (*each.required, *(glossary.required_in(text) if glossary is not None else ())) if text else ()
+        found.append(each if terms == each.required else replace(each, required=tuple(dict.fromkeys(terms))))
+    return found
 
 
 def search_within(
@@ -79,7 +102,14 @@ def search_within(
         DataError: a prefix holds what is forbidden, or what is forbidden comes back in ever other spellings.
     """
     conditions = [_conditions(each, tokenizer, line) for line, each in enumerate(constraints, start=first_line)]
+    if terms := [each.required for each in constraints if each.required]:
+        # A source without tokens is not run, but what is asked of it is checked: an engine or a search that cannot look
+        # for terms says so before any line is translated, whether the terms would have come by themselves or not.
+        asked = Conditions(required=tuple(term_spellings(each, tokenizer, capitals=False) for each in terms[0]))
+        engine.translate([()], options, n_best, [asked])
     found = engine.translate(sources, options, n_best, conditions)
+    if terms:
+        _search_for_terms(engine, tokenizer, sources, options, constraints, conditions, found)
     open_places = [place for place, each in enumerate(constraints) if each.forbidden]
     for search in range(1, _MAX_SEARCHES + 1):
         wrong = {
@@ -92,6 +122,8 @@ def search_within(
         for place, spellings in wrong.items():
             before = conditions[place].forbidden
             conditions[place] = replace(conditions[place], forbidden=tuple(sorted({*before, *spellings})))
+            if constraints[place].required and not conditions[place].required:  # they came by themselves, until now
+                conditions[place] = _requiring(conditions[place], constraints[place], tokenizer, capitals=True)
         open_places = list(wrong)
         again = engine.translate(
             [sources[place] for place in open_places], options, n_best, [conditions[place] for place in open_places]
@@ -106,14 +138,65 @@ def search_within(
     )
 
 
+def _search_for_terms(
+    engine: Engine,
+    tokenizer: SubwordTokenizer,
+    sources: Sequence[Sequence[int]],
+    options: DecodeConfig,
+    constraints: Sequence[Constraints],
+    conditions: list[Conditions],
+    found: list[list[Hypothesis]],
+) -> None:
+    """Searches again, in place, where terms do not come out: for both cases of their first letter, then as they stand.
+
+    The second of these is for a capital that was written within a sentence, and has a wider beam for what does not end
+    in time. `conditions` becomes what each line was searched with last.
+    """
+    n_best = max(map(len, found), default=1)
+    for capitals in (True, False):
+        places = [
+            place
+            for place, each in enumerate(constraints)
+            if each.required and sources[place] and _terms_missing(found[place], each.required, tokenizer)
+        ]
+        if not places:
+            return
+        for place in places:
+            conditions[place] = _requiring(conditions[place], constraints[place], tokenizer, capitals=capitals)
+        wide = options if capitals else replace(options, beam_size=max(_WIDE_BEAM, options.beam_size))
+        again = engine.translate(
+            [sources[place] for place in places], wide, n_best, [conditions[place] for place in places]
+        )
+        for place, hypotheses in zip(places, again, strict=True):
+            found[place] = hypotheses
+
+
+def _requiring(
+    conditions: Conditions, constraints: Constraints, tokenizer: SubwordTokenizer, *, capitals: bool
+) -> Conditions:
+    """Returns the conditions with the terms in pieces."""
+    required = tuple(term_spellings(each, tokenizer, capitals=capitals) for each in constraints.required)
+    return replace(conditions, required=required, joining=joining_pieces(tokenizer))
+
+
+def _terms_missing(hypotheses: Sequence[Hypothesis], required: tuple[Choice, ...], tokenizer: SubwordTokenizer) -> bool:
+    texts = tokenizer.decode_batch([hypothesis.ids for hypothesis in hypotheses])
+    return any(missing(text.replace("\n", " "), required) for text in texts)
+
+
 def _conditions(constraints: Constraints, tokenizer: SubwordTokenizer, line: int) -> Conditions:
     """Returns the prefix in token ids; what is forbidden is looked for in the text first (`search_within`)."""
     if not all(phrase.strip() for phrase in constraints.forbidden):
         raise DataError(f"line {line}: a forbidden phrase is empty or white space.")
+    for choice in constraints.required:
+        if not choice or any(not term.strip() or "\n" in term for term in choice):
+            raise DataError(f"line {line}: a required term is empty, white space, or holds a line break.")
+        if constraints.forbidden and all(phrase_pattern(constraints.forbidden).search(term) for term in choice):
+            raise DataError(f"line {line}: {shown(choice)} is required, and holds a forbidden phrase.")
     prefix = constraints.prefix
     if "\n" in prefix:
         raise DataError(f"line {line}: the prefix {prefix!r} holds a line break.")
-    if constraints.forbidden and (match := _pattern(constraints.forbidden).search(prefix)):
+    if constraints.forbidden and (match := phrase_pattern(constraints.forbidden).search(prefix)):
         raise DataError(f"line {line}: the prefix {prefix!r} holds the forbidden phrase {match[0]!r}.")
     if not prefix:
         return Conditions()
@@ -134,17 +217,6 @@ def _completions(ids: tuple[int, ...], tokenizer: SubwordTokenizer) -> tuple[tup
     )
 
 
-@functools.lru_cache
-def _pattern(phrases: tuple[str, ...]) -> re.Pattern[str]:
-    """Returns what finds the phrases as whole words: "dog" in "(dog)", and not in "dogs"; in Chinese, anywhere."""
-    bounded = []
-    for phrase in phrases:
-        before = r"(?<!\w)" if _SPACED_WORD.match(phrase[0]) else ""
-        after = r"(?!\w)" if _SPACED_WORD.match(phrase[-1]) else ""
-        bounded.append(before + re.escape(phrase) + after)
-    return re.compile("|".join(bounded))
-
-
 def _spellings(
     hypotheses: Sequence[Hypothesis], forbidden: tuple[str, ...], tokenizer: SubwordTokenizer, search: int
 ) -> set[tuple[int, ...]]:
@@ -158,7 +230,7 @@ def _spellings(
         ends = [0, *itertools.accumulate(map(len, spelled))]
         text = b"".join(spelled).decode("utf-8", errors="surrogateescape")  # gives each byte back, whole or not
         text = text.replace("\n", " ")  # as translations are shown
-        for match in _pattern(forbidden).finditer(text):
+        for match in phrase_pattern(forbidden).finditer(text):
             first_byte, last_byte = (_num_bytes(text[:at]) for at in match.span())
             first = max(place for place in range(len(ids)) if ends[place] <= first_byte)
             last = min(place for place in range(len(ids)) if ends[place + 1] >= last_byte)

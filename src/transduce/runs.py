@@ -13,7 +13,6 @@ import contextlib
 import dataclasses
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,9 @@ from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, from_dict, to_dict
 from transduce.data.corpus import locate_tests
 from transduce.data.prepare import Prepared, difference_from, is_prepared, load_prepared, prepare
-from transduce.data.store import ParallelStore, StoreWriter
+from transduce.data.store import ParallelStore
 from transduce.data.treebank import read_treebank
-from transduce.errors import BundleError, EvaluationError, TrainingError
+from transduce.errors import BundleError, TrainingError
 from transduce.model import Transformer
 from transduce.parser import Parser
 from transduce.parsing import Tree, normalise
@@ -245,31 +244,6 @@ def measure_parser(bundle: Bundle, tests: Mapping[str, Sequence[Tree]], *, show_
         metrics |= {f"test_{name}_{key}": value for key, value in scores.items()}
         metrics[f"test_{name}_sentences"] = len(trees)
     return save_bundle(bundle.path, bundle.config, bundle.weights(), bundle.tokenizer, metrics)
-
-
-def model_perplexity(
-    model_folder: Path, sources: Sequence[str], targets: Sequence[str], *, device: str = "auto"
-) -> tuple[float, int]:
-    """Returns a model's perplexity per subword of `targets` given `sources`, and the number of subwords, EOS counted.
-
-    Subwords are the model's own: perplexities of models with different tokenisers cannot be compared (§6.2, Table 3).
-
-    Raises:
-        EvaluationError: there are not as many sources as targets, or none.
-    """
-    if len(sources) != len(targets) or not sources:
-        raise EvaluationError(f"{len(sources):,} source lines and {len(targets):,} reference lines: nothing to pair.")
-    bundle = Bundle.load(model_folder)
-    compute = Compute.of(device, "fp32")
-    model = Transformer(bundle.config.model)
-    model.load_weights(bundle.weights(), str(bundle.path))
-    tokenizer = bundle.tokenizer
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "pairs.arrow")
-        with StoreWriter(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
-            writer.write(tokenizer.encode_batch(sources), tokenizer.encode_batch(targets))
-        store = ParallelStore.open(path)
-        return perplexity(model.to(compute.device), store, compute), int(store.target_lengths.sum())
 
 
 def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None, show_progress: bool) -> Prepared:

@@ -82,6 +82,11 @@ class ScoreSummary:
             self.log_probability += each.log_probability
             self.score += each.score
 
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean -log p of a piece, over all lines."""
+        return perplexity_of(self.log_probability, self.pieces)
+
     def to_dict(self) -> dict[str, float]:
         """Returns the sums, the mean score of a line and the perplexity of a piece."""
         if not self.lines:
@@ -91,7 +96,7 @@ class ScoreSummary:
             "pieces": self.pieces,
             "log_probability": self.log_probability,
             "mean_score": self.score / self.lines,
-            "perplexity": perplexity_of(self.log_probability, self.pieces),
+            "perplexity": self.perplexity,
         }
 
     def __str__(self) -> str:
@@ -100,5 +105,5 @@ class ScoreSummary:
         return (
             f"{self.lines:,} lines, {self.pieces:,} pieces (end marks counted): log-probability "
             f"{self.log_probability:.3f}, mean score of a line {self.score / self.lines:.4f}, "
-            f"perplexity of a piece {perplexity_of(self.log_probability, self.pieces):.3f}"
+            f"perplexity of a piece {self.perplexity:.3f}"
         )

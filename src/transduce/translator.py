@@ -8,7 +8,7 @@ translator.attend("A dog runs.")                 # what every head looks at
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,13 +18,15 @@ from transduce.bundle import Bundle
 from transduce.config import Config, DecodeConfig
 from transduce.config.loading import apply
 from transduce.config.schema import DecodeOptions
-from transduce.constraints import Constraints, constraints_of, search_within
+from transduce.constraints import Constraints, constraints_of, search_within, with_terms
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import AttendingEngine, Engine
 from transduce.engines.loading import choose_engine, load_engine
 from transduce.errors import BundleError, ConfigError, DataError
+from transduce.glossary import Glossary, GlossaryLike, glossary_of
 from transduce.passages import Handling, treat
 from transduce.target_scores import TargetScore, score_targets
+from transduce.terms import Choice, outcome, warnings_of
 from transduce.text import BOS_TOKEN, EOS_TOKEN, SubwordTokenizer, word_of_each
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class Translation:
     calibrated: bool = False  # whether `confidence` is a probability that was fitted to data (`transduce calibrate`)
     words: tuple[tuple[str, float], ...] = ()  # each word with its probability, given those before it
     token_log_probabilities: tuple[float, ...] = ()  # of each token, and of the end of each part
+    required: tuple[tuple[Choice, bool], ...] = ()  # each choice of terms that was asked for; whether one came out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,6 +159,8 @@ class Translator:
         batch_size: int | None = None,
         prefixes: Sequence[str] | None = None,
         forbidden: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        required: Sequence[Sequence[str | Sequence[str]]] | None = None,
+        glossary: GlossaryLike = None,
         handling: Handling | None = None,
         **options: Unpack[DecodeOptions],
     ) -> list[str]:
@@ -171,18 +176,20 @@ class Translator:
             batch_size: lines translated together: changes speed and memory, never a translation.
             prefixes: for each line how its translation begins, to the letter, or "".
             forbidden: phrases that no translation may hold, or for each line a list of them.
+            required: for each line a list of terms that must appear, or of lists of terms to choose from.
+            glossary: a file or dictionary of source terms and the terms that must appear for them.
             handling: of long lines, markup and doubtful output; None cuts lines that are longer than the model reads
-                into sentences, and does no more. Prefixes and forbidden phrases are of whole lines: with them, nothing
-                is cut, and markup, guard and split="always" are refused.
+                into sentences, and does no more. Prefixes, forbidden phrases and `required` are of
+                whole lines: with them, nothing is cut, and markup, guard and split="always" are refused.
             options: any other field of `DecodeConfig`, such as temperature=0.8 or min_tokens=5.
 
         Raises:
             ConfigError: an option is unknown, out of range, or contradicts another.
-            DataError: a prefix holds what is forbidden.
+            DataError: a prefix or required term holds what is forbidden, or the glossary cannot be read.
         """
         chosen = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size, **options)
-        asked = constraints_of(len(lines), prefixes, forbidden)
-        return [found[0].text for found in self._translate(lines, chosen, 1, handling, asked)]
+        asked = constraints_of(len(lines), prefixes, forbidden, required)
+        return [best.text for best, *_ in self._translate(lines, chosen, 1, handling, asked, glossary_of(glossary))]
 
     def translate_n_best(
         self,
@@ -195,6 +202,8 @@ class Translator:
         batch_size: int | None = None,
         prefixes: Sequence[str] | None = None,
         forbidden: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        required: Sequence[Sequence[str | Sequence[str]]] | None = None,
+        glossary: GlossaryLike = None,
         handling: Handling | None = None,
         **options: Unpack[DecodeOptions],
     ) -> list[list[Translation]]:
@@ -204,7 +213,8 @@ class Translator:
         a temperature they are as many draws, in the order in which they were drawn, and may be equal.
         """
         chosen = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size, **options)
-        return self._translate(lines, chosen, n_best, handling, constraints_of(len(lines), prefixes, forbidden))
+        asked = constraints_of(len(lines), prefixes, forbidden, required)
+        return self._translate(lines, chosen, n_best, handling, asked, glossary_of(glossary))
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, length_penalty: float | None = None
@@ -234,6 +244,7 @@ class Translator:
         window: int | None = None,
         handling: Handling | None = None,
         constraints: Iterable[Constraints] | None = None,
+        glossary: Glossary | None = None,
         first_line: int = 1,
     ) -> Iterator[list[Translation]]:
         """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
@@ -253,10 +264,11 @@ class Translator:
             if of_chunk is not None and len(of_chunk) < len(chunk):
                 last = first_line + len(of_chunk) - 1
                 raise DataError(f"There are constraints up to line {last} only, but more lines.")
-            yield from self._translate(chunk, options, n_best, handling, of_chunk, first_line)
+            yield from self._translate(chunk, options, n_best, handling, of_chunk, glossary, first_line)
             first_line += len(chunk)
 
-    def window_lines(self, options: DecodeConfig) -> int:
+    @staticmethod
+    def window_lines(options: DecodeConfig) -> int:
         """Returns how many lines a stream reads ahead, where it is not told."""
         return options.batch_size * _WINDOW_BATCHES
 
@@ -318,8 +330,7 @@ class Translator:
             "batch_size": batch_size,
             **options,
         }
-        changes = {key: value for key, value in changes.items() if value is not None}
-        return apply(Config(decode=self.options), {"decode": changes}).decode
+        return with_changes(self.options, changes)
 
     def _translate(
         self,
@@ -328,14 +339,15 @@ class Translator:
         n_best: int,
         handling: Handling | None,
         constraints: Sequence[Constraints] | None,
+        glossary: Glossary | None = None,
         first_line: int = 1,
     ) -> list[list[Translation]]:
         if isinstance(lines, str):  # a sequence of characters, which is never meant
             raise TypeError("Give a list of lines: for a single one, [line].")
         handling = handling or Handling()
         if constraints is None or not any(constraints):
-            return treat(self, self.search, lines, options, n_best, handling)
-        search = partial(self.search, constraints=constraints, first_line=first_line)
+            return treat(self, partial(self.search, glossary=glossary), lines, options, n_best, handling)
+        search = partial(self.search, constraints=constraints, glossary=glossary, first_line=first_line)
         return treat(self, search, lines, options, n_best, handling.of_whole_lines())
 
     def search(
@@ -344,6 +356,7 @@ class Translator:
         options: DecodeConfig,
         n_best: int,
         constraints: Sequence[Constraints] | None = None,
+        glossary: Glossary | None = None,
         first_line: int = 1,
     ) -> list[list[Translation]]:
         """Returns the search's own results for each line: what `translate_n_best` returns, without any handling."""
@@ -351,27 +364,37 @@ class Translator:
             raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {options.beam_size}.")
         texts = [line if line.strip() else "" for line in lines]
         sources = [ids if text else [] for text, ids in zip(texts, self.tokenizer.encode_batch(texts), strict=True)]
-        if constraints is not None and any(constraints):
-            hypotheses = search_within(self.engine, self.tokenizer, sources, options, n_best, constraints, first_line)
+        asked = with_terms(constraints or [Constraints()] * len(lines), glossary, texts)
+        if any(asked):
+            hypotheses = search_within(self.engine, self.tokenizer, sources, options, n_best, asked, first_line)
         else:
             hypotheses = self.engine.translate(sources, options, n_best)
         outputs = iter(self.tokenizer.decode_batch([h.ids for found in hypotheses for h in found]))
         limit = self.engine.max_source_tokens
         return [
-            [self._translation(h, next(outputs), len(source) > limit) for h in found]
-            for source, found in zip(sources, hypotheses, strict=True)
+            [self._translation(h, next(outputs), len(source) > limit, each.required) for h in found]
+            for source, found, each in zip(sources, hypotheses, asked, strict=True)
         ]
 
-    def _translation(self, hypothesis: Hypothesis, text: str, source_truncated: bool) -> Translation:
+    def _translation(self, best: Hypothesis, text: str, truncated: bool, required: tuple[Choice, ...]) -> Translation:
+        text = text.replace("\n", " ")
         return Translation(
-            text=text.replace("\n", " "),
-            score=hypothesis.score,
-            log_probability=hypothesis.log_probability,
-            tokens=tuple(self.tokenizer.pieces(hypothesis.ids)),
-            finished=hypothesis.finished,
-            source_truncated=source_truncated,
-            ids=tuple(hypothesis.ids),
+            text=text,
+            required=outcome(text, required),
+            warnings=warnings_of(text, required),
+            score=best.score,
+            log_probability=best.log_probability,
+            tokens=tuple(self.tokenizer.pieces(best.ids)),
+            finished=best.finished,
+            source_truncated=truncated,
+            ids=tuple(best.ids),
         )
+
+
+def with_changes(options: DecodeConfig, changes: Mapping[str, Any]) -> DecodeConfig:
+    """Returns options with those laid over them that are not None; see `Translator.with_options`."""
+    changes = {key: value for key, value in changes.items() if value is not None}
+    return apply(Config(decode=options), {"decode": changes}).decode
 
 
 def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -74,7 +74,7 @@ def test_base_modules_import_without_any_extra() -> None:
     for package in packages:
         names += [f"{package}.{path.stem}" for path in (_SOURCE / package).glob("*.py") if path.stem != "__init__"]
     code = "\n".join(f"import transduce.{name}" for name in names)
-    done = run_python(code, absent=("torch", "pyarrow", "tensorboard", "babel", "num2words", "matplotlib"))
+    done = run_python(code, absent=("torch", "pyarrow", "tensorboard", "babel", "num2words", "matplotlib", "ray"))
     assert done.returncode == 0, done.stderr
 
 
@@ -90,6 +90,7 @@ def test_base_modules_import_without_any_extra() -> None:
         ("export none --format huggingface --output none", "transformers", "huggingface"),
         ("export none --format onnx --output none", "onnxruntime", "onnx"),
         ("paper table1 --output none", "matplotlib", "figures"),
+        ("translate none --ray local", "ray", "ray"),
     ],
 )
 def test_a_command_that_needs_an_extra_names_it(command: str, absent: str, extra: str) -> None:
@@ -137,3 +138,15 @@ def test_evaluate_runs_without_torch(tmp_path: Path) -> None:
     done = run_python(code, absent=("torch", "pyarrow"))
     assert done.returncode == 0, done.stderr
     assert "chrF2" in done.stdout
+
+
+def test_perplexity_is_measured_without_torch(tmp_path: Path) -> None:
+    model = made_bundle(tmp_path / "model").path
+    for side in ("source", "reference"):
+        (tmp_path / side).write_text("One dog runs.\nTwo dogs run.\n", encoding="utf-8")
+    files = ["--source", str(tmp_path / "source"), "--reference", str(tmp_path / "reference")]
+    code = f"from transduce.cli.main import main\nsys.exit(main({['evaluate', '--model', str(model), *files]!r}))"
+    done = run_python(code, absent=("torch", "pyarrow"))
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"perplexity \d+\.\d{3} per subword", done.stdout)
+    assert "engine: ctranslate2" in done.stderr

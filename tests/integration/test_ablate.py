@@ -18,7 +18,8 @@ from transduce.bundle import Bundle, read_weights
 from transduce.cli.main import main as command_line
 from transduce.config.parameters import count_parameters
 from transduce.errors import TrainingError
-from transduce.runs import load_run_config, model_perplexity
+from transduce.runs import load_run_config
+from transduce.target_scores import ScoreSummary
 from transduce.training.state import checkpoints, read_progress
 
 pytestmark = pytest.mark.slow  # each cell is a process that loads PyTorch
@@ -146,8 +147,11 @@ def test_the_last_checkpoint_is_measured_on_all_of_the_validation_set(corpus: Pa
     for name, weight in Bundle.load(run / "model").weights().items():
         np.testing.assert_array_equal(weight, last[name])
     sources, targets = ((corpus / f"dev.{side}").read_text().splitlines() for side in ("en", "de"))
-    expected, _ = model_perplexity(run / "model", sources, targets, device="cpu")
-    assert figures(finished)["wide", 2][0] == pytest.approx(expected, rel=1e-5)
+    from transduce.translator import Translator
+
+    expected = ScoreSummary()
+    expected.add(Translator.load(run / "model", device="cpu").score(sources, targets))
+    assert figures(finished)["wide", 2][0] == pytest.approx(expected.perplexity, rel=1e-5)
 
 
 def test_bleu_is_that_of_beam_search(corpus: Path, finished: Path) -> None:

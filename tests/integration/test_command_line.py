@@ -8,6 +8,7 @@ import pytest
 
 from transduce.cli import info
 from transduce.cli.main import main
+from transduce.files import write_json
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
@@ -32,6 +33,16 @@ def test_trouble_with_files_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys:
     assert errors.count("\n") == 1
     with pytest.raises(PermissionError):
         main(["--debug", "info", "tiny"])
+
+
+def test_a_folder_that_is_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes").touch()
+    monkeypatch.setattr(info, "run", lambda args: write_json(tmp_path / "notes" / "out.json", {}))
+    assert main(["info", "tiny"]) == 1
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"transduce: error: {tmp_path / 'notes'}: a file stands where a folder is needed")
 
 
 def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

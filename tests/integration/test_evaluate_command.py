@@ -4,6 +4,7 @@ import argparse
 import gzip
 import io
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
+from made_models import made_bundle
 from transduce.cli import evaluate
 from transduce.errors import DataError, EvaluationError
+from transduce.translator import Translator
 
 _HYPOTHESIS = ["Er geht nach Hause, sagt sie.", "Das ist ein Satz.", "Noch ein wohl-bekannter Satz."]
 _REFERENCE = ["Er ging nach Hause, sagte sie.", "Dies ist ein Satz.", "Noch ein wohl-bekannter „Satz“."]
@@ -65,24 +68,63 @@ def test_json(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert result["warnings"] == []
 
 
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 def test_scores_and_perplexity_are_one_result(
-    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     """The source comes from standard input, which can be read once only."""
-    from transduce import runs
-
-    monkeypatch.setattr(runs, "model_perplexity", lambda model, source, target: (2.5, len([*source, *target])))
-    arguments = ["--model", "m", "--source", "-", "--hypothesis", "test.out", "--reference", "test.de"]
+    made_bundle(files / "m")
+    arguments = ["--model", "m", "--engine", engine, "--source", "-", "--reference", "test.de"]
     outputs = []
-    for extra in ([], ["--json"]):
+    for extra in (["--hypothesis", "test.out"], ["--hypothesis", "test.out", "--json"], ["--json"]):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(_SOURCE).encode())))
-        run(*arguments, *extra)
+        assert run(*arguments, *extra) == 0
         outputs.append(capsys.readouterr().out)
-    assert outputs[0].startswith("perplexity 2.500 per subword of m (6 subwords")
+    scores = Translator.load("m", engine="torch").score(_SOURCE, _REFERENCE)
+    count = sum(len(each.pieces) for each in scores)
+    expected = math.exp(-sum(each.log_probability for each in scores) / count)
+    assert outputs[0].startswith(f"perplexity {expected:.3f} per subword of m ({count:,} subwords")
     assert "BLEU, 13a" in outputs[0]
-    result = json.loads(outputs[1])
-    assert (result["perplexity"], result["subwords"], result["copied_share"]) == (2.5, 6, 0.0)
+    result, alone = (json.loads(output) for output in outputs[1:])
+    assert result["perplexity"] == alone["perplexity"] == pytest.approx(expected, rel=1e-4)
+    assert (result["subwords"], result["copied_share"]) == (count, 0.0)
     assert result["scores"].keys() == {"bleu", "chrf"}
+    assert alone == {"warnings": [], "perplexity": result["perplexity"], "subwords": count}
+
+
+def test_perplexity_of_files_that_are_not_aligned(files: Path) -> None:
+    made_bundle(files / "m")
+    Path("short.en").write_text("He goes home.\n")
+    with pytest.raises(EvaluationError, match=r"short\.en has 1 lines and test\.de has 3"):
+        run("--model", "m", "--source", "short.en", "--reference", "test.de")
+
+
+def test_test_lines_that_the_model_was_trained_with(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with gzip.open("train.en.gz", "wt", encoding="utf-8") as file:
+        file.write("Something else entirely.\n  He goes home, she says.  \nHe goes home, she says.\n")
+    Path("train.tsv").write_text(
+        "A sentence.\tNoch ein wohl-bekannter „Satz“.\nx\tDies ist ein Satz.\n", encoding="utf-8"
+    )
+    given = ["--hypothesis", "test.out", "--reference", "test.de", "--source", "test.en"]
+    run(*given, "--json", "--training", "train.en.gz", "train.tsv")
+    english, german = json.loads(capsys.readouterr().out)["warnings"]
+    assert english.startswith("test.en: 1 line stands in the training data (33.3%; line 1 is line 2 of train.en.gz).")
+    assert german.startswith("test.de: 2 lines stand in the training data (66.7%; line 2 is line 2 of train.tsv).")
+    made_bundle(files / "m")
+    run("--model", "m", "--source", "test.en", "--reference", "test.de", "--training", "train.en.gz")  # nothing decoded
+    output, errors = capsys.readouterr()
+    assert output.startswith("perplexity")
+    assert errors.count("warning") == 1
+    assert f"transduce: warning: {english}" in errors
+    with pytest.raises(DataError, match=r"train\.fr: no such file"):
+        run(*given, "--training", "train.fr")
+
+
+def test_short_lines_are_common_property(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("test.out", "test.de", "train.de"):
+        Path(name).write_text("Danke sehr.\n", encoding="utf-8")
+    run("--hypothesis", "test.out", "--reference", "test.de", "--training", "train.de", "--json")
+    assert not any("training data" in warning for warning in json.loads(capsys.readouterr().out)["warnings"])
 
 
 def test_tokenized_lowercase(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -324,6 +324,19 @@ def test_calibrate(
     assert 0 < (best.confidence or 0) < 1
     assert command_line.main(["calibrate", str(model), *files, "--test-source", files[1]]) == ConfigError.exit_code
     assert "belong together" in capsys.readouterr().err
+    (tmp_path / "blank").write_text("\n" * 60)
+    (tmp_path / "short").write_text("A dog.\n")
+    for source, reason in (
+        ("blank", "no pair of lines with text"),
+        ("short", "short has 1 lines"),
+        ("none", "no such"),
+    ):
+        wrong = ["--test-source", str(tmp_path / source), "--test-reference", files[3]]
+        assert command_line.main(["calibrate", str(model), *files, *wrong]) == DataError.exit_code
+        assert reason in capsys.readouterr().err
+    quantized = ["--engine", "torch", "--quantization", "int16"]  # which that engine has not
+    assert command_line.main(["calibrate", str(model), *files, *quantized]) == ConfigError.exit_code
+    assert "int16" in capsys.readouterr().err
     assert command_line.main(["calibrate", str(model), *files, "--beam-size", "1"]) == 0
     assert "60 lines; good (chrF at least 60): 66.7 %" in capsys.readouterr().out
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import EvaluationError
-from transduce.evaluation import Text, bleu, chrf, evaluate, paper_bleu, perplexity, tokenized_bleu
+from transduce.evaluation import Text, bleu, chrf, evaluate, paper_bleu, tokenized_bleu
 from transduce.evaluation.paper_tokens import normalize_quotes, paper_tokens, split_compounds
 
 
@@ -127,13 +127,6 @@ def test_tokenized_text_gets_only_quotes_and_compounds() -> None:
     assert given_tokens.value == pytest.approx(
         tokenized_bleu(["the well ##AT##-##AT## known man ."], [["the known man ."]]).value
     )
-
-
-def test_perplexity() -> None:
-    assert perplexity(6 * math.log(7), 6) == pytest.approx(7)
-    assert perplexity(1e9, 1) == math.inf
-    with pytest.raises(EvaluationError, match="0 tokens"):
-        perplexity(0.0, 0)
 
 
 _PLAIN = ["Er geht nach Hause, sagt sie.", "Das ist ein Satz.", "Noch ein Satz, kurz."]

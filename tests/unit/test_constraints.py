@@ -177,3 +177,94 @@ def test_constraints_from_keywords() -> None:
         constraints_of(2, None, [["dog"], [], []])
     with pytest.raises(TypeError, match="list"):
         constraints_of(2, "AB", None)
+
+
+# --- required terms -------------------------------------------------------------------------------------------
+
+
+class Obliging(Babbler):
+    """Says its line; what is required and lacks comes behind it, in the last spelling that is allowed."""
+
+    def __init__(self, lines: Sequence[str] = (), deaf_calls: int = 0) -> None:
+        super().__init__(lines)
+        self.deaf_calls = deaf_calls  # with requirements, that change nothing
+        self.asked: list[tuple[DecodeConfig, Conditions]] = []
+
+    def _say(self, source: Sequence[int], asked: Conditions) -> Hypothesis:
+        found = super()._say(source, asked)
+        if asked.required and len(self.asked) > self.deaf_calls:
+            found.ids.extend(token for entry in asked.required for token in entry[-1])
+        return found
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodeConfig,
+        n_best: int = 1,
+        conditions: Sequence[Conditions] | None = None,
+    ) -> list[list[Hypothesis]]:
+        assert conditions is not None
+        self.asked += [(options, each) for source, each in zip(sources, conditions, strict=True) if source]
+        return super().translate(sources, options, n_best, conditions)
+
+
+def test_terms_that_come_by_themselves_change_nothing() -> None:
+    engine = Obliging(["A dog runs."])
+    asked = [Constraints(required=(("dog",), ("cat", "A"))), Constraints()]
+    assert _search(engine, ["x", "y"], asked) == ["A dog runs."] * 2
+    assert all(not each.required for _, each in engine.asked)
+    assert engine.calls == [1, 2]  # the first with nothing to translate: can this engine do it?
+
+
+def test_only_lines_without_their_terms_are_searched_again() -> None:
+    engine = Obliging(["A dog runs."])
+    asked = [Constraints(required=(("dog",),)), Constraints(required=(("dog",), ("Two", "grass"))), Constraints()]
+    texts = _search(engine, ["x", "y", "z"], asked)
+    assert texts == ["A dog runs.", "A dog runs. dog grass", "A dog runs."] or "Grass" in texts[1]
+    assert engine.calls[:2] == [1, 3]
+    assert set(engine.calls[2:]) == {1}
+
+
+def test_a_capital_within_a_sentence_is_searched_for_again_as_it_stands() -> None:
+    engine = Obliging(["A dog"])  # takes the last spelling: that with a capital, as long as there is one
+    assert _search(engine, ["x"], [Constraints(required=(("green",),))]) == ["A dog green"]
+    first, second = [(options, each) for options, each in engine.asked if each.required]
+    assert len(first[1].required[0]) == 2
+    assert len(second[1].required[0]) == 1
+    assert second[0].beam_size == 8
+    assert first[1].joining
+
+
+def test_terms_that_came_by_themselves_stay_where_a_phrase_is_forbidden() -> None:
+    engine = Obliging(["A dog runs.", "Two run"])
+    [text] = _search(engine, ["x"], [Constraints(forbidden=("A",), required=(("dog",),))])
+    assert text in ("Two run dog", "Two run Dog")  # the second search knows of the term
+
+
+def test_a_term_that_never_comes_is_left_to_be_told() -> None:
+    engine = Obliging(["A dog"], deaf_calls=99)
+    assert _search(engine, ["x"], [Constraints(required=(("green",),))]) == ["A dog"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (Constraints(required=(("",),)), "line 8: a required term is empty"),
+        (Constraints(required=((),)), "line 8: a required term is empty"),
+        (Constraints(required=(("a dog", "dog"),), forbidden=("dog",)), "line 8: 'a dog' or 'dog' is required, and"),
+    ],
+)
+def test_requirements_that_cannot_be_are_refused(asked: Constraints, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        _search(Obliging(), ["x"], [asked])
+
+
+def test_required_terms_from_keywords() -> None:
+    assert constraints_of(2, None, None, [["dog", ["cat", " cats "]], []]) == [
+        Constraints(required=(("dog",), ("cat", "cats"))),
+        Constraints(),
+    ]
+    with pytest.raises(DataError, match="2 lines and 1 lists of required terms"):
+        constraints_of(2, None, None, [["dog"]])
+    with pytest.raises(TypeError, match="a list of required terms for each line"):
+        constraints_of(1, None, None, ["dog"])

@@ -20,8 +20,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.decoding import add_machine, add_search
-from transduce.errors import ConfigError
+from transduce.cli.decoding import add_machine, add_search, loading_arguments, say_engine
+from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from transduce.passages.calibration import Calibration
@@ -50,21 +50,30 @@ def run(args: argparse.Namespace) -> int:
     if (args.test_source is None) != (args.test_reference is None):
         raise ConfigError("--test-source and --test-reference belong together: give both.")
     # Imported here, so that `transduce --help` need not load what they need.
-    from transduce.data.readers import read_lines
     from transduce.passages.calibration import calibrate, measure, save_calibration
     from transduce.translator import Translator
 
-    sources, references = list(read_lines(args.source)), list(read_lines(args.reference))
-    translator = Translator.load(args.model, engine=args.engine, device=args.device, threads=args.threads)
+    sources, references = _pairs(args.source, args.reference)
+    test = _pairs(args.test_source, args.test_reference) if args.test_source is not None else None
+    translator = Translator.load(args.model, **loading_arguments(args))
+    say_engine(args, translator.engine)
     assert translator.bundle is not None  # it was loaded from one
     calibration = calibrate(*measure(translator, sources, references, **_search(args)), args.threshold)
     report = _report(calibration)
-    if args.test_source is not None:
-        test = list(read_lines(args.test_source)), list(read_lines(args.test_reference))
+    if test is not None:
         report["test"] = _test(translator, calibration, *test, args)
     save_calibration(translator.bundle, calibration)
     print(json.dumps(report, indent=2) if args.json else _text(report, args.model))
     return 0
+
+
+def _pairs(source: Path, reference: Path) -> tuple[list[str], list[str]]:
+    from transduce.data.readers import read_pairs
+
+    pairs = list(read_pairs([source, reference]))
+    if not any(line.strip() and other.strip() for line, other in pairs):
+        raise DataError(f"{source} and {reference} have no pair of lines with text.")
+    return [line for line, _ in pairs], [other for _, other in pairs]
 
 
 def _search(args: argparse.Namespace) -> dict[str, Any]:

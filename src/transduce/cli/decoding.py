@@ -55,6 +55,10 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
     rules.add_argument(
         "--forbid-by-line", type=Path, metavar="FILE", help="for each line its own phrases, tab-separated"
     )
+    rules.add_argument("--glossary", type=Path, metavar="TSV", help="source term, tab, term that must appear for it")
+    rules.add_argument(
+        "--require-by-line", type=Path, metavar="FILE", help="for each line terms that must appear, tab-separated"
+    )
     diverse = parser.add_argument_group("diverse n-best lists")
     diverse.add_argument("--diversity-groups", type=int, metavar="G", help="groups that the beam is divided into")
     diverse.add_argument("--diversity-penalty", type=float, metavar="L", help="how much they avoid each other")

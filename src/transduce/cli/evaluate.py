@@ -10,6 +10,7 @@ examples:
   transduce evaluate --hypothesis test.out --reference test.de --source test.en --paper --confidence
   transduce evaluate --hypothesis test.tok.out --reference test.tok.de --tokenized --lowercase
   transduce evaluate --model models/m30k --source test.en --reference test.de
+  transduce evaluate --hypothesis test.out --reference test.de --source test.en --training train.en train.de
 
 metrics:
   bleu        sacreBLEU with WMT's tokenizer (13a); with --tokenized, on the tokens as they stand
@@ -18,7 +19,9 @@ metrics:
   chrf        character n-grams (chrF2)
   chrf++      character and word n-grams
 
-With --model, the model's perplexity per subword of the (first) reference, given --source, is measured too.
+With --model, the model's perplexity per subword of the (first) reference, given --source, is measured too; no PyTorch
+is needed for it. --training names the text that the model was trained with, of both sides (tab-separated columns
+count as lines): test lines of 16 bytes and more that stand there are counted, and warned of.
 """
 
 import argparse
@@ -27,9 +30,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from transduce.cli.decoding import add_machine, loading_arguments, say_engine
 from transduce.errors import EvaluationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from transduce.evaluation import Evaluation, Text
 
 SUMMARY = "score translations: BLEU with signature, chrF, the paper's BLEU"
@@ -59,7 +65,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="target language, for the paper's BLEU (default: from the reference's name, as in test.de)",
     )
     parser.add_argument("--confidence", action="store_true", help="add 95 %% confidence intervals (bootstrap)")
+    parser.add_argument(
+        "--training",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="the training text: warns of test lines that stand in it",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, warnings included")
+    add_machine(parser, batches=False)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,36 +84,56 @@ def run(args: argparse.Namespace) -> int:
     if args.model is not None and args.source is None:
         raise EvaluationError("--model measures the perplexity of the reference given the source: add --source FILE.")
     names = [name for name in (args.hypothesis, *args.reference, args.source) if name is not None]
-    if names.count(_STANDARD_INPUT) > 1:
+    if [*names, *map(str, args.training)].count(_STANDARD_INPUT) > 1:
         raise EvaluationError("standard input ('-') can be only one of the files.")
     texts = {name: _read(name) for name in dict.fromkeys(names)}
+    training = _training(args.training)
     measured = _perplexity(args, texts) if args.model is not None else {}
-    evaluation = _score(args, texts) if args.hypothesis is not None else None
+    evaluation = _score(args, texts, training) if args.hypothesis is not None else None
+    warnings = _leaks(args, texts, training) if evaluation is None else evaluation.warnings
     if args.json:
-        scores = evaluation.to_dict() if evaluation is not None else {}
+        scores = evaluation.to_dict() if evaluation is not None else {"warnings": list(warnings)}
         print(json.dumps(scores | measured, indent=2, ensure_ascii=False))
         return 0
     if measured:
         value, count = measured["perplexity"], measured["subwords"]
         print(f"perplexity {value:.3f} per subword of {args.model} ({count:,} subwords, EOS counted)")
+    for warning in warnings:
+        print(f"transduce: warning: {warning}", file=sys.stderr)
     if evaluation is not None:
-        for warning in evaluation.warnings:
-            print(f"transduce: warning: {warning}", file=sys.stderr)
         print(evaluation.to_text())
     return 0
 
 
 def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str, Any]:
-    from transduce.cli.requirements import require_training
+    from transduce.evaluation.report import require_aligned
+    from transduce.target_scores import ScoreSummary
+    from transduce.translator import Translator
 
-    require_training()
-    from transduce.runs import model_perplexity
+    source, reference = texts[args.source], texts[args.reference[0]]
+    require_aligned(source, [reference])
+    translator = Translator.load(args.model, **loading_arguments(args))
+    say_engine(args, translator.engine)
+    summary = ScoreSummary()
+    summary.add(translator.score(source.lines, reference.lines))
+    return {"perplexity": summary.perplexity, "subwords": summary.pieces}
 
-    value, count = model_perplexity(args.model, texts[args.source].lines, texts[args.reference[0]].lines)
-    return {"perplexity": value, "subwords": count}
+
+def _leaks(args: argparse.Namespace, texts: dict[str, "Text"], training: dict[str, "Iterator[str]"]) -> list[str]:
+    from transduce.evaluation import doubts_about_leaks
+
+    names = [name for name in (args.source, *args.reference) if name is not None]
+    return doubts_about_leaks([texts[name] for name in names], training) if training else []
 
 
-def _score(args: argparse.Namespace, texts: dict[str, "Text"]) -> "Evaluation":
+def _training(paths: list[Path]) -> dict[str, "Iterator[str]"]:
+    """Returns the lines of each file, which are read when they are asked for; errors in the names come at once."""
+    from transduce.data.readers import read_lines
+
+    return {str(path): read_lines(path) for path in paths}
+
+
+def _score(args: argparse.Namespace, texts: dict[str, "Text"], training: dict[str, "Iterator[str]"]) -> "Evaluation":
     from transduce.evaluation import evaluate
 
     return evaluate(
@@ -110,6 +145,7 @@ def _score(args: argparse.Namespace, texts: dict[str, "Text"]) -> "Evaluation":
         tokenized=args.tokenized,
         lowercase=args.lowercase,
         confidence=args.confidence,
+        training=training,
     )
 
 

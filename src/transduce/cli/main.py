@@ -93,7 +93,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:  # a full disk, a folder that may not be written to
         if args.debug:
             raise
-        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        what = error.strerror
+        if isinstance(error, FileExistsError):
+            what = "a file stands where a folder is needed; name another path"
+        reason = f"{error.filename}: {what}" if error.filename else str(error)
         print(f"transduce: error: {reason}. (--debug before the command shows where.)", file=sys.stderr)
         return 1
 

@@ -15,6 +15,8 @@ examples:
   transduce translate models/m30k --input test.en --temperature 1 --top-p 0.9 --n-best 10 --seed 7
   transduce translate models/a --ensemble models/b models/c --input test.en --output test.out
   transduce translate models/m30k --input test.en --prefix begun.de --forbid never.txt
+  transduce translate models/m30k --input test.en --glossary terms.tsv
+  transduce translate models/m30k --input big.en.zst --output big.de.zst --ray auto --resume
 
 Lines that are typed are translated one by one; those of a file or a pipe, many at a time.
 
@@ -26,12 +28,24 @@ at "\n" and nowhere else. Files may end in .gz or .zst, on both sides.
 However the command was stopped, the same command with --resume goes on, to the very same file; other options or
 another input are refused.
 
+--ray has the lines translated by many workers: on this machine (--ray local), or in the Ray cluster that it is part of
+(--ray auto; see "ray start --help"). Files are read and written here; the model folder must be on every machine, under
+one path. The output is the same as from one machine, and either can go on with what the other has begun.
+
 The ctranslate2 engine needs no PyTorch, starts quickly, and with int8 is small and fast on a CPU. When it first sees a
 model it converts it, into a folder beside the model's files.
 
 A file of prefixes has a line for each input line: what its translation begins with, to the letter, or nothing. The last
 word may go on ("do" as "dog"), unless a space ends the line. Forbidden phrases are whole words, capitals as they
 stand; "dog" does not forbid "Dog" or "dogs". docs/guides/decoding.md explains each option, and what it costs.
+
+A glossary has a source term, a tab and its translation in each line, or several translations by tabs, of which one is
+enough. Where a line holds the source term, as whole words, the longest first, its translation must hold the other:
+  dog<TAB>Köter
+  soccer ball<TAB>Fußball<TAB>Lederball
+A source term without capitals is found in any case, another as it stands. --require-by-line has for each input line the
+terms of its translation, by tabs; "Hund|Köter" is a choice. Terms need a beam, and the torch engine. What did not come
+out is said line by line, and counted at the end.
 
 Layouts of a line, beside plain text:
   --field NAME         a JSON object; the translation goes into the field --into, the others stay as they are
@@ -49,6 +63,7 @@ for where the search finished fewer. Draws come as they were drawn, so that each
 """
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,6 +85,8 @@ from transduce.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from transduce.constraints import Constraints
     from transduce.streams import Layout
+    from transduce.streams.cluster import RayWorkers
+    from transduce.translator import Translator
 
 SUMMARY = "translate a file or standard input with a trained model"
 
@@ -94,6 +111,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_ensemble(parser)
     add_machine(parser)
     add_shortlist(parser)
+    cluster = parser.add_argument_group("many machines (needs the extra 'ray')")
+    cluster.add_argument("--ray", metavar="ADDRESS", help="local, auto, HOST:6379 or ray://HOST:10001")
+    cluster.add_argument(
+        "--workers", type=int, metavar="N", help="default: one a GPU, else one a processor or --threads"
+    )
 
 
 def add_handling(parser: argparse.ArgumentParser) -> None:
@@ -124,16 +146,13 @@ def run(args: argparse.Namespace) -> int:
     from transduce.passages import Handling
     from transduce.passages.calibration import load_calibration
     from transduce.streams import translate_file
-    from transduce.translator import Translator
+    from transduce.translator import with_changes
 
     if args.input != STDIN:
         require_file(args.input)
+    if args.workers is not None and args.ray is None:
+        raise ConfigError("--workers is for many workers in a Ray cluster: give --ray ADDRESS as well, such as local.")
     beside = _Beside(args)
-    translator = Translator.load(
-        args.model, **loading_arguments(args), ensemble=args.ensemble, shortlist=args.shortlist
-    )
-    say_engine(args, translator.engine)
-    options = translator.with_options(**decode_changes(args))
     handling = Handling(
         split=args.split_sentences,
         markup=args.markup,
@@ -141,57 +160,95 @@ def run(args: argparse.Namespace) -> int:
         confidence=args.confidence,
         language=args.language,
     )
-    if args.confidence and load_calibration(translator.bundle) is None:
-        print(
-            "transduce: note: this model is not calibrated: the confidence is the mean probability of the tokens. "
-            "'transduce calibrate' makes it that of a good translation.",
-            file=sys.stderr,
-        )
     typed = args.input == STDIN and sys.stdin.isatty()
-    if typed:
-        print("Type a line to translate; Ctrl-D ends.", file=sys.stderr)
-    summary = translate_file(
-        translator,
-        args.input,
-        args.output,
-        layout=layout,
-        options=options,
-        n_best=args.n_best,
-        handling=handling,
-        constraints=beside.constraints(),
-        constraints_name=beside.name,
-        check_end=beside.check_end,
-        window=1 if typed else None,
-        resume=args.resume,
-        progress=args.output is not None and sys.stderr.isatty(),
-        warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
-    )
+    with _loaded(args) as translator:
+        options = with_changes(translator.options, decode_changes(args))
+        if args.confidence and load_calibration(translator.bundle) is None:
+            print(
+                "transduce: note: this model is not calibrated: the confidence is the mean probability of the tokens. "
+                "'transduce calibrate' makes it that of a good translation.",
+                file=sys.stderr,
+            )
+        if typed:
+            print("Type a line to translate; Ctrl-D ends.", file=sys.stderr)
+        summary = translate_file(
+            translator,
+            args.input,
+            args.output,
+            layout=layout,
+            options=options,
+            n_best=args.n_best,
+            handling=handling,
+            constraints=beside.constraints(),
+            glossary=beside.glossary,
+            constraints_name=beside.name,
+            check_end=beside.check_end,
+            window=1 if typed else None,
+            resume=args.resume,
+            progress=args.output is not None and sys.stderr.isatty(),
+            warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+        )
     if summary.num_resumed:
         print(
             f"transduce: resumed after {summary.num_resumed:,} lines that were done; {summary.num_lines:,} in all.",
             file=sys.stderr,
         )
+    if summary.num_terms:
+        print(f"transduce: {summary.num_honoured:,} of {summary.num_terms:,} required terms came out.", file=sys.stderr)
     return 0
 
 
+@contextlib.contextmanager
+def _loaded(args: argparse.Namespace) -> "Iterator[Translator | RayWorkers]":
+    """Yields the model here, or workers that have it."""
+    from transduce.translator import Translator
+
+    if args.ray is None:
+        translator = Translator.load(
+            args.model, **loading_arguments(args), ensemble=args.ensemble, shortlist=args.shortlist
+        )
+        say_engine(args, translator.engine)
+        yield translator
+        return
+    from transduce.streams.cluster import ray_workers
+
+    with ray_workers(
+        args.model,
+        address=args.ray,
+        num_workers=args.workers,
+        **loading_arguments(args),
+        ensemble=args.ensemble,
+        shortlist=args.shortlist,
+    ) as workers:
+        print(f"transduce: workers: {workers.num_workers}", file=sys.stderr)
+        yield workers
+
+
 class _Beside:
-    """The files of prefixes and phrases, which are read beside the input."""
+    """The files of prefixes, phrases and terms, which are read beside the input."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         from transduce.data.readers import STDIN, read_lines
         from transduce.files import sha256
+        from transduce.glossary import read_glossary
 
-        given = [path for path in (args.prefix, args.forbid, args.forbid_by_line) if path is not None]
+        names = ("prefix", "forbid", "forbid_by_line", "glossary", "require_by_line")
+        named = {name: path for name in names if (path := getattr(args, name)) is not None}
+        given = list(named.values())
         if [args.input, *given].count(STDIN) > 1:
             raise ConfigError(
-                "standard input ('-') can be only one of --input, --prefix, --forbid and --forbid-by-line."
+                "standard input ('-') can be only one of --input, --prefix, --forbid, --forbid-by-line, --glossary "
+                "and --require-by-line."
             )
-        self._any = bool(given)
+        self.glossary = read_glossary(args.glossary) if args.glossary is not None else None
         self._always = tuple(line for line in read_lines(args.forbid) if line.strip()) if args.forbid else ()
-        self._by_line = [(path, read_lines(path)) for path in (args.prefix, args.forbid_by_line) if path is not None]
-        self._has = (args.prefix is not None, args.forbid_by_line is not None)
+        by_line = (args.prefix, args.forbid_by_line, args.require_by_line)
+        self._by_line = [(path, read_lines(path)) for path in by_line if path is not None]
+        self._has = tuple(path is not None for path in by_line)
+        self._any = any(self._has) or bool(self._always)
         # A pipe is known by its name only: it cannot be read twice.
-        self.name = ", ".join(sha256(path) if path.is_file() else str(path) for path in given)
+        checksums = {name: sha256(path) if path.is_file() else str(path) for name, path in named.items()}
+        self.name = ", ".join(f"{name} {checksum}" for name, checksum in checksums.items())
 
     def constraints(self) -> "Iterator[Constraints] | None":
         """Returns what the files ask of each line, or None where no file is given."""
@@ -199,11 +256,14 @@ class _Beside:
 
     def _each(self) -> "Iterator[Constraints]":
         from transduce.constraints import Constraints
+        from transduce.terms import choices_of
 
         while True:
             rows = iter([self._next(path, lines) for path, lines in self._by_line])
-            prefix, row = (next(rows) if has else "" for has in self._has)
-            yield Constraints(prefix, (*self._always, *(phrase for phrase in row.split("\t") if phrase.strip())))
+            prefix, banned, asked = (next(rows) if has else "" for has in self._has)
+            forbidden = (*self._always, *(phrase for phrase in banned.split("\t") if phrase.strip()))
+            required = choices_of(term.split("|") for term in asked.split("\t") if term.strip())
+            yield Constraints(prefix, forbidden, required)
 
     def _next(self, path: Path, lines: Iterator[str]) -> str:
         for line in lines:

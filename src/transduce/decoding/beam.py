@@ -12,6 +12,7 @@ from torch import Tensor
 
 from transduce.decoding.candidates import best_candidates, log_probabilities_
 from transduce.decoding.diverse import diverse_candidates, merged
+from transduce.decoding.required import Requirements, required_candidates
 from transduce.decoding.restrictions import Restrictions
 from transduce.decoding.scores import Hypothesis, SpecialIds, gnmt_penalty, hypothesis
 from transduce.decoding.step import S, Step, worth_shrinking
@@ -27,6 +28,7 @@ def beam_search(
     n_best: int = 1,
     specials: SpecialIds | None = None,
     restrictions: Restrictions | None = None,
+    requirements: Requirements | None = None,
     bonus: Callable[[S], Tensor] | None = None,
     num_groups: int = 1,
     diversity_penalty: float = 0.0,
@@ -52,6 +54,10 @@ def beam_search(
     its sentence are done, while nothing that it finishes is kept any more. Where restrictions leave a sentence no
     continuation before its limit and nothing has finished, what was open before is its result.
 
+    What has not met its requirements does not end, which is one more continuation taken away: it is looked at as any
+    open beam, and what it may yet reach is bounded as theirs. Where nothing has met all within the limit, the open
+    beams are returned, those first that have met most.
+
     A beam of 1 takes one candidate a step, and so is greedy search: it ends where EOS is the best
     continuation.
 
@@ -64,6 +70,7 @@ def beam_search(
         n_best: at most `beam_size`.
         specials: ids of the special tokens.
         restrictions: what outputs must begin with and may not hold.
+        requirements: phrases that outputs must hold; they need a beam of 2 or more, and one group.
         bonus: what is added to the score of a hypothesis, given the state after its last step; for each row, at most 0.
         num_groups: a divisor of `beam_size`; above 1 for diverse beam search, see `diverse_candidates`. `n_best`
             hypotheses of each group are kept, and `merged`.
@@ -77,10 +84,13 @@ def beam_search(
         raise ValueError(f"length_penalty = {length_penalty}: must be 0 or greater.")
     if beam_size % num_groups:
         raise ValueError(f"num_groups = {num_groups}: must divide the beam size, {beam_size}.")
+    if requirements is not None and (beam_size == 1 or num_groups > 1):
+        raise ValueError("requirements need a beam of 2 or more, and one group.")
     search = _Search(
         limits, beam_size // num_groups, length_penalty, n_best, specials or SpecialIds(), num_groups, device
     )
     search.diversity_penalty, search.restrictions, search.stop_early = diversity_penalty, restrictions, stop_early
+    search.requirements = requirements
     first = True
     while search.sentences:
         logits_RV, state = step(search.last_tokens_R, state)
@@ -117,6 +127,7 @@ class _Search:
         self.beam_size, self.alpha, self.n_best, self.specials = beam_size, length_penalty, n_best, specials
         self.num_groups, self.diversity_penalty = num_groups, 0.0
         self.restrictions: Restrictions | None = None
+        self.requirements: Requirements | None = None
         self.stop_early = True
         self.num_tokens = 0  # of every open beam
         limits = [limit for limit in limits for _ in range(num_groups)]
@@ -147,7 +158,7 @@ class _Search:
         if any_ends:
             self._collect(scores_BC, beams_BC, ends_BC, bonus_BK)
         last_B = self.limits_B == self.num_tokens
-        if self.restrictions is not None:
+        if self.restrictions is not None or self.requirements is not None:
             last_B = last_B | (scores_BC == -torch.inf).all(dim=1)
         for line in (last_B & (self.threshold_B < torch.inf)).nonzero().flatten().tolist():
             self._close_at_limit(line, bonus_BK)
@@ -172,6 +183,15 @@ class _Search:
         never, restrict = self.specials.never_generated, None
         if self.restrictions is not None:
             restrict = self.restrictions.after(self.output_BKT[:, :, : self.num_tokens].flatten(0, 1))
+        if self.requirements is not None:
+            return required_candidates(
+                log_probabilities_(logits_RV, never, restrict),
+                self.scores_BK,
+                self.output_BKT[:, :, : self.num_tokens],
+                self.requirements,
+                beam_size=self.beam_size,
+                eos=self.specials.eos,
+            )
         if self.num_groups == 1:
             return best_candidates(logits_RV, self.scores_BK, num_candidates, never, restrict)
         return diverse_candidates(
@@ -208,12 +228,24 @@ class _Search:
             bonuses = [0.0] * len(open_scores) if bonus_BK is None else bonus_BK[line].tolist()
             ids = self.output_BKT[line, :, : self.num_tokens].tolist()
             found = [
-                hypothesis(ids_of_beam, score, False, self.alpha, bonus)
-                for ids_of_beam, score, bonus in zip(ids, open_scores, bonuses, strict=True)
+                (missing, hypothesis(ids_of_beam, score, False, self.alpha, bonus))
+                for missing, ids_of_beam, score, bonus in zip(
+                    self._num_missing(line), ids, open_scores, bonuses, strict=True
+                )
                 if score > -torch.inf
             ]
-            kept.extend(sorted(found, key=lambda h: -h.score)[: self.n_best])
+            found.sort(key=lambda each: (each[0], -each[1].score))
+            kept.extend(each for _, each in found[: self.n_best])
         self.threshold_B[line] = torch.inf
+
+    def _num_missing(self, line: int) -> list[int]:
+        """Returns how many entries of its requirements each open beam of a sentence has not met."""
+        past_BKT = self.output_BKT[line : line + 1, :, : self.num_tokens]
+        if self.requirements is None:
+            return [0] * past_BKT.size(1)
+        asked = self.requirements.keep(torch.tensor([line], device=past_BKT.device))
+        missing: list[int] = asked.unmet(asked.progress(past_BKT)).sum(dim=2)[0].tolist()
+        return missing
 
     def _open(self, scores_BK: Tensor, beams_BK: Tensor, tokens_BK: Tensor) -> None:
         """Makes the given continuations the open beams."""
@@ -235,6 +267,8 @@ class _Search:
         kept_B = open_B.repeat_interleave(self.num_groups).nonzero().flatten()  # all groups of a sentence, or none
         if self.restrictions is not None:
             self.restrictions = self.restrictions.keep(kept_sentences)
+        if self.requirements is not None:
+            self.requirements = self.requirements.keep(kept_sentences)
         self.sentences = [self.sentences[line] for line in kept_B.tolist()]
         self.limits_B, self.final_penalty_B = self.limits_B[kept_B], self.final_penalty_B[kept_B]
         self.threshold_B, self.scores_BK = self.threshold_B[kept_B], self.scores_BK[kept_B]

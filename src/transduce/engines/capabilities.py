@@ -56,7 +56,7 @@ CAPABILITIES = (
     Capability("scores of given translations", "yes", "yes"),
     Capability("given first words", "yes", "yes, in the pieces that they have by themselves", ("prefix",)),
     Capability("forbidden phrases", "yes", "yes", ("forbidden",)),
-    Capability("required phrases", _NO, _NO, ("required",)),
+    Capability("required phrases", "yes, with a beam", _NO, ("required",)),
     Capability("coverage penalty", "yes", _NO, ("coverage_penalty",)),
     Capability("diverse beam search", "yes", _NO, ("diversity_groups", "diversity_penalty")),
     Capability("sampling", "yes", _NO, ("temperature", "top_k", "top_p", "seed")),
@@ -92,6 +92,17 @@ def require_ctranslate2_can(options: DecodeConfig, conditions: Sequence[Conditio
     for name in (field.name for field in fields(Conditions)):
         if name in _LACKING and any(getattr(condition, name) for condition in conditions):
             raise _lacking(f"'{name}' phrases")
+
+
+def require_plain_beam(options: DecodeConfig) -> None:
+    """Raises ConfigError, naming the option, where a search cannot look for required phrases."""
+    for name, value, wrong, instead in (
+        ("temperature", options.temperature, options.temperature > 0, "0: what is drawn cannot be made to hold them"),
+        ("diversity_groups", options.diversity_groups, options.diversity_groups > 1, "1: one beam is shared out"),
+        ("beam_size", options.beam_size, options.beam_size < 2, "2 or more (4 or more is better)"),
+    ):
+        if wrong:
+            raise ConfigError(f"decode.{name} = {value}: required phrases need {instead}.")
 
 
 def _lacking(what: str) -> ConfigError:

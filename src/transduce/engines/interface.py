@@ -37,6 +37,8 @@ class Conditions:
     # tokenizer spells a text that goes on otherwise than one that ends. Engines may do without: the prefix is enough.
     completions: tuple[tuple[int, ...], ...] = ()
     required: tuple[tuple[tuple[int, ...], ...], ...] = ()  # each a choice of phrases, one of which must occur
+    # After one of these tokens such a phrase does not count: they make another word of its last, "dogs" of "dog".
+    joining: tuple[int, ...] = ()
     forbidden: tuple[tuple[int, ...], ...] = ()  # phrases that no output may hold
 
 

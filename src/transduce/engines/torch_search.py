@@ -15,10 +15,12 @@ from transduce.decoding.coverage import coverage_penalty
 from transduce.decoding.ensemble import EnsembleState, ensemble_step
 from transduce.decoding.greedy import greedy_search
 from transduce.decoding.narrowing import NarrowState, Vocabulary, narrow_step
+from transduce.decoding.required import Requirements, requirements
 from transduce.decoding.restrictions import Restrictions, restrictions
 from transduce.decoding.sampling import sample, uniforms
 from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.decoding.step import Step
+from transduce.engines.capabilities import require_plain_beam
 from transduce.engines.interface import Conditions
 from transduce.errors import ConfigError
 from transduce.model import Transformer
@@ -36,11 +38,16 @@ def check(options: DecodeConfig, n_best: int, conditions: Sequence[Conditions] |
         raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
     if conditions is None:
         return
+    if any(each.required for each in conditions):
+        require_plain_beam(options)
     if len(conditions) != num_sources:
         raise ConfigError(f"{num_sources} sources and conditions for {len(conditions)}: give one for each source.")
     for number, each in enumerate(conditions, start=1):
-        if each.required:
-            raise ConfigError(f"source {number}: 'required' phrases are not supported by this engine.")
+        if not all(entry and all(entry) for entry in each.required):
+            raise ConfigError(f"source {number}: a phrase of 'required', or a choice of phrases, is empty.")
+        banned = (*_SPECIALS.never_generated, _SPECIALS.eos)
+        if any(token in banned for entry in each.required for phrase in entry for token in phrase):
+            raise ConfigError(f"source {number}: a phrase of 'required' holds a special token.")
         if any(token in (*_SPECIALS.never_generated, _SPECIALS.eos) for token in each.prefix):
             raise ConfigError(f"source {number}: 'prefix' holds a special token.")
         if not all(each.forbidden):
@@ -61,13 +68,14 @@ class Batch:
 def narrowed(batch: Batch, shortlist: Shortlist) -> Batch:
     """Returns the batch with the part of the vocabulary that it is to be searched in: each sentence's shortlist.
 
-    A prefix is in its sentence's part. Completions that are not are left out, and so are forbidden phrases that cannot
-    come.
+    A prefix is in its sentence's part, and so is what is required. Completions that are not are left out, and so are
+    forbidden phrases that cannot come.
     """
     allowed_BV = shortlist.allowed(batch.sources)
     conditions = batch.conditions or []
     for row, each in enumerate(conditions):
-        allowed_BV[row, list(each.prefix)] = True
+        required = [token for entry in each.required for phrase in entry for token in phrase]
+        allowed_BV[row, [*each.prefix, *required]] = True
     vocabulary = Vocabulary.of(allowed_BV, batch.source_BS.device)
     asked = [_narrowed(each, allowed_BV[row], vocabulary) for row, each in enumerate(conditions)]
     return replace(batch, conditions=asked or None, vocabulary=vocabulary)
@@ -78,6 +86,8 @@ def _narrowed(asked: Conditions, allowed_V: np.ndarray, vocabulary: Vocabulary) 
     return Conditions(
         prefix=vocabulary.narrowed(asked.prefix),
         completions=tuple(vocabulary.narrowed(choice) for choice in completions),
+        required=tuple(tuple(vocabulary.narrowed(phrase) for phrase in entry) for entry in asked.required),
+        joining=vocabulary.narrowed([index for index in asked.joining if allowed_V[index]]),
         forbidden=tuple(vocabulary.narrowed(phrase) for phrase in asked.forbidden if allowed_V[list(phrase)].all()),
     )
 
@@ -113,6 +123,7 @@ def _search(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, 
         length_penalty=options.length_penalty,
         n_best=n_best,
         restrictions=asked,
+        requirements=_requirements(models, batch),
         bonus=functools.partial(_coverage_bonus, options.coverage_penalty) if options.coverage_penalty else None,
         num_groups=options.diversity_groups,
         diversity_penalty=options.diversity_penalty,
@@ -202,6 +213,16 @@ def _restrictions(batch: Batch, options: DecodeConfig) -> Restrictions | None:
         prefixes=[each.prefix for each in conditions],
         completions=[each.completions for each in conditions],
         forbidden=[each.forbidden for each in conditions],
+        device=batch.source_BS.device,
+    )
+
+
+def _requirements(models: Sequence[Transformer], batch: Batch) -> Requirements | None:
+    conditions = batch.conditions or []
+    return requirements(
+        [each.required for each in conditions],
+        vocab_size=models[0].config.vocab_size if batch.vocabulary is None else len(batch.vocabulary.ids),
+        joining=[each.joining for each in conditions],
         device=batch.source_BS.device,
     )
 

@@ -1,6 +1,6 @@
 """An evaluation: several metrics of one test set, and what a reader should know before trusting them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from transduce.evaluation.doubts import (
     doubts_about_empty,
     doubts_about_tokens,
 )
+from transduce.evaluation.leaks import doubts_about_leaks
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ def evaluate(
     tokenized: bool = False,
     lowercase: bool = False,
     confidence: bool = False,
+    training: Mapping[str, Iterable[str]] | None = None,
 ) -> Evaluation:
     """Scores `hypothesis` against one or more references, and says what is doubtful about either.
 
@@ -128,6 +130,7 @@ def evaluate(
         tokenized: Whether the text is tokenised already: BLEU then takes its tokens as they are.
         lowercase: Whether case is ignored.
         confidence: Whether to add 95 % confidence intervals.
+        training: What the model was trained with, lines by file name, to warn of test lines that stand there.
 
     Raises:
         EvaluationError: Line counts differ, there is nothing to score, or a metric is unknown.
@@ -149,6 +152,8 @@ def evaluate(
     warnings = _doubts(hypothesis, references, tokenized=tokenized, lowercase=lowercase)
     if source and share is not None:
         warnings += doubts_about_copies(hypothesis.name, source.name, share)
+    if training:
+        warnings += doubts_about_leaks([*([source] if source else []), *references], training)
     return Evaluation(
         num_lines=len(hypothesis.lines),
         num_references=len(references),

@@ -34,5 +34,7 @@ class Handling:
         """
         asked = {"markup": self.markup != "none", "guard": self.guard, "split = 'always'": self.split == "always"}
         for name in (name for name, is_asked in asked.items() if is_asked):
-            raise ConfigError(f"{name} does not go with prefixes or forbidden phrases, which are of whole lines.")
+            raise ConfigError(
+                f"{name} does not go with prefixes, forbidden phrases or required terms, which are of whole lines."
+            )
         return replace(self, split="never")

@@ -122,6 +122,7 @@ def merged(chosen: Sequence["Translation"], text: str) -> "Translation":
         warnings=tuple(dict.fromkeys(warning for part in chosen for warning in part.warnings)),
         token_log_probabilities=tuple(value for part in chosen for value in part.token_log_probabilities),
         words=tuple(word for part in chosen for word in part.words),
+        required=tuple(term for part in chosen for term in part.required),
     )
 
 

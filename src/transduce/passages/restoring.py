@@ -95,7 +95,13 @@ def _restored(translator: "Translator", piece: marks.Piece, joined: Joined, mark
         written = _attempt(translator, piece, joined, tamed, markup)
         if written is not None:
             return replace(best, text=written)
-    return replace(best, text=piece.source, warnings=(*best.warnings, LEFT_AS_IT_WAS))
+    return _left(best, piece.source)
+
+
+def _left(found: "Translation", source: str) -> "Translation":
+    """Returns the source in place of a translation, with a warning; what was required of that did not come out."""
+    warnings = tuple(dict.fromkeys((*found.warnings, LEFT_AS_IT_WAS)))
+    return replace(found, text=source, warnings=warnings, required=tuple((term, False) for term, _ in found.required))
 
 
 def _attempt(translator: "Translator", piece: marks.Piece, joined: Joined, text: str, markup: Markup) -> str | None:
@@ -129,7 +135,6 @@ def _line(
         rest = iter(choice)
         result = merged(choice, "".join(part if isinstance(part, str) else next(rest).text for part in parts))
         if marks.mark_counts(result.text, markup) != marks.mark_counts(line, markup):
-            warnings = tuple(dict.fromkeys((*result.warnings, LEFT_AS_IT_WAS)))
-            result = replace(result, text=line, warnings=warnings)
+            result = _left(result, line)
         whole.append(result)
     return whole

@@ -1,0 +1,191 @@
+"""What required terms cost: which share of them comes out, what they do to BLEU, and how much slower they are.
+
+Terms are pairs of words that are each other's likeliest translation, by IBM's model 1 (Brown et al. 1993) in both
+directions, which is learned from the training corpus; words of four letters or more, but for the most frequent. Two
+glossaries, each line with one to three terms of its own:
+
+- oracle: the target word stands in the line's reference, as a good glossary's would;
+- forced: another translation of the same source word, which does not stand there: what a model must be made to say.
+
+Throughput is that of the whole call, text to text, over that of plain beam search; rounds alternate, the median counts.
+
+    python benchmarks/glossary.py MODEL --source test.en --reference test.de --train-source train.en \\
+        --train-target train.de [--lines 300] [--output result.json]
+"""
+
+import argparse
+import json
+import random
+import re
+import statistics
+import time
+from collections import Counter, defaultdict
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from transduce import Translation, Translator
+from transduce.data.readers import read_lines
+from transduce.evaluation import bleu
+
+WORD = re.compile(r"[^\W\d_]+")
+ITERATIONS = 3
+FREQUENT = 100  # words that are no terms
+LEAST_LETTERS = 4
+LEAST_PROBABILITY = 0.05  # of a forced translation, given the source word
+MOST_TERMS = 3
+
+Table = dict[str, dict[str, float]]
+
+
+def words(line: str) -> list[str]:
+    """Returns the words of a line, as they stand."""
+    return WORD.findall(line)
+
+
+def model_1(pairs: list[tuple[list[str], list[str]]]) -> Table:
+    """Returns the probability of each target word, given a source word that it occurs with."""
+    table: Table = defaultdict(lambda: defaultdict(lambda: 1e-3))
+    for _ in range(ITERATIONS):
+        counts: Table = defaultdict(lambda: defaultdict(float))
+        for source, target in pairs:
+            for word in target:
+                given = [(other, table[other][word]) for other in ("", *source)]
+                total = sum(p for _, p in given)
+                for other, p in given:
+                    counts[other][word] += p / total
+        table = {
+            other: defaultdict(float, {word: n / sum(of.values()) for word, n in of.items()})
+            for other, of in counts.items()
+        }
+    return table
+
+
+class Lexicon:
+    """What translates what, learned from a corpus."""
+
+    def __init__(self, source: list[str], target: list[str]) -> None:
+        sides = [[words(line) for line in side] for side in (source, target)]
+        pairs = list(zip(*sides, strict=True))
+        self.forward = model_1(pairs)
+        self.backward = model_1([(target, source) for source, target in pairs])
+        counts = [Counter(word for line in side for word in line) for side in sides]
+        self.frequent = {word for count in counts for word, _ in count.most_common(FREQUENT)}
+        self.counts = counts[1]
+
+    def links(self, source: str, target: str) -> list[tuple[str, str]]:
+        """Returns the content words of a pair that are each other's best."""
+        here, there = words(source), words(target)
+        found = []
+        for word in dict.fromkeys(here):
+            best = max(there, key=lambda other, w=word: self._of(self.forward, w, other), default="")
+            if not self._of(self.forward, word, best) or not self._content(word) or not self._content(best):
+                continue
+            if max(here, key=lambda other, b=best: self._of(self.backward, b, other)) == word:
+                found.append((word, best))
+        return found
+
+    def others(self, word: str, target: str, reference: str) -> list[str]:
+        """Returns other translations of `word` than `target`, likeliest first, that the reference has not."""
+        absent = set(words(reference.casefold()))
+        rows = sorted(self.forward.get(word, {}).items(), key=lambda item: -item[1])
+        return [
+            other
+            for other, p in rows
+            if p >= LEAST_PROBABILITY
+            and other.casefold() not in absent
+            and other[0].isupper() == target[0].isupper()
+            and self._content(other)
+        ]
+
+    def _content(self, word: str) -> bool:
+        return len(word) >= LEAST_LETTERS and word not in self.frequent
+
+    @staticmethod
+    def _of(table: Table, word: str, other: str) -> float:
+        return table.get(word, {}).get(other, 0.0)
+
+
+def measure(
+    translator: Translator, sources: list[str], references: list[str], required: list[list[str]], rounds: int
+) -> dict[str, Any]:
+    """Measures one glossary beside plain search of the same lines."""
+    plain: list[str] = []
+    found: list[Translation] = []
+    ratios = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        plain = translator.translate(sources)
+        middle = time.perf_counter()
+        found = [best for [best] in translator.translate_n_best(sources, 1, required=required)]
+        ratios.append((middle - start) / (time.perf_counter() - middle))
+    came = [came for best in found for _, came in best.required]
+    return {
+        "lines": len(sources),
+        "terms": len(came),
+        "honoured_by_plain_search": round(
+            sum(
+                re.search(rf"(?<!\w){re.escape(term)}(?!\w)", text) is not None
+                for text, terms in zip(plain, required, strict=True)
+                for term in terms
+            )
+            / len(came),
+            4,
+        ),
+        "honoured": round(sum(came) / len(came), 4),
+        "unfinished": sum(not best.finished for best in found),
+        "bleu_plain": round(bleu(plain, [references]).value, 2),
+        "bleu": round(bleu([best.text for best in found], [references]).value, 2),
+        "length_plain": sum(len(words(text)) for text in plain),
+        "length": sum(len(words(best.text)) for best in found),
+        "throughput_over_plain": round(statistics.median(ratios), 3),
+        "rounds": [round(ratio, 3) for ratio in ratios],
+        "changed": [
+            {"source": s, "required": terms, "plain": text, "with_terms": best.text}
+            for s, terms, text, best in zip(sources, required, plain, found, strict=True)
+            if text != best.text
+        ][:12],
+    }
+
+
+def main() -> None:
+    """Measures, prints and writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    for name in ("source", "reference", "train-source", "train-target"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--lines", type=int, default=300)
+    parser.add_argument("--train-lines", type=int, default=8000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--output", type=Path)
+    args = parser.parse_args()
+    lexicon = Lexicon(*(list(read_lines(path))[: args.train_lines] for path in (args.train_source, args.train_target)))
+    chance = random.Random(1)
+    oracle, forced = [], []
+    for source, reference in zip(read_lines(args.source), read_lines(args.reference), strict=True):
+        links = lexicon.links(source, reference)
+        wrong = [(word, others[0]) for word, best in links if (others := lexicon.others(word, best, reference))]
+        for kept, pairs in ((oracle, links), (forced, wrong)):
+            if pairs and len(kept) < args.lines:
+                terms = chance.sample(pairs, min(len(pairs), chance.randint(1, MOST_TERMS)))
+                kept.append((source, reference, [target for _, target in terms]))
+    translator = Translator.load(args.model, device="cpu", threads=args.threads)
+    result: dict[str, Any] = {
+        "date": date.today().isoformat(),
+        "engine": translator.engine.name,
+        "threads": args.threads,
+        "beam_size": translator.options.beam_size,
+        "batch_size": translator.options.batch_size,
+    }
+    for name, rows in (("oracle", oracle), ("forced", forced)):
+        sources, references, required = (list(column) for column in zip(*rows, strict=True))
+        result[name] = measure(translator, sources, references, required, args.rounds)
+    text = json.dumps(result, indent=2, ensure_ascii=False)
+    print(text)
+    if args.output is not None:
+        args.output.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Phrases that an output must hold: which of them it holds so far, and a beam shared out by how many.
+
+Dynamic beam allocation (Post & Vilar 2018; vectorised as by Hu et al. 2019), with three differences. What is met is a
+function of the tokens so far, computed at each step, so that nothing moves along when beams change places. An entry may
+be a choice of phrases. And the beam is shared out among the banks that have candidates, not among all there could be.
+
+Shapes: B sentences, K beams each, T tokens so far, N candidates, V vocabulary; P phrases and E entries of the sentence
+that has most, L tokens of the longest phrase. Missing phrases, entries and tokens are padding.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from transduce.decoding.candidates import top
+
+_NO_TOKEN = -1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far outputs have come with the phrases, given their tokens so far."""
+
+    settled_BKE: Tensor  # whether an entry is met, whatever follows
+    fresh_BKE: Tensor  # whether it is met by a phrase that ends with the last token: the next may still undo that
+    begun_BKPL: Tensor  # at l: whether the last l tokens are the first l of the phrase, which has more than l
+
+    @property
+    def met_BKE(self) -> Tensor:
+        """Whether an entry is met, as things stand."""
+        return self.settled_BKE | self.fresh_BKE
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """The entries of each sentence of a batch; an entry is met where one of its phrases occurs.
+
+    A phrase that is followed by one of the sentence's `joining` tokens does not count: the token makes another word of
+    its last one, "dogs" of "dog".
+    """
+
+    phrases_BPL: Tensor
+    lengths_BP: Tensor  # 0 for padding
+    entries_BP: Tensor  # the entry that a phrase is of
+    costs_BE: Tensor  # tokens of an entry's shortest phrase; 0 for padding
+    joining_BV: Tensor
+
+    @property
+    def total_B(self) -> Tensor:
+        """The bank of an output that has met all."""
+        return self.costs_BE.sum(dim=1)
+
+    def keep(self, sentences_B: Tensor) -> Self:
+        """Returns what is asked of the given sentences, in the given order."""
+        parts = (self.phrases_BPL, self.lengths_BP, self.entries_BP, self.costs_BE, self.joining_BV)
+        return type(self)(*(part[sentences_B] for part in parts))
+
+    def progress(self, past_BKT: Tensor) -> Progress:
+        """Returns how far each beam has come.
+
+        For "a b" and a past of "a b c a", a full occurrence begins at 0; begun are 0 tokens of it, as ever, and 1.
+        """
+        num_sentences, num_beams, num_tokens = past_BKT.shape
+        longest = self.phrases_BPL.size(2)
+        wanted_BPL, lengths_BP = self.phrases_BPL, self.lengths_BP
+        ends = past_BKT.new_full((num_sentences, num_beams, longest), _NO_TOKEN)
+        padded = torch.cat([past_BKT, ends], dim=2)
+        shape = (num_sentences, num_beams, num_tokens, wanted_BPL.size(1))
+        matched_BKTP = (lengths_BP > 0)[:, None, None].expand(shape)
+        for place in range(longest):
+            same = padded[:, :, place : place + num_tokens, None] == wanted_BPL[:, None, None, :, place]
+            matched_BKTP = matched_BKTP & (same | (lengths_BP <= place)[:, None, None])
+        starts_T = torch.arange(num_tokens, device=past_BKT.device)
+        ends_BTP = starts_T[:, None] + lengths_BP[:, None]
+        joins_BKT = self._joins(padded.flatten(1)).view_as(padded)
+        index = ends_BTP.flatten(1)[:, None].expand(-1, num_beams, -1)
+        joined_BKTP = joins_BKT.gather(2, index.clamp(max=padded.size(2) - 1)).view(shape)
+        last_BTP = ends_BTP == num_tokens
+        settled_BKP = (matched_BKTP & ~joined_BKTP & ~last_BTP[:, None]).any(dim=2)
+        fresh_BKP = (matched_BKTP & last_BTP[:, None]).any(dim=2)
+        begun = [(lengths_BP > 0)[:, None].expand(-1, num_beams, -1)]
+        for count in range(1, longest):
+            if count > num_tokens:
+                begun.append(torch.zeros_like(begun[0]))
+                continue
+            same = past_BKT[:, :, None, num_tokens - count :] == wanted_BPL[:, None, :, :count]
+            begun.append(same.all(dim=3) & (lengths_BP > count)[:, None])
+        return Progress(self._of_entries(settled_BKP), self._of_entries(fresh_BKP), torch.stack(begun, dim=3))
+
+    def unmet(self, progress: Progress) -> Tensor:
+        """Returns which entries are not met, (B, K, E)."""
+        return ~progress.met_BKE & (self.costs_BE > 0)[:, None]
+
+    def offers(self, progress: Progress) -> tuple[Tensor, Tensor]:
+        """Returns the next tokens of unmet entries' phrases and their validity, each (B, K, 2P).
+
+        Of a phrase that is begun its next token, and its first as well, for it may be begun anew.
+        """
+        begun_BKPL = progress.begun_BKPL
+        counts_L = torch.arange(begun_BKPL.size(3), device=begun_BKPL.device)
+        longest_BKP = (begun_BKPL * counts_L).amax(dim=3)
+        phrases_BKPL = self.phrases_BPL[:, None].expand(-1, begun_BKPL.size(1), -1, -1)
+        following_BKP = phrases_BKPL.gather(3, longest_BKP[..., None])[..., 0]
+        open_BKP = ~self._of_phrases(progress.met_BKE) & (self.lengths_BP > 0)[:, None]
+        tokens = torch.cat([following_BKP, phrases_BKPL[..., 0]], dim=2)
+        return tokens.clamp(min=0), torch.cat([open_BKP, open_BKP & (longest_BKP > 0)], dim=2)
+
+    def banks(self, progress: Progress, beams_BN: Tensor, tokens_BN: Tensor) -> Tensor:
+        """Returns the bank of each candidate, (B, N): tokens of met entries, and of the one phrase that is furthest.
+
+        An entry counts as its shortest phrase, and a longer one begun counts when no more is left of it than there
+        would be of that. Only one phrase in progress counts: "a" begins both "a b" and "a c", but is one step.
+        """
+        num_phrases, longest = self.phrases_BPL.shape[1:]
+        index = beams_BN[:, :, None, None].expand(-1, -1, num_phrases, longest)
+        hits_BNPL = progress.begun_BKPL.gather(1, index) & (self.phrases_BPL[:, None] == tokens_BN[:, :, None, None])
+        counts_L = torch.arange(1, longest + 1, device=tokens_BN.device)
+        done_BNP = (hits_BNPL * counts_L).amax(dim=3)
+        of_entry = beams_BN[:, :, None].expand(-1, -1, self.costs_BE.size(1))
+        stays_BN1 = ~self._joins(tokens_BN)[:, :, None]
+        met_BNE = progress.settled_BKE.gather(1, of_entry) | (progress.fresh_BKE.gather(1, of_entry) & stays_BN1)
+        met_BNE = met_BNE | self._of_entries((done_BNP == self.lengths_BP[:, None]) & (done_BNP > 0))
+        costs_BP = self.costs_BE.gather(1, self.entries_BP)
+        ahead_BNP = (costs_BP - self.lengths_BP)[:, None] + done_BNP
+        ahead_BNP = ahead_BNP.clamp(min=0).masked_fill(self._of_phrases(met_BNE) | (done_BNP == 0), 0)
+        banks_BN: Tensor = (met_BNE * self.costs_BE[:, None]).sum(dim=2) + ahead_BNP.amax(dim=2)
+        return banks_BN
+
+    def _joins(self, tokens_BN: Tensor) -> Tensor:
+        return self.joining_BV.gather(1, tokens_BN.clamp(min=0)) & (tokens_BN >= 0)
+
+    def _of_entries(self, of_phrases_BKP: Tensor) -> Tensor:
+        """Returns for each entry whether something is true of one of its phrases."""
+        counts_BKE = torch.zeros(*of_phrases_BKP.shape[:2], self.costs_BE.size(1), device=of_phrases_BKP.device)
+        index = self.entries_BP[:, None].expand_as(of_phrases_BKP)
+        return counts_BKE.scatter_add_(2, index, of_phrases_BKP.to(counts_BKE.dtype)) > 0
+
+    def _of_phrases(self, of_entries_BKE: Tensor) -> Tensor:
+        """Returns for each phrase whether something is true of its entry."""
+        return of_entries_BKE.gather(2, self.entries_BP[:, None].expand(-1, of_entries_BKE.size(1), -1))
+
+
+def requirements(
+    required: Sequence[Sequence[Sequence[Sequence[int]]]],
+    *,
+    vocab_size: int,
+    joining: Sequence[Sequence[int]] = (),
+    device: torch.device | str = "cpu",
+) -> Requirements | None:
+    """Returns what the outputs of a batch must hold, or None where that is nothing.
+
+    Args:
+        required: for each sentence its entries, each a choice of phrases; none of these is empty.
+        vocab_size: V.
+        joining: for each sentence the tokens after which a phrase no longer counts; nothing: none.
+        device: where the search works.
+    """
+    if not any(required):
+        return None
+    num_phrases = max(sum(map(len, entries)) for entries in required)
+    longest = max(len(phrase) for entries in required for entry in entries for phrase in entry)
+    phrases = torch.full((len(required), num_phrases, longest), _NO_TOKEN)
+    lengths, owners = (torch.zeros(len(required), num_phrases, dtype=torch.long) for _ in range(2))
+    costs = torch.zeros(len(required), max(map(len, required)), dtype=torch.long)
+    joins = torch.zeros(len(required), vocab_size, dtype=torch.bool)
+    ids_of: dict[int, Tensor] = {}  # sentences share one tuple of joining tokens, and it is long
+    for sentence, entries in enumerate(required):
+        flat = [(phrase, owner) for owner, entry in enumerate(entries) for phrase in entry]
+        for place, (phrase, owner) in enumerate(flat):
+            phrases[sentence, place, : len(phrase)] = torch.tensor(list(phrase))
+            lengths[sentence, place], owners[sentence, place] = len(phrase), owner
+        for owner, entry in enumerate(entries):
+            costs[sentence, owner] = min(map(len, entry))
+        if joining and joining[sentence]:
+            given = joining[sentence]
+            if id(given) not in ids_of:
+                ids_of[id(given)] = torch.tensor(list(given))
+            joins[sentence, ids_of[id(given)]] = True
+    return Requirements(*(part.to(device) for part in (phrases, lengths, owners, costs, joins)))
+
+
+def required_candidates(
+    gains_RV: Tensor, scores_BK: Tensor, past_BKT: Tensor, asked: Requirements, *, beam_size: int, eos: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the continuations that are looked at, as (scores, beams, tokens), each (B, 2 × beam_size).
+
+    First those that go on, best first, then those that end: of what has met all, and among the best 2 × beam_size of
+    that. What is looked at are each beam's own best 2 × beam_size, and the next tokens of its unmet phrases. Of a
+    sentence that nothing is required of, this is what `best_candidates` finds.
+
+    Overwrites the gains: what has not met all does not end.
+    """
+    (num_sentences, num_beams), vocab_size = scores_BK.shape, gains_RV.size(1)
+    progress = asked.progress(past_BKT)
+    unmet_BK = asked.unmet(progress).any(dim=2)
+    gains_RV[:, eos] = gains_RV[:, eos].masked_fill(unmet_BK.flatten(), -torch.inf)
+    own_RC, own_tokens_RC = top(gains_RV, min(2 * beam_size, vocab_size))
+    own_tokens_RC, by_token_RC = own_tokens_RC.sort(dim=-1)  # equals in token order, as everywhere
+    own_RC = own_RC.gather(1, by_token_RC)
+    offered_BKO, valid_BKO = asked.offers(progress)
+    offered_RO = offered_BKO.flatten(0, 1)
+    known_RO = (offered_RO[:, :, None] == own_tokens_RC[:, None]).any(dim=2)
+    repeated_RO = ((offered_RO[:, :, None] == offered_RO[:, None]) & valid_BKO.flatten(0, 1)[:, None]).tril(-1)
+    invalid_RO = ~valid_BKO.flatten(0, 1) | known_RO | repeated_RO.any(dim=2)
+    offers_RO = gains_RV.gather(1, offered_RO).masked_fill(invalid_RO, -torch.inf)
+    gains_RN = torch.cat([own_RC, offers_RO], dim=1)
+    per_beam = gains_RN.size(1)
+    scores_BN = (scores_BK.reshape(-1, 1) + gains_RN).view(num_sentences, num_beams * per_beam)
+    scores_BN, order_BN = scores_BN.sort(dim=1, descending=True, stable=True)
+    tokens_BN = torch.cat([own_tokens_RC, offered_RO], dim=1).view(num_sentences, -1).gather(1, order_BN)
+    beams_BN = order_BN // per_beam
+    banks_BN = asked.banks(progress, beams_BN, tokens_BN)
+    possible_BN, ends_BN = scores_BN > -torch.inf, tokens_BN == eos
+    complete_BN = possible_BN & (banks_BN == asked.total_B[:, None])
+    ending_BN = complete_BN & ends_BN & (complete_BN.cumsum(dim=1) <= 2 * beam_size)
+    chosen = (
+        _shared_out(banks_BN, possible_BN & ~ends_BN, beam_size),
+        torch.where(ending_BN, 0, 1).sort(dim=1, stable=True).indices[:, :beam_size],
+    )
+    parts = []
+    for allowed_BN, places_BK in zip((possible_BN & ~ends_BN, ending_BN), chosen, strict=True):
+        found_BK = allowed_BN.gather(1, places_BK)
+        missing = (0, beam_size - places_BK.size(1))
+        scores = scores_BN.gather(1, places_BK).masked_fill(~found_BK, -torch.inf)
+        beams, tokens = (x.gather(1, places_BK).masked_fill(~found_BK, 0) for x in (beams_BN, tokens_BN))
+        pad = torch.nn.functional.pad
+        parts.append((pad(scores, missing, value=-torch.inf), pad(beams, missing), pad(tokens, missing)))
+    scores_BC, beams_BC, tokens_BC = (torch.cat(both, dim=1) for both in zip(*parts, strict=True))
+    return scores_BC, beams_BC, tokens_BC
+
+
+def _shared_out(banks_BN: Tensor, allowed_BN: Tensor, count: int) -> Tensor:
+    """Returns the places of the `count` candidates that go on, of candidates in order of score; in that order.
+
+    The best of the highest bank goes on whatever its score: the next token of an unmet phrase is offered to it, so it
+    climbs by one at each step, and all is met after as many steps as there are tokens. Then come the best of each bank,
+    then the seconds, each in order of score: what has met little, but is likely, meets the rest where it fits.
+    """
+    places_BN = torch.arange(banks_BN.size(1), device=banks_BN.device).expand_as(banks_BN)
+    banks_BN = banks_BN.masked_fill(~allowed_BN, -1)
+    sorted_BN, order_BN = banks_BN.sort(dim=1, stable=True)
+    starts_BN = torch.ones_like(allowed_BN)
+    starts_BN[:, 1:] = sorted_BN[:, 1:] != sorted_BN[:, :-1]
+    first_BN = torch.where(starts_BN, places_BN, 0).cummax(dim=1).values
+    ranks_BN = torch.zeros_like(banks_BN).scatter_(1, order_BN, places_BN - first_BN)
+    highest_BN = (banks_BN == banks_BN.amax(dim=1, keepdim=True)) & (ranks_BN == 0)
+    ranks_BN = ranks_BN.masked_fill(highest_BN, -1).masked_fill(~allowed_BN, banks_BN.size(1))
+    return ranks_BN.sort(dim=1, stable=True).indices[:, :count].sort(dim=1).values

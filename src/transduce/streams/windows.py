@@ -1,0 +1,183 @@
+"""Windows of lines, and who translates them: one translator here, or several workers anywhere.
+
+A window is what travels. Its rows depend on it and the request alone, so whoever translates it, whenever, the file that
+the rows are put together to is the same.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from transduce.config import DecodeConfig
+from transduce.constraints import Constraints
+from transduce.glossary import Glossary
+from transduce.passages import Handling
+from transduce.passages.calibration import load_calibration
+from transduce.streams.layouts import Layout
+from transduce.translator import Translation, Translator
+
+Ticket = TypeVar("Ticket")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for every line of a job."""
+
+    source: str  # the input's name, for messages
+    layout: Layout
+    options: DecodeConfig
+    n_best: int
+    handling: Handling
+    glossary: Glossary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Lines that follow each other, as they were read."""
+
+    first: int  # number of the first, from 1
+    lines: Sequence[str]
+    constraints: Sequence[Constraints] | None  # an entry for each line
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What is to be written for the lines of a window, in order, and what is to be said about them."""
+
+    rows: Sequence[str]
+    warnings: Sequence[str]
+    num_terms: int = 0  # that were required
+    num_honoured: int = 0  # of these, those that came out
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What rows depend on, beside window and request."""
+
+    checksums: Mapping[str, str]  # SHA-256 of the model's files, by name
+    engine: str
+    calibration: str | None  # where confidence is asked for
+
+
+def facts_of(translator: Translator, request: Request) -> Facts:
+    """Returns what rows depend on; raises BundleError where a calibration is needed and damaged."""
+    bundle = translator.bundle
+    return Facts(
+        checksums=dict(bundle.checksums) if bundle is not None else {},
+        engine=translator.engine.name,
+        calibration=repr(load_calibration(bundle)) if request.handling.confidence else None,
+    )
+
+
+class Workers(Protocol):
+    """Who translates windows."""
+
+    def facts(self, request: Request) -> Facts:
+        """Returns what rows depend on: the same for each worker."""
+        ...
+
+    @property
+    def options(self) -> DecodeConfig:
+        """How the model searches where nobody says."""
+        ...
+
+    def translate(self, windows: Iterable[Window], request: Request) -> Iterator[tuple[Window, Rows]]:
+        """Yields each window with its rows, in order; reads windows ahead only as far as there are workers for them.
+
+        Raises:
+            DataError: a line is wrong; the rows of all windows before were yielded.
+        """
+        ...
+
+
+class OneTranslator:
+    """A translator as the only worker: reads a window when the one before was written."""
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+        self.options = translator.options
+
+    def facts(self, request: Request) -> Facts:
+        """Returns what rows depend on."""
+        return facts_of(self.translator, request)
+
+    def translate(self, windows: Iterable[Window], request: Request) -> Iterator[tuple[Window, Rows]]:
+        """Yields each window with its rows."""
+        for window in windows:
+            yield window, translate_window(self.translator, window, request)
+
+
+def translate_window(translator: Translator, window: Window, request: Request) -> Rows:
+    """Returns the rows of one window; raises DataError, which names file and line, where a line is wrong."""
+    places = [f"{request.source}, line {window.first + i}" for i in range(len(window.lines))]
+    texts = [request.layout.text(line, place) for line, place in zip(window.lines, places, strict=True)]
+    found = list(
+        translator.stream(
+            texts,
+            options=request.options,
+            n_best=request.n_best,
+            window=len(texts),
+            handling=request.handling,
+            constraints=window.constraints,
+            glossary=request.glossary,
+            first_line=window.first,
+        )
+    )
+    numbered = enumerate(zip(window.lines, found, strict=True), start=window.first)
+    limit = translator.engine.max_source_tokens
+    came = [came for best, *_ in found for _, came in best.required]
+    return Rows(
+        rows=[row for number, (line, best) in numbered for row in request.layout.rows(line, number, best)],
+        warnings=[
+            f"{place}: {doubt}"
+            for place, (best, *_) in zip(places, found, strict=True)
+            for doubt in _doubts(best, limit)
+        ],
+        num_terms=len(came),
+        num_honoured=sum(came),
+    )
+
+
+def _doubts(best: Translation, limit: int) -> Iterator[str]:
+    if best.source_truncated:
+        yield f"longer than the {limit} tokens that the model reads; only its beginning is translated."
+    yield from best.warnings
+
+
+class Pool(Protocol[Ticket]):
+    """Does windows somewhere else: takes one, gives a ticket, and hands over the rows for it."""
+
+    def submit(self, window: Window) -> Ticket:
+        """Begins with a window, and returns at once."""
+        ...
+
+    def result(self, ticket: Ticket) -> Rows:
+        """Waits for the rows of the window with this ticket, or raises what went wrong with it."""
+        ...
+
+
+def in_order(windows: Iterable[Window], pool: Pool[Ticket], ahead: int) -> Iterator[tuple[Window, Rows]]:
+    """Yields each window with its rows, in order, while up to `ahead` windows are under way.
+
+    Where reading the windows fails, the rows of all that were read come first: what is done before a bad line is done.
+    """
+    waiting: deque[tuple[Window, Ticket]] = deque()
+    reader = iter(windows)
+    failure: Exception | None = None
+    while True:
+        while failure is None and len(waiting) < ahead:
+            try:
+                window = next(reader)
+            except StopIteration:
+                break
+            except Exception as error:
+                failure = error
+                break
+            waiting.append((window, pool.submit(window)))
+        if not waiting:
+            break
+        window, ticket = waiting.popleft()
+        yield window, pool.result(ticket)
+    if failure is not None:
+        raise failure

@@ -1,0 +1,86 @@
+"""Terms that a translation must hold: the pieces that may spell them, and whether a text holds them.
+
+A choice is several terms of which one is enough, such as the forms of a word. A term is whole words, capitals as they
+stand; where it begins with a small letter, its first may be a capital at the start of a sentence.
+"""
+
+import functools
+from collections.abc import Iterable, Sequence
+
+from transduce.text import SubwordTokenizer
+from transduce.text.phrases import is_in_word, phrase_pattern
+
+Choice = tuple[str, ...]
+
+_SENTENCE_ENDS = ".!?…:"
+_QUOTES = "\"'“”„‘’‚«»‹›()[]¿¡–—- "
+# First bytes of characters of two and more bytes that are no letters, or of scripts without spaces.
+_OPEN_LEADS = frozenset([0xC2, 0xE2, *range(0xE3, 0xEA), 0xEF, 0xF0])
+
+
+def term_spellings(choice: Choice, tokenizer: SubwordTokenizer, *, capitals: bool) -> tuple[tuple[int, ...], ...]:
+    """Returns the pieces of each term, as they follow a space or begin a line; with `capitals`, of both cases."""
+    terms = [*choice, *(capital for term in choice if capitals and (capital := _capitalised(term)) != term)]
+    return tuple(dict.fromkeys(map(tuple, tokenizer.encode_batch(terms))))
+
+
+@functools.lru_cache(maxsize=4)
+def joining_pieces(tokenizer: SubwordTokenizer) -> tuple[int, ...]:
+    """Returns the ids of all pieces that make another word of what they follow: "s", "ly", "1", and not " a" or "."."""
+    pieces = tokenizer.piece_bytes(range(tokenizer.vocab_size))
+    return tuple(index for index, piece in enumerate(pieces) if piece and _joins(piece))
+
+
+def _joins(piece: bytes) -> bool:
+    for length in range(1, 5):
+        try:
+            first = piece[:length].decode()
+        except UnicodeDecodeError:
+            continue
+        return is_in_word(first)
+    return piece[0] not in _OPEN_LEADS
+
+
+def missing(text: str, choices: Iterable[Choice]) -> list[Choice]:
+    """Returns the choices of which no term stands in `text`."""
+    return [choice for choice in choices if not any(_holds(text, term) for term in choice)]
+
+
+def shown(choice: Choice) -> str:
+    """Returns a choice for messages: 'Hund' or 'Köter'."""
+    return " or ".join(map(repr, choice))
+
+
+def _holds(text: str, term: str) -> bool:
+    if phrase_pattern((term,)).search(text):
+        return True
+    capital = _capitalised(term)
+    if capital == term:
+        return False
+    return any(_starts_sentence(text, match.start()) for match in phrase_pattern((capital,)).finditer(text))
+
+
+def _starts_sentence(text: str, place: int) -> bool:
+    before = text[:place].rstrip(_QUOTES)
+    return not before or before[-1] in _SENTENCE_ENDS
+
+
+def _capitalised(term: str) -> str:
+    return term[0].upper() + term[1:]
+
+
+def outcome(text: str, choices: Sequence[Choice]) -> tuple[tuple[Choice, bool], ...]:
+    """Returns each choice, and whether `text` holds one of its terms."""
+    absent = set(missing(text, choices))
+    return tuple((choice, choice not in absent) for choice in choices)
+
+
+def warnings_of(text: str, choices: Sequence[Choice]) -> tuple[str, ...]:
+    """Returns what is to be said of the choices that `text` does not hold."""
+    return tuple(f"the required term {shown(choice)} did not come out." for choice in missing(text, choices))
+
+
+def choices_of(given: Iterable[str | Sequence[str]]) -> tuple[Choice, ...]:
+    """Returns choices from terms and lists of terms."""
+    listed = ((each,) if isinstance(each, str) else each for each in given)
+    return tuple(tuple(term.strip() for term in each) for each in listed)

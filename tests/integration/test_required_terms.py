@@ -1,0 +1,192 @@
+"""Glossaries and required terms by `transduce translate` and `Translator`, on tiny random models."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from transduce.bundle import save_bundle
+from transduce.cli import main as command_line
+from transduce.config import Config, DecodeConfig, ModelConfig
+from transduce.engines.interface import Conditions
+from transduce.errors import ConfigError
+from transduce.model.transformer import Transformer
+from transduce.passages import Handling
+from transduce.text import SubwordTokenizer
+from transduce.translator import Translator
+
+CORPUS = ["A dog runs.", "Two dogs run over the green grass.", "a man with a ball"] * 3
+LINES = ["A dog runs.", "", "Two dogs run over the green grass to a man with a ball.", "grass", "a man", "A dog runs."]
+GLOSSARY = ["dog\tman\tgrass", "green grass\tred ball", "ball\tTwo dogs"]
+
+
+def _model_folder(folder: Path, seed: int) -> Path:
+    tokenizer = SubwordTokenizer.train(CORPUS, algorithm="bpe", vocab_size=300)
+    shape = ModelConfig(
+        vocab_size=tokenizer.vocab_size,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        d_model=32,
+        d_ff=64,
+        num_heads=2,
+        d_k=16,
+        d_v=16,
+        tie_embeddings="none",  # tied, it would repeat itself
+    )
+    torch.manual_seed(seed)
+    weights = {name: weight.numpy() for name, weight in Transformer(shape).weights().items()}
+    weights["output_embedding"] *= 2  # fewer near ties
+    config = Config(model=shape, decode=DecodeConfig(max_extra_tokens=12, batch_size=4))
+    save_bundle(folder, config, weights, tokenizer, {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    _model_folder(folder / "a", 3)
+    _model_folder(folder / "b", 4)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def only_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "COMMANDS", ("translate",))
+
+
+def write(path: Path, lines: Sequence[str]) -> str:
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
+    return str(path)
+
+
+def command(*arguments: str | Path) -> int:
+    return command_line.main([str(argument) for argument in arguments])
+
+
+def holds(text: str, *terms: str) -> bool:
+    return any(re.search(rf"(?<!\w){re.escape(term)}(?!\w)", text, re.IGNORECASE) for term in terms)
+
+
+@pytest.mark.parametrize("more", [(), ("--ensemble",), ("--no-repeat-ngram", "3"), ("--coverage-penalty", "0.2")])
+def test_a_glossary_comes_out_whatever_the_batch(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    more = (*more, str(models / "b")) if more == ("--ensemble",) else more
+    source, terms = write(tmp_path / "in", LINES), write(tmp_path / "terms.tsv", GLOSSARY)
+    outputs = []
+    for size in ("1", "32"):
+        output = tmp_path / f"out{size}"
+        arguments = ("--input", source, "--output", output, "--glossary", terms, "--batch-size", size, *more)
+        assert command("translate", models / "a", *arguments) == 0
+        outputs.append(output.read_text(encoding="utf-8").split("\n")[:-1])
+        assert "transduce: 4 of 4 required terms came out." in capsys.readouterr().err
+    assert outputs[0] == outputs[1]
+    first, empty, long, *others, last = outputs[0]
+    assert holds(first, "man", "grass")
+    assert first == last
+    assert empty == ""
+    assert holds(long, "red ball")
+    assert holds(long, "Two dogs")
+    plain = Translator.load(models / "a", device="cpu", ensemble=more[1:] if "--ensemble" in more else ())
+    if not more or "--ensemble" in more:
+        assert others == plain.translate(LINES[3:5])  # lines without terms are what they were
+
+
+def test_terms_by_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, output = write(tmp_path / "in", LINES), tmp_path / "out"
+    asked = write(tmp_path / "asked", ["green grass\tman|ball", "dog", "", "", "Two dogs", ""])
+    begun = write(tmp_path / "begun", ["Two do", "", "", "", "", ""])
+    arguments = ("--input", source, "--output", output, "--require-by-line", asked, "--prefix", begun)
+    assert command("translate", models / "a", *arguments) == 0
+    first, empty, *_, with_dogs, _ = output.read_text(encoding="utf-8").split("\n")[:-1]
+    assert first.startswith("Two do")
+    assert holds(first, "green grass")
+    assert holds(first, "man", "ball")
+    assert empty == ""
+    assert holds(with_dogs, "Two dogs")
+    assert "3 of 3 required terms came out" in capsys.readouterr().err  # of an empty line nothing is asked
+
+
+def test_what_does_not_come_out_is_told(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, output = write(tmp_path / "in", ["A dog runs."]), tmp_path / "out"
+    terms = write(tmp_path / "terms.tsv", ["dog\tTwo dogs run over the green grass", "runs\tman"])
+    arguments = ("--input", source, "--output", output, "--glossary", terms, "--max-tokens", "4")
+    assert command("translate", models / "a", *arguments) == 0
+    said = capsys.readouterr().err
+    assert "line 1: the required term 'Two dogs run over the green grass' did not come out." in said
+    assert re.search(r"transduce: [01] of 2 required terms came out\.", said)
+
+
+def test_n_best_lists_hold_the_terms(models: Path) -> None:
+    translator = Translator.load(models / "a", device="cpu")
+    [found] = translator.translate_n_best(["A dog runs."], 3, required=[["grass", ["man", "ball"]]])
+    assert len(found) == 3
+    for place, each in enumerate(found):
+        assert [choice for choice, _ in each.required] == [("grass",), ("man", "ball")]
+        came = [came for _, came in each.required]
+        assert came == [holds(each.text, "grass"), holds(each.text, "man", "ball")]
+        assert all(came) or (place > 0 and not each.finished)  # of what the limit cut off, what met most comes first
+        assert len(each.warnings) == came.count(False)
+        # the model's own log-probability, whatever was offered
+        ids = [list(each.ids)]
+        [gains] = translator.engine.score([translator.tokenizer.encode("A dog runs.")], ids)
+        assert each.log_probability == pytest.approx(sum(gains if each.finished else gains[:-1]), abs=1e-3)
+
+
+def test_a_glossary_goes_with_what_cuts_and_marks(models: Path) -> None:
+    translator = Translator.load(models / "a", device="cpu")
+    handling = Handling(split="always", markup="html", guard=True, confidence=True)
+    [text] = translator.translate(
+        ["A dog runs. The <b>ball</b>."], glossary={"dog": "red", "ball": "green"}, handling=handling
+    )
+    assert text.count("<b>") == 1
+    assert holds(re.sub(r"</?b>", "", text), "red")
+    [[best]] = translator.translate_n_best(
+        ["A dog runs. The ball."], 1, glossary={"dog": "red", "ball": "green"}, handling=Handling(split="always")
+    )
+    assert best.num_parts == 2
+    assert best.required == ((("red",), True), (("green",), True))
+    with pytest.raises(ConfigError, match="markup does not go with prefixes, forbidden phrases or required terms"):
+        translator.translate(["a"], required=[["dog"]], handling=Handling(markup="html"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--beam-size", "1"), "decode.beam_size = 1: required phrases need 2 or more"),
+        (("--temperature", "1"), "decode.temperature = 1.0: required phrases need 0"),
+        (("--diversity-groups", "2"), "decode.diversity_groups = 2: required phrases need 1"),
+        (("--engine", "ctranslate2"), "'required' phrases: the ctranslate2 engine has no such thing"),
+    ],
+    ids=" ".join,
+)
+def test_searches_that_cannot_are_refused(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
+) -> None:
+    if "ctranslate2" in options:
+        pytest.importorskip("ctranslate2")
+    source, terms = write(tmp_path / "in", ["dog"]), write(tmp_path / "terms.tsv", ["dog\tdog"])
+    arguments = ("--input", source, "--output", tmp_path / "out", "--glossary", terms, *options)
+    assert command("translate", models / "a", *arguments) != 0
+    assert message in capsys.readouterr().err
+
+
+def test_a_wrong_glossary_is_refused_by_its_line(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, terms = write(tmp_path / "in", LINES), write(tmp_path / "terms.tsv", ["dog\tman", "cat"])
+    assert command("translate", models / "a", "--input", source, "--glossary", terms) == 3
+    assert "terms.tsv, line 2: no target term" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("required", "message"), [(((),), "empty"), ((((),),), "empty"), ((((2,),),), "holds a special token")]
+)
+def test_the_engine_refuses_what_no_output_can_hold(
+    models: Path, required: tuple[tuple[tuple[int, ...], ...], ...], message: str
+) -> None:
+    translator = Translator.load(models / "a", device="cpu")
+    with pytest.raises(ConfigError, match=message):
+        translator.engine.translate([[5, 6]], translator.options, 1, [Conditions(required=required)])

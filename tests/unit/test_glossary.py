@@ -1,0 +1,104 @@
+"""Glossaries and the terms of one text: what is asked for, and whether it came out."""
+
+from pathlib import Path
+
+import pytest
+
+from transduce.errors import DataError
+from transduce.glossary import Glossary, glossary_of, read_glossary
+from transduce.terms import joining_pieces, missing, outcome, term_spellings
+from transduce.text import SubwordTokenizer
+
+_TOKENIZER = SubwordTokenizer.train(
+    ["A dog runs.", "two dogs, dogs (2)", "日本語の犬"] * 3, algorithm="bpe", vocab_size=320
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("A dog runs.", ["Köter"]),
+        ("Dog, dog and DOG", ["Köter"]),  # in any case; asked for once
+        ("Dogs, underdog, dog1", []),  # whole words
+        ("a guide  dog and a dog", ["Blindenhund", "Köter"]),  # the longest wins, over any white space
+        ("guide dogs", []),
+        ("IT is it", ["EDV"]),  # capitals as they stand
+        ("it is", []),
+        ("(dog)/IT.", ["Köter", "EDV"]),
+        ("C++ or C", ["Zeh-plus"]),
+        ("東京の犬です", ["Hund"]),  # no words to be whole
+        ("", []),
+    ],
+)
+def test_what_a_line_asks_for(text: str, found: list[str]) -> None:
+    glossary = Glossary(
+        {"dog": "Köter", "guide dog": ["Blindenhund", "Führhund"], "IT": "EDV", "C++": "Zeh-plus", "犬": "Hund"}
+    )
+    assert [choice[0] for choice in glossary.required_in(text)] == found
+
+
+def test_choices_come_whole() -> None:
+    assert Glossary({"cat": ["Katze", " Kater "]}).required_in("a cat") == (("Katze", "Kater"),)
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("dog\tHund\n\n guide dog \tBlindenhund\tFührhund\t\t\r\n", encoding="utf-8")
+    glossary = read_glossary(path)
+    assert glossary.num_terms == 2
+    assert glossary.required_in("dog, guide dog") == (("Hund",), ("Blindenhund", "Führhund"))
+    assert glossary_of(str(path)) is not None
+    assert glossary_of(None) is None
+    assert glossary_of(glossary) is glossary
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("dog\tHund\ncat\n", "line 2: no target term"),
+        ("dog\tHund\n\tKatze\n", "line 2: column 1 is empty"),
+        ("dog\t\tHund\n", "line 1: column 2 is empty"),
+        ("dog\tHund\ncat\tKatze\ndog\tKöter\n", "line 3: 'dog' stands in line 1 already"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused_by_its_line(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=f"terms.tsv, {message}"):
+        read_glossary(path)
+
+
+@pytest.mark.parametrize("entries", [{"dog": ""}, {" ": "Hund"}, {"dog": []}, {"dog": "ein\nHund"}])
+def test_a_dictionary_that_is_wrong_is_refused(entries: dict[str, str]) -> None:
+    with pytest.raises(DataError, match="term"):
+        Glossary(entries)
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "holds"),
+    [
+        ("ein Hund.", "Hund", True),
+        ("(Hund)", "Hund", True),
+        ("Hunde", "Hund", False),
+        ("der hund", "Hund", False),
+        ("Der alte Hund", "der alte", True),  # a capital at the start
+        ('Ja. "Der alte', "der alte", True),
+        ("Und Der alte", "der alte", False),  # and nowhere else
+        ("犬です", "犬", True),
+    ],
+)
+def test_whether_a_text_holds_a_term(text: str, term: str, holds: bool) -> None:
+    assert missing(text, [(term,)]) == ([] if holds else [(term,)])
+    assert outcome(text, [("absent", term)]) == ((("absent", term), holds),)
+
+
+def test_spellings_are_those_after_a_space_in_both_cases() -> None:
+    found = term_spellings(("dog", "A"), _TOKENIZER, capitals=True)
+    assert [b"".join(_TOKENIZER.piece_bytes(ids)) for ids in found] == [b" dog", b" A", b" Dog"]
+    assert len(term_spellings(("dog",), _TOKENIZER, capitals=False)) == 1
+
+
+def test_pieces_that_make_another_word_of_what_they_follow() -> None:
+    joining = set(_TOKENIZER.piece_bytes(joining_pieces(_TOKENIZER)))
+    assert {b"s", b"1", b"_", "ä".encode()[:1]} <= joining
+    assert not {b" ", b" dog", b".", b"(", b"-", b"\n", b"", "犬".encode()[:1]} & joining

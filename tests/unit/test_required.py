@@ -1,0 +1,242 @@
+"""Searches for outputs that hold given phrases, against every output there is; and how far an output has come."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from step_tables import EOS, A, B, C, FakeModel, Table, log_softmax, random_table
+from transduce.decoding.beam import beam_search
+from transduce.decoding.required import Requirements, requirements
+from transduce.decoding.restrictions import restrictions
+from transduce.decoding.scores import Hypothesis, gnmt_penalty
+
+Past = tuple[int, ...]
+Entry = tuple[Past, ...]
+VOCAB_SIZE = 7
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one sentence's outputs must hold."""
+
+    entries: tuple[Entry, ...] = ()
+    joining: Past = ()
+
+    def met(self, ids: Past) -> list[bool]:
+        """The obvious version of what `Requirements` computes."""
+        return [any(self._holds(ids, phrase) for phrase in entry) for entry in self.entries]
+
+    def _holds(self, ids: Past, phrase: Past) -> bool:
+        ends = (i + len(phrase) for i in range(len(ids) - len(phrase) + 1) if ids[i : i + len(phrase)] == phrase)
+        return any(end == len(ids) or ids[end] not in self.joining for end in ends)
+
+    def bank(self, ids: Past) -> int:
+        """The obvious version of `Requirements.banks`."""
+        met = self.met(ids)
+        ahead = [0]
+        for entry in itertools.compress(self.entries, (not m for m in met)):
+            for phrase in entry:
+                begun = max(k for k in range(len(phrase) + 1) if ids[len(ids) - k :] == phrase[:k])
+                if begun:
+                    ahead.append(max(0, min(map(len, entry)) - (len(phrase) - begun)))
+        return sum(min(map(len, e)) for e, m in zip(self.entries, met, strict=True) if m) + max(ahead)
+
+    @property
+    def cost(self) -> int:
+        return sum(min(map(len, entry)) for entry in self.entries)
+
+
+def of(asked: Sequence[Asked]) -> Requirements | None:
+    return requirements(
+        [each.entries for each in asked], vocab_size=VOCAB_SIZE, joining=[each.joining for each in asked]
+    )
+
+
+def run(
+    table: Table, limits: Sequence[int], asked: Sequence[Asked], beam_size: int, **more: Any
+) -> list[list[Hypothesis]]:
+    model = FakeModel(table)
+    options: dict[str, Any] = {"length_penalty": 0.6, "n_best": beam_size} | more
+    return beam_search(
+        model.step, model.start(len(limits)), limits, beam_size=beam_size, requirements=of(asked), **options
+    )
+
+
+words = st.sampled_from([A, B, C])
+phrases = st.lists(words, min_size=1, max_size=3).map(tuple)
+entries = st.lists(phrases, min_size=1, max_size=2).map(tuple)
+asked_of_one = st.builds(
+    Asked, st.lists(entries, max_size=3).map(tuple), st.lists(words, max_size=1).map(tuple)
+)  # overlapping, with shared beginnings, and equal ones
+asked_of_batch = st.lists(asked_of_one, min_size=1, max_size=4)
+seeds = st.integers(0, 2**20)
+
+
+@settings(max_examples=100, deadline=None)
+@given(asked_of_batch, st.integers(0, 6), seeds)
+def test_progress_is_what_can_be_seen_in_the_tokens(asked: list[Asked], num_tokens: int, seed: int) -> None:
+    required = of(asked)
+    if required is None:
+        assert not any(each.entries for each in asked)
+        return
+    dice = torch.Generator().manual_seed(seed)
+    past_BKT = torch.randint(A, C + 1, (len(asked), 3, num_tokens), generator=dice)
+    beams_BN = torch.arange(3).repeat_interleave(4).expand(len(asked), -1)
+    tokens_BN = torch.tensor([EOS, A, B, C]).repeat(3).expand(len(asked), -1)
+    progress = required.progress(past_BKT)
+    banks_BN, met_BKE = required.banks(progress, beams_BN, tokens_BN), progress.met_BKE
+    offered_BKO, valid_BKO = required.offers(progress)
+    for sentence, each in enumerate(asked):
+        assert int(required.total_B[sentence]) == each.cost
+        for beam in range(3):
+            past = tuple(past_BKT[sentence, beam].tolist())
+            assert met_BKE[sentence, beam, : len(each.entries)].tolist() == each.met(past)
+            for place, token in enumerate([EOS, A, B, C]):
+                assert int(banks_BN[sentence, beam * 4 + place]) == each.bank((*past, token))
+            offered = set(offered_BKO[sentence, beam][valid_BKO[sentence, beam]].tolist())
+            unmet = [entry for entry, met in zip(each.entries, each.met(past), strict=True) if not met]
+            assert {phrase[0] for entry in unmet for phrase in entry} <= offered
+            if unmet and not each.joining:  # one of the offers leads on, always
+                assert max(each.bank((*past, token)) for token in offered) > each.bank(past)
+            assert bool(unmet) == bool(offered)
+
+
+@pytest.mark.parametrize(
+    ("past", "bank"),
+    [
+        ((A,), 1),
+        ((A, A), 2),
+        ((A, A, A), 2),  # the last two of it still begin "a a b"
+        ((A, A, A, B), 3),
+        ((A, A, C), 0),  # broken off midway
+        ((A, A, B, C), 3),  # met, and stays so
+        ((A, B, A), 1),
+    ],
+)
+def test_a_phrase_that_overlaps_itself(past: Past, bank: int) -> None:
+    asked = Asked((((A, A, B),),))
+    assert asked.bank(past) == bank
+    required = of([asked])
+    assert required is not None
+    before = torch.tensor([[past[:-1]]], dtype=torch.long)
+    found = required.banks(required.progress(before), torch.tensor([[0]]), torch.tensor([[past[-1]]]))
+    assert found.tolist() == [[bank]]
+
+
+def every_output(table: Table, limit: int, asked: Asked) -> list[Hypothesis]:
+    """Brute force: all finished outputs that hold what is asked, best first."""
+    found = []
+    for length in range(limit + 1):
+        for ids in itertools.product((A, B, C), repeat=length):
+            if all(asked.met(ids)):
+                steps = [(ids[:i], token) for i, token in enumerate((*ids, EOS))]
+                total = sum(log_softmax(table(0, past))[token] for past, token in steps)
+                found.append(Hypothesis(list(ids), total / gnmt_penalty(length + 1, 0.6), total, True))
+    return sorted(found, key=lambda h: -h.score)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, asked_of_one, st.integers(0, 3))
+def test_a_wide_beam_is_brute_force(seed: int, asked: Asked, limit: int) -> None:
+    table = random_table(seed)
+    every = every_output(table, limit, asked)
+    found = run(table, [limit], [asked], 3 ** (limit + 1), n_best=max(1, len(every)))[0]
+    if not every:
+        assert not any(h.finished for h in found)
+        most = max(sum(asked.met(tuple(h.ids))) for h in found)
+        reachable = itertools.product((A, B, C), repeat=limit)
+        assert most == max(sum(asked.met(ids)) for ids in reachable)  # what met most comes back
+        return
+    assert [h.ids for h in found] == [h.ids for h in every]
+    for ours, theirs in zip(found, every, strict=True):
+        assert ours.finished
+        assert ours.score == pytest.approx(theirs.score, abs=1e-5)
+        assert ours.log_probability == pytest.approx(theirs.log_probability, abs=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, asked_of_batch, st.integers(2, 5), st.lists(st.integers(0, 8), min_size=4, max_size=4))
+def test_whatever_the_beam_what_is_asked_comes_out(
+    seed: int, asked: list[Asked], beam_size: int, room: list[int]
+) -> None:
+    table = random_table(seed, eos_bias=2.0)
+    found = run(table, [each.cost + more for each, more in zip(asked, room, strict=False)], asked, beam_size)
+    for each, hypotheses in zip(asked, found, strict=True):
+        assert hypotheses
+        for h in hypotheses:
+            if h.finished:
+                assert all(each.met(tuple(h.ids)))
+        if not each.joining:
+            assert all(each.met(tuple(hypotheses[0].ids)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds, asked_of_batch, st.integers(2, 4), st.lists(st.integers(0, 8), min_size=4, max_size=4))
+def test_neighbours_and_stopping_early_do_not_matter(
+    seed: int, asked: list[Asked], beam_size: int, limits: list[int]
+) -> None:
+    table, limits = random_table(seed), limits[: len(asked)]
+    together = run(table, limits, asked, beam_size)
+    assert run(table, limits, asked, beam_size, stop_early=False) == together
+    for sentence, (limit, each) in enumerate(zip(limits, asked, strict=True)):
+
+        def alone(_: int, past: Past, sentence: int = sentence) -> list[float]:
+            return table(sentence, past)
+
+        assert run(alone, [limit], [each], beam_size) == [together[sentence]]  # as plain where nothing is asked
+
+
+def test_a_neighbour_with_phrases_changes_nothing_of_a_plain_sentence() -> None:
+    table = random_table(7)
+    mixed = run(table, [6, 6], [Asked(), Asked((((A, B),),))], 4)
+    assert mixed[0] == run(table, [6, 6], [Asked(), Asked()], 4)[0]
+
+
+def test_bans_and_requirements_together() -> None:
+    model, asked = FakeModel(random_table(5)), Asked((((A, B),),))
+    banned = restrictions(1, eos=EOS, forbidden=[[(B, C)]], prefixes=[(C, A)])
+    found = beam_search(
+        model.step,
+        model.start(1),
+        [6],
+        beam_size=4,
+        n_best=4,
+        length_penalty=0.6,
+        restrictions=banned,
+        requirements=of([asked]),
+    )[0]
+    for h in found:
+        assert h.finished
+        assert h.ids[:2] == [C, A]
+        assert (A, B) in itertools.pairwise(h.ids)
+        assert (B, C) not in itertools.pairwise(h.ids)
+
+
+def test_where_a_ban_makes_it_impossible_the_output_is_unfinished() -> None:
+    model = FakeModel(random_table(5))
+    banned = restrictions(1, eos=EOS, forbidden=[[(B,)]])
+    [found] = beam_search(
+        model.step,
+        model.start(1),
+        [5],
+        beam_size=3,
+        length_penalty=0.6,
+        restrictions=banned,
+        requirements=of([Asked((((A, B),), ((C,),)))]),
+    )
+    assert not found[0].finished
+    assert C in found[0].ids
+    assert B not in found[0].ids
+
+
+@pytest.mark.parametrize("more", [{"beam_size": 1}, {"beam_size": 4, "num_groups": 2}])
+def test_searches_that_cannot_share_out_a_beam_refuse(more: dict[str, int]) -> None:
+    model = FakeModel(random_table(5))
+    with pytest.raises(ValueError, match="requirements need a beam of 2 or more"):
+        beam_search(model.step, model.start(1), [5], length_penalty=0.6, requirements=of([Asked((((A,),),))]), **more)
