@@ -23,8 +23,9 @@ from transduce.decoding.step import Step
 from transduce.engines.capabilities import require_plain_beam
 from transduce.engines.interface import Conditions
 from transduce.errors import ConfigError
-from transduce.model import Transformer, narrow_projection
+from transduce.model import Transformer
 from transduce.model.cache import DecoderState
+from transduce.model.prepacked import narrow_projection
 from transduce.shortlist.table import Shortlist
 
 _SPECIALS = SpecialIds()
