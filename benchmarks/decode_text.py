@@ -5,8 +5,10 @@
 
 Both run the same converted model of random weights (`ending_models.py`), in one process, by turns: sources of 25
 positions, outputs that end of themselves after 30 steps. Ours is `Translator.translate`, lines to lines; bare
-CTranslate2 is its `translate_batch` from lists of tokens to lists of tokens. `--torch` adds our torch engine. Cases are
-beam size x batch size. Tokens are steps x sentences: beams do not count.
+CTranslate2 is its `translate_batch` from lists of tokens to lists of tokens. `--torch` adds our torch engine, in the
+same numbers. `--shortlist N` adds our engines with a shortlist: random weights have no lexicon, so each source piece
+has as many random candidates as make the union of a batch of 32 about N pieces. docs/guides/shortlist.md says what N is
+in a real corpus. Cases are beam size x batch size. Tokens are steps x sentences: beams do not count.
 """
 
 import argparse
@@ -60,9 +62,37 @@ def systems(model: Path, lines: list[str], beam_size: int, args: argparse.Namesp
         folder = str(converted(bundle, quantization))
         bare = ctranslate2.Translator(folder, compute_type=compute_type, intra_threads=args.threads, **common)
         found[f"bare {quantization}"] = token_to_token(bare, tokens)
-    if args.torch:
-        found["torch float32"] = text_to_text(Translator.load(model, engine="torch", threads=args.threads, **common))
+    common |= {"threads": args.threads}
+    for quantization in args.quantization if args.torch else ():
+        for shortlist in ("off", "on") if args.shortlist else ("off",):
+            found[f"torch {quantization}{' shortlist' if shortlist == 'on' else ''}"] = text_to_text(
+                Translator.load(model, engine="torch", quantization=quantization, shortlist=shortlist, **common)
+            )
+    for quantization in args.quantization if args.shortlist else ():
+        found[f"ours {quantization} shortlist"] = text_to_text(
+            Translator.load(model, engine="ctranslate2", quantization=quantization, shortlist="on", **common)
+        )
     return found
+
+
+def add_shortlist(model: Path, batch_ids: int) -> dict[str, float]:
+    """Writes a made-up shortlist whose union over 32 lines is about `batch_ids`; returns what it came to."""
+    import numpy as np
+
+    from transduce.bundle import Bundle
+    from transduce.shortlist.table import Shortlist, save_shortlist
+
+    bundle = Bundle.load(model)
+    sources = bundle.tokenizer.encode_batch(made_lines(model, 32))
+    generator, vocab_size = np.random.default_rng(0), bundle.tokenizer.vocab_size
+    # A hundred are always there; lines are of random words, whose candidates seldom coincide.
+    width = max(1, round((batch_ids - 100) / len({index for source in sources for index in source})) - 1)
+    candidates = generator.integers(4, vocab_size, size=(vocab_size, width + 1)).astype(np.int32)
+    candidates[:, 0] = np.arange(vocab_size)
+    shortlist = Shortlist(candidates, np.arange(4, 104, dtype=np.int32), {"made up": width})
+    save_shortlist(bundle, shortlist)
+    allowed = shortlist.allowed(sources)
+    return {"ids_of_a_batch": int(allowed.any(axis=0).sum()), "ids_of_a_line": float(allowed.sum(axis=1).mean())}
 
 
 def require_steps(lengths: set[int]) -> None:
@@ -110,10 +140,14 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         medians[case] = {name: round(statistics.median(values), 1) for name, values in speeds.items()}
         ratios["tokens_per_second"][case], ratios["cpu_time"][case] = {}, {}
         for name in (name for name in names if name.startswith("ours")):
-            bare, kind = name.replace("ours", "bare"), name.removeprefix("ours ")
+            kind = name.removeprefix("ours ")
+            bare = f"bare {kind.removesuffix(' shortlist')}"
             by_round = [a / b for a, b in zip(speeds[name], speeds[bare], strict=True)]
             ratios["tokens_per_second"][case][kind] = round(statistics.median(by_round), 3)
             ratios["cpu_time"][case][kind] = round(cpu[bare] / cpu[name], 3)
+        for name in (name for name in names if name.endswith(" shortlist")):
+            without = name.removesuffix(" shortlist")
+            ratios["cpu_time"][case][f"{name}, over without"] = round(cpu[without] / cpu[name], 3)
     return {"tokens_per_second": medians, "ours_over_bare": ratios}
 
 
@@ -127,12 +161,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--torch", action="store_true", help="the torch engine too")
+    parser.add_argument("--shortlist", type=int, metavar="N", help="with a shortlist of N pieces for a batch, too")
     parser.add_argument("--output", type=Path, help="also write the result here, as JSON")
     args = parser.parse_args()
     import ctranslate2
 
     with tempfile.TemporaryDirectory() as folder:
         make_model(Path(folder, "model"), args.shape)
+        made_up = {"shortlist": add_shortlist(Path(folder, "model"), args.shortlist)} if args.shortlist else {}
         rows = measure(Path(folder, "model"), args)
     summary = summarise(rows)
     print(json.dumps(summary, indent=2))
@@ -149,6 +185,7 @@ def main() -> None:
                 "cores": os.cpu_count(),
                 "device": args.device,
             },
+            **made_up,
             **summary,
             "rows": rows,
         }

@@ -106,6 +106,7 @@ class Translator:
         threads: int | None = None,
         quantization: str | None = None,
         ensemble: Sequence[str | Path] = (),
+        shortlist: str = "off",
     ) -> Self:
         """Loads a model folder.
 
@@ -118,9 +119,13 @@ class Translator:
             quantization: the numbers to compute with, such as "int8"; None is float32. The ctranslate2 engine converts
                 the model on first use, into a folder beside the model's files.
             ensemble: folders of more models, of the same vocabulary, that translate together with this one; torch only.
+            shortlist: "on" searches in the pieces that can translate those of the source only (`transduce shortlist`
+                learns which); "auto" where the folder has a shortlist and the engine is torch. Scores are then over
+                these pieces: docs/guides/shortlist.md.
 
         Raises:
-            BundleError: a folder is incomplete or damaged, or a model of the ensemble has another tokenizer.
+            BundleError: a folder is incomplete or damaged, a model of the ensemble has another tokenizer, or there is
+                no shortlist where one is asked for.
             ConfigError: there is no such engine, device or quantization, or the engine cannot run this model.
             MissingDependencyError: the engine is not installed.
         """
@@ -133,7 +138,15 @@ class Translator:
                     f"{other.path}: its tokenizer is not that of {bundle.path}. Models of one ensemble must share a "
                     "vocabulary: train them from one prepared corpus."
                 )
-        loaded = load_engine(bundle, chosen, device=device, threads=threads, quantization=quantization, others=others)
+        loaded = load_engine(
+            bundle,
+            chosen,
+            device=device,
+            threads=threads,
+            quantization=quantization,
+            others=others,
+            shortlist=shortlist,
+        )
         return cls(loaded, bundle.tokenizer, bundle.config.decode, bundle)
 
     def translate(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from transduce.config import DecodeConfig
-from transduce.engines.interface import ENGINES, QUANTIZATIONS, Engine
+from transduce.engines.interface import ENGINES, QUANTIZATIONS, SHORTLIST_CHOICES, Engine
 from transduce.files import atomic_path
 
 
@@ -80,6 +80,17 @@ def add_ensemble(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="MODEL",
         help="more models, that work as one with the first",
+    )
+
+
+def add_shortlist(parser: argparse.ArgumentParser) -> None:
+    """Declares whether the model's shortlist is used."""
+    parser.add_argument(
+        "--shortlist",
+        choices=SHORTLIST_CHOICES,
+        default="off",
+        help="search in the pieces that can translate those of the source only ('transduce shortlist' learns which); "
+        "auto: where the model has a shortlist and the engine is torch; default: %(default)s",
     )
 
 

@@ -35,6 +35,7 @@ class _Subject:
     kind: str
     config: Config
     metrics: dict[str, Any]
+    shortlist: dict[str, Any] | None = None  # what is known of a model's
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
     count = count_parameters(subject.config.model)
     if args.json:
         values = {"kind": subject.kind, "parameters": count, "config": to_dict(subject.config)}
-        print(json.dumps(values | {"metrics": subject.metrics}, indent=2, ensure_ascii=False))
+        values |= {"metrics": subject.metrics}
+        values |= {"shortlist": subject.shortlist} if subject.shortlist is not None else {}
+        print(json.dumps(values, indent=2, ensure_ascii=False))
         return 0
     print(f"{args.subject}: {subject.kind}, {count:,} parameters ({count / 1e6:.2f} M)")
     for name, section in to_dict(subject.config).items():
@@ -64,7 +67,18 @@ def run(args: argparse.Namespace) -> int:
     if subject.metrics:
         print("\nmeasured:")
         print("\n".join(f"  {name}: {shown(value)}" for name, value in subject.metrics.items()))
+    if subject.shortlist is not None:
+        print(f"\n{_of_shortlist(subject.shortlist)}")
     return 0
+
+
+def _of_shortlist(facts: dict[str, Any]) -> str:
+    covered = facts["coverage"]
+    return (
+        f"shortlist: {facts['candidates']} candidates of each piece and {facts['frequent']} frequent ones, learned "
+        f"from {facts['pairs']:,} pairs; a sentence has {covered['mean_ids']:,.0f} pieces on average, which cover "
+        f"{100 * covered['share_of_tokens']:.1f} % of references"
+    )
 
 
 def _find(name: str) -> _Subject:
@@ -73,9 +87,10 @@ def _find(name: str) -> _Subject:
         return _Subject("recipe", load_recipe(path), {})
     if (path / "model.safetensors").is_file():
         from transduce.bundle import Bundle
+        from transduce.shortlist.table import shortlist_facts
 
         bundle = Bundle.load(path)
-        return _Subject("model folder", bundle.config, bundle.metrics)
+        return _Subject("model folder", bundle.config, bundle.metrics, shortlist_facts(bundle))
     if (path / "config.json").is_file():
         from transduce.runs import load_run_config, run_metrics
 

@@ -18,6 +18,7 @@ COMMANDS = (
     "translate",
     "score",
     "calibrate",
+    "shortlist",
     "evaluate",
     "verify",
     "ablate",

@@ -10,6 +10,7 @@ examples:
   transduce translate models/m30k --input test.en --guard --confidence
   transduce translate models/m30k --input test.en --n-best 4 --scores
   transduce translate models/m30k --input test.en --engine ctranslate2 --quantization int8
+  transduce translate models/m30k --input test.en --quantization int8 --shortlist on
   transduce translate models/m30k --input test.en --beam-size 8 --diversity-groups 4 --n-best 4
   transduce translate models/m30k --input test.en --temperature 1 --top-p 0.9 --n-best 10 --seed 7
   transduce translate models/a --ensemble models/b models/c --input test.en --output test.out
@@ -74,6 +75,7 @@ from transduce.cli.decoding import (
     add_machine,
     add_rules,
     add_search,
+    add_shortlist,
     decode_changes,
     loading_arguments,
     say_engine,
@@ -108,6 +110,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_handling(parser)
     add_ensemble(parser)
     add_machine(parser)
+    add_shortlist(parser)
     cluster = parser.add_argument_group("many machines (needs the extra 'ray')")
     cluster.add_argument("--ray", metavar="ADDRESS", help="local, auto, HOST:6379 or ray://HOST:10001")
     cluster.add_argument(
@@ -201,14 +204,21 @@ def _loaded(args: argparse.Namespace) -> "Iterator[Translator | RayWorkers]":
     from transduce.translator import Translator
 
     if args.ray is None:
-        translator = Translator.load(args.model, **loading_arguments(args), ensemble=args.ensemble)
+        translator = Translator.load(
+            args.model, **loading_arguments(args), ensemble=args.ensemble, shortlist=args.shortlist
+        )
         say_engine(args, translator.engine)
         yield translator
         return
     from transduce.streams.cluster import ray_workers
 
     with ray_workers(
-        args.model, address=args.ray, num_workers=args.workers, **loading_arguments(args), ensemble=args.ensemble
+        args.model,
+        address=args.ray,
+        num_workers=args.workers,
+        **loading_arguments(args),
+        ensemble=args.ensemble,
+        shortlist=args.shortlist,
     ) as workers:
         print(f"transduce: workers: {workers.num_workers}", file=sys.stderr)
         yield workers

@@ -60,6 +60,11 @@ CAPABILITIES = (
     Capability("coverage penalty", "yes", _NO, ("coverage_penalty",)),
     Capability("diverse beam search", "yes", _NO, ("diversity_groups", "diversity_penalty")),
     Capability("sampling", "yes", _NO, ("temperature", "top_k", "top_p", "seed")),
+    Capability(
+        "shortlist (`--shortlist on`)",
+        "of each line its own",
+        "of each batch the union of its lines': a translation may depend on its neighbours",
+    ),
     Capability("attention weights", "yes", _NO),
 )
 

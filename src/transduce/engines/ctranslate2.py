@@ -27,6 +27,7 @@ from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.ctranslate2_model import max_positions
 from transduce.engines.interface import MAX_SOURCE_TOKENS, Conditions
 from transduce.errors import ConfigError, DataError
+from transduce.shortlist.table import Shortlist
 
 # Padded source tokens in a batch, as in the torch engine.
 _MAX_BATCH_TOKENS = 8192
@@ -73,16 +74,29 @@ class _Output:
 class CTranslate2Engine:
     """Runs a converted model in CTranslate2."""
 
-    def __init__(self, model: ctranslate2.Translator, tokens: Sequence[str], config: ModelConfig, name: str) -> None:
-        """Takes a converted model with the names of its tokens; see `load`."""
-        self._model, self._tokens, self._name = model, list(tokens), name
+    def __init__(
+        self,
+        model: ctranslate2.Translator,
+        tokens: Sequence[str],
+        config: ModelConfig,
+        name: str,
+        *,
+        shortlisted: bool = False,
+    ) -> None:
+        """Takes a converted model with the names of its tokens, and whether to use its vocabulary map; see `load`."""
+        self._model, self._tokens, self._name, self._shortlisted = model, list(tokens), name, shortlisted
         self._ids = {token: index for index, token in enumerate(tokens)}
         self._config, self._positions = config, max_positions(config)
         self._never = [[tokens[index]] for index in _SPECIALS.never_generated]
 
     @classmethod
     def load(
-        cls, bundle: Bundle, device: str = "auto", threads: int | None = None, quantization: str = "float32"
+        cls,
+        bundle: Bundle,
+        device: str = "auto",
+        threads: int | None = None,
+        quantization: str = "float32",
+        shortlist: Shortlist | None = None,
     ) -> Self:
         """Loads the model of `bundle`, converted where that was not done before.
 
@@ -91,6 +105,8 @@ class CTranslate2Engine:
             device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", …
             threads: CPU threads; None leaves CTranslate2's default.
             quantization: the numbers to compute with, one of `QUANTIZATIONS`.
+            shortlist: each call then searches in the union of its lines' shortlists, so that a translation may depend
+                on its neighbours, and scores are over that union.
 
         Raises:
             ConfigError: there is no such device or quantization here, or the model cannot be converted.
@@ -101,14 +117,16 @@ class CTranslate2Engine:
         kind, index = _choose_device(device)
         compute_type = _compute_type(quantization, kind, index)
         model = ctranslate2.Translator(
-            str(converted(bundle, quantization)),
+            str(converted(bundle, quantization, shortlist)),
             device=kind,
             device_index=index,
             compute_type=compute_type,
             intra_threads=threads or 0,
         )
         shown = kind if kind == "cpu" else f"{kind}:{index}"
-        return cls(model, bundle.tokenizer.tokens(), bundle.config.model, f"ctranslate2 on {shown}, {quantization}")
+        name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlist is not None else ''}"
+        tokens = bundle.tokenizer.tokens()
+        return cls(model, tokens, bundle.config.model, name, shortlisted=shortlist is not None)
 
     @property
     def name(self) -> str:
@@ -230,6 +248,7 @@ class CTranslate2Engine:
             length_penalty=penalty,
             no_repeat_ngram_size=options.no_repeat_ngram,
             suppress_sequences=suppressed or None,
+            use_vmap=self._shortlisted,
             max_input_length=0,
             max_decoding_length=max(line.limit for line in batch) + 1,  # EOS counts there
             min_decoding_length=options.min_tokens,

@@ -1,6 +1,7 @@
 """Where converted models lie: beside the model's files, or in the user's cache where that folder is read-only.
 
     MODEL/ctranslate2/int8-1f0c…/                                  the model in int8; the digits stand for its weights
+    MODEL/ctranslate2/int8-shortlist-7e1b…/                        and with its shortlist, for which they stand too
     ~/.cache/transduce/ctranslate2/NAME-8ac1…/int8-1f0c…/          where MODEL cannot be written to
 
 A folder appears when it is whole. Processes that convert the same model at once write it each, and the last's stays.
@@ -19,14 +20,22 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.engines.ctranslate2_model import VERSION, convert, require_convertible, require_quantization
 from transduce.errors import BundleError
+from transduce.shortlist.table import FILE as SHORTLIST_FILE
+from transduce.shortlist.table import Shortlist, has_shortlist
 
 _DIGITS = 16
 
 
-def converted(bundle: Bundle, quantization: str) -> Path:
+def converted(bundle: Bundle, quantization: str, shortlist: Shortlist | None = None) -> Path:
     """Returns the folder of the model for CTranslate2, which is made where there is none; standard error says so.
 
-    Conversions of other weights that lay in its place are deleted.
+    Conversions of other weights or another shortlist that lay in its place are deleted.
+
+    Args:
+        bundle: a model folder.
+        quantization: how numbers are stored.
+        shortlist: that of the model folder, where it is to be used. CTranslate2 reads the map whenever it lies there,
+            which takes a while: so a model without one has a folder of its own.
 
     Raises:
         ConfigError: there is no such quantization, or the model cannot be converted.
@@ -34,8 +43,8 @@ def converted(bundle: Bundle, quantization: str) -> Path:
     """
     require_quantization(quantization)
     require_convertible(bundle.config.model)
-    checksum = _checksum(bundle)
-    name = f"{quantization}-{checksum}"
+    checksum = _checksum(bundle, shortlisted=shortlist is not None)
+    name = f"{quantization}-{checksum}" if shortlist is None else f"{quantization}-shortlist-{checksum}"
     places = (bundle.path / "ctranslate2", _user_place(bundle.path))
     for place in places:
         if _is_current(place / name, bundle):
@@ -44,8 +53,9 @@ def converted(bundle: Bundle, quantization: str) -> Path:
         if _writable(place):
             print(f"transduce: converting for CTranslate2, this once: {place / name}", file=sys.stderr)
             bundle.verify()  # the name vouches for the weights
-            convert(bundle, place / name, quantization)
-            _delete_stale(place, checksum)
+            convert(bundle, place / name, quantization, shortlist)
+            current = [_checksum(bundle, shortlisted=True)] if has_shortlist(bundle) else []
+            _delete_stale(place, {_checksum(bundle), *current})
             return place / name
     raise BundleError(
         f"{places[0]}: cannot be written to, nor can {places[1]}: there is no place for the converted model. "
@@ -53,11 +63,13 @@ def converted(bundle: Bundle, quantization: str) -> Path:
     )
 
 
-def _checksum(bundle: Bundle) -> str:
-    """Returns the digits that stand for all that a conversion comes from."""
+def _checksum(bundle: Bundle, *, shortlisted: bool = False) -> str:
+    """Returns the digits that stand for all that a conversion comes from, with the shortlist or without."""
     names = ("model.safetensors", "tokenizer.json")
     parts = [VERSION, asdict(bundle.config.model)]
     parts += [bundle.checksums.get(name) or files.sha256(bundle.path / name) for name in names]
+    if shortlisted:
+        parts.append(files.sha256(bundle.path / SHORTLIST_FILE))
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
@@ -93,8 +105,8 @@ def _writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def _delete_stale(place: Path, checksum: str) -> None:
+def _delete_stale(place: Path, current: set[str]) -> None:
     for folder in place.iterdir():
         _, _, digits = folder.name.rpartition("-")
-        if folder.is_dir() and len(digits) == _DIGITS and digits != checksum and not folder.name.startswith("."):
+        if folder.is_dir() and len(digits) == _DIGITS and digits not in current and not folder.name.startswith("."):
             shutil.rmtree(folder, ignore_errors=True)  # another process may be at the same

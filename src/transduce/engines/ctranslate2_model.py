@@ -19,6 +19,7 @@ from transduce.bundle import Bundle
 from transduce.config import ModelConfig
 from transduce.engines.interface import QUANTIZATIONS
 from transduce.errors import BundleError, ConfigError, suggestion
+from transduce.shortlist.table import Shortlist
 from transduce.text import BOS_TOKEN, EOS_TOKEN, UNK_TOKEN
 
 VERSION = 1  # raised when what `convert` writes changes: older conversions are then made anew
@@ -34,7 +35,7 @@ _TARGET, _SOURCE, _OUTPUT = "decoder/embeddings/weight", "encoder/embeddings_0/w
 Arrays = dict[str, np.ndarray]
 
 
-def convert(bundle: Bundle, output: Path, quantization: str = "float32") -> None:
+def convert(bundle: Bundle, output: Path, quantization: str = "float32", shortlist: Shortlist | None = None) -> None:
     """Writes the model of `bundle` as a folder for CTranslate2, whole or not at all.
 
     Args:
@@ -42,6 +43,7 @@ def convert(bundle: Bundle, output: Path, quantization: str = "float32") -> None
         output: the folder to write; one that stands there is replaced.
         quantization: how numbers are stored, one of `QUANTIZATIONS`. With int8 and int16 the matrices are integers with
             a scale (for each row, with int8); the rest is float32, or what the name says after the underscore.
+        shortlist: is written as the vocabulary map, which CTranslate2 goes by where it is told to.
 
     Raises:
         ConfigError: there is no such quantization, or CTranslate2 has nothing that computes what this model does.
@@ -55,6 +57,9 @@ def convert(bundle: Bundle, output: Path, quantization: str = "float32") -> None
             file.writelines(_serialised(arrays, aliases, quantization))
         files.write_json(folder / "shared_vocabulary.json", bundle.tokenizer.tokens())
         files.write_json(folder / "config.json", _settings(bundle.config.model))
+        if shortlist is not None:
+            lines = shortlist.vocabulary_map(bundle.tokenizer.tokens())
+            files.write_text(folder / "vmap.txt", "".join(f"{line}\n" for line in lines))
 
 
 def require_quantization(name: str) -> None:

@@ -25,6 +25,7 @@ QUANTIZATIONS = (
     "int16",
 )
 TORCH_QUANTIZATIONS = ("float32", "bfloat16", "int8")
+SHORTLIST_CHOICES = ("on", "off", "auto")  # see `engines.loading.choose_shortlist`
 
 
 @dataclass(frozen=True, slots=True)

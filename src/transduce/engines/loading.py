@@ -5,8 +5,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
 from transduce.bundle import Bundle
-from transduce.engines.interface import ENGINES, QUANTIZATIONS, TORCH_QUANTIZATIONS, Engine
+from transduce.engines.interface import ENGINES, QUANTIZATIONS, SHORTLIST_CHOICES, TORCH_QUANTIZATIONS, Engine
 from transduce.errors import ConfigError, MissingDependencyError, suggestion
+from transduce.shortlist.table import Shortlist, has_shortlist, load_shortlist
 
 if TYPE_CHECKING:
     from transduce.model.prepacked import Precision
@@ -38,6 +39,22 @@ def choose_engine(name: str = "auto", quantization: str | None = None) -> str:
     return "torch" if torch_can and find_spec("torch") is not None else "ctranslate2"
 
 
+def choose_shortlist(bundle: Bundle, engine: str, wish: str = "off") -> Shortlist | None:
+    """Returns the model folder's shortlist where it is to be used.
+
+    "on" is with it, "off" without, and "auto" with it where there is one and each line's translation remains its own:
+    in the torch engine. CTranslate2 searches a whole batch in the union of its lines' shortlists.
+
+    Raises:
+        ConfigError: `wish` is none of these.
+        BundleError: there is no shortlist though `wish` is "on", or it is damaged or another tokenizer's.
+    """
+    if wish not in SHORTLIST_CHOICES:
+        raise ConfigError(f"shortlist = '{wish}': use one of {', '.join(SHORTLIST_CHOICES)}.")
+    used = wish == "on" or (wish == "auto" and engine == "torch" and has_shortlist(bundle))
+    return load_shortlist(bundle) if used else None
+
+
 def load_engine(
     bundle: Bundle,
     name: str = "auto",
@@ -46,14 +63,18 @@ def load_engine(
     threads: int | None = None,
     quantization: str | None = None,
     others: Sequence[Bundle] = (),
+    shortlist: str = "off",
 ) -> Engine:
     """Loads the model of `bundle` into an engine; for the arguments see `Translator.load`.
 
     Raises:
         ConfigError: there is no such engine, device or quantization here, or the engine cannot run this model.
+        BundleError: the model folder has no shortlist where one must be, or a damaged one.
         MissingDependencyError: the engine is not installed.
     """
-    if choose_engine(name, quantization) == "torch":
+    chosen = choose_engine(name, quantization)
+    candidates = choose_shortlist(bundle, chosen, shortlist)
+    if chosen == "torch":
         try:
             from transduce.engines.torch import TorchEngine
         except ModuleNotFoundError as error:
@@ -63,7 +84,9 @@ def load_engine(
                 "The ctranslate2 engine does without."
             ) from None
         precision = cast("Precision", quantization or DEFAULT_QUANTIZATION)  # one of TORCH_QUANTIZATIONS
-        return TorchEngine.load(bundle, device=device, threads=threads, precision=precision, others=others)
+        return TorchEngine.load(
+            bundle, device=device, threads=threads, precision=precision, others=others, shortlist=candidates
+        )
     if others:
         raise ConfigError("The ctranslate2 engine runs one model at a time: an ensemble needs the torch engine.")
     try:
@@ -74,7 +97,11 @@ def load_engine(
             "The ctranslate2 engine needs CTranslate2, which is not installed here: pip install ctranslate2"
         ) from None
     return CTranslate2Engine.load(
-        bundle, device=device, threads=threads, quantization=quantization or DEFAULT_QUANTIZATION
+        bundle,
+        device=device,
+        threads=threads,
+        quantization=quantization or DEFAULT_QUANTIZATION,
+        shortlist=candidates,
     )
 
 

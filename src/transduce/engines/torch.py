@@ -11,11 +11,12 @@ from transduce.config import DecodeConfig
 from transduce.decoding.ensemble import mean_log_probabilities
 from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, Conditions
-from transduce.engines.torch_search import Batch, check, search
+from transduce.engines.torch_search import Batch, check, narrowed, search
 from transduce.errors import ConfigError, DataError
 from transduce.model import Transformer, prepack
 from transduce.model.maps import attention_maps
 from transduce.model.prepacked import Precision
+from transduce.shortlist.table import Shortlist
 
 # Padded source tokens in a batch: keeps the caches of a batch of very long sentences within memory.
 _MAX_BATCH_TOKENS = 8192
@@ -52,15 +53,21 @@ class TorchEngine:
     """Runs a `Transformer`, or several that share a vocabulary as one, with every search there is."""
 
     def __init__(
-        self, model: Transformer, precision: Precision = "float32", others: Sequence[Transformer] = ()
+        self,
+        model: Transformer,
+        precision: Precision = "float32",
+        others: Sequence[Transformer] = (),
+        shortlist: Shortlist | None = None,
     ) -> None:
         """Makes the engine of `model`, where it is, as its weights are now; see `prepack`. The model stays as it is.
 
-        With `others`, on the same device, the probability of a token is the mean of what all of them give it.
+        With `others`, on the same device, the probability of a token is the mean of what all of them give it. With a
+        `shortlist`, each source's outputs are searched for in its own part of the vocabulary, and have that part's
+        probabilities; `score` and `attend` know nothing of it.
         """
         self.model = prepack(model, precision)
         self.others = [prepack(other, precision) for other in others]
-        self.precision = precision
+        self.precision, self.shortlist = precision, shortlist
         self.device = next(model.parameters()).device
 
     @classmethod
@@ -71,8 +78,9 @@ class TorchEngine:
         threads: int | None = None,
         precision: Precision = "float32",
         others: Sequence[Bundle] = (),
+        shortlist: Shortlist | None = None,
     ) -> Self:
-        """Loads the model of `bundle`, and those of `others` to form an ensemble with it.
+        """Loads the model of `bundle`, and those of `others` to form an ensemble with it; see `__init__`.
 
         `threads` sets PyTorch's CPU threads for the whole process.
         """
@@ -86,7 +94,7 @@ class TorchEngine:
             model = Transformer(each.config.model)
             model.load_weights(each.weights(), where=str(each.path))
             models.append(model.to(target))
-        return cls(models[0], precision, models[1:])
+        return cls(models[0], precision, models[1:], shortlist)
 
     @property
     def models(self) -> list[Transformer]:
@@ -98,7 +106,8 @@ class TorchEngine:
         """The engine and the device that it works on, for messages."""
         precision = "" if self.precision == "float32" else f" in {self.precision}"
         ensemble = f", {len(self.models)} models as one" if self.others else ""
-        return f"torch on {self.device}{precision}{ensemble}"
+        shortlist = ", with a shortlist" if self.shortlist is not None else ""
+        return f"torch on {self.device}{precision}{ensemble}{shortlist}"
 
     @property
     def max_source_tokens(self) -> int:
@@ -133,6 +142,8 @@ class TorchEngine:
                 source_BS, lengths_B = _pad([[*ids, _SPECIALS.eos] for ids in read], self.device)
                 asked = None if conditions is None else [conditions[place] for place in places]
                 batch = Batch(read, source_BS, lengths_B, asked)
+                if self.shortlist is not None:
+                    batch = narrowed(batch, self.shortlist)
                 for place, found in zip(places, search(self.models, batch, options, n_best), strict=True):
                     results[place] = found or [_NOTHING_FOUND]
         return results

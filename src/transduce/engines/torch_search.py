@@ -1,10 +1,11 @@
 """From a batch of sources and what is asked of it to a search over one PyTorch model, or over several as one."""
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from transduce.decoding.beam import beam_search
 from transduce.decoding.coverage import coverage_penalty
 from transduce.decoding.ensemble import EnsembleState, ensemble_step
 from transduce.decoding.greedy import greedy_search
+from transduce.decoding.narrowing import NarrowState, Vocabulary, narrow_step
 from transduce.decoding.required import Requirements, requirements
 from transduce.decoding.restrictions import Restrictions, restrictions
 from transduce.decoding.sampling import sample, uniforms
@@ -21,8 +23,9 @@ from transduce.decoding.step import Step
 from transduce.engines.capabilities import require_plain_beam
 from transduce.engines.interface import Conditions
 from transduce.errors import ConfigError
-from transduce.model import Transformer
+from transduce.model import Transformer, narrow_projection
 from transduce.model.cache import DecoderState
+from transduce.shortlist.table import Shortlist
 
 _SPECIALS = SpecialIds()
 _MAX_DRAWN_TOGETHER = 16  # outputs of one source that share its past
@@ -58,6 +61,34 @@ class Batch:
     source_BS: Tensor
     lengths_B: Tensor
     conditions: Sequence[Conditions] | None
+    vocabulary: Vocabulary | None = None  # the part that is searched in; conditions and outputs are columns of it
+
+
+def narrowed(batch: Batch, shortlist: Shortlist) -> Batch:
+    """Returns the batch with the part of the vocabulary that it is to be searched in: each sentence's shortlist.
+
+    A prefix is in its sentence's part, and so is what is required. Completions that are not are left out, and so are
+    forbidden phrases that cannot come.
+    """
+    allowed_BV = shortlist.allowed(batch.sources)
+    conditions = batch.conditions or []
+    for row, each in enumerate(conditions):
+        required = [token for entry in each.required for phrase in entry for token in phrase]
+        allowed_BV[row, [*each.prefix, *required]] = True
+    vocabulary = Vocabulary.of(allowed_BV, batch.source_BS.device)
+    asked = [_narrowed(each, allowed_BV[row], vocabulary) for row, each in enumerate(conditions)]
+    return replace(batch, conditions=asked or None, vocabulary=vocabulary)
+
+
+def _narrowed(asked: Conditions, allowed_V: np.ndarray, vocabulary: Vocabulary) -> Conditions:
+    completions = [[index for index in choice if allowed_V[index]] for choice in asked.completions]
+    return Conditions(
+        prefix=vocabulary.narrowed(asked.prefix),
+        completions=tuple(vocabulary.narrowed(choice) for choice in completions),
+        required=tuple(tuple(vocabulary.narrowed(phrase) for phrase in entry) for entry in asked.required),
+        joining=vocabulary.narrowed([index for index in asked.joining if allowed_V[index]]),
+        forbidden=tuple(vocabulary.narrowed(phrase) for phrase in asked.forbidden if allowed_V[list(phrase)].all()),
+    )
 
 
 def search(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
@@ -66,8 +97,14 @@ def search(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, n
     Raises:
         ConfigError: a least length or a prefix goes beyond the positions that a model has learned.
     """
-    if options.temperature > 0:
-        return _draw(models, batch, options, n_best)
+    found = (_draw if options.temperature > 0 else _search)(models, batch, options, n_best)
+    if batch.vocabulary is None:
+        return found
+    return [[batch.vocabulary.widened(each) for each in of_source] for of_source in found]
+
+
+def _search(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
+    """Returns the best outputs that a beam finds."""
     device = batch.source_BS.device
     limits = _limits(models, batch, options)
     step, state = _start(models, batch, max_steps=max(limits) + 1, coverage=options.coverage_penalty > 0)
@@ -106,6 +143,7 @@ def _draw(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, nu
         batch.source_BS.repeat_interleave(parts, dim=0),
         batch.lengths_B.repeat_interleave(parts),
         None if batch.conditions is None else [each for each in batch.conditions for _ in range(parts)],
+        None if batch.vocabulary is None else batch.vocabulary.repeated(parts),
     )
     limits = _limits(models, wide, options)
     num_steps = max(limits) + 1
@@ -133,9 +171,17 @@ def _start(models: Sequence[Transformer], batch: Batch, *, max_steps: int, cover
         model.start(model.encode(batch.source_BS, batch.lengths_B), max_steps=max_steps, coverage=coverage)
         for model in models
     ]
-    if len(models) == 1:
-        return models[0].step, states[0]
-    steps: list[Callable[[Tensor, DecoderState], tuple[Tensor, DecoderState]]] = [model.step for model in models]
+    part = batch.vocabulary
+    if part is None:
+        return _together([model.step for model in models], states)
+    narrow = [functools.partial(model.step, projection=narrow_projection(model, part.ids_N)) for model in models]
+    return _together([narrow_step(step, part) for step in narrow], [part.start(state) for state in states])
+
+
+def _together(steps: Sequence[Step[Any]], states: Sequence[Any]) -> tuple[Step[Any], Any]:
+    """Returns the step of several models as one, and their state."""
+    if len(steps) == 1:
+        return steps[0], states[0]
     return ensemble_step(steps), EnsembleState(tuple(states))
 
 
@@ -174,15 +220,16 @@ def _requirements(models: Sequence[Transformer], batch: Batch) -> Requirements |
     conditions = batch.conditions or []
     return requirements(
         [each.required for each in conditions],
-        vocab_size=models[0].config.vocab_size,
+        vocab_size=models[0].config.vocab_size if batch.vocabulary is None else len(batch.vocabulary.ids),
         joining=[each.joining for each in conditions],
         device=batch.source_BS.device,
     )
 
 
-def _coverage_bonus(beta: float, state: DecoderState | EnsembleState[DecoderState]) -> Tensor:
+def _coverage_bonus(beta: float, state: Any) -> Tensor:
     """Returns β times the coverage penalty of each row; of an ensemble, of what its models attend to on average."""
-    members = state.members if isinstance(state, EnsembleState) else (state,)
+    states = state.members if isinstance(state, EnsembleState) else (state,)
+    members: list[DecoderState] = [each.inner if isinstance(each, NarrowState) else each for each in states]
     kept = [coverage for member in members if (coverage := member.coverage_BKS) is not None]
     mask = members[0].memory_mask
     real_BS = None if mask is None else mask[:, 0, 0]

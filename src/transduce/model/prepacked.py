@@ -36,6 +36,10 @@ class PrepackedLinear(nn.Module):
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(dtype), _ROWS)  # opaque: no parameter
         self._bias = None if bias is None else bias.detach().to(dtype)
 
+    def with_weight(self, weight: Tensor) -> "PrepackedLinear":
+        """Returns the same kind of product with another weight, and no bias."""
+        return PrepackedLinear(weight, None, self._dtype)
+
     def forward(self, x: Tensor) -> Tensor:
         """Maps (…, in) to (…, out)."""
         x = x.to(self._dtype)
@@ -65,6 +69,10 @@ class QuantizedLinear(nn.Module):
             quantized = torch.quantize_per_channel(weight, scales_O.double(), zeros_O, 0, torch.qint8)
         self._weight = torch.ops.quantized.linear_prepack(quantized, None)  # opaque: no parameter
         self._bias = None if bias is None else bias.detach()
+
+    def with_weight(self, weight: Tensor) -> "QuantizedLinear":
+        """Returns the same kind of product with another weight, and no bias."""
+        return QuantizedLinear(weight, None)
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps (…, in) to (…, out)."""
@@ -112,6 +120,31 @@ def prepack(model: Transformer, precision: Precision = "float32") -> Transformer
         raise ConfigError("bfloat16: this processor has no instructions for it. Use 'int8' or 'float32'.")
     dtype = getattr(torch, precision)
     return _replace_linears(packed, lambda weight, bias: PrepackedLinear(weight, bias, dtype))
+
+
+class _Linear(nn.Module):
+    """x Wᵀ as `Transformer.logits` has it, where nothing is prepacked."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self._weight = weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps (…, in) to (…, out), float32."""
+        return nn.functional.linear(x, self._weight).float()
+
+
+def narrow_projection(model: Transformer, ids_N: Tensor) -> nn.Module:
+    """Returns the output projection of `model` to the given ids only, (…, D) to (…, N), in the model's own precision.
+
+    A column is what the whole projection has for its id: exactly so in int8, where a row of W has its own scale and
+    sums are of integers; elsewhere within rounding.
+    """
+    weight_ND = model.output_embedding.detach().index_select(0, ids_N)
+    whole = model.output_projection
+    if isinstance(whole, PrepackedLinear | QuantizedLinear):
+        return whole.with_weight(weight_ND)
+    return _Linear(weight_ND)
 
 
 def _has_int8() -> bool:

@@ -184,10 +184,13 @@ class Transformer(nn.Module):
         nothing_B1T = torch.empty(num_sentences, 1, 0, dtype=torch.long, device=memory.states_BSD.device)
         return DecoderState(tuple(layers), memory.attend_mask, nothing_B1T, max_steps, config.attention_window)
 
-    def step(self, tokens_R: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def step(
+        self, tokens_R: Tensor, state: DecoderState, projection: nn.Module | None = None
+    ) -> tuple[Tensor, DecoderState]:
         """Feeds one token to each row (BOS first) and returns logits (R, V), float32, and the next state.
 
-        The given state's cache is written to and must not be stepped from a second time.
+        The given state's cache is written to and must not be stepped from a second time. `projection` takes the place
+        of the output projection: a narrower one, for logits of a part of the vocabulary.
         """
         position, state = state.position, state.step()
         x_RD = F.embedding(tokens_R, self.target_embedding) * math.sqrt(self.config.d_model)
@@ -199,7 +202,8 @@ class Transformer(nn.Module):
             x_BKD = layer.step(x_BKD, cache, state, attend_mask)
         if self.decoder_norm is not None:
             x_BKD = self.decoder_norm(x_BKD)
-        return self.logits(x_BKD.flatten(0, 1)), state
+        states_RD = x_BKD.flatten(0, 1)
+        return self.logits(states_RD) if projection is None else projection(states_RD), state
 
     # --- weights ----------------------------------------------------------------------------------------------
 

@@ -132,6 +132,7 @@ def ray_workers(
     threads: int | None = None,
     quantization: str | None = None,
     ensemble: Sequence[str | Path] = (),
+    shortlist: str = "off",
 ) -> Iterator[RayWorkers]:
     """Starts workers, each with the model loaded, and ends them with the block.
 
@@ -145,6 +146,7 @@ def ray_workers(
         threads: processors of each worker; None is 1. Many workers of one thread do more than few of many.
         quantization: as for `Translator.load`.
         ensemble: likewise.
+        shortlist: likewise.
 
     Raises:
         BundleError: the model folder is incomplete or damaged.
@@ -174,6 +176,7 @@ def ray_workers(
             "threads": threads,
             "quantization": quantization,
             "ensemble": [str(Path(other).absolute()) for other in ensemble],
+            "shortlist": shortlist,
         }
         remote = ray.remote(num_cpus=threads, num_gpus=int(on_gpu), max_restarts=_RESTARTS, max_task_retries=_RESTARTS)(
             Worker

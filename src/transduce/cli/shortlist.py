@@ -1,0 +1,136 @@
+"""Learns which words translate which from the training corpus, and keeps them in the model folder.
+
+With such a shortlist ('transduce translate MODEL --shortlist on') a translation is written with the pieces that can
+translate those of its source, some hundreds instead of the whole vocabulary: the widest product of the model and its
+softmax become small. docs/guides/shortlist.md says what that gains, what it costs, and what a score then is.
+
+examples:
+  transduce shortlist models/m30k --source train.en --target train.de
+  transduce shortlist models/m30k --source train.en --target train.de --test-source val.en --test-target val.de
+  transduce shortlist models/m30k --data runs/m30k/data
+  transduce shortlist models/m30k --data runs/m30k/data --candidates 200 --frequent 500
+
+The model's own tokenizer spells the corpus; which piece is translated with which is IBM Model 1. Of each piece the
+--candidates most probable are kept, and the --frequent most frequent pieces are candidates of every sentence.
+
+What is printed is the share of reference pieces, in text that was not learned from, that stand in the shortlist of
+their sentence, and how many pieces that has, for the numbers of candidates that were chosen (*) and for others.
+Choose the least that still covers nearly all. Where neither --test-source nor the prepared data gives such text, a
+thousand pairs are held out for it.
+"""
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transduce.errors import ConfigError
+
+if TYPE_CHECKING:
+    from transduce.bundle import Bundle
+    from transduce.shortlist.learning import Coverage, Pairs
+
+SUMMARY = "learn a shortlist from the training corpus: faster translation by a smaller vocabulary"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder; the shortlist is written into it")
+    parser.add_argument("--source", type=Path, metavar="FILE", help="the training corpus, .gz or .zst")
+    parser.add_argument("--target", type=Path, metavar="FILE", help="its translations, line by line")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="or the folder of 'transduce prepare' or of a run")
+    parser.add_argument("--test-source", type=Path, metavar="FILE", help="other lines, to measure the coverage on")
+    parser.add_argument("--test-target", type=Path, metavar="FILE", help="their translations")
+    parser.add_argument("--candidates", type=int, metavar="K", help="pieces kept for each source piece; default: 100")
+    parser.add_argument("--frequent", type=int, metavar="F", help="pieces that every sentence has; default: 300")
+    parser.add_argument(
+        "--max-pairs", type=int, metavar="N", help="learn from N pairs at most, evenly spread; default: 500 000"
+    )
+    parser.add_argument("--iterations", type=int, metavar="N", help="of EM; default: 5")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Learns and writes the shortlist, and returns the exit code."""
+    _check(args)
+    # Imported here, so that `transduce --help` need not load what they need.
+    from transduce.bundle import Bundle
+    from transduce.shortlist import learning
+    from transduce.shortlist.table import save_shortlist
+
+    bundle = Bundle.load(args.model)
+    pairs, held_out = _pairs(args, bundle)
+    learned = learning.learn(
+        pairs,
+        bundle.tokenizer.vocab_size,
+        iterations=args.iterations or learning.DEFAULT_ITERATIONS,
+        progress=sys.stderr.isatty(),
+    )
+    shortlist, coverages = learning.learn_shortlist(
+        learned,
+        held_out,
+        num_candidates=learning.DEFAULT_CANDIDATES if args.candidates is None else args.candidates,
+        num_frequent=learning.DEFAULT_FREQUENT if args.frequent is None else args.frequent,
+    )
+    path = save_shortlist(bundle, shortlist)
+    if args.json:
+        rows = [asdict(each) for each in coverages]
+        print(json.dumps({"shortlist": str(path), **shortlist.facts, "coverages": rows}, indent=2))
+    else:
+        print(_text(path, shortlist.facts, coverages))
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if (args.source is None) != (args.target is None):
+        raise ConfigError("--source and --target belong together: give both.")
+    if (args.source is None) == (args.data is None):
+        raise ConfigError("Give the training corpus: either --source and --target, or --data.")
+    if (args.test_source is None) != (args.test_target is None):
+        raise ConfigError("--test-source and --test-target belong together: give both.")
+    least = {"candidates": 1, "frequent": 0, "max_pairs": 1, "iterations": 1}
+    for name, bound in least.items():
+        value = getattr(args, name)
+        if value is not None and value < bound:
+            raise ConfigError(f"--{name.replace('_', '-')} {value}: must be {bound} or greater.")
+
+
+def _pairs(args: argparse.Namespace, bundle: "Bundle") -> "tuple[Pairs, Pairs]":
+    """Returns what to learn from, and what to measure on."""
+    from transduce.shortlist import learning
+
+    tokenizer, shown = bundle.tokenizer, sys.stderr.isatty()
+    most = args.max_pairs or learning.DEFAULT_MAX_PAIRS
+    if args.data is not None:
+        pairs, other = learning.read_prepared(_prepared(args.data), tokenizer, most)
+    else:
+        pairs, other = learning.read_files((args.source, args.target), tokenizer, most, progress=shown), None
+    if args.test_source is not None:
+        other = learning.read_files((args.test_source, args.test_target), tokenizer, most)
+    return (pairs, other) if other is not None and len(other) else learning.hold_out(pairs)
+
+
+def _prepared(folder: Path) -> Path:
+    """Returns the prepared folder, which a run folder has inside."""
+    from transduce.data.prepared import is_prepared
+
+    return folder / "data" if not is_prepared(folder) and is_prepared(folder / "data") else folder
+
+
+def _text(path: Path, facts: dict[str, Any], coverages: "list[Coverage]") -> str:
+    lines = [
+        f"{path}: learned from {facts['pairs']:,} pairs; {facts['candidates']} candidates of each piece, "
+        f"{facts['frequent']} frequent ones.",
+        f"Of the references of {facts['coverage']['pairs']:,} other pairs, with {facts['frequent']} frequent pieces:",
+        "",
+        "  candidates   pieces covered   whole sentences   shortlist of a sentence",
+    ]
+    for each in coverages:
+        mark = "*" if each.num_candidates == facts["candidates"] else " "
+        lines.append(
+            f"{mark} {each.num_candidates:>10} {100 * each.share_of_tokens:>14.2f} % "
+            f"{100 * each.share_of_sentences:>14.1f} % {each.mean_ids:>18,.0f} pieces"
+        )
+    return "\n".join(lines)
