@@ -8,7 +8,8 @@ from text_engine import TextEngine, text_translator
 from transduce.errors import ConfigError, TokenizerError
 from transduce.passages import Handling
 from transduce.passages.sentences import fitting_spans, sentence_spans
-from transduce.translator import Translator, windows
+from transduce.text.windows import windows
+from transduce.translator import Translator
 
 TEXT = "Dr. Smith runs.  Two dogs\trun! “Really?” she asked.\nA man with 3.5 balls"
 LIMIT = 8
