@@ -126,7 +126,7 @@ def test_what_is_asked_for_must_exist() -> None:
 
 
 def test_windows_are_bounded_in_lines_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transduce.translator._WINDOW_CHARACTERS", 10)
+    monkeypatch.setattr("transduce.text.windows._WINDOW_CHARACTERS", 10)
     assert list(windows(["a"] * 5, 2)) == [["a", "a"], ["a", "a"], ["a"]]
     assert list(windows(["abcdef", "abcdef", "a"], 5)) == [["abcdef", "abcdef"], ["a"]]
     assert list(windows([], 5)) == []
