@@ -28,14 +28,13 @@ from transduce.passages import Handling, treat
 from transduce.target_scores import TargetScore, score_targets
 from transduce.terms import Choice, outcome, warnings_of
 from transduce.text import BOS_TOKEN, EOS_TOKEN, SubwordTokenizer, word_of_each
+from transduce.text.windows import windows
 
 if TYPE_CHECKING:
     import numpy as np
 
 # Lines that `stream` reads ahead for each line of a batch: enough to make batches of one length.
 _WINDOW_BATCHES = 32
-# A window ends when it has this many characters, whatever the number of its lines: long ones must not fill the memory.
-_WINDOW_CHARACTERS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,17 +394,3 @@ def with_changes(options: DecodeConfig, changes: Mapping[str, Any]) -> DecodeCon
     """Returns options with those laid over them that are not None; see `Translator.with_options`."""
     changes = {key: value for key, value in changes.items() if value is not None}
     return apply(Config(decode=options), {"decode": changes}).decode
-
-
-def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Yields lists of at most `size` lines, in order; lists of very long lines are shorter."""
-    chunk: list[str] = []
-    characters = 0
-    for line in lines:
-        chunk.append(line)
-        characters += len(line)
-        if len(chunk) == size or characters >= _WINDOW_CHARACTERS:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk

@@ -8,7 +8,8 @@ from text_engine import TextEngine, text_translator
 from transduce.errors import ConfigError, TokenizerError
 from transduce.passages import Handling
 from transduce.passages.sentences import fitting_spans, sentence_spans
-from transduce.translator import Translator, windows
+from transduce.text.windows import windows
+from transduce.translator import Translator
 
 TEXT = "Dr. Smith runs.  Two dogs\trun! “Really?” she asked.\nA man with 3.5 balls"
 LIMIT = 8
@@ -125,7 +126,7 @@ def test_what_is_asked_for_must_exist() -> None:
 
 
 def test_windows_are_bounded_in_lines_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transduce.translator._WINDOW_CHARACTERS", 10)
+    monkeypatch.setattr("transduce.text.windows._WINDOW_CHARACTERS", 10)
     assert list(windows(["a"] * 5, 2)) == [["a", "a"], ["a", "a"], ["a"]]
     assert list(windows(["abcdef", "abcdef", "a"], 5)) == [["abcdef", "abcdef"], ["a"]]
     assert list(windows([], 5)) == []

@@ -56,7 +56,7 @@ CAPABILITIES = (
     Capability("scores of given translations", "yes", "yes"),
     Capability("given first words", "yes", "yes, in the pieces that they have by themselves", ("prefix",)),
     Capability("forbidden phrases", "yes", "yes", ("forbidden",)),
-    Capability("required phrases", "yes, with a beam", _NO, ("required",)),
+    Capability("required phrases", "yes, with a beam", _NO, ("required", "joining")),
     Capability("coverage penalty", "yes", _NO, ("coverage_penalty",)),
     Capability("diverse beam search", "yes", _NO, ("diversity_groups", "diversity_penalty")),
     Capability("sampling", "yes", _NO, ("temperature", "top_k", "top_p", "seed")),

@@ -17,7 +17,8 @@ from transduce.passages import Handling
 from transduce.streams.layouts import Layout, PlainLines
 from transduce.streams.output import ResumableOutput, StreamOutput, open_stream
 from transduce.streams.windows import Facts, OneTranslator, Request, Window, Workers
-from transduce.translator import Translator, windows
+from transduce.text.windows import windows
+from transduce.translator import Translator
 
 
 @dataclass(frozen=True, slots=True)
