@@ -177,7 +177,8 @@ def test_an_ensemble_is_bound_by_the_shortest_of_its_models() -> None:
 @pytest.mark.parametrize(
     ("conditions", "message"),
     [
-        ([Conditions(required=(((5,),),))], "source 1: 'required'"),
+        ([Conditions(required=(((),),))], "source 1: a phrase of 'required', or a choice of phrases, is empty"),
+        ([Conditions(required=(((2,),),))], "source 1: a phrase of 'required' holds a special token"),
         ([Conditions(prefix=(2,))], "source 1: 'prefix' holds a special token"),
         ([Conditions(forbidden=((),))], "source 1: a phrase of 'forbidden' is empty"),
         ([], "1 sources and conditions for 0"),
