@@ -1,5 +1,6 @@
 """Model folders with random weights, of any shape: what such a model says is noise, how it says it is not."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,13 +13,13 @@ from transduce.config import Config, DecodeConfig, ModelConfig
 from transduce.model import Transformer
 from transduce.text import EOS, SubwordTokenizer
 
-_TEXT = ["A dog runs.", "Two dogs run over the green grass.", "a man with a ball"]
+TEXT = ("A dog runs.", "Two dogs run over the green grass.", "a man with a ball")
 
 
 @cache
 def made_tokenizer() -> SubwordTokenizer:
     """Returns a tokeniser of a few more pieces than there are bytes."""
-    return SubwordTokenizer.train(_TEXT * 3, algorithm="bpe", vocab_size=300)
+    return SubwordTokenizer.train(TEXT * 3, algorithm="bpe", vocab_size=300)
 
 
 def made_bundle(folder: Path, *, seed: int = 3, ending: float = 0.0, **changes: Any) -> Bundle:
@@ -49,3 +50,28 @@ def made_bundle(folder: Path, *, seed: int = 3, ending: float = 0.0, **changes: 
         model.output_embedding[EOS] += ending * model.output_embedding[40:50].mean(0)
     weights = {name: weight.numpy() for name, weight in model.weights().items()}
     return save_bundle(folder, Config(model=shape, decode=DecodeConfig(max_extra_tokens=5)), weights, tokenizer, {})
+
+
+def untied_folder(
+    folder: Path, *, seed: int = 3, text: Sequence[str] = TEXT * 3, max_extra_tokens: int = 5, **changes: Any
+) -> Path:
+    """Writes a small model folder that says something else with each token: tied, it would repeat itself."""
+    tokenizer = SubwordTokenizer.train(text, algorithm="bpe", vocab_size=300)
+    shape = ModelConfig(
+        vocab_size=tokenizer.vocab_size,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        d_model=32,
+        d_ff=64,
+        num_heads=2,
+        d_k=16,
+        d_v=16,
+        tie_embeddings="none",
+    )
+    shape = replace(shape, **changes)
+    torch.manual_seed(seed)
+    weights = {name: weight.numpy() for name, weight in Transformer(shape).weights().items()}
+    weights["output_embedding"] *= 2  # fewer near ties
+    config = Config(model=shape, decode=DecodeConfig(max_extra_tokens=max_extra_tokens, batch_size=4))
+    save_bundle(folder, config, weights, tokenizer, {})
+    return folder

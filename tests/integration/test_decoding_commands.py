@@ -7,50 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from transduce.bundle import save_bundle
+from made_models import untied_folder
 from transduce.cli import main as command_line
-from transduce.config import Config, DecodeConfig, ModelConfig
+from transduce.config import DecodeConfig
 from transduce.config.schema import DecodeOptions
 from transduce.constraints import Constraints
 from transduce.errors import ConfigError, DataError
-from transduce.model.transformer import Transformer
-from transduce.text import SubwordTokenizer
 from transduce.translator import Translator
 
-CORPUS = ["A dog runs.", "Two dogs run over the green grass.", "a man with a ball"] * 3
 LINES = ["A dog runs.", "", "Two dogs run over the green grass to a man with a ball.", "grass", "a man", "A dog runs."]
-
-
-def _model_folder(folder: Path, seed: int, corpus: list[str]) -> Path:
-    tokenizer = SubwordTokenizer.train(corpus, algorithm="bpe", vocab_size=300)
-    shape = ModelConfig(
-        vocab_size=tokenizer.vocab_size,
-        num_encoder_layers=2,
-        num_decoder_layers=2,
-        d_model=32,
-        d_ff=64,
-        num_heads=2,
-        d_k=16,
-        d_v=16,
-        tie_embeddings="none",  # tied, it would repeat itself
-    )
-    torch.manual_seed(seed)
-    weights = {name: weight.numpy() for name, weight in Transformer(shape).weights().items()}
-    weights["output_embedding"] *= 2  # fewer near ties
-    config = Config(model=shape, decode=DecodeConfig(max_extra_tokens=5, batch_size=4))
-    save_bundle(folder, config, weights, tokenizer, {})
-    return folder
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of `a` and `b`, which share a vocabulary, and `c`, which has another."""
     folder = tmp_path_factory.mktemp("models")
-    _model_folder(folder / "a", 3, CORPUS)
-    _model_folder(folder / "b", 4, CORPUS)
-    _model_folder(folder / "c", 5, ["Ein Hund rennt.", "das grüne Gras"])
+    untied_folder(folder / "a", seed=3)
+    untied_folder(folder / "b", seed=4)
+    untied_folder(folder / "c", seed=5, text=["Ein Hund rennt.", "das grüne Gras"])
     return folder
 
 

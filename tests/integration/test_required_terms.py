@@ -5,49 +5,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import torch
 
-from transduce.bundle import save_bundle
+from made_models import untied_folder
 from transduce.cli import main as command_line
-from transduce.config import Config, DecodeConfig, ModelConfig
 from transduce.engines.interface import Conditions
 from transduce.errors import ConfigError
-from transduce.model.transformer import Transformer
 from transduce.passages import Handling
-from transduce.text import SubwordTokenizer
 from transduce.translator import Translator
 
-CORPUS = ["A dog runs.", "Two dogs run over the green grass.", "a man with a ball"] * 3
 LINES = ["A dog runs.", "", "Two dogs run over the green grass to a man with a ball.", "grass", "a man", "A dog runs."]
 GLOSSARY = ["dog\tman\tgrass", "green grass\tred ball", "ball\tTwo dogs"]
-
-
-def _model_folder(folder: Path, seed: int) -> Path:
-    tokenizer = SubwordTokenizer.train(CORPUS, algorithm="bpe", vocab_size=300)
-    shape = ModelConfig(
-        vocab_size=tokenizer.vocab_size,
-        num_encoder_layers=2,
-        num_decoder_layers=2,
-        d_model=32,
-        d_ff=64,
-        num_heads=2,
-        d_k=16,
-        d_v=16,
-        tie_embeddings="none",  # tied, it would repeat itself
-    )
-    torch.manual_seed(seed)
-    weights = {name: weight.numpy() for name, weight in Transformer(shape).weights().items()}
-    weights["output_embedding"] *= 2  # fewer near ties
-    config = Config(model=shape, decode=DecodeConfig(max_extra_tokens=12, batch_size=4))
-    save_bundle(folder, config, weights, tokenizer, {})
-    return folder
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    _model_folder(folder / "a", 3)
-    _model_folder(folder / "b", 4)
+    untied_folder(folder / "a", seed=3, max_extra_tokens=12)
+    untied_folder(folder / "b", seed=4, max_extra_tokens=12)
     return folder
 
 

@@ -15,15 +15,13 @@ from typing import Any
 import pytest
 import torch
 
-from transduce.bundle import save_bundle
+from made_models import untied_folder
 from transduce.cli import main as command_line
-from transduce.config import Config, DecodeConfig, ModelConfig
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, DataError, MissingDependencyError
 from transduce.model.transformer import Transformer
 from transduce.passages import Handling
 from transduce.passages.markup import is_nested, mark_counts
-from transduce.text import SubwordTokenizer
 from transduce.translator import Translator
 
 MAX_POSITIONS = 64
@@ -42,29 +40,8 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    corpus = ["A dog runs.", "Two dogs run over the green grass.", "a man with a ball"] * 3
-    tokenizer = SubwordTokenizer.train(corpus, algorithm="bpe", vocab_size=300)
-    shape = ModelConfig(
-        vocab_size=tokenizer.vocab_size,
-        num_encoder_layers=2,
-        num_decoder_layers=2,
-        d_model=32,
-        d_ff=64,
-        num_heads=2,
-        d_k=16,
-        d_v=16,
-        tie_embeddings="none",  # tied, it would repeat itself
-        positions="learned",  # so that there is a longest source
-        max_positions=MAX_POSITIONS,
-    )
-    config = Config(model=shape, decode=DecodeConfig(max_extra_tokens=5, batch_size=4))
-    torch.manual_seed(3)
-    model = Transformer(shape)
-    weights = {name: weight.numpy() for name, weight in model.weights().items()}
-    weights["output_embedding"] *= 2  # fewer near ties
-    folder: Path = tmp_path_factory.mktemp("models") / "tiny"
-    save_bundle(folder, config, weights, tokenizer, {})
-    return folder
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    return untied_folder(folder, positions="learned", max_positions=MAX_POSITIONS)  # so that there is a longest source
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from step_tables import EOS, A, B, C, FakeModel, Table, log_softmax, random_table
@@ -178,6 +178,7 @@ def test_whatever_the_beam_what_is_asked_comes_out(
 
 @settings(max_examples=25, deadline=None)
 @given(seeds, asked_of_batch, st.integers(2, 4), st.lists(st.integers(0, 8), min_size=4, max_size=4))
+@example(0, [Asked(), Asked(), Asked((((A,),),)), Asked()], 4, [0, 0, 0, 1])  # the first beam is not the best one
 def test_neighbours_and_stopping_early_do_not_matter(
     seed: int, asked: list[Asked], beam_size: int, limits: list[int]
 ) -> None:

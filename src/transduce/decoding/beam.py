@@ -140,7 +140,7 @@ class _Search:
         self.final_penalty_B = torch.tensor(final_penalties, device=device, dtype=torch.double)
         # A finished hypothesis must beat this to be kept: the worst kept score once n_best are kept; +inf: done.
         self.threshold_B = torch.full((num_lines,), -torch.inf, device=device, dtype=torch.double)
-        self.scores_BK = torch.zeros(num_lines, 1, device=device)  # log-probabilities; without groups, best first
+        self.scores_BK = torch.zeros(num_lines, 1, device=device)  # log-probabilities, in any order
         self.output_BKT = torch.zeros(num_lines, 1, max(limits, default=0) + 1, device=device, dtype=torch.long)
         self.parents_BK = torch.zeros(num_lines, 1, device=device, dtype=torch.long)
         self.last_tokens_R = torch.full((num_lines // num_groups,), specials.bos, device=device)
@@ -168,8 +168,7 @@ class _Search:
             scores_BC = scores_BC.masked_fill(ends_BC, -torch.inf).gather(1, order_BC)
             beams_BC, tokens_BC = beams_BC.gather(1, order_BC), tokens_BC.gather(1, order_BC)
         self._open(*(x[:, : self.beam_size] for x in (scores_BC, beams_BC, tokens_BC)))
-        best_B = self.scores_BK[:, 0] if self.num_groups == 1 else self.scores_BK.amax(dim=1)
-        best_possible_B = best_B.double() / self.final_penalty_B
+        best_possible_B = self.scores_BK.amax(dim=1).double() / self.final_penalty_B
         if self.stop_early:
             done_B = self.threshold_B >= best_possible_B
             self.threshold_B = self.threshold_B.masked_fill(done_B, torch.inf)

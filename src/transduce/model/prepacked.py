@@ -54,7 +54,7 @@ class QuantizedLinear(nn.Module):
     row alone, and a translation not on its neighbours in the batch, as it would with one scale for all of x.
 
     Activations get 7 bits of the 8: before VNNI, x86 adds two products of bytes in 16 bits, and they must not overflow.
-    Integers are summed exactly, so that all machines get the same.
+    Integers are summed exactly, in whatever order.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
