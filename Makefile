@@ -35,8 +35,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## train a small English-German translator on the spot, and try it
 	@$(BIN)/transduce demo --overwrite
 
-test: $(READY) ## run all tests
-	@$(BIN)/python -m pytest
+test: $(READY) ## run all tests, on all cores
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 check: $(READY) ## formatting, lint, types, and who may import whom
 	@$(BIN)/ruff format --check .

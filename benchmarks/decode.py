@@ -3,11 +3,13 @@
     python benchmarks/decode.py --system ours                          JSON lines on standard output
     python benchmarks/decode.py --system huggingface --device cuda     in an environment with transformers
     python benchmarks/decode.py --compare huggingface --peer-python peer/bin/python --output result.json
+    python benchmarks/decode.py --compare ctranslate2 --dtype int8 --output result.json
 
 Every system has random weights and 37 000 rows, reads sources of 25 positions, may not end early, and takes exactly
-30 steps. `--compare` runs both systems by turns, each in a process of its own, because a machine's speed drifts:
-compare figures of one run only. Tokens are steps × sentences: beams do not count. Where other programs share the
-cores, the ratio of CPU time with `--threads 1` is the one to trust.
+30 steps. In 8 bits (ours and CTranslate2) all products of the weights are. `--compare` runs both systems by turns, each
+in a process of its own, because a machine's speed drifts: compare figures of one run only. Tokens are steps ×
+sentences: beams do not count. Where other programs share the cores, the ratio of CPU time with `--threads 1` is the one
+to trust.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -34,13 +37,14 @@ CASES = ["4x32", "4x1", "1x32", "1x1"]  # beam size x batch size
 Run = Callable[[torch.Tensor], int]
 
 
-def ours(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run:
+def ours(beam_size: int, device: torch.device, dtype_name: str) -> Run:
     """Returns a function from sources (B, S) to the number of steps taken."""
     from transduce.config import DecodeConfig, ModelConfig
     from transduce.engines.torch import TorchEngine
     from transduce.model.transformer import Transformer
 
-    engine = TorchEngine(Transformer(ModelConfig(vocab_size=VOCAB_SIZE)).to(device, dtype))
+    model = Transformer(ModelConfig(vocab_size=VOCAB_SIZE)).to(device)
+    engine = TorchEngine(model, "float32" if dtype_name == "fp32" else "int8" if dtype_name == "int8" else "bfloat16")
     step, steps_taken = engine.model.step, 0
 
     def step_without_eos(tokens_R: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
@@ -70,7 +74,7 @@ def ours(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run:
     return run
 
 
-def huggingface(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run:
+def huggingface(beam_size: int, device: torch.device, dtype_name: str) -> Run:
     """The same for Hugging Face's Marian class and `generate`."""
     from transformers import MarianConfig, MarianMTModel
 
@@ -93,7 +97,7 @@ def huggingface(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run
         forced_eos_token_id=None,
         max_position_embeddings=512,
     )
-    model = MarianMTModel(config).to(device, dtype).eval()
+    model = MarianMTModel(config).to(device, _DTYPES[dtype_name]).eval()
     options: dict[str, Any] = {"num_beams": beam_size, "do_sample": False}
     if beam_size > 1:
         options["length_penalty"] = LENGTH_PENALTY
@@ -113,7 +117,7 @@ def huggingface(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run
     return run
 
 
-def sockeye(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run:
+def sockeye(beam_size: int, device: torch.device, dtype_name: str) -> Run:
     """The same for Sockeye 3.1.34; pip must be told to leave its old bounds on torch and numpy (`--no-deps`)."""
     from sockeye import beam_search, constants, data_io, encoder
     from sockeye import model as sockeye_model
@@ -170,7 +174,7 @@ def sockeye(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run:
         model.output_layer.bias.zero_()
         model.output_layer.bias[[constants.EOS_ID, constants.PAD_ID]] = -1e4
     search = beam_search.get_search_algorithm(
-        models=[model.to(device, dtype)],
+        models=[model.to(device, _DTYPES[dtype_name])],
         beam_size=beam_size,
         device=device,
         output_scores=True,
@@ -190,7 +194,41 @@ def sockeye(beam_size: int, device: torch.device, dtype: torch.dtype) -> Run:
     return run
 
 
-SYSTEMS = {"ours": ours, "huggingface": huggingface, "sockeye": sockeye}
+def ctranslate2(beam_size: int, device: torch.device, dtype_name: str) -> Run:
+    """The same for CTranslate2 itself, fed with tokens."""
+    import ctranslate2
+
+    import ending_models
+    from transduce.bundle import Bundle
+    from transduce.engines.ctranslate2_model import convert
+
+    kind = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}[dtype_name]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ending_models.make_model(folder / "model", "paper-base")
+        bundle = Bundle.load(folder / "model")
+        convert(bundle, folder / "converted", kind)
+        threads = torch.get_num_threads()
+        model = ctranslate2.Translator(str(folder / "converted"), compute_type=kind, intra_threads=threads)
+        names = bundle.tokenizer.tokens()
+
+    def run(source_BS: torch.Tensor) -> int:
+        sources = [[*(names[token] for token in row[1:]), names[EOS]] for row in source_BS.tolist()]
+        results = model.translate_batch(
+            sources,
+            beam_size=beam_size,
+            length_penalty=LENGTH_PENALTY if beam_size > 1 else 0,
+            min_decoding_length=STEPS,
+            max_decoding_length=STEPS,
+            max_batch_size=0,
+        )
+        return len(results[0].hypotheses[0])
+
+    return run
+
+
+_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+SYSTEMS = {"ours": ours, "huggingface": huggingface, "sockeye": sockeye, "ctranslate2": ctranslate2}
 
 
 def describe_machine(device: torch.device) -> dict[str, Any]:
@@ -203,7 +241,7 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
-    for package in ("transformers", "sockeye"):
+    for package in ("transformers", "sockeye", "ctranslate2"):
         with contextlib.suppress(PackageNotFoundError):
             machine[package] = version(package)
     if device.type == "cuda":
@@ -217,12 +255,11 @@ def measure(system: str, device_name: str, dtype_name: str, repeats: int, cases:
     device = torch.device(
         "cuda" if device_name == "auto" and torch.cuda.is_available() else device_name.replace("auto", "cpu")
     )
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype_name]
     sources = torch.randint(5, VOCAB_SIZE, (64, SOURCE_POSITIONS))
     rows = []
     for case in cases:
         beam_size, batch_size = (int(number) for number in case.split("x"))
-        run = SYSTEMS[system](beam_size, device, dtype)
+        run = SYSTEMS[system](beam_size, device, dtype_name)
         num_batches = 1 if batch_size > 8 else 4  # in one measurement
         run(sources[:batch_size])
         seconds, cpu_seconds = [], []
@@ -294,7 +331,7 @@ def main() -> None:
     parser.add_argument("--peer-python", default=sys.executable, help="interpreter that has the peer installed")
     parser.add_argument("--rounds", type=int, default=2, help="turns of each system in --compare")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda; default: %(default)s")
-    parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--dtype", choices=["fp32", "bf16", "int8"], default="fp32")
     parser.add_argument("--threads", type=int, default=0, help="0: PyTorch's default")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each case; the median counts")
     parser.add_argument("--cases", type=lambda text: text.split(","), default=CASES, help="default: %(default)s")

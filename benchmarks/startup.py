@@ -3,8 +3,9 @@
     python benchmarks/startup.py --output result.json
 
 Random weights, 25 source positions, 30 steps, beam 4 (`ending_models.py`); the model is converted beforehand, and its
-files are in the page cache. Measured from outside: wall time and peak memory of the whole process, Python's start and
-the tokeniser included. `command` is `transduce translate`, `api` a script that calls `Translator`.
+files are in the page cache, as is Python's bytecode. Measured from outside: wall time and peak memory of the whole
+process, Python's start and the tokeniser included. `command` is `transduce translate`, `api` a script that calls
+`Translator`, `bare` the least that does the same with CTranslate2 and tokenizers alone; they take turns.
 """
 
 import argparse
@@ -27,21 +28,43 @@ import sys
 from transduce import Translator
 print(*Translator.load(sys.argv[1], engine=sys.argv[2], quantization=sys.argv[3] or None).translate([sys.argv[4]]))
 """
+_BARE = """
+import sys
+import ctranslate2
+from tokenizers import Tokenizer
+tokenizer = Tokenizer.from_file(sys.argv[1])
+model = ctranslate2.Translator(sys.argv[2], compute_type=sys.argv[3], intra_threads=int(sys.argv[4]))
+pieces = tokenizer.encode(sys.argv[5], add_special_tokens=False).tokens
+[result] = model.translate_batch([[*pieces, "</s>"]], beam_size=4)
+print(tokenizer.decode([tokenizer.token_to_id(piece) for piece in result.hypotheses[0]]))
+"""
 
 
 def commands(model: Path, line: str, engine: str, quantization: str) -> dict[str, list[str]]:
     """Returns the ways in, by name; each reads the line from its arguments or from standard input."""
     options = ["--engine", engine, *(["--quantization", quantization] if quantization else [])]
-    return {
+    found = {
         "command": [sys.executable, "-m", "transduce", "translate", str(model), *options],
         "api": [sys.executable, "-c", _SCRIPT, str(model), engine, quantization, line],
     }
+    if engine == "ctranslate2":
+        kind = quantization or "float32"
+        [converted] = (model / "ctranslate2").glob(f"{kind}-*") if (model / "ctranslate2").is_dir() else [Path()]
+        arguments = [str(model / "tokenizer.json"), str(converted), kind, str(os.cpu_count() or 1), line]
+        found["bare"] = [sys.executable, "-c", _BARE, *arguments]
+    return found
 
 
-def run(command: list[str], line: str) -> tuple[float, float, float]:
+def environment(folder: Path) -> dict[str, str]:
+    """Returns an environment in which Python keeps its bytecode, as it does where a package is installed."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "GOMP_SPINCOUNT": "1000"}
+
+
+def run(command: list[str], line: str, kept: dict[str, str]) -> tuple[float, float, float]:
     """Returns wall seconds, CPU seconds and peak memory in MB (10^6 bytes) of one process."""
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=kept)
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(line.encode() + b"\n")
@@ -58,7 +81,7 @@ def run(command: list[str], line: str) -> tuple[float, float, float]:
 
 def measure(folder: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
     """Runs each case several times and returns the medians."""
-    rows = []
+    rows, kept = [], environment(folder)
     for shape in args.shapes:
         model = folder / shape
         # In a process of its own: what this one holds when it starts another counts into the other's peak.
@@ -66,10 +89,16 @@ def measure(folder: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
         [line] = made_lines(model, 1)
         for system in args.systems:
             engine, _, quantization = system.partition(":")
-            for name, command in commands(model, line, engine, quantization).items():
-                run(command, line)  # converts, and warms the page cache
-                measured = [run(command, line) for _ in range(args.repeats)]
-                walls, cpus, peaks = zip(*measured, strict=True)
+            run(commands(model, line, engine, quantization)["command"], line, kept)  # converts
+            ways = commands(model, line, engine, quantization)
+            measured: dict[str, list[tuple[float, float, float]]] = {name: [] for name in ways}
+            for turn in range(args.repeats + 1):
+                for name, command in ways.items():
+                    figures = run(command, line, kept)
+                    if turn:  # the first one warms the page cache
+                        measured[name].append(figures)
+            for name in ways:
+                walls, cpus, peaks = zip(*measured[name], strict=True)
                 row = {"shape": shape, "system": system, "way": name, "seconds": round(statistics.median(walls), 3)}
                 row |= {"seconds_min": round(min(walls), 3), "seconds_max": round(max(walls), 3)}
                 row |= {"cpu_seconds": round(statistics.median(cpus), 3), "peak_mb": round(max(peaks))}

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is no failure: property tests have no deadline.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is no failure: property tests have no deadline. Where CI is set, they try the same examples every time;
+# elsewhere each run looks further.
+settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)
 settings.load_profile("untimed")
 
 if TYPE_CHECKING:

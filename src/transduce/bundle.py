@@ -14,17 +14,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from typing import TYPE_CHECKING, Any
 
 from transduce import __version__, files
 from transduce.config import Config, from_dict, to_dict
 from transduce.errors import BundleError
 from transduce.model_card import model_card
 from transduce.text import SubwordTokenizer
+
+if TYPE_CHECKING:
+    import numpy as np  # at run time where weights are read: an engine with a copy of its own starts sooner without
 
 FORMAT = 1  # raised when older versions could no longer read what this one writes
 _WEIGHTS, _TOKENIZER, _METRICS, _CONFIG, _CARD = (
@@ -97,7 +96,7 @@ class Bundle:
         except (ValueError, TypeError) as error:
             raise BundleError(f"{file}: damaged: {error}. The model works without it: delete the file.") from None
 
-    def weights(self) -> dict[str, np.ndarray]:
+    def weights(self) -> "dict[str, np.ndarray]":
         """Reads the weights, by parameter name."""
         return read_weights(self.path / _WEIGHTS)
 
@@ -111,11 +110,14 @@ class Bundle:
 def save_bundle(
     path: Path,
     config: Config,
-    weights: Mapping[str, np.ndarray],
+    weights: "Mapping[str, np.ndarray]",
     tokenizer: SubwordTokenizer,
     metrics: Mapping[str, Any],
 ) -> Bundle:
     """Writes a model folder, whole or not at all; one that stands there already is replaced."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
     with files.atomic_folder(path) as folder:
         save_file(
             {name: np.ascontiguousarray(value, np.float32) for name, value in weights.items()},
@@ -138,8 +140,11 @@ def save_bundle(
     return Bundle.load(path)
 
 
-def read_weights(path: Path) -> dict[str, np.ndarray]:
+def read_weights(path: Path) -> "dict[str, np.ndarray]":
     """Reads a safetensors file; raises BundleError where it is damaged."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
     try:
         weights: dict[str, np.ndarray] = load_file(path)
     except (SafetensorError, OSError) as error:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Self
 
 from transduce.bundle import Bundle
-from transduce.config import DecodeConfig
+from transduce.config import DataConfig, DecodeConfig
 from transduce.data.progress import progress_bar
+from transduce.data.treebank import sentence_reader
 from transduce.errors import BundleError
 from transduce.evaluation.parses import parse_scores
 from transduce.parsing import Tree
@@ -42,6 +43,8 @@ class Parser:
 
     def __init__(self, translator: Translator) -> None:
         self.translator = translator  # from words to brackets, as text
+        data = translator.bundle.config.data if translator.bundle is not None else DataConfig(format="trees")
+        self._read = sentence_reader(data, translator.tokenizer)
 
     @classmethod
     def load(
@@ -92,7 +95,8 @@ class Parser:
     def stream(self, sentences: Iterable[str], *, options: DecodeConfig | None = None) -> Iterator[Parse]:
         """Yields the parse of each sentence, for input of any length in bounded memory."""
         ours, theirs = itertools.tee(map(sentence_words, sentences))
-        outputs = self.translator.stream((" ".join(words) for words in theirs), options=options, handling=_WHOLE)
+        sentences = (self._read(" ".join(words)) for words in theirs)
+        outputs = self.translator.stream(sentences, options=options, handling=_WHOLE)
         for words, [best] in zip(ours, outputs, strict=True):
             yield _parse(words, best)
 

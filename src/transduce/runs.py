@@ -26,8 +26,8 @@ from transduce.config import Config, from_dict, to_dict
 from transduce.data.corpus import locate_tests
 from transduce.data.prepare import Prepared, difference_from, is_prepared, load_prepared, prepare
 from transduce.data.store import ParallelStore
-from transduce.data.treebank import read_treebank
-from transduce.errors import BundleError, TrainingError
+from transduce.data.treebank import beginnings, read_treebank
+from transduce.errors import BundleError, ConfigError, TrainingError
 from transduce.model import Transformer
 from transduce.parser import Parser
 from transduce.parsing import Tree, normalise
@@ -36,6 +36,7 @@ from transduce.text import SubwordTokenizer
 from transduce.training.averaging import average
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks, local_device
+from transduce.training.guidance import Guidance
 from transduce.training.state import Progress, check_checkpoint, checkpoints, read_progress
 from transduce.training.trainer import Outcome, Trainer
 from transduce.training.validation import perplexity
@@ -100,6 +101,11 @@ def _train(
         raise TrainingError(
             f"{run}: there is a training here already. Add --resume to go on with it, or choose another --output."
         )
+    if config.train.guided_attention and config.data.format != "trees":
+        raise ConfigError(
+            f"train.guided_attention = {config.train.guided_attention}: must be 0 where data.format is not 'trees': "
+            "only a parser's target tells which word it is at."
+        )
     if resume and (run / _CONFIG).is_file():
         _require_same_training(config, run)
     if ranks.leads:
@@ -116,7 +122,17 @@ def _train(
     if config.train.early_stopping and validation is None:
         raise TrainingError("train.early_stopping needs data.validation: there is nothing to measure progress by.")
     scorer = scorer_of(config, tokenizer, validation) if validation is not None else None
-    trainer = Trainer(config, run, store, validation, scorer=scorer, show_progress=show_progress, compute=compute)
+    weight = config.train.guided_attention
+    trainer = Trainer(
+        config,
+        run,
+        store,
+        validation,
+        scorer=scorer,
+        guidance=Guidance(weight, *beginnings(tokenizer.piece_bytes(range(tokenizer.vocab_size)))) if weight else None,
+        show_progress=show_progress,
+        compute=compute,
+    )
     if resume and not trainer.resume():
         trainer.report.say(f"{run}: no checkpoint to resume from; starting from the beginning")
     if show_progress:

@@ -96,6 +96,21 @@ def test_what_an_engine_has_not_is_an_error_that_names_it(tmp_path: Path, capsys
     assert "quantization 'int16'" in capsys.readouterr().err
 
 
+def test_a_line_is_translated_without_what_takes_long_to_import(model: Path, lines: list[str]) -> None:
+    program = (
+        "import sys; from transduce.cli import main\n"
+        "main.main(sys.argv[1:])\n"
+        "assert 'ctranslate2' in sys.modules\n"
+        "print({'numpy', 'torch', 'tqdm', 'safetensors'} & sys.modules.keys(), file=sys.stderr)"
+    )
+    arguments = ["translate", str(model), "--engine", "ctranslate2"]
+    command = [sys.executable, "-c", program, *arguments]
+    for said in (None, "set()\n"):  # the first time, the model may still have to be converted
+        done = subprocess.run(command, input=lines[0], capture_output=True, text=True, check=True)
+        assert done.stdout.count("\n") == 1
+        assert said is None or done.stderr == said
+
+
 def test_standard_input_to_standard_output_in_a_process_of_its_own(model: Path, lines: list[str]) -> None:
     options = ["--engine", "ctranslate2", "--quantization", "int8"]
     command = [sys.executable, "-m", "transduce", "translate", str(model), *options]

@@ -83,6 +83,27 @@ def test_terms_by_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "3 of 3 required terms came out" in capsys.readouterr().err  # of an empty line nothing is asked
 
 
+def test_terms_marked_in_the_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    marked = ['A <term to="Two dogs">dog</term> runs.', "", '{"text": 1}', "grass"]
+    source, output = write(tmp_path / "in", marked), tmp_path / "out"
+    asked = write(tmp_path / "asked", ["ball", "", "", ""])
+    arguments = ("--input", source, "--output", output, "--inline-terms", "--require-by-line", asked)
+    assert command("translate", models / "a", *arguments) == 0
+    lines = output.read_text(encoding="utf-8").split("\n")[:-1]
+    assert holds(lines[0], "Two dogs")
+    assert holds(lines[0], "ball")
+    plain = Translator.load(models / "a", device="cpu")
+    assert lines[1:] == plain.translate(marked[1:])
+    assert lines[:1] == plain.translate(["A dog runs."], required=[["ball", "Two dogs"]])
+    assert "2 of 2 required terms came out" in capsys.readouterr().err
+
+
+def test_a_wrong_mark_is_refused_by_its_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write(tmp_path / "in", ["A dog", 'A <term to="Hund">dog'])
+    assert command("translate", models / "a", "--input", source, "--inline-terms") == 3
+    assert 'in, line 2: <term to="Hund"> is never closed' in capsys.readouterr().err
+
+
 def test_what_does_not_come_out_is_told(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, output = write(tmp_path / "in", ["A dog runs."]), tmp_path / "out"
     terms = write(tmp_path / "terms.tsv", ["dog\tTwo dogs run over the green grass", "runs\tman"])

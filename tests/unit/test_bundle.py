@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from transduce import bundle as bundle_module
 from transduce.bundle import Bundle, read_weights, save_bundle
 from transduce.config import Config, ModelConfig
 from transduce.errors import BundleError, ConfigError
@@ -213,14 +212,16 @@ def test_a_folder_is_replaced_whole(folder: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
 
-@pytest.mark.parametrize("failing", ["save_file", "model_card", "to_dict"])
+@pytest.mark.parametrize(
+    "failing", ["safetensors.numpy.save_file", "transduce.bundle.model_card", "transduce.bundle.to_dict"]
+)
 def test_a_crash_while_writing_leaves_the_old_folder_or_none(
     folder: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     def crash(*_: Any) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(bundle_module, failing, crash)
+    monkeypatch.setattr(failing, crash)
     for target in (folder, folder.parent / "another"):
         with pytest.raises(OSError, match="No space"):
             save_bundle(target, CONFIG, weights_of(2), TOKENIZER, {})

@@ -59,6 +59,9 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
     rules.add_argument(
         "--require-by-line", type=Path, metavar="FILE", help="for each line terms that must appear, tab-separated"
     )
+    rules.add_argument(
+        "--inline-terms", action="store_true", help='lines mark terms that must appear: <term to="Hund">dog</term>'
+    )
     diverse = parser.add_argument_group("diverse n-best lists")
     diverse.add_argument("--diversity-groups", type=int, metavar="G", help="groups that the beam is divided into")
     diverse.add_argument("--diversity-penalty", type=float, metavar="L", help="how much they avoid each other")

@@ -130,7 +130,12 @@ def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
 
 
 def _attend(translator: "Translator", pair: tuple[str, str | None], line: int) -> "Attention":
-    attention = translator.attend(*pair)
+    source, target = pair
+    if translator.bundle is not None and translator.bundle.config.data.format == "trees":
+        from transduce.data.treebank import sentence_reader
+
+        source = sentence_reader(translator.bundle.config.data, translator.tokenizer)(source)
+    attention = translator.attend(source, target)
     if attention.source_truncated or attention.target_truncated:
         print(
             f"transduce: warning: line {line}: longer than the {translator.engine.max_source_tokens} tokens that the "

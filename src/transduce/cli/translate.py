@@ -144,7 +144,6 @@ def run(args: argparse.Namespace) -> int:
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.data.readers import STDIN, require_file
     from transduce.passages import Handling
-    from transduce.passages.calibration import load_calibration
     from transduce.streams import translate_file
     from transduce.translator import with_changes
 
@@ -163,12 +162,8 @@ def run(args: argparse.Namespace) -> int:
     typed = args.input == STDIN and sys.stdin.isatty()
     with _loaded(args) as translator:
         options = with_changes(translator.options, decode_changes(args))
-        if args.confidence and load_calibration(translator.bundle) is None:
-            print(
-                "transduce: note: this model is not calibrated: the confidence is the mean probability of the tokens. "
-                "'transduce calibrate' makes it that of a good translation.",
-                file=sys.stderr,
-            )
+        if args.confidence:
+            _note_where_uncalibrated(translator)
         if typed:
             print("Type a line to translate; Ctrl-D ends.", file=sys.stderr)
         summary = translate_file(
@@ -182,6 +177,7 @@ def run(args: argparse.Namespace) -> int:
             constraints=beside.constraints(),
             glossary=beside.glossary,
             constraints_name=beside.name,
+            inline_terms=args.inline_terms,
             check_end=beside.check_end,
             window=1 if typed else None,
             resume=args.resume,
@@ -196,6 +192,17 @@ def run(args: argparse.Namespace) -> int:
     if summary.num_terms:
         print(f"transduce: {summary.num_honoured:,} of {summary.num_terms:,} required terms came out.", file=sys.stderr)
     return 0
+
+
+def _note_where_uncalibrated(translator: "Translator | RayWorkers") -> None:
+    from transduce.passages.calibration import load_calibration
+
+    if load_calibration(translator.bundle) is None:
+        print(
+            "transduce: note: this model is not calibrated: the confidence is the mean probability of the tokens. "
+            "'transduce calibrate' makes it that of a good translation.",
+            file=sys.stderr,
+        )
 
 
 @contextlib.contextmanager

@@ -113,6 +113,8 @@ class DataConfig:
     repeat: tuple[int, ...] = ()  # how often an epoch has each entry of `train`; none given: once
     validation: tuple[str, ...] = ()
     test: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # Of trees: words that are not in the vocabulary whole are cut into pieces, or read by their shape and so one token.
+    rare_words: Literal["pieces", "signatures"] = "pieces"
     max_tokens: int = 256  # longest side of a training pair, in subwords
     max_ratio: float = 4.0  # greatest length ratio of the two sides, in subwords (0: no limit)
     ratio_slack_tokens: int = 8  # this many subwords of difference are forgiven before the ratio counts
@@ -121,6 +123,12 @@ class DataConfig:
     drop_duplicates: bool = False
 
     def __post_init__(self) -> None:
+        _require(
+            self.rare_words == "pieces" or self.format == "trees",
+            "data.rare_words",
+            self.rare_words,
+            "'pieces' where data.format is not 'trees': translations need the words themselves",
+        )
         _require_positive("data", self, "max_tokens")
         _require_not_negative("data", self, "max_ratio", "ratio_slack_tokens")
         for key, names in [
@@ -149,6 +157,8 @@ class TrainConfig:
     target_batch_tokens: int = 25_000
     micro_batch_tokens: int = 0  # target tokens a device works on at once; 0: all of its share
     label_smoothing: float = 0.1
+    # Of a parser: weight of a loss that holds a head of each inner decoder layer to the word that the output is at.
+    guided_attention: float = 0.0
     smoothing: Literal["uniform", "others"] = "uniform"  # ε spread over V (Szegedy et al.) or over V - 1 (t2t)
     learning_rate_factor: float = 1.0  # multiplies eq. 3
     warmup_steps: int = 4000
@@ -176,7 +186,9 @@ class TrainConfig:
         _require_positive("train", self, "max_steps", "source_batch_tokens", "target_batch_tokens")
         _require_positive("train", self, "learning_rate_factor", "warmup_steps", "adam_epsilon", "keep_checkpoints")
         _require_positive("train", self, "validate_bleu_sentences", "validate_beam_size", "average_last", "log_steps")
-        _require_not_negative("train", self, "max_minutes", "micro_batch_tokens", "max_gradient_norm")
+        _require_not_negative(
+            "train", self, "max_minutes", "micro_batch_tokens", "max_gradient_norm", "guided_attention"
+        )
         _require_not_negative("train", self, "checkpoint_steps", "checkpoint_minutes", "validate_steps")
         _require_not_negative("train", self, "early_stopping", "seed")
         _require_rate("train", self, "label_smoothing", "adam_beta1", "adam_beta2")

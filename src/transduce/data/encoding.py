@@ -64,6 +64,7 @@ def encode_split(
     tokenizer: SubwordTokenizer,
     *,
     label: str,
+    read: Callable[[str], str] | None = None,
     kept: NDArray[np.bool_] | None,
     limits: DataConfig | None,
     progress: bool,
@@ -76,6 +77,7 @@ def encode_split(
         path: of the store.
         tokenizer: encodes both sides.
         label: of the progress bar.
+        read: makes of a source what the model reads of it; None: the source.
         kept: for each pair whether it stays; None: all that have text on both sides.
         limits: pairs beyond its `max_tokens` and `max_ratio` are counted and dropped; None: no limits.
         progress: whether to show it.
@@ -85,7 +87,7 @@ def encode_split(
     dtype = id_type(tokenizer.vocab_size)
 
     def encode(chunk: Chunk) -> _EncodedChunk:
-        return _encode_chunk(chunk, tokenizer, dtype, kept, limits)
+        return _encode_chunk(chunk, tokenizer, dtype, read, kept, limits)
 
     with StoreWriter(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
         for encoded in _in_order(encode, read_chunks(parts, label, progress=progress), num_workers):
@@ -134,6 +136,7 @@ def _encode_chunk(
     chunk: Chunk,
     tokenizer: SubwordTokenizer,
     dtype: np.dtype[Any],
+    read: Callable[[str], str] | None,
     kept: NDArray[np.bool_] | None,
     limits: DataConfig | None,
 ) -> _EncodedChunk:
@@ -141,7 +144,10 @@ def _encode_chunk(
         indices = [i for i, (src, tgt) in enumerate(chunk.pairs) if src.strip() and tgt.strip()]
     else:
         indices = np.flatnonzero(kept[chunk.start : chunk.start + len(chunk.pairs)]).tolist()
-    sides = [tokenizer.encode_batch([chunk.pairs[i][side] for i in indices]) for side in (0, 1)]
+    texts = [[chunk.pairs[i][side] for i in indices] for side in (0, 1)]
+    if read is not None:
+        texts[0] = [read(source) for source in texts[0]]
+    sides = [tokenizer.encode_batch(side) for side in texts]
     counts = [np.fromiter(map(len, side), dtype=np.int32, count=len(side)) for side in sides]
     over_long: list[str] = []
     odd_ratio: list[str] = []

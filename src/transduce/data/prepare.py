@@ -8,7 +8,8 @@ plan the epoch that the report describes.
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,11 @@ from transduce.data.prepared import (
 from transduce.data.progress import elapsed_time
 from transduce.data.report import EpochReport, PrepareReport, describe_examination
 from transduce.data.store import ParallelStore
+from transduce.data.treebank import sentence_reader
 from transduce.errors import DataError
 from transduce.files import sha256, write_json
-from transduce.parsing.pairs import WHOLE
+from transduce.parsing import pairs, signatures
+from transduce.parsing.pairs import sentence_words
 from transduce.text import SubwordTokenizer
 
 __all__ = ["PrepareReport", "Prepared", "difference_from", "is_prepared", "load_prepared", "prepare"]
@@ -111,7 +114,10 @@ def _prepare(
         examination = examine(files, config.data, progress=progress)
         _require_pairs(examination)
     with stage("tokenizer"):
-        tokenizer = given or _learn_tokenizer(files, examination.kept, config.text, progress=progress)
+        by_shape = config.data.rare_words == "signatures"
+        tokenizer = given or _learn_tokenizer(
+            files, examination.kept, config.text, by_shape=by_shape, progress=progress
+        )
         tokenizer.save(output / TOKENIZER)
     with stage("encode"):
         train, validation = _encode(files, output, tokenizer, examination, config, progress, num_workers)
@@ -176,12 +182,20 @@ def _require_pairs(examination: Examination) -> None:
 
 
 def _learn_tokenizer(
-    files: CorpusFiles, kept: NDArray[np.bool_], text: TextConfig, *, progress: bool
+    files: CorpusFiles, kept: NDArray[np.bool_], text: TextConfig, *, by_shape: bool, progress: bool
 ) -> SubwordTokenizer:
+    sample = spread(kept, text.sample_pairs)
+    whole, read = "", None
+    if any(part.trees for part in files.train):
+        whole = pairs.WHOLE
+    if by_shape:
+        whole, read = signatures.WHOLE, _reading_as_learned(files, sample, progress=progress)
     with contextlib.ExitStack() as stack:
 
         def lines() -> Iterator[str]:
-            yield from _sampled_lines(files, spread(kept, text.sample_pairs), progress=progress)
+            for source, target in _sampled_pairs(files, sample, progress=progress):
+                yield source if read is None else read(source)
+                yield target
             stack.enter_context(elapsed_time("learning the vocabulary", shown=progress))
 
         return SubwordTokenizer.train(
@@ -189,8 +203,17 @@ def _learn_tokenizer(
             algorithm=text.algorithm,
             vocab_size=text.vocab_size,
             min_frequency=text.min_frequency,
-            whole=WHOLE if any(part.trees for part in files.train) else "",
+            whole=whole,
         )
+
+
+def _reading_as_learned(files: CorpusFiles, sample: NDArray[np.bool_], *, progress: bool) -> Callable[[str], str]:
+    """Returns what makes rare words of the sample their signatures."""
+    words: Counter[str] = Counter()
+    for source, _ in _sampled_pairs(files, sample, progress=progress):
+        words.update(sentence_words(source))
+    spelling = signatures.Spelling.learned(words)
+    return lambda source: spelling(sentence_words(source))
 
 
 def spread(kept: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
@@ -202,10 +225,10 @@ def spread(kept: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
     return sample
 
 
-def _sampled_lines(files: CorpusFiles, sample: NDArray[np.bool_], *, progress: bool) -> Iterator[str]:
+def _sampled_pairs(files: CorpusFiles, sample: NDArray[np.bool_], *, progress: bool) -> Iterator[tuple[str, str]]:
     for chunk in read_chunks(files.train, "reading for the tokenizer", progress=progress):
         for i in np.flatnonzero(sample[chunk.start : chunk.start + len(chunk.pairs)]).tolist():
-            yield from chunk.pairs[i]
+            yield chunk.pairs[i]
 
 
 def _encode(
@@ -218,12 +241,14 @@ def _encode(
     num_workers: int | None,
 ) -> tuple[EncodedSplit, EncodedSplit | None]:
     """Writes the stores. Validation is held to no limits: what is measured must not depend on them."""
+    read = sentence_reader(config.data, tokenizer) if config.data.format == "trees" else None
     parts, kept = repeated(files.train, examination, config.data.repeat)
     train = encode_split(
         parts,
         output / TRAIN,
         tokenizer,
         label="encoding",
+        read=read,
         kept=kept,
         limits=config.data,
         progress=progress,
@@ -244,6 +269,7 @@ def _encode(
         output / VALIDATION,
         tokenizer,
         label="encoding validation",
+        read=read,
         kept=None,
         limits=None,
         progress=progress,

@@ -4,15 +4,17 @@ import contextlib
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
-
-from tqdm import tqdm
+from typing import Any, Self
 
 _DELAY_SECONDS = 2.0
 
 
 def progress_bar(label: str, total: int | None, *, unit: str, shown: bool) -> Any:
     """Returns a bar with an estimate of the time left, where `total` is known; it appears after two seconds."""
+    if not shown:
+        return _NoBar(total)
+    from tqdm import tqdm  # here: it takes longer to import than a short text to translate
+
     return tqdm(
         desc=label,
         total=total,
@@ -21,8 +23,26 @@ def progress_bar(label: str, total: int | None, *, unit: str, shown: bool) -> An
         dynamic_ncols=True,
         delay=_DELAY_SECONDS,
         mininterval=0.2 if sys.stderr.isatty() else 10.0,  # a log file wants a line now and then
-        disable=not shown,
     )
+
+
+class _NoBar:
+    """What of a bar its users reach for, where none is shown."""
+
+    def __init__(self, total: int | None) -> None:
+        self.initial, self.n, self.total = 0, 0, total
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def update(self, count: int = 1) -> None:
+        self.n += count
+
+    def set_postfix_str(self, text: str, refresh: bool = True) -> None:
+        pass
 
 
 @contextlib.contextmanager
@@ -33,6 +53,8 @@ def elapsed_time(label: str, *, shown: bool) -> Iterator[None]:
     def tick() -> None:
         if done.wait(_DELAY_SECONDS):
             return
+        from tqdm import tqdm
+
         interval = 1.0 if sys.stderr.isatty() else 10.0
         with tqdm(desc=label, bar_format="{desc}: {elapsed}", delay=0) as bar:
             while not done.wait(interval):

@@ -14,7 +14,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import cast
 
-from transduce.data.alignment import describe_divergence
 from transduce.errors import DataError, suggestion
 from transduce.files import zstd
 
@@ -221,6 +220,8 @@ class PairReader:
         first, second = self.paths
         where = ""
         if STDIN not in self.paths:
+            from transduce.data.alignment import describe_divergence  # here, with its NumPy: readers must start fast
+
             where = describe_divergence(read_lines(first), read_lines(second), counts, (str(first), str(second)))
         return DataError(
             f"{first} has {counts[0]} lines, {second} has {counts[1]}: they must be aligned line "

@@ -1,13 +1,16 @@
 """Treebanks as training data: files of bracketed trees, each tree a pair of a sentence and its brackets (§6.3)."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from transduce.config import DataConfig
 from transduce.data.readers import LineReader, require_file
 from transduce.errors import DataError
 from transduce.parsing import Tree, normalise, parse_trees
-from transduce.parsing.pairs import to_pair
+from transduce.parsing.pairs import sentence_words, to_pair
+from transduce.parsing.signatures import Spelling
+from transduce.text import SubwordTokenizer
 
 SUFFIXES = (".mrg", ".ptb", ".tree", ".trees", ".parse")
 """What files of trees are called: in a folder, those with other names are passed over. ".gz" or ".zst" may follow."""
@@ -55,6 +58,20 @@ def read_treebank(paths: Iterable[Path]) -> Iterator[Tree]:
     for path in paths:
         for file in treebank_files(path):
             yield from parse_trees(LineReader(file), str(file))
+
+
+def sentence_reader(data: DataConfig, tokenizer: SubwordTokenizer) -> Callable[[str], str]:
+    """Returns what makes of a parser's sentence the text that its model reads: words with one space between them."""
+    if data.rare_words == "signatures":
+        spelling = Spelling.of_pieces(tokenizer.piece_bytes(range(tokenizer.vocab_size)))
+        return lambda sentence: spelling(sentence_words(sentence))
+    return lambda sentence: " ".join(sentence_words(sentence))
+
+
+def beginnings(pieces: Sequence[bytes]) -> tuple[list[bool], list[bool]]:
+    """Returns for each piece of a vocabulary whether it begins a word, and whether it begins a leaf of brackets."""
+    words = [piece.startswith(b" ") for piece in pieces]
+    return words, [word and piece[1:2] not in (b"(", b")") for word, piece in zip(words, pieces, strict=True)]
 
 
 class TreeReader:

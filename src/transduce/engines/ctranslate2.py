@@ -15,7 +15,7 @@ What cannot be evened out stands in `engines/capabilities.py`.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import ctranslate2
 
@@ -24,10 +24,12 @@ from transduce.config import DecodeConfig, ModelConfig
 from transduce.decoding.scores import Hypothesis, SpecialIds, hypothesis
 from transduce.engines.capabilities import require_ctranslate2_can
 from transduce.engines.ctranslate2_cache import converted
-from transduce.engines.ctranslate2_model import max_positions
+from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.interface import MAX_SOURCE_TOKENS, Conditions
 from transduce.errors import ConfigError, DataError
-from transduce.shortlist.table import Shortlist
+
+if TYPE_CHECKING:
+    from transduce.shortlist.table import Shortlist
 
 # Padded source tokens in a batch, as in the torch engine.
 _MAX_BATCH_TOKENS = 8192
@@ -96,7 +98,7 @@ class CTranslate2Engine:
         device: str = "auto",
         threads: int | None = None,
         quantization: str = "float32",
-        shortlist: Shortlist | None = None,
+        shortlist: "Shortlist | None" = None,
     ) -> Self:
         """Loads the model of `bundle`, converted where that was not done before.
 

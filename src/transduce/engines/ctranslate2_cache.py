@@ -15,18 +15,22 @@ import shutil
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transduce import files
 from transduce.bundle import Bundle
-from transduce.engines.ctranslate2_model import VERSION, convert, require_convertible, require_quantization
+from transduce.engines.ctranslate2_limits import VERSION, require_convertible, require_quantization
 from transduce.errors import BundleError
-from transduce.shortlist.table import FILE as SHORTLIST_FILE
-from transduce.shortlist.table import Shortlist, has_shortlist
+from transduce.shortlist import FILE as SHORTLIST_FILE
+from transduce.shortlist import has_shortlist
+
+if TYPE_CHECKING:
+    from transduce.shortlist.table import Shortlist
 
 _DIGITS = 16
 
 
-def converted(bundle: Bundle, quantization: str, shortlist: Shortlist | None = None) -> Path:
+def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" = None) -> Path:
     """Returns the folder of the model for CTranslate2, which is made where there is none; standard error says so.
 
     Conversions of other weights or another shortlist that lay in its place are deleted.
@@ -53,6 +57,8 @@ def converted(bundle: Bundle, quantization: str, shortlist: Shortlist | None = N
         if _writable(place):
             print(f"transduce: converting for CTranslate2, this once: {place / name}", file=sys.stderr)
             bundle.verify()  # the name vouches for the weights
+            from transduce.engines.ctranslate2_model import convert
+
             convert(bundle, place / name, quantization, shortlist)
             current = [_checksum(bundle, shortlisted=True)] if has_shortlist(bundle) else []
             _delete_stale(place, {_checksum(bundle), *current})

@@ -17,14 +17,10 @@ import numpy as np
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig
-from transduce.engines.interface import QUANTIZATIONS
-from transduce.errors import BundleError, ConfigError, suggestion
+from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS, require_convertible, require_quantization
+from transduce.errors import BundleError
 from transduce.shortlist.table import Shortlist
 from transduce.text import BOS_TOKEN, EOS_TOKEN, UNK_TOKEN
-
-VERSION = 1  # raised when what `convert` writes changes: older conversions are then made anew
-# Rows of the table in which sinusoids are written down: no sequence may be longer.
-MAX_SINUSOIDS = 4096
 
 _BINARY_VERSION, _SPECIFICATION, _REVISION = 6, "TransformerSpec", 7  # of the format; later releases read them
 _TYPE_IDS = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4, "bfloat16": 5}
@@ -60,27 +56,6 @@ def convert(bundle: Bundle, output: Path, quantization: str = "float32", shortli
         if shortlist is not None:
             lines = shortlist.vocabulary_map(bundle.tokenizer.tokens())
             files.write_text(folder / "vmap.txt", "".join(f"{line}\n" for line in lines))
-
-
-def require_quantization(name: str) -> None:
-    """Raises ConfigError where there is no quantization of this name."""
-    if name not in QUANTIZATIONS:
-        known = ", ".join(QUANTIZATIONS)
-        raise ConfigError(f"There is no quantization '{name}'.{suggestion(name, QUANTIZATIONS)} Use one of: {known}.")
-
-
-def require_convertible(config: ModelConfig) -> None:
-    """Raises ConfigError where CTranslate2 has nothing that computes what this model does."""
-    if config.attention_window:
-        raise ConfigError(
-            f"model.attention_window = {config.attention_window}: CTranslate2 has no such restricted self-attention. "
-            "Use the torch engine (--engine torch)."
-        )
-
-
-def max_positions(config: ModelConfig) -> int:
-    """Returns how many positions a sequence of the converted model may have, BOS or EOS counted."""
-    return config.max_positions if config.positions == "learned" else MAX_SINUSOIDS
 
 
 def sinusoids(num_positions: int, config: ModelConfig) -> np.ndarray:

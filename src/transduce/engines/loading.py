@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, cast
 from transduce.bundle import Bundle
 from transduce.engines.interface import ENGINES, QUANTIZATIONS, SHORTLIST_CHOICES, TORCH_QUANTIZATIONS, Engine
 from transduce.errors import ConfigError, MissingDependencyError, suggestion
-from transduce.shortlist.table import Shortlist, has_shortlist, load_shortlist
+from transduce.shortlist import has_shortlist
 
 if TYPE_CHECKING:
     from transduce.model.prepacked import Precision
+    from transduce.shortlist.table import Shortlist
 
 DEFAULT_QUANTIZATION = "float32"
 
@@ -39,7 +40,7 @@ def choose_engine(name: str = "auto", quantization: str | None = None) -> str:
     return "torch" if torch_can and find_spec("torch") is not None else "ctranslate2"
 
 
-def choose_shortlist(bundle: Bundle, engine: str, wish: str = "off") -> Shortlist | None:
+def choose_shortlist(bundle: Bundle, engine: str, wish: str = "off") -> "Shortlist | None":
     """Returns the model folder's shortlist where it is to be used.
 
     "on" is with it, "off" without, and "auto" with it where there is one and each line's translation remains its own:
@@ -52,7 +53,11 @@ def choose_shortlist(bundle: Bundle, engine: str, wish: str = "off") -> Shortlis
     if wish not in SHORTLIST_CHOICES:
         raise ConfigError(f"shortlist = '{wish}': use one of {', '.join(SHORTLIST_CHOICES)}.")
     used = wish == "on" or (wish == "auto" and engine == "torch" and has_shortlist(bundle))
-    return load_shortlist(bundle) if used else None
+    if not used:
+        return None
+    from transduce.shortlist.table import load_shortlist  # here, with its NumPy, which a small model starts without
+
+    return load_shortlist(bundle)
 
 
 def load_engine(

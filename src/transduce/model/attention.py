@@ -200,6 +200,14 @@ class CrossAttention(nn.Module):
         """Returns what each position attends to in `forward` called alike, (B, H, T, S)."""
         return attention_weights(self._project_query(x, packing), key_BHSE, attend_mask)
 
+    def first_head_scores(
+        self, x: Tensor, key_BHSE: Tensor, attend_mask: Tensor | None, packing: Packing | None
+    ) -> Tensor:
+        """Returns what the first head attends by in `forward`, (B, T, S), before the softmax; -inf is out of sight."""
+        query_BTE, key_BSE = self._project_query(x, packing)[:, 0], key_BHSE[:, 0]
+        scores_BTS = query_BTE @ key_BSE.transpose(-2, -1) / math.sqrt(query_BTE.size(-1))
+        return scores_BTS if attend_mask is None else scores_BTS.masked_fill(~attend_mask[:, 0], -math.inf)
+
     def forward(
         self,
         x: Tensor,

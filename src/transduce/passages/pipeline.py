@@ -1,4 +1,4 @@
-"""The stages around the search, in their order."""
+"""The stages around the search, in their order; what a stage alone needs is imported where it begins, to start fast."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,20 +6,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from transduce.config import DecodeConfig
-from transduce.passages.calibration import load_calibration
-from transduce.passages.confidence import with_confidence, with_probabilities
 from transduce.passages.handling import Handling
 from transduce.passages.joining import in_parts
-from transduce.passages.repetition import OptionSearch, guarded
-from transduce.passages.restoring import with_markup
 
 if TYPE_CHECKING:
+    from transduce.passages.repetition import OptionSearch
     from transduce.translator import Translation, Translator
 
 
 def treat(
     translator: "Translator",
-    search_plain: OptionSearch,
+    search_plain: "OptionSearch",
     lines: Sequence[str],
     options: DecodeConfig,
     n_best: int,
@@ -35,10 +32,14 @@ def treat(
 
     def search(texts: Sequence[str], count: int) -> "list[list[Translation]]":
         if handling.guard:
+            from transduce.passages.repetition import guarded
+
             results = guarded(search_plain, texts, options, count, same_language=same_language)
         else:
             results = search_plain(texts, options, count)
         if handling.confidence:
+            from transduce.passages.confidence import with_probabilities
+
             results = with_probabilities(translator.engine, translator.tokenizer, texts, results)
         return results
 
@@ -52,8 +53,13 @@ def treat(
     if handling.markup == "none":
         results = [[best.translation for best in found] for found in joined(lines, n_best)]
     else:
+        from transduce.passages.restoring import with_markup
+
         results = with_markup(joined, translator, lines, n_best, handling.markup)
     if handling.confidence:
+        from transduce.passages.calibration import load_calibration
+        from transduce.passages.confidence import with_confidence
+
         calibration = load_calibration(translator.bundle)
         results = [[with_confidence(best, calibration) for best in found] for found in results]
     return results

@@ -2,3 +2,12 @@
 
 `table` is what engines use, `lexicon` how word translations are learned, `learning` all of `transduce shortlist`.
 """
+
+from transduce.bundle import Bundle
+
+FILE = "shortlist.safetensors"
+
+
+def has_shortlist(bundle: Bundle) -> bool:
+    """Tells whether the model folder has a shortlist."""
+    return (bundle.path / FILE).is_file()

@@ -20,8 +20,7 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config.special_ids import EOS
 from transduce.errors import BundleError
-
-FILE = "shortlist.safetensors"
+from transduce.shortlist import FILE, has_shortlist
 
 _FORMAT = 1
 _SPECIAL_IDS = 4
@@ -80,11 +79,6 @@ def save_shortlist(bundle: Bundle, shortlist: Shortlist) -> Path:
     with files.atomic_path(path) as temporary:
         save_file({name: np.ascontiguousarray(value, np.int32) for name, value in arrays.items()}, temporary, metadata)
     return path
-
-
-def has_shortlist(bundle: Bundle) -> bool:
-    """Tells whether the model folder has a shortlist."""
-    return (bundle.path / FILE).is_file()
 
 
 def load_shortlist(bundle: Bundle) -> Shortlist:

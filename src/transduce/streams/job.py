@@ -43,6 +43,7 @@ def translate_file(
     constraints: Iterable[Constraints] | None = None,
     glossary: Glossary | None = None,
     constraints_name: str = "",
+    inline_terms: bool = False,
     check_end: Callable[[], None] | None = None,
     window: int | None = None,
     resume: bool = False,
@@ -64,6 +65,7 @@ def translate_file(
         handling: of long lines, markup and doubtful output; None takes the default.
         constraints: an entry for each line, read alongside.
         glossary: the terms of its source that a line holds must come out as it says.
+        inline_terms: whether texts mark terms that must appear; see `inline_terms.read_inline_terms`.
         constraints_name: tells these and the glossary from others, for `resume`: checksums of their files.
         check_end: called after the last line, before the output is whole; what it raises leaves the job to be resumed.
         window: lines translated together; None chooses by batch size.
@@ -77,7 +79,13 @@ def translate_file(
     """
     workers = OneTranslator(translator) if isinstance(translator, Translator) else translator
     request = Request(
-        str(source), layout or PlainLines(), options or workers.options, n_best, handling or Handling(), glossary
+        str(source),
+        layout or PlainLines(),
+        options or workers.options,
+        n_best,
+        handling or Handling(),
+        glossary,
+        inline_terms,
     )
     tell = warn or (lambda message: warnings.warn(message, stacklevel=3))
     lines = read_lines(source)
@@ -132,5 +140,6 @@ def _description(facts: Facts, request: Request, window: int | None) -> dict[str
         "layout": repr(request.layout),
         "calibration": facts.calibration,
         "n_best": request.n_best,
+        "inline_terms": request.inline_terms,
         "window": window,
     }

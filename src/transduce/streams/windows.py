@@ -6,14 +6,13 @@ the rows are put together to is the same.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from transduce.config import DecodeConfig
 from transduce.constraints import Constraints
 from transduce.glossary import Glossary
 from transduce.passages import Handling
-from transduce.passages.calibration import load_calibration
 from transduce.streams.layouts import Layout
 from transduce.translator import Translation, Translator
 
@@ -30,6 +29,7 @@ class Request:
     n_best: int
     handling: Handling
     glossary: Glossary | None = None
+    inline_terms: bool = False  # whether texts mark terms: see `inline_terms`
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,15 @@ class Facts:
 
 def facts_of(translator: Translator, request: Request) -> Facts:
     """Returns what rows depend on; raises BundleError where a calibration is needed and damaged."""
-    bundle = translator.bundle
+    bundle, calibration = translator.bundle, None
+    if request.handling.confidence:
+        from transduce.passages.calibration import load_calibration
+
+        calibration = repr(load_calibration(bundle))
     return Facts(
         checksums=dict(bundle.checksums) if bundle is not None else {},
         engine=translator.engine.name,
-        calibration=repr(load_calibration(bundle)) if request.handling.confidence else None,
+        calibration=calibration,
     )
 
 
@@ -112,6 +116,9 @@ def translate_window(translator: Translator, window: Window, request: Request) -
     """Returns the rows of one window; raises DataError, which names file and line, where a line is wrong."""
     places = [f"{request.source}, line {window.first + i}" for i in range(len(window.lines))]
     texts = [request.layout.text(line, place) for line, place in zip(window.lines, places, strict=True)]
+    constraints = window.constraints
+    if request.inline_terms:
+        texts, constraints = _with_inline_terms(texts, constraints, places)
     found = list(
         translator.stream(
             texts,
@@ -119,7 +126,7 @@ def translate_window(translator: Translator, window: Window, request: Request) -
             n_best=request.n_best,
             window=len(texts),
             handling=request.handling,
-            constraints=window.constraints,
+            constraints=constraints,
             glossary=request.glossary,
             first_line=window.first,
         )
@@ -137,6 +144,22 @@ def translate_window(translator: Translator, window: Window, request: Request) -
         num_terms=len(came),
         num_honoured=sum(came),
     )
+
+
+def _with_inline_terms(
+    texts: Sequence[str], constraints: Sequence[Constraints] | None, places: Sequence[str]
+) -> tuple[list[str], Sequence[Constraints] | None]:
+    """Returns the texts without their marks, and the constraints with what these ask for; None: nothing is asked."""
+    from transduce.inline_terms import read_inline_terms
+
+    read = [read_inline_terms(text, place) for text, place in zip(texts, places, strict=True)]
+    if any(terms for _, terms in read):
+        given = constraints or [Constraints()] * len(texts)
+        constraints = [
+            replace(each, required=(*each.required, *terms)) if terms else each
+            for each, (_, terms) in zip(given, read, strict=True)
+        ]
+    return [text for text, _ in read], constraints
 
 
 def _doubts(best: Translation, limit: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from transduce.training.batch import Batch, collate
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.flops import BatchShape, training_flops
+from transduce.training.guidance import Guidance
 from transduce.training.loss import Smoothing, projected_loss
 from transduce.training.schedule import noam
 
@@ -49,12 +50,16 @@ def make_optimizer(model: Transformer, config: Config) -> torch.optim.Adam:
 
 
 def batch_loss(
-    model: Transformer, batch: Batch, smoothing: Smoothing, compute: Compute
+    model: Transformer, batch: Batch, smoothing: Smoothing, compute: Compute, guidance: Guidance | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the summed smoothed loss and the summed -log p of a batch's target tokens."""
+    """Returns the summed smoothed loss, with that of a guidance, and the summed -log p of a batch's target tokens."""
+    scores: list[torch.Tensor] | None = None if guidance is None else []
     with compute.autocast():
-        states_ND = model(batch.source_BS, batch.source_lengths_B, batch.target_BT, batch.target_lengths_B)
-    return projected_loss(states_ND.to(compute.dtype), model.output_embedding, batch.targets_N, smoothing)
+        states_ND = model(batch.source_BS, batch.source_lengths_B, batch.target_BT, batch.target_lengths_B, scores)
+    loss, nll = projected_loss(states_ND.to(compute.dtype), model.output_embedding, batch.targets_N, smoothing)
+    if guidance is not None and scores is not None:
+        loss = loss + guidance.loss(scores, batch)
+    return loss, nll
 
 
 def train_step(
@@ -66,6 +71,7 @@ def train_step(
     config: Config,
     compute: Compute,
     ranks: Ranks,
+    guidance: Guidance | None = None,
 ) -> StepResult:
     """Makes update number `step` (from 1) on the global batch `rows`, of which this process takes its share.
 
@@ -84,7 +90,7 @@ def train_step(
     flops = 0
     for part in micro_batches(own, store.source_lengths, store.target_lengths, limit):
         batch = collate(store, part, compute.device)
-        loss, nll = batch_loss(model, batch, smoothing, compute)
+        loss, nll = batch_loss(model, batch, smoothing, compute, guidance)
         (loss / num_target_tokens).backward()
         sums += torch.stack([loss.detach(), nll])
         flops += training_flops(model_config, BatchShape.of(batch)).total

@@ -21,6 +21,7 @@ from transduce.training.allocator import keep_memory
 from transduce.training.cost import device_capacity
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
+from transduce.training.guidance import Guidance
 from transduce.training.report import Report
 from transduce.training.state import (
     Progress,
@@ -61,11 +62,12 @@ class Trainer:
         validation: ParallelStore | None = None,
         *,
         scorer: Scorer | None = None,
+        guidance: Guidance | None = None,
         show_progress: bool = True,
         compute: Compute | None = None,
     ) -> None:
         self.config, self.run = config, run
-        self.train, self.validation, self.scorer = train, validation, scorer
+        self.train, self.validation, self.scorer, self.guidance = train, validation, scorer, guidance
         self.compute = compute or Compute.of(config.train.device, config.train.precision)
         self.ranks = Ranks.join(self.compute.device)
         keep_memory()
@@ -147,7 +149,9 @@ class Trainer:
         step = self.progress.step + 1
         model, optimizer = self.model, self.optimizer
         try:
-            result = train_step(model, optimizer, self.train, rows, step, self.config, self.compute, self.ranks)
+            result = train_step(
+                model, optimizer, self.train, rows, step, self.config, self.compute, self.ranks, self.guidance
+            )
         except torch.OutOfMemoryError as error:
             raise TrainingError(
                 f"{self.run}: step {step}: {self.compute} has not enough memory. Go on from the last checkpoint with "

@@ -11,8 +11,8 @@ from transduce.bundle import Bundle
 from transduce.config import DataConfig
 from transduce.data.corpus import locate_tests
 from transduce.data.readers import read_lines
+from transduce.data.treebank import sentence_reader
 from transduce.errors import ConfigError, DataError, MissingDependencyError
-from transduce.parsing.pairs import sentence_words
 
 _MAX_READ = 20_000  # lines of a file that are looked at
 _SEED = 1
@@ -40,15 +40,24 @@ def choose(bundle: Bundle, given: Path | Sequence[str] | None, count: int) -> Sa
     """
     if count < 1:
         raise ConfigError(f"count = {count}: verify on at least one sentence.")
-    data = bundle.config.data
     if isinstance(given, Path):
-        return _spread(read_lines(given), count, f"{given}", data)
-    if given is not None:
-        return _spread(given, count, "those given", data, called="sentence")
-    return _of_validation(data, count) or _of_demo(data, count) or _of_vocabulary(bundle, count)
+        found = _spread(read_lines(given), count, f"{given}")
+    elif given is not None:
+        found = _spread(given, count, "those given", called="sentence")
+    else:
+        data = bundle.config.data
+        found = _of_validation(data, count) or _of_demo(data, count) or _of_vocabulary(bundle, count)
+    return replace(found, lines=as_read(found.lines, bundle))
 
 
-def _spread(lines: Iterable[str], count: int, origin: str, data: DataConfig, called: str = "line") -> Sample:
+def as_read(lines: Sequence[str], bundle: Bundle) -> tuple[str, ...]:
+    """Returns lines as the model reads them: a parser is given words with one space between them."""
+    if bundle.config.data.format != "trees":
+        return tuple(lines)
+    return tuple(map(sentence_reader(bundle.config.data, bundle.tokenizer), lines))
+
+
+def _spread(lines: Iterable[str], count: int, origin: str, called: str = "line") -> Sample:
     """Returns `count` of the lines, evenly spread over all that are looked at."""
     taken = itertools.islice(lines, _MAX_READ)
     found = [(place, line) for place, line in enumerate(taken, start=1) if line.strip()]
@@ -56,14 +65,7 @@ def _spread(lines: Iterable[str], count: int, origin: str, data: DataConfig, cal
         raise DataError(f"{origin}: no sentences: every line is empty. Give a text with one sentence a line.")
     number = min(count, len(found))
     chosen = [found[place * len(found) // number] for place in range(number)]
-    return Sample(
-        tuple(as_read(line, data) for _, line in chosen), tuple(f"{called} {place}" for place, _ in chosen), origin
-    )
-
-
-def as_read(line: str, data: DataConfig) -> str:
-    """Returns the line as the model reads it: a parser is given words with one space between them."""
-    return " ".join(sentence_words(line)) if data.format == "trees" else line
+    return Sample(tuple(line for _, line in chosen), tuple(f"{called} {place}" for place, _ in chosen), origin)
 
 
 def _of_validation(data: DataConfig, count: int) -> Sample | None:
@@ -78,8 +80,8 @@ def _of_validation(data: DataConfig, count: int) -> Sample | None:
         return None
     origin = f"the validation set, {part.paths[0]}"
     if data.format == "text" and len(part.paths) == 2:
-        return _spread(read_lines(part.paths[0]), count, origin, data)
-    return _spread((source for source, _ in part.open()), count, origin, data, called="sentence")
+        return _spread(read_lines(part.paths[0]), count, origin)
+    return _spread((source for source, _ in part.open()), count, origin, called="sentence")
 
 
 def _of_demo(data: DataConfig, count: int) -> Sample | None:
@@ -93,7 +95,7 @@ def _of_demo(data: DataConfig, count: int) -> Sample | None:
         lines = [line.source for line in generate(source, target, {"test": count}, _SEED)["test"]]
     except (MissingDependencyError, ConfigError):  # no babel here, or a language that it does not know
         return None
-    return _spread(lines, count, f"made here: the demo corpus, {source}", data, called="sentence")
+    return _spread(lines, count, f"made here: the demo corpus, {source}", called="sentence")
 
 
 def _of_vocabulary(bundle: Bundle, count: int) -> Sample:
@@ -105,4 +107,4 @@ def _of_vocabulary(bundle: Bundle, count: int) -> Sample:
         text = tokenizer.decode(ids).replace("\n", " ").replace("\ufffd", "").strip()
         if text:
             lines.append(text)
-    return _spread(lines, count, "made here: random pieces of the model's vocabulary", bundle.config.data, "sentence")
+    return _spread(lines, count, "made here: random pieces of the model's vocabulary", called="sentence")

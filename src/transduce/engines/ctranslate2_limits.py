@@ -1,0 +1,30 @@
+"""What models become for CTranslate2, and within which limits: what an engine must know before it loads NumPy."""
+
+from transduce.config import ModelConfig
+from transduce.engines.interface import QUANTIZATIONS
+from transduce.errors import ConfigError, suggestion
+
+VERSION = 1  # raised when what `ctranslate2_model.convert` writes changes: older conversions are then made anew
+# Rows of the table in which sinusoids are written down: no sequence may be longer.
+MAX_SINUSOIDS = 4096
+
+
+def require_quantization(name: str) -> None:
+    """Raises ConfigError where there is no quantization of this name."""
+    if name not in QUANTIZATIONS:
+        known = ", ".join(QUANTIZATIONS)
+        raise ConfigError(f"There is no quantization '{name}'.{suggestion(name, QUANTIZATIONS)} Use one of: {known}.")
+
+
+def require_convertible(config: ModelConfig) -> None:
+    """Raises ConfigError where CTranslate2 has nothing that computes what this model does."""
+    if config.attention_window:
+        raise ConfigError(
+            f"model.attention_window = {config.attention_window}: CTranslate2 has no such restricted self-attention. "
+            "Use the torch engine (--engine torch)."
+        )
+
+
+def max_positions(config: ModelConfig) -> int:
+    """Returns how many positions a sequence of the converted model may have, BOS or EOS counted."""
+    return config.max_positions if config.positions == "learned" else MAX_SINUSOIDS

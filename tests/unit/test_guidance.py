@@ -1,0 +1,87 @@
+"""The loss that shows a parser's attention which word it is at."""
+
+import math
+
+import pytest
+import torch
+
+from transduce.config import ModelConfig
+from transduce.data.treebank import beginnings
+from transduce.model import Transformer
+from transduce.training.batch import Batch, pad
+from transduce.training.device import Compute
+from transduce.training.guidance import Guidance
+from transduce.training.loss import Smoothing
+from transduce.training.step import batch_loss
+
+PIECES = ["<pad>", "<s>", "</s>", "<unk>", "_dog", "_bar", "ks", "_(S", "_)S", "_(N", "P", "_DT", "_V", "BZ"]
+ID = {piece: place for place, piece in enumerate(PIECES)}
+BEGINNINGS = beginnings([piece.replace("_", " ").encode() for piece in PIECES])
+
+
+def batch_of(*pairs: tuple[str, str]) -> Batch:
+    sources = [[ID[piece] for piece in source.split()] for source, _ in pairs]
+    targets = [[ID[piece] for piece in target.split()] for _, target in pairs]
+    return Batch(*pad(sources), *pad(targets))
+
+
+SMALL = batch_of(("_dog _bar ks", "_(S _DT _V BZ _)S"), ("_dog", "_(N P _DT"))
+
+
+def test_which_pieces_each_target_piece_is_at() -> None:
+    aligned = Guidance(1.0, *BEGINNINGS).aligned(SMALL)
+    first = [row.nonzero().flatten().tolist() for row in aligned[0]]
+    #                (S   DT   V       BZ   )S   EOS: after the last word, EOS
+    assert first == [[0], [0], [1, 2], [3], [3], [3]]
+    second = [row.nonzero().flatten().tolist() for row in aligned[1]][:4]
+    assert second == [[0], [0], [0], [1]]
+
+
+def test_the_loss_is_that_of_the_formula() -> None:
+    scores = torch.randn(2, 2, 6, 4, generator=torch.Generator().manual_seed(1))
+    scores[:, 1, :, 2:] = -math.inf  # padding
+    guidance = Guidance(0.5, *BEGINNINGS)
+    aligned, expected = guidance.aligned(SMALL), 0.0
+    for layer in scores.softmax(-1):
+        for sentence, length in enumerate((6, 4)):
+            for t in range(length):
+                expected -= 0.5 * math.log(layer[sentence, t][aligned[sentence, t]].sum()) / 2
+    assert guidance.loss(list(scores), SMALL).item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(("num_layers", "num_guided"), [(1, 1), (2, 2), (3, 1), (4, 2)])
+def test_inner_layers_are_guided_and_the_gradient_is_finite(num_layers: int, num_guided: int) -> None:
+    torch.manual_seed(1)
+    shape = ModelConfig(
+        vocab_size=len(PIECES), num_encoder_layers=1, num_decoder_layers=num_layers, d_model=8, d_ff=16, num_heads=2,
+        d_k=4, d_v=4,
+    )  # fmt: skip
+    model, scores = Transformer(shape), list[torch.Tensor]()
+    args = (SMALL.source_BS, SMALL.source_lengths_B, SMALL.target_BT, SMALL.target_lengths_B)
+    assert torch.equal(model.eval()(*args, scores), model(*args))  # what is computed stays
+    assert [tuple(each.shape) for each in scores] == [(2, 6, 4)] * num_guided
+    compute, smoothing = Compute.of("cpu", "fp32"), Smoothing(1.0, 0.0)
+    plain, nll = batch_loss(model, SMALL, smoothing, compute)
+    loss, same_nll = batch_loss(model, SMALL, smoothing, compute, Guidance(0.5, *BEGINNINGS))
+    assert loss > plain
+    assert nll == same_nll
+    loss.backward()
+    assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
+
+
+def test_a_head_learns_to_follow_the_words() -> None:
+    torch.manual_seed(1)
+    shape = ModelConfig(
+        vocab_size=len(PIECES), num_encoder_layers=1, num_decoder_layers=1, d_model=16, d_ff=32, num_heads=2,
+        d_k=8, d_v=8, dropout=0.0,
+    )  # fmt: skip
+    model, guidance = Transformer(shape), Guidance(1.0, *BEGINNINGS)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(150):
+        loss, _ = batch_loss(model, SMALL, Smoothing(1.0, 0.0), Compute.of("cpu", "fp32"), guidance)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    scores: list[torch.Tensor] = []
+    model.eval()(SMALL.source_BS, SMALL.source_lengths_B, SMALL.target_BT, SMALL.target_lengths_B, scores)
+    assert guidance.loss(scores, SMALL) / 10 < 0.1  # nats a target piece
