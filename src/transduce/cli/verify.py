@@ -5,12 +5,14 @@ examples:
   transduce verify models/m30k --quick
   transduce verify models/m30k --sentences test.en --count 500 --json report.json
   transduce verify models/wsj --device cuda
+  transduce verify models/m30k --export exports/m30k-onnx exports/m30k-int8
 
 Verified are: the files (checksums, saved = loaded, the tokenizer there and back); that no position sees a later one;
 that the cache changes nothing, also when beams move; that padding, batch size and order change nothing; that
 evaluation is not random and training mode without dropout is the same; that attention is equation 1; that a beam of 1
 is greedy; that n-best lists are in order; that scores are those of forced scoring; and that every other engine that is
-installed gives what PyTorch gives. 'docs/guides/verify.md' explains each.
+installed gives what PyTorch gives. With --export, that exported folders are still what was certified, and of this
+model. 'docs/guides/verify.md' explains each.
 
 Sentences come from --sentences, else from the model's validation set where it is on this machine, else they are made:
 phrases by the demo's generator, or random subwords.
@@ -32,6 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=int, metavar="N", help="sentences to translate (default: 40; 16 with --quick)")
     parser.add_argument("--quick", action="store_true", help="look at less: seconds for a small model")
     parser.add_argument("--no-engines", action="store_true", help="leave the other engines out")
+    parser.add_argument(
+        "--export", type=Path, nargs="+", default=[], metavar="DIR", help="exports of this model, to be certified again"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the whole report there, as JSON")
     limits = parser.add_argument_group("what may differ")
     limits.add_argument(
@@ -60,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
         device=args.device,
         threads=args.threads,
         other_engines=not args.no_engines,
+        exports=args.export,
         progress=True,
     )
     if args.json is not None:

@@ -67,6 +67,8 @@ class Certificate:
     thresholds: Thresholds
     forced: bool = False  # written although it failed
     notes: tuple[str, ...] = ()  # differences that are known and meant
+    format: str = ""  # of an export, as `export_model` has it
+    quantization: str = ""
     original_sha256: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -102,7 +104,12 @@ class Certificate:
             "verdict": self.verdict,
             "failures": self.failures,
             "original": {"system": self.original, "sha256": dict(self.original_sha256)},
-            "export": {"system": self.export, "sha256": _checksums(folder)},
+            "export": {
+                "system": self.export,
+                "format": self.format,
+                "quantization": self.quantization,
+                "sha256": checksums(folder),
+            },
             "sentences": self.sentences,
             "measured": {key: value for key, value in measured.items() if value is not None},
             "thresholds": asdict(self.thresholds),
@@ -203,7 +210,8 @@ def write_certificate(folder: Path, certificate: Certificate) -> None:
     files.write_json(folder / CERTIFICATE, certificate.to_dict(folder))
 
 
-def _checksums(folder: Path) -> dict[str, str]:
+def checksums(folder: Path) -> dict[str, str]:
+    """Returns the SHA-256 of each file of an export, but for the certificate and the card."""
     named = sorted(path for path in folder.rglob("*") if path.is_file())
     unlisted = {CERTIFICATE, CARD}
     return {str(path.relative_to(folder)): files.sha256(path) for path in named if path.name not in unlisted}

@@ -87,7 +87,7 @@ def export_model(
         files.write_json(folder / ORIGINAL, {"format": 1, "config": to_dict(bundle.config)})
         bounds = _thresholds(quantization, threshold, max_difference)
         certificate = certify(bundle, written.run(), chosen, bounds, notes=written.notes)
-        certificate = replace(certificate, forced=force)
+        certificate = replace(certificate, forced=force, format=format, quantization=quantization)
         certificate.require(str(output))
         write_certificate(folder, certificate)
         files.write_text(folder / CARD, export_card(bundle, format, certificate))
@@ -177,7 +177,7 @@ def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> _Writ
 
     config = bundle.config
     shape = shape_of(config.model, num_positions=position_limit(bundle))
-    system = _module("transformers", "huggingface", "transduce.export.huggingface_system").HuggingFaceSystem
+    system = module_of("transformers", "huggingface", "transduce.export.huggingface_system").HuggingFaceSystem
     weights = to_huggingface(bundle.weights(), config.model, shape)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)  # the library makes it its writer's alone
@@ -197,8 +197,8 @@ def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> _Writ
 
 
 def _write_onnx(bundle: Bundle, folder: Path, quantization: str) -> _Written:
-    model = _module("onnx", "onnx", "transduce.export.onnx_model")
-    system = _module("onnxruntime", "onnx", "transduce.export.onnx_system").OnnxSystem
+    model = module_of("onnx", "onnx", "transduce.export.onnx_model")
+    system = module_of("onnxruntime", "onnx", "transduce.export.onnx_system").OnnxSystem
     config, limit = bundle.config, position_limit(bundle)
     model.write_graphs(bundle.weights(), config.model, folder, num_positions=limit)
     bundle.tokenizer.save(folder / "tokenizer.json")
@@ -245,7 +245,7 @@ def _write_ctranslate2(bundle: Bundle, folder: Path, quantization: str) -> _Writ
     return _Written(lambda: CTranslate2System(folder, bundle, quantization), notes)
 
 
-def _module(package: str, extra: str, name: str) -> Any:
+def module_of(package: str, extra: str, name: str) -> Any:
     """Imports a module of ours that needs `package`, or says which extra brings it."""
     try:
         import_module(package)
@@ -253,6 +253,7 @@ def _module(package: str, extra: str, name: str) -> Any:
         if error.name != package:
             raise
         raise MissingDependencyError(
-            f"{package} is not installed, and this format needs it: pip install 'transduce[{extra}]'"
+            f"{package} is not installed, and this format needs it: pip install "
+            + (f"'transduce[{extra}]'" if extra else package)
         ) from None
     return import_module(name)

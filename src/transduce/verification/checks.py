@@ -1,12 +1,14 @@
 """The list of what is verified: each check with its promise, and what to do where it fails."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from transduce.bundle import Bundle
 from transduce.verification import cache, causality, folder, greedy, kernels, modes, padding, search
 from transduce.verification.engines import LOADERS, OTHERS, Other
+from transduce.verification.exported import Exported
 from transduce.verification.report import Finding
 from transduce.verification.search import Search
 from transduce.verification.subject import Subject
@@ -159,6 +161,20 @@ CHECKS: tuple[Check[Subject], ...] = (
         lambda subject: search.scores(_native(subject), subject.found),
     ),
 )
+
+
+def of_exports(folders: Sequence[Path]) -> list[tuple[Check[Subject], ...]]:
+    """Returns the checks of each exported folder; where the first fails, the other is pointless."""
+    advice = "export the model again (transduce export), and do not use this folder before it passes"
+    return [
+        (
+            Check(f"{each.name}: files", "it is what was certified, of this model", advice, each.files),
+            Check(
+                f"{each.name}: = native", "it gives what the model gives, as its certificate says", advice, each.again
+            ),
+        )
+        for each in map(Exported, folders)
+    ]
 
 
 def of_other_engines(subject: Subject, threads: int | None) -> list[tuple[Check[Subject], ...]]:

@@ -16,7 +16,7 @@ from transduce.bundle import Bundle
 from transduce.data.progress import progress_bar
 from transduce.engines.torch import TorchEngine, choose_device
 from transduce.errors import TransduceError
-from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_other_engines
+from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.engines import LOADERS
 from transduce.verification.report import CheckResult, Finding, Report
 from transduce.verification.sample import Sample, choose
@@ -34,6 +34,7 @@ def verify(
     device: str = "auto",
     threads: int | None = None,
     other_engines: bool = True,
+    exports: Sequence[str | Path] = (),
     progress: bool = False,
 ) -> Report:
     """Checks on a user's own model that what Transduce promises holds; what fails is in the report, and raises nothing.
@@ -47,6 +48,7 @@ def verify(
         device: "auto", "cpu", "cuda", …
         threads: CPU threads of PyTorch, for the whole process.
         other_engines: whether other engines that are installed are held against PyTorch.
+        exports: folders that `export_model` wrote of this model; each is held against it and its certificate.
         progress: whether to show a progress bar.
 
     Raises:
@@ -68,6 +70,7 @@ def verify(
     subject = Subject(bundle, sample, TorchEngine.load(bundle, device=str(where), threads=threads), settings)
     with torch.inference_mode(), progress_bar("verify", len(CHECKS), unit=" checks", shown=progress) as bar:
         others = of_other_engines(subject, threads) if other_engines else []
+        others += of_exports([Path(folder) for folder in exports])
         bar.total += sum(map(len, others))
         for check in CHECKS:
             bar.set_postfix_str(check.name, refresh=False)

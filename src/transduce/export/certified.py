@@ -1,0 +1,82 @@
+"""An export that lies in a folder: what its certificate says, whether it is still that, and its model to run again."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.bundle import Bundle
+from transduce.errors import ExportError
+from transduce.export.certificate import CERTIFICATE, Thresholds, checksums
+from transduce.export.exports import FORMATS, module_of
+from transduce.export.forcing import System
+
+
+@dataclass(frozen=True)
+class CertifiedExport:
+    """What is known of an export by its certificate."""
+
+    folder: Path
+    format: str
+    quantization: str
+    thresholds: Thresholds
+    verdict: str
+    sha256: Mapping[str, str]  # of its files, when it was certified
+    original_sha256: Mapping[str, str]  # of the model's
+
+    @classmethod
+    def read(cls, folder: Path) -> "CertifiedExport":
+        """Reads the certificate of an exported folder.
+
+        Raises:
+            ExportError: there is none, or it cannot be read.
+        """
+        path = folder / CERTIFICATE
+        again = "Export the model again: transduce export MODEL --format FORMAT --output DIR"
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            export, original = values["export"], values["original"]
+            found = cls(
+                folder,
+                export["format"],
+                export["quantization"],
+                Thresholds(**values["thresholds"]),
+                values["verdict"],
+                dict(export["sha256"]),
+                dict(original["sha256"]),
+            )
+        except OSError as error:
+            raise ExportError(f"{path}: cannot be read ({error.strerror}): no export of a model. {again}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise ExportError(f"{path}: no certificate of an export ({error!r}). {again}") from None
+        if found.format not in FORMATS:
+            raise ExportError(f"{path}: the format '{found.format}' is none of {', '.join(FORMATS)}. {again}")
+        return found
+
+    def changes(self, bundle: Bundle) -> tuple[str, ...]:
+        """Returns what is no longer as it was certified, in words: files of the export, and the model it is of."""
+        now = checksums(self.folder)
+        changed = [name for name, digest in self.sha256.items() if name in now and now[name] != digest]
+        found = [f"{name}: changed since it was certified" for name in changed]
+        found += [f"{name}: missing" for name in self.sha256 if name not in now]
+        found += [f"{name}: was not there when it was certified" for name in now if name not in self.sha256]
+        other = [name for name, digest in self.original_sha256.items() if bundle.checksums.get(name) != digest]
+        if other:
+            found.append(f"made of another model than {bundle.path}: its {' and '.join(other)} differ")
+        return tuple(found)
+
+    def load(self, bundle: Bundle) -> System:
+        """Returns the system that runs the export.
+
+        Raises:
+            MissingDependencyError: what the format needs is not installed.
+        """
+        if self.format == "ctranslate2":
+            system = module_of("ctranslate2", "", "transduce.export.ctranslate2_system").CTranslate2System
+            loaded: System = system(self.folder, bundle, self.quantization)
+        elif self.format == "onnx":
+            loaded = module_of("onnxruntime", "onnx", "transduce.export.onnx_system").OnnxSystem(self.folder)
+        else:
+            module = module_of("transformers", "huggingface", "transduce.export.huggingface_system")
+            loaded = module.HuggingFaceSystem(self.folder)
+        return loaded

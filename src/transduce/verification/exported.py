@@ -1,0 +1,54 @@
+"""Exported = native, of exports that lie in folders: still what was certified, and still what the model says."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.errors import MissingDependencyError
+from transduce.export.certified import CertifiedExport
+from transduce.export.exports import certify
+from transduce.export.sentences import Sentences
+from transduce.verification.report import Finding
+from transduce.verification.subject import Subject
+
+
+@dataclass(frozen=True)
+class Exported:
+    """One exported folder; its certificate is read anew for each check."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """What the report calls it."""
+        return f"export {self.folder.name}"
+
+    def files(self, subject: Subject) -> Finding:
+        """Sets the files against the checksums in the certificate, and the model against that which was exported."""
+        export = CertifiedExport.read(self.folder)
+        faults = export.changes(subject.bundle)
+        if export.verdict == "failed":
+            faults = (*faults, "its certificate says that it failed")
+        compared = (
+            f"SHA-256 of {len(export.sha256)} files in {self.folder}, {export.format}, certificate: {export.verdict}"
+        )
+        return Finding(compared, faults=faults)
+
+    def again(self, subject: Subject) -> Finding:
+        """Runs the export against the model on the sentences at hand, with the thresholds of its certificate."""
+        export = CertifiedExport.read(self.folder)
+        try:
+            system = export.load(subject.bundle)
+        except MissingDependencyError as error:
+            return Finding("", skipped=str(error))
+        lines = tuple(line for line in subject.sample.lines if line.strip())
+        found = certify(subject.bundle, system, Sentences(subject.sample.origin, lines), export.thresholds)
+        measured = found.measured
+        between = "" if measured.bleu_between is None else f"; BLEU between the outputs {measured.bleu_between:.1f}"
+        compared = (
+            f"{measured.target_tokens} tokens of {measured.lines} translations, mean difference of a log-probability"
+        )
+        note = f"token agreement {measured.token_agreement:.2%}, greatest {measured.max_difference:.3g}{between}"
+        if export.verdict == "forced":  # written although it is not the same, which whoever wrote it was told
+            return Finding(compared, note=f"{measured.mean_difference:.3g}, exported with --force; {note}")
+        bound = export.thresholds.mean_difference
+        return Finding(compared, measured.mean_difference, bound, faults=tuple(found.failures), note=note)

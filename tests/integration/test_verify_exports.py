@@ -1,0 +1,88 @@
+"""Exports held against their model again, long after they were written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from exported_models import make_model
+from transduce.cli.main import main
+
+QUICK = ["--quick", "--no-engines", "--device", "cpu", "--threads", "1", "--count", "4"]
+LINES = ["A dog runs.", "Two men talk.", "", "A man with a ball."]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with exports of it, and another model with one."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("exports")
+    (folder / "test.en").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    for seed, name, forms in ((1, "model", ("onnx", "huggingface", "ctranslate2")), (2, "other", ("onnx",))):
+        make_model(folder / name, seed=seed)
+        for form in forms:
+            export(folder / name, folder / f"{name}-{form}", form)
+    return folder
+
+
+def export(model: Path, output: Path, form: str, *options: str) -> None:
+    assert main(["export", str(model), "--format", form, "--output", str(output), *options]) == 0
+
+
+def verify(folder: Path, capsys: pytest.CaptureFixture[str], *exports: str) -> tuple[int, str]:
+    capsys.readouterr()
+    named = [str(folder / name) for name in exports]
+    arguments = ["verify", str(folder / "model"), "--sentences", str(folder / "test.en"), *QUICK, "--export", *named]
+    return main(arguments), capsys.readouterr().out
+
+
+def test_exports_of_every_format_pass_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("model-onnx", "model-huggingface", "model-ctranslate2")
+    code, said = verify(folder, capsys, *names)
+    assert code == 0, said
+    for name in names:
+        assert f"✓ export {name}: files" in said
+        assert f"✓ export {name}: = native" in said
+
+
+def test_an_export_of_another_model_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = verify(folder, capsys, "other-onnx")
+    assert code == 1
+    assert "made of another model than" in said
+    assert "its model.safetensors differ" in said
+    assert "other-onnx: = native" not in said  # pointless
+
+
+def test_weights_that_were_exchanged_are_found_by_running_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export(folder / "model", folder / "changed", "onnx")
+    certificate = folder / "changed" / "certificate.json"
+    values = json.loads(certificate.read_text(encoding="utf-8"))
+    for name in ("encoder.onnx", "decoder.onnx", "weights.bin"):
+        (folder / "changed" / name).write_bytes((folder / "other-onnx" / name).read_bytes())
+    code, said = verify(folder, capsys, "changed")
+    assert code == 1
+    assert "changed since it was certified" in said
+    other = json.loads((folder / "other-onnx" / "certificate.json").read_text(encoding="utf-8"))
+    values["export"]["sha256"] = other["export"]["sha256"]  # somebody had the checksums agree
+    certificate.write_text(json.dumps(values), encoding="utf-8")
+    code, said = verify(folder, capsys, "changed")
+    assert code == 1
+    assert "✗ export changed: = native" in said
+    assert "token agreement" in said
+
+
+def test_what_is_no_export_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = verify(folder, capsys, "model", "nowhere")
+    assert code == 1
+    assert "certificate.json: cannot be read (No such file or directory): no export of a model." in said
+
+
+def test_a_forced_export_says_so_and_passes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export(folder / "model", folder / "forced", "onnx", "--max-difference", "0", "--force")
+    code, said = verify(folder, capsys, "forced")
+    assert code == 0, said
+    assert "certificate: forced" in said
+    assert "exported with --force" in said
