@@ -305,12 +305,13 @@ def data_folder(run: Path) -> Path:
 
 def _require_same_training(config: Config, run: Path) -> None:
     before, now = _flat(to_dict(load_run_config(run))), _flat(to_dict(config))
+    free = _FREE_ON_RESUME | {"model.vocab_size"}
+    if config.train.cooldown_steps:
+        free -= {"train.max_steps"}  # the rate depends on where it ends
     changed = [
         f"  {key}: was {before.get(key)!r}, now {now.get(key)!r}"
         for key in sorted(before.keys() | now.keys())
-        if before.get(key) != now.get(key)
-        and key not in _FREE_ON_RESUME | {"model.vocab_size"}
-        and not key.startswith("data.test.")
+        if before.get(key) != now.get(key) and key not in free and not key.startswith("data.test.")
     ]
     if changed:
         raise TrainingError(

@@ -448,6 +448,18 @@ def test_another_training_cannot_be_resumed(
     assert key in capsys.readouterr().err
 
 
+def test_where_a_cooldown_ends_cannot_be_moved(
+    recipe: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", str(recipe), "--data", str(data), "--output", str(tmp_path), "--quiet"]
+    settings = ["--set", "train.cooldown_steps=3", "--set", "train.max_steps=4"]
+    assert command_line([*arguments, *settings]) == 0
+    rates = [json.loads(line).get("learning_rate") for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert min(rate for rate in rates if rate is not None) > 0
+    assert command_line([*arguments[:2], *arguments[4:], *settings[:2], "--set", "train.max_steps=8", "--resume"]) != 0
+    assert "train.max_steps: was 4, now 8" in capsys.readouterr().err
+
+
 def test_resume_on_other_data_is_refused(recipe: Path, config: Config, finished_run: Path, tmp_path: Path) -> None:
     other = dataclasses.replace(config, text=dataclasses.replace(config.text, vocab_size=280))
     prepare(other, tmp_path / "other", progress=False)

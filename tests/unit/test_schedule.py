@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from transduce.training.schedule import noam
+from transduce.training.schedule import cooldown, noam
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,8 @@ def test_noam_rises_to_the_end_of_the_warm_up_and_falls_after() -> None:
 def test_noam_depends_on_the_width_and_the_factor() -> None:
     assert noam(7, 4 * 512, 4000) == pytest.approx(noam(7, 512, 4000) / 2)
     assert noam(5000, 512, 4000, 0.3) == pytest.approx(0.3 * noam(5000, 512, 4000))
+
+
+def test_a_cooldown_is_a_line_to_zero_over_the_last_steps() -> None:
+    assert [cooldown(step, 10, 4) for step in range(1, 12)] == [1, 1, 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2, 0]
+    assert [cooldown(step, 10, 0) for step in (1, 10, 11)] == [1, 1, 1]

@@ -162,6 +162,7 @@ class TrainConfig:
     smoothing: Literal["uniform", "others"] = "uniform"  # ε spread over V (Szegedy et al.) or over V - 1 (t2t)
     learning_rate_factor: float = 1.0  # multiplies eq. 3
     warmup_steps: int = 4000
+    cooldown_steps: int = 0  # of the last steps, over which the rate falls to 0; 0: it does not (the paper)
     adam_beta1: float = 0.9
     adam_beta2: float = 0.98
     adam_epsilon: float = 1e-9

@@ -16,7 +16,7 @@ from transduce.training.distributed import Ranks
 from transduce.training.flops import BatchShape, training_flops
 from transduce.training.guidance import Guidance
 from transduce.training.loss import Smoothing, projected_loss
-from transduce.training.schedule import noam
+from transduce.training.schedule import cooldown, noam
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ def train_step(
     if train.max_gradient_norm:
         torch.nn.utils.clip_grads_with_norm_(parameters, train.max_gradient_norm, norm)
     rate = noam(step, model_config.d_model, train.warmup_steps, train.learning_rate_factor)
+    rate *= cooldown(step, train.max_steps, train.cooldown_steps)
     gradient_norm = float(norm)
     if math.isfinite(gradient_norm):
         for group in optimizer.param_groups:
