@@ -209,7 +209,9 @@ def ctranslate2(beam_size: int, device: torch.device, dtype_name: str) -> Run:
         bundle = Bundle.load(folder / "model")
         convert(bundle, folder / "converted", kind)
         threads = torch.get_num_threads()
-        model = ctranslate2.Translator(str(folder / "converted"), compute_type=kind, intra_threads=threads)
+        model = ctranslate2.Translator(
+            str(folder / "converted"), compute_type=kind, intra_threads=threads, device=device.type
+        )
         names = bundle.tokenizer.tokens()
 
     def run(source_BS: torch.Tensor) -> int:
@@ -337,6 +339,8 @@ def main() -> None:
     parser.add_argument("--cases", type=lambda text: text.split(","), default=CASES, help="default: %(default)s")
     parser.add_argument("--output", type=Path, help="also write the result here, as JSON")
     args = parser.parse_args()
+    if args.dtype == "int8" and {args.system, args.compare} & {"huggingface", "sockeye"}:
+        parser.error("--dtype int8: ours and ctranslate2 only")
     if args.threads:
         torch.set_num_threads(args.threads)
     result = compare(args) if args.compare else measure(args.system, args.device, args.dtype, args.repeats, args.cases)

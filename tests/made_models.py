@@ -22,13 +22,7 @@ def made_tokenizer() -> SubwordTokenizer:
     return SubwordTokenizer.train(TEXT * 3, algorithm="bpe", vocab_size=300)
 
 
-def made_bundle(folder: Path, *, seed: int = 3, ending: float = 0.0, **changes: Any) -> Bundle:
-    """Writes a small model folder, whose shape is `changes` over two layers of two heads each way.
-
-    Norms and biases are random too, so that nothing is left out unnoticed. `ending` moves the row of EOS towards that
-    of other tokens: without it such a model never ends.
-    """
-    tokenizer = made_tokenizer()
+def _shape(tokenizer: SubwordTokenizer, **changes: Any) -> ModelConfig:
     shape = ModelConfig(
         vocab_size=tokenizer.vocab_size,
         num_encoder_layers=2,
@@ -39,7 +33,17 @@ def made_bundle(folder: Path, *, seed: int = 3, ending: float = 0.0, **changes: 
         d_k=16,
         d_v=16,
     )
-    shape = replace(shape, **changes)
+    return replace(shape, **changes)
+
+
+def made_bundle(folder: Path, *, seed: int = 3, ending: float = 0.0, **changes: Any) -> Bundle:
+    """Writes a small model folder, whose shape is `changes` over two layers of two heads each way.
+
+    Norms and biases are random too, so that nothing is left out unnoticed. `ending` moves the row of EOS towards that
+    of other tokens: without it such a model never ends.
+    """
+    tokenizer = made_tokenizer()
+    shape = _shape(tokenizer, **changes)
     torch.manual_seed(seed)
     model = Transformer(shape)
     with torch.no_grad():
@@ -57,18 +61,7 @@ def untied_folder(
 ) -> Path:
     """Writes a small model folder that says something else with each token: tied, it would repeat itself."""
     tokenizer = SubwordTokenizer.train(text, algorithm="bpe", vocab_size=300)
-    shape = ModelConfig(
-        vocab_size=tokenizer.vocab_size,
-        num_encoder_layers=2,
-        num_decoder_layers=2,
-        d_model=32,
-        d_ff=64,
-        num_heads=2,
-        d_k=16,
-        d_v=16,
-        tie_embeddings="none",
-    )
-    shape = replace(shape, **changes)
+    shape = _shape(tokenizer, **{"tie_embeddings": "none"} | changes)
     torch.manual_seed(seed)
     weights = {name: weight.numpy() for name, weight in Transformer(shape).weights().items()}
     weights["output_embedding"] *= 2  # fewer near ties

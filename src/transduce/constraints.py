@@ -8,8 +8,9 @@ beam.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
@@ -19,6 +20,9 @@ from transduce.glossary import Glossary
 from transduce.terms import Choice, choices_of, joining_pieces, missing, shown, term_spellings
 from transduce.text import SubwordTokenizer
 from transduce.text.phrases import phrase_pattern
+
+T = TypeVar("T")
+Bound = Callable[[list[str], list["Constraints"], list[int]], list[T]]
 
 # Searches of one line for outputs without what is forbidden. In the first ones a spelling within a text, as in "(dog",
 # is forbidden together with the piece before it, so that "underdog" is not lost; in the last ones by itself.
@@ -75,6 +79,23 @@ def constraints_of(
     return [Constraints(*parts) for parts in zip(prefixes, by_line, choices, strict=True)]
 
 
+def apart(
+    lines: Sequence[str], constraints: Sequence[Constraints], free: Callable[[list[str]], list[T]], bound: Bound[T]
+) -> list[T]:
+    """Returns in order what `free` gives for lines of which nothing is asked, and `bound` for the others.
+
+    So what is asked of one line changes nothing for another. `bound` takes lines, their constraints, and their places.
+    """
+    results: dict[int, T] = {}
+    for asked in (False, True):
+        places = [place for place, each in enumerate(constraints) if bool(each) == asked]
+        if places:
+            texts = [lines[place] for place in places]
+            found = bound(texts, [constraints[place] for place in places], places) if asked else free(texts)
+            results |= dict(zip(places, found, strict=True))
+    return [results[place] for place in range(len(lines))]
+
+
 def with_terms(
     constraints: Sequence[Constraints], glossary: Glossary | None, texts: Sequence[str]
 ) -> list[Constraints]:
@@ -93,15 +114,16 @@ def search_within(
     options: DecodeConfig,
     n_best: int,
     constraints: Sequence[Constraints],
-    first_line: int = 1,
+    numbers: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Returns what `engine.translate` does, with each source's constraints kept; `first_line` is for errors.
+    """Returns what `engine.translate` does, with each source's constraints kept; `numbers` of lines are for errors.
 
     Raises:
         ConfigError: the engine cannot keep them.
         DataError: a prefix holds what is forbidden, or what is forbidden comes back in ever other spellings.
     """
-    conditions = [_conditions(each, tokenizer, line) for line, each in enumerate(constraints, start=first_line)]
+    numbers = numbers or range(1, len(constraints) + 1)
+    conditions = [_conditions(each, tokenizer, line) for line, each in zip(numbers, constraints, strict=True)]
     if terms := [each.required for each in constraints if each.required]:
         # A source without tokens is not run, but what is asked of it is checked: an engine or a search that cannot look
         # for terms says so before any line is translated, whether the terms would have come by themselves or not.
@@ -133,7 +155,7 @@ def search_within(
     place = open_places[0]
     phrases = ", ".join(map(repr, constraints[place].forbidden))
     raise DataError(
-        f"line {first_line + place}: no translation without {phrases} was found in {_MAX_SEARCHES} searches. "
+        f"line {numbers[place]}: no translation without {phrases} was found in {_MAX_SEARCHES} searches. "
         "Forbid less, or search with a larger beam."
     )
 

@@ -10,14 +10,14 @@ import re
 from transduce.errors import DataError
 from transduce.terms import Choice, choices_of
 
-_TAG = re.compile(r"</?term\b[^>]*>")
+_TAG = re.compile(r"""</term\s*>|<term(?=[\s>/])(?:"[^"]*"|'[^']*'|[^>"'])*>""")
 _OPENING = re.compile(r"""<term\s+to\s*=\s*("[^"]*"|'[^']*')\s*>""")
 _CLOSING = "</term>"
 _SHAPE = '<term to="TRANSLATION">words</term>'
 
 
 def read_inline_terms(text: str, place: str = "the text") -> tuple[str, tuple[Choice, ...]]:
-    """Returns the text without its marks, and for each mark the terms of which one must appear.
+    """Returns the text without its marks, and for each different mark the terms of which one must appear.
 
     In `to`, "|" separates alternatives, and HTML's entities stand for characters (`&quot;`). What is no mark stays,
     other tags too.
@@ -36,7 +36,7 @@ def read_inline_terms(text: str, place: str = "the text") -> tuple[str, tuple[Ch
         between = text[done : tag.start()]
         plain.append(between)
         done = tag.end()
-        if tag[0] == _CLOSING:
+        if tag[0].startswith("</"):
             if not opened:
                 raise DataError(f"{place}: {_CLOSING} closes nothing: write {_SHAPE}.")
             if not between.strip():
@@ -53,4 +53,4 @@ def read_inline_terms(text: str, place: str = "the text") -> tuple[str, tuple[Ch
         asked.append(terms)
     if opened:
         raise DataError(f"{place}: {opened} is never closed: write {_SHAPE}.")
-    return "".join(plain) + text[done:], choices_of(asked)
+    return "".join(plain) + text[done:], tuple(dict.fromkeys(choices_of(asked)))

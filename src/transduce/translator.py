@@ -18,7 +18,7 @@ from transduce.bundle import Bundle
 from transduce.config import Config, DecodeConfig
 from transduce.config.loading import apply
 from transduce.config.schema import DecodeOptions
-from transduce.constraints import Constraints, constraints_of, search_within, with_terms
+from transduce.constraints import Constraints, apart, constraints_of, search_within, with_terms
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import AttendingEngine, Engine
 from transduce.engines.loading import choose_engine, load_engine
@@ -343,11 +343,14 @@ class Translator:
     ) -> list[list[Translation]]:
         if isinstance(lines, str):  # a sequence of characters, which is never meant
             raise TypeError("Give a list of lines: for a single one, [line].")
-        handling = handling or Handling()
-        if constraints is None or not any(constraints):
-            return treat(self, partial(self.search, glossary=glossary), lines, options, n_best, handling)
-        search = partial(self.search, constraints=constraints, glossary=glossary, first_line=first_line)
-        return treat(self, search, lines, options, n_best, handling.of_whole_lines())
+        handling, search = handling or Handling(), partial(self.search, glossary=glossary)
+        free = partial(treat, self, search, options=options, n_best=n_best, handling=handling)
+
+        def bound(lines: list[str], asked: list[Constraints], places: list[int]) -> list[list[Translation]]:
+            constrained = partial(search, constraints=asked, numbers=[first_line + place for place in places])
+            return treat(self, constrained, lines, options, n_best, handling.of_whole_lines())
+
+        return free(lines) if constraints is None else apart(lines, constraints, free, bound)
 
     def search(
         self,
@@ -356,7 +359,7 @@ class Translator:
         n_best: int,
         constraints: Sequence[Constraints] | None = None,
         glossary: Glossary | None = None,
-        first_line: int = 1,
+        numbers: Sequence[int] | None = None,
     ) -> list[list[Translation]]:
         """Returns the search's own results for each line: what `translate_n_best` returns, without any handling."""
         if n_best < 1 or (options.temperature == 0 and n_best > options.beam_size):
@@ -365,7 +368,7 @@ class Translator:
         sources = [ids if text else [] for text, ids in zip(texts, self.tokenizer.encode_batch(texts), strict=True)]
         asked = with_terms(constraints or [Constraints()] * len(lines), glossary, texts)
         if any(asked):
-            hypotheses = search_within(self.engine, self.tokenizer, sources, options, n_best, asked, first_line)
+            hypotheses = search_within(self.engine, self.tokenizer, sources, options, n_best, asked, numbers)
         else:
             hypotheses = self.engine.translate(sources, options, n_best)
         outputs = iter(self.tokenizer.decode_batch([h.ids for found in hypotheses for h in found]))

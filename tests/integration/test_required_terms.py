@@ -9,7 +9,7 @@ import pytest
 from made_models import untied_folder
 from transduce.cli import main as command_line
 from transduce.engines.interface import Conditions
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, DataError
 from transduce.passages import Handling
 from transduce.translator import Translator
 
@@ -96,6 +96,30 @@ def test_terms_marked_in_the_line(models: Path, tmp_path: Path, capsys: pytest.C
     assert lines[1:] == plain.translate(marked[1:])
     assert lines[:1] == plain.translate(["A dog runs."], required=[["ball", "Two dogs"]])
     assert "2 of 2 required terms came out" in capsys.readouterr().err
+
+
+def test_a_mark_changes_nothing_for_the_lines_beside_it(tmp_path: Path) -> None:
+    model = untied_folder(tmp_path / "short", positions="learned", max_positions=24)
+    translator = Translator.load(model, device="cpu")
+    long = "Two dogs run over the green grass. A man with a ball. Two dogs run over the grass. A man runs."
+    [alone] = translator.translate_n_best([long], 1)
+    assert alone[0].num_parts > 1  # cut, since the model reads less
+    beside = translator.translate_n_best([long, "A dog runs."], 1, required=[[], ["ball"]])
+    assert beside[0] == alone
+    assert holds(beside[1][0].text, "ball")
+    with pytest.raises(DataError, match=r"line 2: no translation without|line 2: "):
+        translator.translate([long, "A dog runs."], prefixes=["", "a ball "], forbidden=["ball"])
+
+
+@pytest.mark.parametrize("option", [("--markup", "html"), ("--guard",), ("--split-sentences", "always")])
+def test_what_contradicts_marks_is_refused_before_the_first_line(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: tuple[str, ...]
+) -> None:
+    source, output = write(tmp_path / "in", ["A dog runs."]), tmp_path / "out"
+    arguments = ("--input", source, "--output", output, "--inline-terms", *option)
+    assert command("translate", models / "a", *arguments) == 2
+    assert "does not go with prefixes, forbidden phrases or required terms" in capsys.readouterr().err
+    assert not output.exists()
 
 
 def test_a_wrong_mark_is_refused_by_its_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

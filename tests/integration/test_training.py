@@ -29,12 +29,13 @@ from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, DataError, TrainingError
-from transduce.runs import average_run, train
+from transduce.runs import average_run, load_run_config, train
 from transduce.training import step as step_module
 from transduce.training import trainer as trainer_module
 from transduce.training.averaging import average
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
+from transduce.training.schedule import cooldown, noam
 from transduce.training.state import Progress, check_checkpoint, checkpoint_weights, checkpoints, read_progress
 from transduce.training.trainer import Outcome, Trainer
 from transduce.translator import Translator
@@ -454,8 +455,13 @@ def test_where_a_cooldown_ends_cannot_be_moved(
     arguments = ["train", str(recipe), "--data", str(data), "--output", str(tmp_path), "--quiet"]
     settings = ["--set", "train.cooldown_steps=3", "--set", "train.max_steps=4"]
     assert command_line([*arguments, *settings]) == 0
-    rates = [json.loads(line).get("learning_rate") for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert min(rate for rate in rates if rate is not None) > 0
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    rates = {each["step"]: each["learning_rate"] for each in records if "learning_rate" in each}
+    train = load_run_config(tmp_path).train
+    for step, rate in rates.items():
+        plain = noam(step, load_run_config(tmp_path).model.d_model, train.warmup_steps, train.learning_rate_factor)
+        assert rate == pytest.approx(plain * cooldown(step, 4, 3), rel=1e-6)
+    assert max(rates) > 1  # where it has begun to fall
     assert command_line([*arguments[:2], *arguments[4:], *settings[:2], "--set", "train.max_steps=8", "--resume"]) != 0
     assert "train.max_steps: was 4, now 8" in capsys.readouterr().err
 

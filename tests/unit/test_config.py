@@ -163,6 +163,16 @@ def test_an_unknown_preset_is_refused_with_the_nearest(name: str, nearest: str) 
             lambda: TrainConfig(early_stopping=3, validate_steps=0),
             "train.early_stopping = 3: must be 0 where train.validate_steps is 0",
         ),
+        (lambda: TrainConfig(cooldown_steps=-1), "train.cooldown_steps = -1: must be 0 or greater"),
+        (
+            lambda: TrainConfig(cooldown_steps=9, max_steps=8),
+            "train.cooldown_steps = 9: must be at most train.max_steps",
+        ),
+        (
+            lambda: TrainConfig(cooldown_steps=9, max_minutes=1),
+            "train.cooldown_steps = 9: must be 0 with train.max_min",
+        ),
+        (lambda: TrainConfig(guided_attention=-1), "train.guided_attention = -1: must be 0 or greater"),
         (lambda: DecodeConfig(beam_size=0), "decode.beam_size = 0: must be greater than 0"),
         (lambda: DecodeConfig(length_penalty=-0.1), "decode.length_penalty = -0.1: must be 0 or greater"),
         (lambda: DecodeConfig(top_p=0.0), "decode.top_p = 0.0: must be greater than 0 and at most 1"),

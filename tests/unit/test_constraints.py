@@ -76,7 +76,7 @@ def _spellings_of(line: str) -> list[list[int]]:
 
 def _search(engine: Babbler, sources: Sequence[str], asked: Sequence[Constraints]) -> list[str]:
     ids = [_TOKENIZER.encode(source) for source in sources]
-    found = search_within(engine, _TOKENIZER, ids, DecodeConfig(), 1, asked, first_line=8)
+    found = search_within(engine, _TOKENIZER, ids, DecodeConfig(), 1, asked, numbers=range(8, 8 + len(ids)))
     return [_TOKENIZER.decode(best.ids) for [best] in found]
 
 

@@ -19,6 +19,9 @@ from transduce.inline_terms import read_inline_terms
         ('<term to="a">x</term><term  to = "b c">y z</term>', "xy z", (("a",), ("b c",))),
         ('<b>A</b> <term to="&quot;Hund&quot; &amp; Co">dog</term>', "<b>A</b> dog", (('"Hund" & Co',),)),
         ("in terms of <terms>", "in terms of <terms>", ()),
+        ("a <term-list> of <term.x> and <term:y>", "a <term-list> of <term.x> and <term:y>", ()),
+        ('<term to="a > b">x</term >', "x", (("a > b",),)),
+        ('<term to="a">x</term> or <term to="a">y</term>', "x or y", (("a",),)),
     ],
 )
 def test_marks_are_taken_away_and_said(text: str, plain: str, terms: tuple[tuple[str, ...], ...]) -> None:

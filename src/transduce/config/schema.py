@@ -191,13 +191,25 @@ class TrainConfig:
             "train", self, "max_minutes", "micro_batch_tokens", "max_gradient_norm", "guided_attention"
         )
         _require_not_negative("train", self, "checkpoint_steps", "checkpoint_minutes", "validate_steps")
-        _require_not_negative("train", self, "early_stopping", "seed")
+        _require_not_negative("train", self, "early_stopping", "seed", "cooldown_steps")
         _require_rate("train", self, "label_smoothing", "adam_beta1", "adam_beta2")
         _require(
             self.early_stopping == 0 or self.validate_steps > 0,
             "train.early_stopping",
             self.early_stopping,
             "0 where train.validate_steps is 0: it counts validations",
+        )
+        _require(
+            self.cooldown_steps <= self.max_steps,
+            "train.cooldown_steps",
+            self.cooldown_steps,
+            f"at most train.max_steps ({self.max_steps}): it is their end",
+        )
+        _require(
+            self.cooldown_steps == 0 or (self.max_minutes == 0 and self.early_stopping == 0),
+            "train.cooldown_steps",
+            self.cooldown_steps,
+            "0 with train.max_minutes or train.early_stopping: the rate falls towards train.max_steps",
         )
         _require(
             self.average_last <= self.keep_checkpoints,

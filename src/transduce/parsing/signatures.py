@@ -11,8 +11,13 @@ what can be seen of them: a capital, a digit, a hyphen, the ending.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from transduce.errors import ConfigError
+
 WHOLE = r"[^\s<]{1,100}"
 """Matches a word, which is then one piece of a vocabulary if it is frequent; as `<` stands alone, no special token."""
+
+ANY = "UNK"
+"""The signature that all words share."""
 
 _SEEN = 3  # times; a word less frequent is learned by its signature
 _COMMON = 10  # rare words that an ending must be of to have a signature of its own
@@ -31,7 +36,7 @@ def signatures(word: str) -> Iterator[str]:
         if present
     )
     endings = [word[-count:].lower() for count in _ENDINGS if len(word) > count + 1 and word[-count:].isalpha()]
-    for shape in dict.fromkeys((f"UNK{flags}", "UNK")):
+    for shape in dict.fromkeys((f"{ANY}{flags}", ANY)):
         yield from (f"{shape}-{ending}" for ending in endings)
         yield shape
 
@@ -41,23 +46,31 @@ class Spelling:
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = frozenset(known)
-        self._written: dict[str, str] = {}
 
     @classmethod
     def of_pieces(cls, pieces: Iterable[bytes]) -> "Spelling":
-        """Returns the spelling of words that are each one of a vocabulary's pieces, as far as it has signatures.
+        """Returns the spelling in which each word is one of a vocabulary's pieces.
 
         Args:
             pieces: what each of them stands for; that of a whole word begins with a space.
+
+        Raises:
+            ConfigError: not even what stands for any word is one piece: the vocabulary was not learned with signatures.
         """
-        return cls(piece[1:].decode(errors="replace") for piece in pieces if piece.startswith(b" "))
+        words = frozenset(word for piece in pieces if piece.startswith(b" ") and (word := _decoded(piece[1:])))
+        if ANY not in words:
+            raise ConfigError(
+                f"data.rare_words = 'signatures': '{ANY}', which stands for any word, is no piece of this vocabulary. "
+                "Learn the tokenizer with this setting, with a greater text.vocab_size, or set it to 'pieces'."
+            )
+        return cls(words)
 
     @classmethod
     def learned(cls, words: Counter[str]) -> "Spelling":
         """Returns the spelling for words as frequent as `words` says: what a vocabulary should be learned from."""
         frequent = {word for word, count in words.items() if count >= _SEEN}
         shapes = Counter(shape for word in words if word not in frequent for shape in signatures(word))
-        return cls(frequent | {shape for shape, count in shapes.items() if count >= _COMMON})
+        return cls({*frequent, ANY, *(shape for shape, count in shapes.items() if count >= _COMMON)})
 
     def __call__(self, words: Sequence[str]) -> str:
         """Returns the words as a model reads them, with a space between them."""
@@ -66,7 +79,11 @@ class Spelling:
     def _write(self, word: str) -> str:
         if word in self._known:
             return word
-        if word not in self._written:
-            *telling, least = signatures(word)
-            self._written[word] = next((shape for shape in telling if shape in self._known), least)
-        return self._written[word]
+        return next((shape for shape in signatures(word) if shape in self._known), ANY)
+
+
+def _decoded(piece: bytes) -> str:
+    try:
+        return piece.decode()
+    except UnicodeDecodeError:  # a piece may end in the middle of a character
+        return ""

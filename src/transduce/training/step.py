@@ -21,7 +21,7 @@ from transduce.training.schedule import cooldown, noam
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one update did; losses are sums over `target_tokens`, in nats."""
+    """What one update did; losses are sums over `target_tokens`, in nats. `loss` has that of a guidance in it."""
 
     loss: float
     negative_log_likelihood: float

@@ -20,7 +20,7 @@ class Exported:
     @property
     def name(self) -> str:
         """What the report calls it."""
-        return f"export {self.folder.name}"
+        return f"export {self.folder}"
 
     def files(self, subject: Subject) -> Finding:
         """Sets the files against the checksums in the certificate, and the model against that which was exported."""
