@@ -49,7 +49,7 @@ def commands(model: Path, line: str, engine: str, quantization: str) -> dict[str
     }
     if engine == "ctranslate2":
         kind = quantization or "float32"
-        [converted] = (model / "ctranslate2").glob(f"{kind}-*") if (model / "ctranslate2").is_dir() else [Path()]
+        converted = next((model / "ctranslate2").glob(f"{kind}-*"), Path())  # there once the command has run
         arguments = [str(model / "tokenizer.json"), str(converted), kind, str(os.cpu_count() or 1), line]
         found["bare"] = [sys.executable, "-c", _BARE, *arguments]
     return found

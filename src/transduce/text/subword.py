@@ -70,6 +70,7 @@ class SubwordTokenizer:
         self._definition = definition
         self.algorithm: Algorithm = algorithm
         self.vocab_size: int = tokenizer.get_vocab_size(with_added_tokens=False)
+        self._pieces: dict[int, bytes] = dict.fromkeys(range(_NUM_SPECIAL), b"")
 
     @classmethod
     def train(
@@ -219,7 +220,7 @@ class SubwordTokenizer:
         """Returns each id for the eye: "▁" for a space, `\\xc3` for bytes that are not whole characters."""
         ids = list(ids)
         self._require_known(ids)
-        return [self._display[index] for index in ids]
+        return [self._shown(index) for index in ids]
 
     def tokens(self) -> list[str]:
         """Returns the name that each id has in the file, in order: all different, in the byte-level alphabet."""
@@ -229,7 +230,7 @@ class SubwordTokenizer:
         """Returns the bytes that each id stands for, none for a special token; joined, they are " " and the text."""
         ids = list(ids)
         self._require_known(ids)
-        return [self._bytes[index] for index in ids]
+        return [self._piece(index) for index in ids]
 
     def ids_beginning_with(self, start: bytes) -> tuple[int, ...]:
         """Returns the ids of all pieces whose bytes begin with `start`, which is not empty."""
@@ -246,23 +247,25 @@ class SubwordTokenizer:
             wrong = next(index for index in ids if not 0 <= index < self.vocab_size)
             raise TokenizerError(f"id {wrong} is not in the vocabulary, which has {self.vocab_size} pieces.")
 
-    @cached_property
-    def _bytes(self) -> list[bytes]:
-        tokens = self.tokens()[_NUM_SPECIAL:]
-        return [b""] * _NUM_SPECIAL + [bytes(map(_BYTE_OF_CHARACTER.__getitem__, token)) for token in tokens]
+    def _piece(self, index: int) -> bytes:
+        """Returns the bytes of one id; remembered, since a table of all takes longer than a sentence to translate."""
+        if index not in self._pieces:
+            self._pieces[index] = bytes(map(_BYTE_OF_CHARACTER.__getitem__, self._tokenizer.id_to_token(index) or ""))
+        return self._pieces[index]
+
+    def _shown(self, index: int) -> str:
+        if index < _NUM_SPECIAL:
+            return SPECIAL_TOKENS[index]
+        text = self._piece(index).decode("utf-8", errors="backslashreplace")
+        if text.isprintable():
+            return text.replace(" ", "▁")
+        visible = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        return "".join(visible).replace(" ", "▁")
 
     @cached_property
     def _sorted(self) -> list[tuple[bytes, int]]:
-        return sorted((piece, index) for index, piece in enumerate(self._bytes) if piece)
-
-    @cached_property
-    def _display(self) -> list[str]:
-        names = list(SPECIAL_TOKENS)
-        for piece in self._bytes[_NUM_SPECIAL:]:
-            text = piece.decode("utf-8", errors="backslashreplace")
-            visible = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-            names.append("".join(visible).replace(" ", "▁"))
-        return names
+        pieces = self.piece_bytes(range(self.vocab_size))
+        return sorted((piece, index) for index, piece in enumerate(pieces) if piece)
 
 
 def _pipeline(model: models.BPE | models.WordPiece, whole: str) -> Tokenizer:
@@ -341,7 +344,7 @@ def _require_ours(definition: Any, origin: str) -> Algorithm:
         raise _foreign(origin, f"{len(missing)} of the 256 bytes are not in the vocabulary")
     if set(map(str, vocabulary.values())) != set(map(str, range(len(vocabulary)))):
         raise _foreign(origin, "its ids are not 0, 1, 2, … without gaps")
-    if any(not _BYTE_OF_CHARACTER.keys() >= set(token) for token in vocabulary):
+    if not _BYTE_OF_CHARACTER.keys() >= set("".join(vocabulary)):
         raise _foreign(origin, "its pieces are not made of bytes")
     return _ALGORITHM_OF_MODEL[kind]
 
