@@ -10,8 +10,8 @@ import re
 from transduce.errors import DataError
 from transduce.terms import Choice, choices_of
 
-_TAG = re.compile(r"""</term\s*>|<term(?=[\s>/])(?:"[^"]*"|'[^']*'|[^>"'])*>""")
-_OPENING = re.compile(r"""<term\s+to\s*=\s*("[^"]*"|'[^']*')\s*>""")
+_TAG = re.compile(r"""</term\s*>|<term(?=[\s>/])(?:"[^"]*"|'[^']*'|[^>"'])*>""", re.IGNORECASE)
+_OPENING = re.compile(r"""<term\s+to\s*=\s*("[^"]*"|'[^']*')\s*>""", re.IGNORECASE)
 _CLOSING = "</term>"
 _SHAPE = '<term to="TRANSLATION">words</term>'
 
@@ -49,7 +49,9 @@ def read_inline_terms(text: str, place: str = "the text") -> tuple[str, tuple[Ch
         said = _OPENING.fullmatch(opened)
         terms = [html.unescape(term).strip() for term in said[1][1:-1].split("|")] if said else []
         if not terms or not all(terms):
-            raise DataError(f"{place}: {opened} does not say what must appear: write {_SHAPE}.")
+            raise DataError(
+                f"{place}: {opened} does not say what must appear, in quotes and nothing else: write {_SHAPE}."
+            )
         asked.append(terms)
     if opened:
         raise DataError(f"{place}: {opened} is never closed: write {_SHAPE}.")

@@ -187,6 +187,23 @@ def test_bad_options_are_one_line_and_leave_no_output(
     assert list(tmp_path.iterdir()) == [source]
 
 
+def test_an_output_never_replaces_what_is_read(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, link = tmp_path / "text", tmp_path / "link"
+    text.write_text("A dog runs.\n", encoding="utf-8")
+    link.symlink_to(text)
+    model = str(model_folder)
+    for arguments in (
+        ["translate", model, "--input", str(text), "--output", str(text)],
+        ["translate", model, "--input", str(text), "--output", str(link)],
+        ["translate", model, "--input", "-", "--prefix", str(text), "--output", str(text)],
+    ):
+        assert command_line.main(arguments) == DataError.exit_code
+        assert "is read by this command, and would be written over" in capsys.readouterr().err
+        assert text.read_text(encoding="utf-8") == "A dog runs.\n"
+
+
 def test_help_needs_no_torch() -> None:
     program = (
         "import sys; from transduce.cli import main; main.COMMANDS = ('translate',)\n"

@@ -20,6 +20,7 @@ from transduce.inline_terms import read_inline_terms
         ('<b>A</b> <term to="&quot;Hund&quot; &amp; Co">dog</term>', "<b>A</b> dog", (('"Hund" & Co',),)),
         ("in terms of <terms>", "in terms of <terms>", ()),
         ("a <term-list> of <term.x> and <term:y>", "a <term-list> of <term.x> and <term:y>", ()),
+        ('<TERM To="a">x</Term>', "x", (("a",),)),
         ('<term to="a > b">x</term >', "x", (("a > b",),)),
         ('<term to="a">x</term> or <term to="a">y</term>', "x or y", (("a",),)),
     ],

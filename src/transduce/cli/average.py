@@ -1,7 +1,7 @@
 """Averages the last checkpoints of a run (section 6.1 of the paper) into a model folder.
 
 examples:
-  transduce average runs/m30k --last 5 --output models/m30k
+  transduce average runs/m30k --last 20 --output models/m30k
   transduce average runs/m30k --best --output models/m30k-best
 
 The model is measured on the run's validation data; metrics.json and the model card say what came out. 'transduce train'

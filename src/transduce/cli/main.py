@@ -34,7 +34,7 @@ COMMANDS = (
 _EPILOG = """examples:
   transduce demo                                        a working English-German translator in minutes
   transduce train recipes/multi30k-en-de.toml --output runs/m30k
-  transduce average runs/m30k --last 5 --output models/m30k
+  transduce average runs/m30k --last 20 --output models/m30k
   echo "A dog runs." | transduce translate models/m30k
   transduce evaluate --hypothesis test.out --reference test.de
   transduce verify models/m30k                          does it keep what is promised?
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(arguments)
     # Read when torch is first imported. Its OpenMP threads wait for each other by spinning: where another process wants
     # the same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
-    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         code = int(args.run(args))
         sys.stdout.flush()  # here, where a reader that went away is caught; not when Python ends

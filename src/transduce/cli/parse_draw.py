@@ -43,6 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draws the trees, and returns the exit code."""
+    from transduce.data.readers import require_apart
+
+    require_apart(args.output, args.trees)
     pieces = _pieces(args)
     if args.output is None:
         for piece in pieces:

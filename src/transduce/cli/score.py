@@ -58,12 +58,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scores the pairs, and returns the exit code."""
-    from transduce.data.readers import STDIN, read_pairs
+    from transduce.data.readers import STDIN, read_pairs, require_apart
     from transduce.target_scores import ScoreSummary
     from transduce.translator import Translator
 
     if args.source == args.target == STDIN:
         raise ConfigError("standard input ('-') can be only one of --source and --target.")
+    require_apart(args.output, args.source, args.target)
     pairs = read_pairs([args.source, args.target])
     translator = Translator.load(args.model, **loading_arguments(args), ensemble=args.ensemble)
     say_engine(args, translator.engine)

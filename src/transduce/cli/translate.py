@@ -142,13 +142,15 @@ def run(args: argparse.Namespace) -> int:
     """Translates, and returns the exit code."""
     layout = _layout(args)
     # Imported here, so that `transduce --help` need not load what they need.
-    from transduce.data.readers import STDIN, require_file
+    from transduce.data.readers import STDIN, require_apart, require_file
     from transduce.passages import Handling
     from transduce.streams import translate_file
     from transduce.translator import with_changes
 
     if args.input != STDIN:
         require_file(args.input)
+    named = (args.prefix, args.forbid, args.forbid_by_line, args.glossary, args.require_by_line)
+    require_apart(args.output, args.input, *named)
     if args.workers is not None and args.ray is None:
         raise ConfigError("--workers is for many workers in a Ray cluster: give --ray ADDRESS as well, such as local.")
     beside = _Beside(args)

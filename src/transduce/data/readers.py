@@ -145,6 +145,19 @@ class LineReader:
             ) from None
 
 
+def require_apart(output: Path | None, *inputs: Path | None) -> None:
+    """Checks that an output is none of the files that are read, which it would replace.
+
+    Raises:
+        DataError: it is one of them.
+    """
+    if output is None or not output.is_file():
+        return
+    for path in inputs:
+        if path is not None and path.exists() and output.samefile(path):
+            raise DataError(f"{output}: is read by this command, and would be written over. Name another --output.")
+
+
 def require_file(path: Path) -> None:
     """Checks that `path` is something to read: a file or a pipe.
 
