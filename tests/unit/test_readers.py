@@ -104,6 +104,14 @@ def test_not_utf8_names_file_line_and_byte(tmp_path: Path, monkeypatch: pytest.M
         assert "iconv -f LATIN1 -t UTF-8" in str(error.value)
 
 
+def test_the_lines_before_one_that_is_not_utf8_come_first(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("eins\r\nzwei ä\n".encode() + b"dr\xffei\nvier\n")
+    lines = iter(read_lines(tmp_path / "a.txt"))
+    assert [next(lines), next(lines)] == ["eins", "zwei ä"]
+    with pytest.raises(DataError, match="line 3: not UTF-8"):
+        next(lines)
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_a_file_of_another_unicode_is_told_so(tmp_path: Path, encoding: str) -> None:
     path = pack(tmp_path / "a.txt", "\ufeffeins\tzwei\n".encode(encoding))

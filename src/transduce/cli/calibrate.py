@@ -3,7 +3,8 @@
 The sources are translated, and each translation is compared with its reference: it counts as good where its chrF
 is at least --threshold. The fit makes of the model's probabilities the probability of a good translation, which
 'transduce translate --confidence' then writes. Take text that the model was not trained on, such as the validation
-set; a thousand lines are enough. Without a calibration, a confidence is the mean probability of the tokens.
+set; a thousand lines are enough. Without a calibration, a confidence is the geometric mean of the
+tokens' probabilities.
 
 examples:
   transduce calibrate models/m30k --source val.en --reference val.de

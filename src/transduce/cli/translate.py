@@ -201,8 +201,8 @@ def _note_where_uncalibrated(translator: "Translator | RayWorkers") -> None:
 
     if load_calibration(translator.bundle) is None:
         print(
-            "transduce: note: this model is not calibrated: the confidence is the mean probability of the tokens. "
-            "'transduce calibrate' makes it that of a good translation.",
+            "transduce: note: this model is not calibrated: the confidence is the geometric mean of the tokens' "
+            "probabilities. 'transduce calibrate' makes it that of a good translation.",
             file=sys.stderr,
         )
 

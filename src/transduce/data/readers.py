@@ -44,13 +44,16 @@ class LineReader:
     def __iter__(self) -> Iterator[str]:
         first_number = 1
         for block in self._whole_lines():
-            lines = self._decode(block, first_number).split("\n")
+            text, failure = self._decode(block, first_number)
+            lines = text.split("\n")
             if lines[-1] == "":
                 lines.pop()  # what follows the block's last line end is not a line
             first_number += len(lines)
             if b"\r" in block:
                 lines = [line.removesuffix("\r") for line in lines]
             yield from lines
+            if failure is not None:  # after the lines before it: what is done with them stays
+                raise failure
 
     def _whole_lines(self) -> Iterator[bytes]:
         """Yields blocks that end where a line ends, without the byte order mark."""
@@ -131,18 +134,20 @@ class LineReader:
         if frame is not None:
             raise EOFError("the last frame is incomplete")
 
-    def _decode(self, block: bytes, first_number: int) -> str:
+    def _decode(self, block: bytes, first_number: int) -> tuple[str, DataError | None]:
+        """Returns the block's lines up to the first that is not UTF-8, and what is to be said of that one."""
         try:
-            return block.decode("utf-8")
+            return block.decode("utf-8"), None
         except UnicodeDecodeError as error:
+            good = block[: block.rfind(b"\n", 0, error.start) + 1].decode("utf-8")
             number = first_number + block.count(b"\n", 0, error.start)
             offset = error.start - (block.rfind(b"\n", 0, error.start) + 1)
             utf16 = number == 1 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # from a spreadsheet
-            raise DataError(
+            return good, DataError(
                 f"{self.path}, line {number}: not UTF-8 (byte {block[error.start]:#04x} "
                 f"at byte offset {offset} of the line). Find the file's encoding and convert it, for "
                 f"example: iconv -f {'UTF-16' if utf16 else 'LATIN1'} -t UTF-8 OLD > NEW"
-            ) from None
+            )
 
 
 def require_apart(output: Path | None, *inputs: Path | None) -> None:
