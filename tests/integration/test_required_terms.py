@@ -107,8 +107,8 @@ def test_a_mark_changes_nothing_for_the_lines_beside_it(tmp_path: Path) -> None:
     beside = translator.translate_n_best([long, "A dog runs."], 1, required=[[], ["ball"]])
     assert beside[0] == alone
     assert holds(beside[1][0].text, "ball")
-    with pytest.raises(DataError, match=r"line 2: no translation without|line 2: "):
-        translator.translate([long, "A dog runs."], prefixes=["", "a ball "], forbidden=["ball"])
+    with pytest.raises(DataError, match=r"^line 2: the prefix 'a ball ' holds the forbidden phrase 'ball'"):
+        translator.translate([long, "A dog runs."], prefixes=["", "a ball "], forbidden=[[], ["ball"]])
 
 
 @pytest.mark.parametrize("option", [("--markup", "html"), ("--guard",), ("--split-sentences", "always")])

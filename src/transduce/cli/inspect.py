@@ -130,10 +130,10 @@ def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
 
 
 def _attend(translator: "Translator", pair: tuple[str, str | None], line: int) -> "Attention":
-    source, target = pair
-    if translator.bundle is not None and translator.bundle.config.data.format == "trees":
-        from transduce.data.treebank import sentence_reader
+    from transduce.data.treebank import sentence_reader
 
+    source, target = pair
+    if translator.bundle is not None:
         source = sentence_reader(translator.bundle.config.data, translator.tokenizer)(source)
     attention = translator.attend(source, target)
     if attention.source_truncated or attention.target_truncated:

@@ -64,7 +64,7 @@ def encode_split(
     tokenizer: SubwordTokenizer,
     *,
     label: str,
-    read: Callable[[str], str] | None = None,
+    read: Callable[[str], str] = str,
     kept: NDArray[np.bool_] | None,
     limits: DataConfig | None,
     progress: bool,
@@ -77,7 +77,7 @@ def encode_split(
         path: of the store.
         tokenizer: encodes both sides.
         label: of the progress bar.
-        read: makes of a source what the model reads of it; None: the source.
+        read: makes of a source what the model reads of it.
         kept: for each pair whether it stays; None: all that have text on both sides.
         limits: pairs beyond its `max_tokens` and `max_ratio` are counted and dropped; None: no limits.
         progress: whether to show it.
@@ -136,7 +136,7 @@ def _encode_chunk(
     chunk: Chunk,
     tokenizer: SubwordTokenizer,
     dtype: np.dtype[Any],
-    read: Callable[[str], str] | None,
+    read: Callable[[str], str],
     kept: NDArray[np.bool_] | None,
     limits: DataConfig | None,
 ) -> _EncodedChunk:
@@ -144,9 +144,7 @@ def _encode_chunk(
         indices = [i for i, (src, tgt) in enumerate(chunk.pairs) if src.strip() and tgt.strip()]
     else:
         indices = np.flatnonzero(kept[chunk.start : chunk.start + len(chunk.pairs)]).tolist()
-    texts = [[chunk.pairs[i][side] for i in indices] for side in (0, 1)]
-    if read is not None:
-        texts[0] = [read(source) for source in texts[0]]
+    texts = [read(chunk.pairs[i][0]) for i in indices], [chunk.pairs[i][1] for i in indices]
     sides = [tokenizer.encode_batch(side) for side in texts]
     counts = [np.fromiter(map(len, side), dtype=np.int32, count=len(side)) for side in sides]
     over_long: list[str] = []

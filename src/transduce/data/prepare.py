@@ -50,7 +50,6 @@ from transduce.text import SubwordTokenizer
 
 __all__ = ["PrepareReport", "Prepared", "difference_from", "is_prepared", "load_prepared", "prepare"]
 
-
 _OFTEN = 1000  # times that what must be a piece is shown to whoever learns the vocabulary
 
 
@@ -188,9 +187,8 @@ def _learn_tokenizer(
     files: CorpusFiles, kept: NDArray[np.bool_], text: TextConfig, *, by_shape: bool, progress: bool
 ) -> SubwordTokenizer:
     sample = spread(kept, text.sample_pairs)
-    whole, read = "", None
-    if any(part.trees for part in files.train):
-        whole = pairs.WHOLE
+    whole = pairs.WHOLE if any(part.trees for part in files.train) else ""
+    read: Callable[[str], str] = str
     if by_shape:
         whole, read = signatures.WHOLE, _reading_as_learned(files, sample, progress=progress)
     with contextlib.ExitStack() as stack:
@@ -199,7 +197,7 @@ def _learn_tokenizer(
             if by_shape:
                 yield " ".join([signatures.ANY] * _OFTEN)
             for source, target in _sampled_pairs(files, sample, progress=progress):
-                yield source if read is None else read(source)
+                yield read(source)
                 yield target
             stack.enter_context(elapsed_time("learning the vocabulary", shown=progress))
 
@@ -246,7 +244,7 @@ def _encode(
     num_workers: int | None,
 ) -> tuple[EncodedSplit, EncodedSplit | None]:
     """Writes the stores. Validation is held to no limits: what is measured must not depend on them."""
-    read = sentence_reader(config.data, tokenizer) if config.data.format == "trees" else None
+    read = sentence_reader(config.data, tokenizer)
     parts, kept = repeated(files.train, examination, config.data.repeat)
     train = encode_split(
         parts,

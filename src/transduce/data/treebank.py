@@ -61,7 +61,13 @@ def read_treebank(paths: Iterable[Path]) -> Iterator[Tree]:
 
 
 def sentence_reader(data: DataConfig, tokenizer: SubwordTokenizer) -> Callable[[str], str]:
-    """Returns what makes of a parser's sentence the text that its model reads: words with one space between them."""
+    """Returns what makes of a source the text that the model reads.
+
+    Of a parser's sentence that is its words with one space between them, rare ones perhaps by their shape; a
+    translator reads the source as it is.
+    """
+    if data.format != "trees":
+        return str
     if data.rare_words == "signatures":
         spelling = Spelling.of_pieces(tokenizer.piece_bytes(range(tokenizer.vocab_size)))
         return lambda sentence: spelling(sentence_words(sentence))

@@ -82,10 +82,8 @@ def export_model(
     bundle = Bundle.load(model)
     bundle.verify()
     chosen = choose_sentences(bundle.config, sentences, references, limit=sample)
-    if bundle.config.data.format == "trees":
-        chosen = replace(
-            chosen, sources=tuple(map(sentence_reader(bundle.config.data, bundle.tokenizer), chosen.sources))
-        )
+    read = sentence_reader(bundle.config.data, bundle.tokenizer)
+    chosen = replace(chosen, sources=tuple(map(read, chosen.sources)))
     write = {"huggingface": _write_huggingface, "onnx": _write_onnx, "ctranslate2": _write_ctranslate2}[format]
     with files.atomic_folder(output) as folder:
         written = write(bundle, folder, quantization)

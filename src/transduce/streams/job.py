@@ -87,8 +87,8 @@ def translate_file(
         glossary,
         inline_terms,
     )
-    if inline_terms:
-        request.handling.of_whole_lines()  # what contradicts it is refused before the first line, marked or not
+    if inline_terms or constraints is not None:
+        request.handling.of_whole_lines()  # what contradicts it is refused before the first line
     tell = warn or (lambda message: warnings.warn(message, stacklevel=3))
     lines = read_lines(source)
     job = {**_description(workers.facts(request), request, window), "constraints": constraints_name}

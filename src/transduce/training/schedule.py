@@ -11,6 +11,6 @@ def cooldown(step: int, max_steps: int, cooldown_steps: int) -> float:
     """Returns what the rate is multiplied by: 1, and over the last `cooldown_steps` a line towards 0.
 
     DEVIATION: the paper's rate never falls to 0; its averaged checkpoints do much of the same. With few steps in all,
-    such an end is worth several epochs (docs/lab-log.md).
+    such an end may be worth more (docs/lab-log.md).
     """
     return min(1.0, max(0, max_steps - step + 1) / (cooldown_steps + 1)) if cooldown_steps else 1.0

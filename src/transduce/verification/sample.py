@@ -47,14 +47,7 @@ def choose(bundle: Bundle, given: Path | Sequence[str] | None, count: int) -> Sa
     else:
         data = bundle.config.data
         found = _of_validation(data, count) or _of_demo(data, count) or _of_vocabulary(bundle, count)
-    return replace(found, lines=as_read(found.lines, bundle))
-
-
-def as_read(lines: Sequence[str], bundle: Bundle) -> tuple[str, ...]:
-    """Returns lines as the model reads them: a parser is given words with one space between them."""
-    if bundle.config.data.format != "trees":
-        return tuple(lines)
-    return tuple(map(sentence_reader(bundle.config.data, bundle.tokenizer), lines))
+    return replace(found, lines=tuple(map(sentence_reader(bundle.config.data, bundle.tokenizer), found.lines)))
 
 
 def _spread(lines: Iterable[str], count: int, origin: str, called: str = "line") -> Sample:
