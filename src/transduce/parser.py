@@ -100,22 +100,28 @@ class Parser:
         for words, [best] in zip(ours, outputs, strict=True):
             yield _parse(words, best)
 
-    def score(self, trees: Iterable[Tree], *, options: DecodeConfig | None = None, label: str = "") -> dict[str, float]:
-        """Parses the words of known trees and returns how right the parses are; see `evaluation.parse_scores`.
+    def reparse(
+        self, trees: Sequence[Tree], *, options: DecodeConfig | None = None, label: str = ""
+    ) -> list[tuple[Tree, bool]]:
+        """Parses the words of known trees: for each its parse, and whether that had to be repaired.
 
         Args:
             trees: normalised trees.
             options: of the search; None takes the model's own.
             label: of a progress bar; without one, none is shown.
         """
-        gold = list(trees)
         parses = []
-        with progress_bar(label, len(gold), unit=" sentences", shown=bool(label)) as bar:
-            for parse in self.stream((" ".join(tree_words(tree)) for tree in gold), options=options):
+        with progress_bar(label, len(trees), unit=" sentences", shown=bool(label)) as bar:
+            for parse in self.stream((" ".join(tree_words(tree)) for tree in trees), options=options):
                 if parse.tree is not None:  # as it always is: a tree has words
                     parses.append((parse.tree, parse.repaired))
                 bar.update()
-        return parse_scores(gold, parses)
+        return parses
+
+    def score(self, trees: Iterable[Tree], *, options: DecodeConfig | None = None, label: str = "") -> dict[str, float]:
+        """Returns how right the parses of known trees are; see `reparse` and `evaluation.parse_scores`."""
+        gold = list(trees)
+        return parse_scores(gold, self.reparse(gold, options=options, label=label))
 
 
 def _parse(words: list[str], best: Translation) -> Parse:

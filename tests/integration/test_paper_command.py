@@ -103,3 +103,15 @@ def test_a_folder_of_another_experiment_is_refused(tmp_path: Path, capsys: pytes
     )
     assert main(["paper", "scaling", "--scale", "smoke", "--output", str(tmp_path)]) == ConfigError.exit_code
     assert "another experiment: table1, not scaling" in capsys.readouterr().err
+
+
+def test_the_parses_of_table_4_are_kept_to_be_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["paper", "table4", "--scale", "smoke", "--output", str(tmp_path), "--quiet"]) == 0
+    values = cells(tmp_path)["semi-supervised/seed=1"]["values"]
+    assert 0 < values["short_scores"]["toy"]["sentences"] <= values["scores"]["toy"]["sentences"]
+    gold, parsed = (
+        tmp_path / "runs" / "semi-supervised-seed1" / "parses" / f"toy.{side}" for side in ("gold", "parsed")
+    )
+    capsys.readouterr()
+    assert main(["parse", "score", "--gold", str(gold), "--parsed", str(parsed), "--gold-punctuation", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["all"]["f1"] == pytest.approx(values["scores"]["toy"]["f1"])

@@ -13,6 +13,7 @@ from transduce.bundle import save_bundle
 from transduce.config import Config, DataConfig, load_recipe, preset
 from transduce.errors import ConfigError, TrainingError
 from transduce.paper import table2, table2_report, table3, table4, table4_report, training
+from transduce.paper.table4_report import Baseline
 from transduce.paper.toy_treebank import RULES, WORDS, make_toy_treebank
 from transduce.parser import Parse
 from transduce.parsing import Leaf, Tree, read_trees
@@ -367,19 +368,30 @@ def test_a_recipe_of_a_translator_is_no_parser(recipe: Path, tmp_path: Path) -> 
         table4.experiment("laptop", output=tmp_path, recipe=recipe, data=tmp_path / "corpora")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"scores": {}}', '{"scores": {"f1": "high"}}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"f1": "high"}', '{"tests": {}}', '{"tests": {"gum": {}}}', '{"runs": []}']
+)
 def test_what_is_no_baseline(tmp_path: Path, text: str) -> None:
     (tmp_path / "b.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"b\.json: not a parser's result"):
+    with pytest.raises(ConfigError, match=r"b\.json: no result of a parser"):
         table4.read_baseline(tmp_path / "b.json")
 
 
 def test_a_baseline(tmp_path: Path) -> None:
     path = tmp_path / "pcfg.json"
-    path.write_text(json.dumps({"what": "treebank PCFG", "data": "toy", "scores": {"f1": 70.5}}))
-    assert table4.read_baseline(path) == {"name": "treebank PCFG", "data": "toy", "f1": 70.5}
     path.write_text('{"f1": 70}')
-    assert table4.read_baseline(path) == {"name": "pcfg", "data": "", "f1": 70.0}
+    assert table4.read_baseline(path) == [Baseline("pcfg", "", 70.0)]
+    run = {
+        "what": "treebank PCFG, exact CKY; input is words alone",
+        "settings": {"max_words": 25},
+        "train": {"name": "gum"},
+        "tests": {"gum": {"scores": {"f1": 77.3}}, "wsj": {"scores": {"f1": 70.5}}},
+    }
+    name = "treebank PCFG, exact CKY, trained on gum"
+    expected = [Baseline(name, "gum", 77.3, 25), Baseline(name, "wsj", 70.5, 25)]
+    for written, times in ((run, 1), ({"runs": [run, run]}, 2)):
+        path.write_text(json.dumps(written))
+        assert table4.read_baseline(path) == expected * times
 
 
 def parser_cell(setting: str, seed: int, f1: float, silver: int = 0) -> dict[str, Any]:
@@ -395,6 +407,7 @@ def parser_cell(setting: str, seed: int, f1: float, silver: int = 0) -> dict[str
         "decode": {"beam_size": 4, "length_penalty": 0.3},
         "metrics": {"steps": 4000},
         "scores": {"toy": {"f1": f1, "sentences": 1200, **figures}},
+        "short_scores": {"toy": {"f1": f1 + 5, "sentences": 700, **figures}},
     }
 
 
@@ -404,13 +417,19 @@ def test_the_report_of_table_4(tmp_path: Path) -> None:
         "supervised/seed=2": parser_cell("supervised", 2, 82.0),
         "semi-supervised/seed=1": parser_cell("semi-supervised", 1, 83.0, silver=90_000),
     }
-    baseline = {"name": "treebank PCFG", "data": "toy", "f1": 70.5}
-    page = table4_report.render("laptop", cells, baseline=baseline)
+    baselines = [
+        Baseline("treebank PCFG", "toy", 70.5, 25),
+        Baseline("another", "toy", 69.5, 10),
+        Baseline("a third", "toy", 68.5),
+    ]
+    page = table4_report.render("laptop", cells, baselines=baselines)
     assert len(table4_report.LITERATURE) == 12
-    assert "| Transformer (4 layers) | WSJ only, discriminative | WSJ 23 | 91.3 |  |" in page
-    assert "| **measured: treebank-small** | supervised | toy |  | 81.00 ± 1.41 |" in page
-    assert "| **measured: treebank-small** | semi-supervised | toy |  | 83.00 |" in page
-    assert "| baseline: treebank PCFG |  | toy |  | 70.50 |" in page
+    assert "| Transformer (4 layers) | WSJ only, discriminative | WSJ 23 | 91.3 |  |  |" in page
+    assert "| **measured: treebank-small** | supervised | toy |  | 81.00 ± 1.41 | 86.00 ± 1.41 |" in page
+    assert "| **measured: treebank-small** | semi-supervised | toy |  | 83.00 | 88.00 |" in page
+    assert "| baseline: treebank PCFG |  | toy |  |  | 70.50 |" in page
+    assert "| baseline: another |  | toy, up to 10 words |  | 69.50 |  |" in page
+    assert "| baseline: a third |  | toy |  | 68.50 |  |" in page
     assert "Mean of 2 seeds" in page
     assert "- semi-supervised: 40,000 gold trees and 90,000 silver ones" in page
     assert "was not trained" not in page
@@ -418,7 +437,7 @@ def test_the_report_of_table_4(tmp_path: Path) -> None:
     assert "The semi-supervised parser was not trained" in alone
     assert "One seed: there is no spread." in alone
     assert "baseline" not in alone
-    table4_report.draw(cells, tmp_path, baseline=baseline)
+    table4_report.draw(cells, tmp_path, baselines=baselines)
     assert is_picture(tmp_path / "table4.png")
 
 

@@ -165,7 +165,7 @@ EXPERIMENTS = {
                 {
                     "metavar": "JSON",
                     "type": Path,
-                    "help": "another parser's result, shown beside: a file with scores.f1, as of benchmarks/pcfg.py",
+                    "help": 'another parser\'s results, shown beside: what benchmarks/pcfg.py writes, or {"f1": 77}',
                 },
             ),
             _SET,

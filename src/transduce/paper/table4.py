@@ -18,12 +18,14 @@ from transduce.config.parameters import count_parameters
 from transduce.data.readers import read_lines
 from transduce.data.treebank import read_treebank
 from transduce.errors import ConfigError, TrainingError
+from transduce.evaluation import parse_scores
 from transduce.paper.experiment import Cell, Experiment, Say, Values
 from transduce.paper.scales import Scale, at_scale
-from transduce.paper.table4_report import draw, render
+from transduce.paper.table4_report import SHORT_WORDS, Baseline, draw, render
 from transduce.paper.toy_treebank import make_toy_treebank
 from transduce.paper.training import RECIPES, comparable, recipe_config, seconds_config, trained
 from transduce.parser import Parser
+from transduce.parsing import Tree
 from transduce.parsing.pairs import tree_words
 from transduce.runs import read_test_trees
 
@@ -96,7 +98,7 @@ def experiment(
         raw: tokenised sentences, one a line, to be parsed into silver trees.
         silver: trees to be used as silver ones, in place of `raw`; with neither, only the supervised parser is trained.
         seeds: trainings of each.
-        baseline: a result of another parser on the same test set, shown beside ours: JSON with `scores.f1` or `f1`.
+        baseline: results of another parser on the same test sets, shown beside ours; see `read_baseline`.
         quiet: whether trainings show no progress.
 
     Raises:
@@ -107,6 +109,7 @@ def experiment(
     if num_seeds < 1:
         raise ConfigError(f"--seeds {num_seeds}: must be greater than 0.")
     task = _task(chosen, output, recipe, data, settings, raw, silver, show_progress=not quiet)
+    baselines = read_baseline(baseline) if baseline else []
     return Experiment(
         name="table4",
         title="Table 4: constituency parsing",
@@ -118,8 +121,8 @@ def experiment(
             "silver": None if task.toy else _identity(task.raw or silver),
         },
         cells=list(_cells(task, num_seeds)),
-        render=partial(render, scale, baseline=read_baseline(baseline) if baseline else None),
-        draw=partial(draw, baseline=read_baseline(baseline) if baseline else None),
+        render=partial(render, scale, baselines=baselines),
+        draw=partial(draw, baselines=baselines),
     )
 
 
@@ -185,18 +188,32 @@ def _identity(path: Path | None) -> Any:
     return {"name": path.name, "bytes": path.stat().st_size if path.is_file() else None}
 
 
-def read_baseline(path: Path) -> Values:
-    """Reads another parser's result: `{"name": …, "data": …, "scores": {"f1": …}}`, or `{"f1": …}`.
+def read_baseline(path: Path) -> list[Baseline]:
+    """Reads another parser's results: what `benchmarks/pcfg.py` writes, several of those as `{"runs": […]}`, or
+    `{"f1": …}`.
 
     Raises:
         ConfigError: the file cannot be read, or has no F1.
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        score = float(values.get("scores", values)["f1"])
+        found = [each for run in values.get("runs", [values]) for each in _baselines(run, path.stem)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path}: not a parser's result, a JSON file with scores.f1 ({error}).") from None
-    return {"name": str(values.get("what", path.stem)), "data": str(values.get("data", "")), "f1": score}
+        raise ConfigError(f"{path}: no result of a parser, which is JSON with 'f1' or 'tests' ({error}).") from None
+    if not found:
+        raise ConfigError(f"{path}: no result of a parser: it names no test set.")
+    return found
+
+
+def _baselines(run: Values, name: str) -> Iterator[Baseline]:
+    """Yields the results of one training of a baseline, one for each test set."""
+    name = str(run.get("what", name)).partition(";")[0]
+    if "tests" not in run:
+        yield Baseline(name, str(run.get("data", "")), float(run["f1"]))
+        return
+    for test, result in run["tests"].items():
+        trained_on = f"{name}, trained on {run['train']['name']}"
+        yield Baseline(trained_on, test, float(result["scores"]["f1"]), int(run["settings"]["max_words"]))
 
 
 def _cells(task: Task, num_seeds: int) -> Iterator[Cell]:
@@ -219,11 +236,14 @@ def _train(task: Task, setting: str, seed: int, say: Say) -> Values:
     config = replace(config, name=f"{config.name}-{setting}", train=replace(config.train, seed=seed))
     model = trained(config, task.run(setting, seed), say, show_progress=task.show_progress)
     bundle, parser = Bundle.load(model), Parser.load(model)
-    scores = {}
-    for name, trees in read_test_trees(config).items():
+    scores, short = {}, {}
+    for name, gold in read_test_trees(config).items():
         say(f"parsing {name}")
-        label = f"parsing {name}" if task.show_progress else ""
-        scores[name] = {**parser.score(trees, label=label), "sentences": len(trees)}
+        parses = parser.reparse(gold, label=f"parsing {name}" if task.show_progress else "")
+        _write_parses(task.run(setting, seed) / "parses", name, gold, [tree for tree, _ in parses])
+        pairs = list(zip(gold, parses, strict=True))
+        scores[name] = _scores(pairs)
+        short[name] = _scores([pair for pair in pairs if len(pair[0].leaves()) <= SHORT_WORDS])
     return {
         "setting": setting,
         "seed": seed,
@@ -235,7 +255,20 @@ def _train(task: Task, setting: str, seed: int, say: Say) -> Values:
         "decode": {key: getattr(bundle.config.decode, key) for key in ("beam_size", "length_penalty")},
         "metrics": bundle.metrics,
         "scores": scores,
+        "short_scores": short,
     }
+
+
+def _scores(pairs: Sequence[tuple[Tree, tuple[Tree, bool]]]) -> dict[str, float]:
+    """Returns how right parses are, and of how many sentences."""
+    figures = parse_scores([gold for gold, _ in pairs], [parse for _, parse in pairs]) if pairs else {}
+    return {**figures, "sentences": len(pairs)}
+
+
+def _write_parses(folder: Path, name: str, gold: Sequence[Tree], parsed: Sequence[Tree]) -> None:
+    """Writes a test set's trees, a line each, for `transduce parse score --gold-punctuation --analysis`."""
+    for side, trees in (("gold", gold), ("parsed", parsed)):
+        files.write_text(folder / f"{name}.{side}", "".join(f"{tree}\n" for tree in trees))
 
 
 _SHAPE = ("num_encoder_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "vocab_size", "norm")

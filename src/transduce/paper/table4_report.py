@@ -1,7 +1,8 @@
 """What `transduce paper table4` measured, beside what the paper prints: the table and the picture."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.markdown import table
@@ -24,19 +25,44 @@ LITERATURE = (
     ("Dyer et al. (2016)", "generative", 93.3),
 )
 _PAPER_SILVER = {False: "", True: ", and about 17 million silver ones"}
+SHORT_WORDS = 25  # sentences that exact CKY with the grammar of a treebank is quick enough for
+
 _FIGURES = ("f1", "precision", "recall", "complete_match", "tagging_accuracy", "repaired")
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What another parser reached on a test set."""
+
+    name: str
+    test: str
+    f1: float
+    max_words: int | None = None  # longer sentences were left out
+
+    @property
+    def data(self) -> str:
+        """The test set as the table names it."""
+        if self.max_words in (None, SHORT_WORDS):
+            return self.test
+        return f"{self.test}, up to {self.max_words} words"
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it stands beside our short sentences."""
+        return self.max_words == SHORT_WORDS
 
 
 def _trained(cells: Cells) -> list[Values]:
     return [values for values in cells.values() if "setting" in values]
 
 
-def measured(cells: Cells) -> dict[tuple[str, str], list[dict[str, float]]]:
-    """Returns the scores of each training and test set, one for each seed."""
+def measured(cells: Cells, *, short: bool = False) -> dict[tuple[str, str], list[dict[str, float]]]:
+    """Returns the scores of each training and test set, one for each seed, of all or of short sentences."""
     found: dict[tuple[str, str], list[dict[str, float]]] = {}
     for values in _trained(cells):
-        for test, scores in values["scores"].items():
-            found.setdefault((values["setting"], test), []).append(scores)
+        for test, scores in values.get("short_scores" if short else "scores", {}).items():
+            if scores["sentences"]:
+                found.setdefault((values["setting"], test), []).append(scores)
     return found
 
 
@@ -46,15 +72,9 @@ def mean_and_spread(values: Sequence[float]) -> str:
     return f"{mean} ± {statistics.stdev(values):.2f}" if len(values) > 1 else mean
 
 
-def render(scale: str, cells: Cells, *, baseline: Values | None = None) -> str:
+def render(scale: str, cells: Cells, *, baselines: Sequence[Baseline] = ()) -> str:
     """Returns the report as Markdown."""
-    scores, (first, *_) = measured(cells), _trained(cells)
-    rows = [[parser, training, "WSJ 23", f"{f1:.1f}", ""] for parser, training, f1 in LITERATURE]
-    if baseline:
-        rows.append([f"baseline: {baseline['name']}", "", baseline["data"], "", f"{baseline['f1']:.2f}"])
-    for (setting, test), found in scores.items():
-        name = f"**measured: {first['recipe']}**"
-        rows.append([name, setting, test, "", mean_and_spread([each["f1"] for each in found])])
+    scores = measured(cells)
     figures = [
         [
             setting,
@@ -69,7 +89,11 @@ def render(scale: str, cells: Cells, *, baseline: Values | None = None) -> str:
     return "\n\n".join(
         [
             "Labelled F1. Rows as printed, then ours as measured.",
-            table(["parser", "training", "test set", "F1, printed", "F1, measured"], rows, text_columns=3),
+            table(
+                ["parser", "training", "test set", "F1, printed", "F1, measured", f"up to {SHORT_WORDS} words"],
+                list(_rows(cells, baselines)),
+                text_columns=3,
+            ),
             "## Ours",
             table(
                 ["training", "test set", "sentences", *(n.replace("_", " ") for n in _FIGURES)], figures, text_columns=2
@@ -79,6 +103,23 @@ def render(scale: str, cells: Cells, *, baseline: Values | None = None) -> str:
             "\n".join(_differences(scale, cells)),
         ]
     )
+
+
+def _rows(cells: Cells, baselines: Sequence[Baseline]) -> Iterator[list[str]]:
+    """Yields the rows of the first table: printed ones, baselines, ours."""
+    for parser, training, printed in LITERATURE:
+        yield [parser, training, "WSJ 23", f"{printed:.1f}", "", ""]
+    for each in baselines:
+        whole, short = ("", f"{each.f1:.2f}") if each.is_short else (f"{each.f1:.2f}", "")
+        yield [f"baseline: {each.name}", "", each.data, "", whole, short]
+    recipe = _trained(cells)[0]["recipe"]
+    of_short = measured(cells, short=True)
+    for (setting, test), found in measured(cells).items():
+        whole, short = (
+            mean_and_spread([each["f1"] for each in some]) if some else ""
+            for some in (found, of_short.get((setting, test)))
+        )
+        yield [f"**measured: {recipe}**", setting, test, "", whole, short]
 
 
 def _differences(scale: str, cells: Cells) -> list[str]:
@@ -118,18 +159,19 @@ def _differences(scale: str, cells: Cells) -> list[str]:
     ]
 
 
-def draw(cells: Cells, folder: Path, *, baseline: Values | None = None) -> None:
+def draw(cells: Cells, folder: Path, *, baselines: Sequence[Baseline] = ()) -> None:
     """Writes table4.png: F1 of every row."""
     rows: list[tuple[str, float, float, str]] = [
         (f"{parser}, {training.partition(',')[0]}", f1, 0.0, COLOURS[0] if parser.startswith("Transformer") else GREY)
         for parser, training, f1 in LITERATURE
     ]
-    if baseline:
-        rows.append((f"baseline: {baseline['name'].partition(';')[0]}", baseline["f1"], 0.0, COLOURS[2]))
-    for (setting, test), found in measured(cells).items():
-        scores = [each["f1"] for each in found]
-        spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
-        rows.append((f"ours: {setting}, {test}", statistics.fmean(scores), spread, COLOURS[1]))
+    ours = _bars(measured(cells))
+    if any(each.is_short for each in baselines):
+        ours += _bars(measured(cells, short=True), f", up to {SHORT_WORDS} words")
+    for each in baselines:
+        words = f", up to {each.max_words} words" if each.is_short else ""
+        rows.append((f"baseline: {each.name}, {each.data}{words}", each.f1, 0.0, COLOURS[2]))
+    rows += ours
     figure, (panel,) = new_chart(width=8.0, height=1.2 + 0.26 * len(rows))
     for place, (_, score, spread, colour) in enumerate(rows):
         panel.errorbar([score], [place], xerr=spread or None, fmt="o", color=colour, markersize=6, capsize=3)
@@ -140,3 +182,15 @@ def draw(cells: Cells, folder: Path, *, baseline: Values | None = None) -> None:
     panel.set(ylim=(len(rows) - 0.5, -0.5), xlabel="labelled F1")
     panel.set_title("Table 4: grey and blue as printed (WSJ 23), red as measured", fontsize=10)
     save_chart(figure, folder / "table4.png")
+
+
+def _bars(
+    scores: dict[tuple[str, str], list[dict[str, float]]], words: str = ""
+) -> list[tuple[str, float, float, str]]:
+    """Returns our rows of the picture: name, mean F1, spread and colour."""
+    rows = []
+    for (setting, test), found in scores.items():
+        f1 = [each["f1"] for each in found]
+        spread = statistics.stdev(f1) if len(f1) > 1 else 0.0
+        rows.append((f"ours: {setting}, {test}{words}", statistics.fmean(f1), spread, COLOURS[1]))
+    return rows
