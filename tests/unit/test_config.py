@@ -392,6 +392,12 @@ def test_to_dict_is_plain_and_complete() -> None:
     assert values["model"].keys() == {field.name for field in dataclasses.fields(ModelConfig)}
 
 
+def test_a_value_that_was_called_otherwise_is_still_known() -> None:
+    values = to_dict(Config())
+    values["train"]["best_by"] = "bleu"
+    assert from_dict(values, "models/old/config.json").train.best_by == "score"
+
+
 def test_a_model_of_before_a_key_existed_has_its_default() -> None:
     values = to_dict(Config())
     del values["model"]["attention_window"]

@@ -115,6 +115,7 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     """Checks `value` against the annotation `hint`; integers pass as floats, lists as tuples, nothing else bends."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
+        value = _FORMERLY.get(key, {}).get(value, value)
         if value in arguments:
             return value
         choices = ", ".join(repr(a) for a in arguments)
@@ -131,6 +132,9 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     example = next((f" Write {text}." for name, text in _EXAMPLES.items() if key.startswith(name)), "")
     raise ConfigError(f"{key} = {value!r}: must be {wanted}.{example}")
 
+
+# What values were called before: key, then old and new name.
+_FORMERLY = {"train.best_by": {"bleu": "score"}}
 
 # Of keys whose shape is not plain from their type.
 _EXAMPLES = {
