@@ -135,7 +135,7 @@ def draw(cells: Cells, folder: Path) -> None:
             if pair in system.counted:
                 point = _point(panel, system.counted[pair], system.bleu[pair], fillstyle="none", **style)
                 legend[f"ours: {system.name}, counted"] = point
-        panel.set(xscale="log", xlabel="training FLOPs", ylabel="BLEU", title=pair)
+        panel.set(xscale="log", xlabel="training FLOPs", ylabel="BLEU", title=f"{pair}; printed: newstest2014")
         panel.margins(x=0.1, y=0.1)
     figure.legend(legend.values(), legend.keys(), loc="outside right upper", fontsize=8)
     save_chart(figure, folder / "table2.png")
