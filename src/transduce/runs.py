@@ -140,7 +140,9 @@ def _train(
     outcome = trainer.fit()
     bundle = None
     if outcome.reason != "stopped" and ranks.leads:
-        bundle = average_run(run, run / "model", last=config.train.average_last, show_progress=show_progress)
+        bundle = average_run(
+            run, run / "model", last=config.train.average_last, overwrite=True, show_progress=show_progress
+        )
     if bundle is not None and finish is not None:
         finish(bundle)
     ranks.wait_for_long_work()
@@ -182,18 +184,25 @@ def _training_metrics(progress: Progress) -> dict[str, Any]:
     }
 
 
-def average_run(run: Path, output: Path, *, last: int = 5, best: bool = False, show_progress: bool = True) -> Bundle:
+def average_run(
+    run: Path,
+    output: Path,
+    *,
+    last: int = 5,
+    best: bool = False,
+    overwrite: bool = False,
+    show_progress: bool = True,
+) -> Bundle:
     """Averages the last `last` checkpoints of `run` (§6.1), or takes its `best` one, and writes a model folder.
 
     The model is measured on the validation data before it is written.
 
     Raises:
-        BundleError: the run has no checkpoint, or `output` holds something that is not a model.
+        BundleError: the run has no checkpoint, or `output` holds something that is not a model, or one that may not be
+            replaced, for lack of `overwrite`.
     """
     config = load_run_config(run)
-    occupied = output.is_file() or (output.is_dir() and any(output.iterdir()))
-    if occupied and not (output / "model.safetensors").is_file():
-        raise BundleError(f"{output}: exists and is not a model folder; it is left as it is. Choose another --output.")
+    _require_free(output, overwrite)
     progress, weights = _average(run, last, best)
     if not best and len(progress) < last and show_progress:
         print(f"note: {run} has {len(progress)} checkpoints; averaging those", file=sys.stderr)
@@ -201,6 +210,17 @@ def average_run(run: Path, output: Path, *, last: int = 5, best: bool = False, s
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     metrics = _measure(config, weights, tokenizer, prepared, progress)
     return save_bundle(output, config, weights, tokenizer, metrics)
+
+
+def _require_free(output: Path, overwrite: bool) -> None:
+    if not (output.is_file() or (output.is_dir() and any(output.iterdir()))):
+        return
+    if not (output / "model.safetensors").is_file():
+        raise BundleError(f"{output}: exists and is not a model folder; it is left as it is. Choose another --output.")
+    if not overwrite:
+        raise BundleError(
+            f"{output}: there is a model here already. Add --overwrite to replace it, or choose another --output."
+        )
 
 
 def _average(run: Path, last: int, best: bool) -> tuple[list[Progress], dict[str, np.ndarray]]:

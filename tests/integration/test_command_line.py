@@ -51,3 +51,22 @@ def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.Capture
     arguments = ["prepare", "--train", str(tmp_path / "train.tsv"), "--set", "text.vocab_size=270", "--quiet"]
     assert main([*arguments, "--output", str(tmp_path / "notes" / "out")]) == 1
     assert "notes/out: Not a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "usage", "hint"),
+    [
+        (["translate", "model", "--beamsize", "4"], "usage: transduce translate", "Did you mean '--beam-size'?"),
+        (["parse", "score", "--gold", "g", "--parsed", "p", "--analyse"], "usage: transduce parse score", "--analysis"),
+        (["paper", "table1", "--sale=smoke"], "usage: transduce paper table1", "Did you mean '--scale'?"),
+    ],
+)
+def test_an_unknown_option_shows_the_usage_of_its_command(
+    command: list[str], usage: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code == 2
+    message = capsys.readouterr().err
+    assert message.startswith(usage)
+    assert hint in message

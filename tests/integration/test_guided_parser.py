@@ -107,6 +107,29 @@ def test_trees_have_the_words_as_they_were(run: Path) -> None:
     assert tree_words(tree) == sentence.split()
 
 
+def test_known_trees_are_scored_as_the_model_reads_them(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A word that the vocabulary does not have is read by its shape, and is worth the same as that shape."""
+    for name, sentence in (
+        ("as-it-is", "the Snarkiest dog"),
+        ("by-shape", "the UNK-C-est dog"),
+        ("tree", "(S DT NN )S"),
+    ):
+        (tmp_path / name).write_text(f"{sentence}\n", encoding="utf-8")
+    scores = []
+    for name in ("as-it-is", "by-shape"):
+        source, target = str(tmp_path / name), str(tmp_path / "tree")
+        assert main(["score", str(run / "model"), "--source", source, "--target", target, "--device", "cpu"]) == 0
+        scores.append(capsys.readouterr().out)
+    assert scores[0] == scores[1]
+
+
+def test_a_parser_is_no_translator(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", str(run / "model")]) == ConfigError.exit_code
+    assert "this model is a parser. 'transduce parse run" in capsys.readouterr().err
+
+
 def test_an_export_is_certified_on_what_the_model_reads(run: Path, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("the Snarkiest dog sees a boojum .\n", encoding="utf-8")
     arguments = ["--format", "ctranslate2", "--sentences", str(tmp_path / "in"), "--output", str(tmp_path / "out")]

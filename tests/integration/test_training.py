@@ -567,6 +567,13 @@ def test_average_command(finished_run: Path, tmp_path: Path, capsys: pytest.Capt
     assert "--last 0" in capsys.readouterr().err
     assert command_line(["average", str(tmp_path), "--output", str(tmp_path / "none")]) == TrainingError.exit_code
     assert "not a run folder" in capsys.readouterr().err
+    again = ["average", str(finished_run), "--last", "2", "--output", str(tmp_path / "best")]
+    assert command_line(again) == BundleError.exit_code
+    assert "there is a model here already. Add --overwrite" in capsys.readouterr().err
+    assert Bundle.load(tmp_path / "best").metrics["averaged_steps"] != "8, 10"
+    assert command_line([*again, "--overwrite"]) == 0
+    assert Bundle.load(tmp_path / "best").metrics["averaged_steps"] == "8, 10"
+    capsys.readouterr()
     (tmp_path / "occupied").mkdir()
     (tmp_path / "occupied" / "thesis.tex").touch()
     assert command_line(["average", str(finished_run), "--output", str(tmp_path / "occupied")]) == 4
@@ -592,7 +599,7 @@ def test_averaging_a_run_that_goes_on(finished_run: Path, tmp_path: Path, monkey
 
     (run / "checkpoints" / "step-00000008" / "model.safetensors").write_bytes(b"")
     with pytest.raises(BundleError, match=r"step-00000008/model\.safetensors: damaged"):
-        average_run(run, tmp_path / "model", last=3, show_progress=False)
+        average_run(run, tmp_path / "model", last=3, overwrite=True, show_progress=False)
 
 
 def test_info_command(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from exported_models import make_model
 from transduce.cli.main import main
+from transduce.errors import ExportError
 
 QUICK = ["--quick", "--no-engines", "--device", "cpu", "--threads", "1", "--count", "4"]
 LINES = ["A dog runs.", "Two men talk.", "", "A man with a ball."]
@@ -76,9 +77,11 @@ def test_weights_that_were_exchanged_are_found_by_running_them(
 
 
 def test_what_is_no_export_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = verify(folder, capsys, "model", "nowhere")
-    assert code == 1
-    assert "certificate.json: cannot be read (No such file or directory): no export of a model." in said
+    command = ["verify", str(folder / "model"), "--export", str(folder / "nowhere")]
+    assert main(command) == ExportError.exit_code
+    captured = capsys.readouterr()
+    assert "certificate.json: cannot be read (No such file or directory): no export of a model." in captured.err
+    assert not captured.out  # at once, before anything is checked
 
 
 def test_a_forced_export_says_so_and_passes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("run_folder", metavar="RUN", type=Path, help="run folder of 'transduce train'")
     parser.add_argument("--output", metavar="MODEL", type=Path, required=True, help="model folder to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace a model that stands there already")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--last", metavar="K", type=int, default=5, help="how many checkpoints; default: %(default)s")
     which.add_argument("--best", action="store_true", help="the one with the best validation score, not an average")
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--last {args.last}: must be at least 1.")
     from transduce.runs import average_run
 
-    bundle = average_run(args.run_folder, args.output, last=args.last, best=args.best)
+    bundle = average_run(args.run_folder, args.output, last=args.last, best=args.best, overwrite=args.overwrite)
     measured = {name: value for name, value in bundle.metrics.items() if name.startswith("validation")}
     shown = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in measured.items())
     steps = bundle.metrics["averaged_steps"]

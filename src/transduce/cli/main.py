@@ -2,12 +2,14 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from transduce import __version__
-from transduce.errors import TransduceError
+from transduce.errors import TransduceError, suggestion
 
 # Each command is a module of this package with `SUMMARY`, `configure(parser)` and `run(args) -> int`.
 COMMANDS = (
@@ -64,13 +66,21 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.configure(command)
-        command.set_defaults(run=module.run)
+        command.set_defaults(run=module.run, parser=command)
     return parser
+
+
+def _refuse(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> NoReturn:
+    """Ends with the usage of the command that was given what it does not know."""
+    nearest = suggestion(unknown[0].partition("=")[0], re.findall(r"--[a-z-]+", parser.format_usage()))
+    parser.error(f"unrecognized arguments: {' '.join(unknown)}.{nearest} '{parser.prog} --help' explains all.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    args = build_parser().parse_args(arguments)
+    args, unknown = build_parser().parse_known_args(arguments)
+    if unknown:
+        _refuse(args.parser, unknown)
     # Read when torch is first imported. Its OpenMP threads wait for each other by spinning: where another process wants
     # the same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
@@ -96,6 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = error.strerror
         if isinstance(error, FileExistsError):
             what = "a file stands where a folder is needed; name another path"
+        elif isinstance(error, IsADirectoryError):
+            what = "a folder stands where a file is needed; name a file"
         reason = f"{error.filename}: {what}" if error.filename else str(error)
         print(f"transduce: error: {reason}. (--debug before the command shows where.)", file=sys.stderr)
         return 1

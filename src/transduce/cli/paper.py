@@ -221,6 +221,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             epilog="\n".join(["examples:", *(f"  transduce paper {name} {example}" for example in examples)]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        experiment.set_defaults(parser=experiment)
         experiment.add_argument(
             "--scale",
             choices=SCALES,

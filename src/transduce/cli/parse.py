@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.configure(subcommand)
-        subcommand.set_defaults(run_subcommand=module.run)
+        subcommand.set_defaults(run_subcommand=module.run, parser=subcommand)
 
 
 def run(args: argparse.Namespace) -> int:

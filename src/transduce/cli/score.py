@@ -59,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Scores the pairs, and returns the exit code."""
     from transduce.data.readers import STDIN, read_pairs, require_apart
+    from transduce.data.treebank import sentence_reader
     from transduce.target_scores import ScoreSummary
     from transduce.translator import Translator
 
@@ -68,11 +69,12 @@ def run(args: argparse.Namespace) -> int:
     pairs = read_pairs([args.source, args.target])
     translator = Translator.load(args.model, **loading_arguments(args), ensemble=args.ensemble)
     say_engine(args, translator.engine)
+    read = sentence_reader(translator.bundle.config.data, translator.tokenizer) if translator.bundle else str
     summary, number = ScoreSummary(), 0
     with open_output(args.output) as output:
         while chunk := list(itertools.islice(pairs, _WINDOW)):
             sources, targets = zip(*chunk, strict=True)
-            scores = translator.score(sources, targets, length_penalty=args.length_penalty)
+            scores = translator.score(list(map(read, sources)), targets, length_penalty=args.length_penalty)
             summary.add(scores)
             for each in scores:
                 number += 1

@@ -162,6 +162,7 @@ def run(args: argparse.Namespace) -> int:
         language=args.language,
     )
     typed = args.input == STDIN and sys.stdin.isatty()
+    _require_translator(args.model)
     with _loaded(args) as translator:
         options = with_changes(translator.options, decode_changes(args))
         if args.confidence:
@@ -194,6 +195,13 @@ def run(args: argparse.Namespace) -> int:
     if summary.num_terms:
         print(f"transduce: {summary.num_honoured:,} of {summary.num_terms:,} required terms came out.", file=sys.stderr)
     return 0
+
+
+def _require_translator(model: Path) -> None:
+    from transduce.bundle import Bundle
+
+    if Bundle.load(model).config.data.format == "trees":
+        raise ConfigError(f"{model}: this model is a parser. 'transduce parse run {model}' makes trees of sentences.")
 
 
 def _note_where_uncalibrated(translator: "Translator | RayWorkers") -> None:

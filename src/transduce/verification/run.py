@@ -16,6 +16,7 @@ from transduce.bundle import Bundle
 from transduce.data.progress import progress_bar
 from transduce.engines.torch import TorchEngine, choose_device
 from transduce.errors import TransduceError
+from transduce.export.certified import CertifiedExport
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.engines import LOADERS
 from transduce.verification.report import CheckResult, Finding, Report
@@ -55,8 +56,11 @@ def verify(
         BundleError: there is no model folder at `model`, or its configuration cannot be read.
         DataError: `sentences` has none, or cannot be read.
         ConfigError: there is no such device.
+        ExportError: a folder of `exports` has no certificate.
     """
     start = time.perf_counter()
+    for folder in exports:
+        CertifiedExport.read(Path(folder))  # a name mistyped is told now, not at the end
     bundle = Bundle.load(model)
     where = choose_device(device)
     settings = settings or (Settings(**QUICK) if quick else Settings())
