@@ -17,7 +17,7 @@ from transduce.ablation.results import Results
 from transduce.bundle import Bundle, read_weights
 from transduce.cli.main import main as command_line
 from transduce.config.parameters import count_parameters
-from transduce.errors import TrainingError
+from transduce.errors import ConfigError, TrainingError
 from transduce.runs import load_run_config
 from transduce.target_scores import ScoreSummary
 from transduce.training.state import checkpoints, read_progress
@@ -333,3 +333,16 @@ assert "torch" not in sys.modules
         [sys.executable, "-c", code], env=dict(os.environ), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_recipe_that_cools_down_does_so_over_the_same_share_of_the_budget(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (corpus / "recipe.toml").read_text(encoding="utf-8")
+    recipe = corpus / "cooling.toml"
+    recipe.write_text(text.replace("max_steps = 20\n", "max_steps = 20\ncooldown_steps = 15\n"), encoding="utf-8")
+    arguments = ["ablate", str(recipe), "--rows", "base", "--quiet", "--output", str(tmp_path / "out")]
+    assert command_line([*arguments, "--minutes", "1"]) == ConfigError.exit_code
+    assert "Give --steps, or add --set train.cooldown_steps=0" in capsys.readouterr().err
+    assert command_line([*arguments, "--steps", "4"]) == 0
+    assert load_run_config(tmp_path / "out" / "runs" / "base-seed1").train.cooldown_steps == 3

@@ -53,9 +53,13 @@ def run(args: argparse.Namespace) -> int:
     from transduce.cli.requirements import require
 
     require("train", ["torch"])
+    from transduce.errors import ConfigError
     from transduce.files import write_json
     from transduce.verification import QUICK, Settings, verify
 
+    for name in ("count", "tolerance", "tie"):
+        if (value := getattr(args, name)) is not None and value <= 0:
+            raise ConfigError(f"--{name} {value}: must be greater than 0.")
     given = {"num_sentences": args.count, "log_probability": args.tolerance, "tie": args.tie}
     values = (QUICK if args.quick else {}) | {key: value for key, value in given.items() if value is not None}
     report = verify(
