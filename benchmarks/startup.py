@@ -58,7 +58,7 @@ def commands(model: Path, line: str, engine: str, quantization: str) -> dict[str
 def environment(folder: Path) -> dict[str, str]:
     """Returns an environment in which Python keeps its bytecode, as it does where a package is installed."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "GOMP_SPINCOUNT": "1000"}
+    return kept | {"PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "GOMP_SPINCOUNT": "5000"}
 
 
 def run(command: list[str], line: str, kept: dict[str, str]) -> tuple[float, float, float]:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from transduce.model import attention
-from transduce.model.attention import attend, attend_reference
+from transduce.model.attention import attend, attend_reference, attend_step, mask_bias
 
 # (B, H, T, S, d_k, d_v)
 SHAPES = [(1, 1, 1, 1, 1, 1), (2, 3, 5, 5, 8, 8), (2, 3, 5, 7, 8, 4), (3, 2, 7, 4, 4, 12), (2, 4, 1, 9, 16, 16)]
@@ -80,6 +80,28 @@ def test_views_of_a_cache_and_of_heads(kernel: str) -> None:
     query = torch.randn(2, 3, 4, 8).transpose(1, 2)
     key, value = (torch.randn(6, 2, 4, 8)[:5].permute(1, 2, 0, 3) for _ in range(2))
     torch.testing.assert_close(attend(query, key, value), attend_reference(query, key, value))
+
+
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+)
+@pytest.mark.parametrize("mask_name", ["none", "padding", "past of each beam"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_step_of_decoding(shape: tuple[int, ...], mask_name: str, device: str) -> None:
+    batch, heads, queries, keys, d_k, d_v = shape
+    torch.manual_seed(1)
+    query = torch.randn(batch, queries, heads, d_k).transpose(1, 2)
+    key, value = (torch.randn(batch, heads, 2 * keys, width)[:, :, :keys] for width in (d_k, d_v))
+    mask = MASKS["padding" if mask_name == "padding" else "none"](shape)
+    if mask_name == "past of each beam":
+        mask = torch.rand(batch, 1, queries, keys) < 0.5
+        mask[..., -1] = True  # each sees itself at least
+    expected = attend_reference(query, key, value, mask)
+    query, key, value = (x.to(device) for x in (query, key, value))
+    bias = mask_bias(None if mask is None else mask.to(device), heads, query.dtype)
+    attended = attend_step(query, key, value, bias)
+    assert attended.shape == (batch, heads, queries, d_v)
+    torch.testing.assert_close(attended.cpu(), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_short_input_takes_the_short_kernel_and_long_input_the_fused_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,7 +193,9 @@ def window_is_too_wide(patch: pytest.MonkeyPatch) -> None:
 def prepacked_without_bias(patch: pytest.MonkeyPatch) -> None:
     original = prepacked.PrepackedLinear.__init__
     patch.setattr(
-        prepacked.PrepackedLinear, "__init__", lambda self, weight, bias, *rest: original(self, weight, None, *rest)
+        prepacked.PrepackedLinear,
+        "__init__",
+        lambda self, weight, bias, *rest, **more: original(self, weight, None, *rest, **more),
     )
 
 

@@ -25,14 +25,17 @@ def prepacked_linears(model: Transformer) -> list[PrepackedLinear]:
     return [module for module in model.modules() if isinstance(module, PrepackedLinear)]
 
 
+@prepacks_here
+@pytest.mark.parametrize("single_rows", [True, False])
+@pytest.mark.parametrize("outputs", [20, 70])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("rows", [1, 4, 33, 128, 500])
-def test_the_product_is_that_of_the_weights(rows: int, bias: bool) -> None:
+def test_the_product_is_that_of_the_weights(rows: int, bias: bool, outputs: int, single_rows: bool) -> None:
     torch.manual_seed(rows)
-    linear = nn.Linear(48, 70, bias=bias)
+    linear = nn.Linear(48, outputs, bias=bias)
     x = torch.randn(rows, 48)
     with torch.inference_mode():
-        packed = PrepackedLinear(linear.weight, linear.bias)
+        packed = PrepackedLinear(linear.weight, linear.bias, single_rows=single_rows)
         torch.testing.assert_close(packed(x), linear(x), rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(packed(x[None, :, :]), linear(x[None, :, :]), rtol=1e-5, atol=1e-5)
 

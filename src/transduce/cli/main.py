@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _refuse(args.parser, unknown)
     # Read when torch is first imported. Its OpenMP threads wait for each other by spinning: where another process wants
     # the same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    os.environ.setdefault("GOMP_SPINCOUNT", "5000")
     try:
         code = int(args.run(args))
         sys.stdout.flush()  # here, where a reader that went away is caught; not when Python ends

@@ -107,6 +107,34 @@ def _attend_short(
     return F.dropout(weights_BHTS, dropout) @ value_BHSE
 
 
+def mask_bias(attend_mask: Tensor | None, num_heads: int, dtype: torch.dtype) -> Tensor | None:
+    """Returns what a mask (B, 1, T, S) adds to the scores of all heads, (B·H, T, S): 0 where a query may see a key."""
+    if attend_mask is None:
+        return None
+    lowest = torch.finfo(dtype).min
+    bias = torch.zeros(attend_mask.shape, dtype=dtype, device=attend_mask.device).masked_fill_(~attend_mask, lowest)
+    return bias.expand(-1, num_heads, -1, -1).flatten(0, 1)
+
+
+def attend_step(query_BHTE: Tensor, key_BHSE: Tensor, value_BHSE: Tensor, bias: Tensor | None) -> Tensor:
+    """`attend` for a step of decoding, in as few operations as there are: with few rows, each of them costs.
+
+    Args:
+        query_BHTE: queries.
+        key_BHSE: keys.
+        value_BHSE: values.
+        bias: of `mask_bias`, made once for all layers. Each query sees a key at least.
+    """
+    num_sentences, num_heads, num_queries, width = query_BHTE.shape
+    if query_BHTE.device.type != "cpu":
+        mask_BHTS = None if bias is None else bias.unflatten(0, (num_sentences, num_heads))
+        return F.scaled_dot_product_attention(query_BHTE, key_BHSE, value_BHSE, attn_mask=mask_BHTS)
+    queries, keys, values = query_BHTE.flatten(0, 1), key_BHSE.flatten(0, 1), value_BHSE.flatten(0, 1)
+    added = queries.new_empty(()) if bias is None else bias
+    scores = torch.baddbmm(added, queries, keys.transpose(1, 2), beta=int(bias is not None), alpha=width**-0.5)
+    return torch.bmm(scores.softmax(dim=-1), values).view(num_sentences, num_heads, num_queries, -1)
+
+
 def split_heads(x_BTC: Tensor, num_heads: int) -> Tensor:
     """(B, T, H·E) → (B, H, T, E), without copying."""
     return x_BTC.view(*x_BTC.shape[:2], num_heads, -1).transpose(1, 2)
@@ -207,6 +235,12 @@ class CrossAttention(nn.Module):
         query_BTE, key_BSE = self._project_query(x, packing)[:, 0], key_BHSE[:, 0]
         scores_BTS = query_BTE @ key_BSE.transpose(-2, -1) / math.sqrt(query_BTE.size(-1))
         return scores_BTS if attend_mask is None else scores_BTS.masked_fill(~attend_mask[:, 0], -math.inf)
+
+    def step(self, x_BKD: Tensor, key_BHSE: Tensor, value_BHSE: Tensor, bias: Tensor | None) -> Tensor:
+        """Does what `forward` does, in a step of decoding; for `bias` see `attend_step`."""
+        query_BHKE = split_heads(self.query(x_BKD), self.num_heads)
+        projected: Tensor = self.output(join_heads(attend_step(query_BHKE, key_BHSE, value_BHSE, bias)))
+        return projected
 
     def forward(
         self,

@@ -28,11 +28,22 @@ class PrepackedLinear(nn.Module):
     """x Wᵀ + b like `nn.Linear`, for inference on a CPU, with weights in float32 or bfloat16.
 
     In bfloat16 the product takes its input rounded too and sums in float32; what comes in and goes out is float32.
+
+    For a single row, as greedy search of one sentence has it, oneDNN's layout is no help: that product is bound by how
+    fast the weights can be read (docs/lab-log.md). With `single_rows` they are kept for that as well, in `_RowProduct`.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        weight: Tensor,
+        bias: Tensor | None,
+        dtype: torch.dtype = torch.float32,
+        *,
+        single_rows: bool = False,
+    ) -> None:
         super().__init__()
         self._dtype = dtype
+        self._single = _RowProduct.of(weight.detach(), bias) if single_rows and dtype == torch.float32 else None
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().to(dtype), _ROWS)  # opaque: no parameter
         self._bias = None if bias is None else bias.detach().to(dtype)
 
@@ -42,9 +53,37 @@ class PrepackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps (…, in) to (…, out)."""
+        if self._single is not None and x.numel() == x.size(-1):
+            return self._single(x)
         x = x.to(self._dtype)
         projected: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
         return projected.float()
+
+
+class _RowProduct:
+    """x Wᵀ + b of a single row x: one block of Wᵀ for each thread, whose rows are read from end to end."""
+
+    def __init__(self, blocks_TIO: Tensor, bias: Tensor | None) -> None:
+        self._blocks_TIO = blocks_TIO
+        self._bias = None if bias is None else bias.detach()
+
+    @classmethod
+    def of(cls, weight: Tensor, bias: Tensor | None) -> "_RowProduct | None":
+        """Returns the product with a weight (out, in), or None where the packed one is as fast."""
+        num_outputs, num_inputs = weight.shape
+        num_threads = torch.get_num_threads()
+        if num_outputs < num_inputs:  # rows of W are the longer ones, and PyTorch reads them on one thread
+            return cls(weight.contiguous().t()[None], bias) if num_threads == 1 else None
+        num_blocks = num_threads if num_outputs % num_threads == 0 else 1
+        return cls(weight.t().unflatten(1, (num_blocks, -1)).transpose(0, 1).contiguous(), bias)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Maps (…, in), a single row, to (…, out)."""
+        if self._blocks_TIO.size(0) == 1:
+            return nn.functional.linear(x, self._blocks_TIO[0].t(), self._bias)
+        rows_T1I = x.view(1, 1, -1).expand(self._blocks_TIO.size(0), -1, -1)
+        projected = torch.bmm(rows_T1I, self._blocks_TIO).view(*x.shape[:-1], -1)
+        return projected if self._bias is None else projected + self._bias
 
 
 class QuantizedLinear(nn.Module):
@@ -111,7 +150,7 @@ def prepack(model: Transformer, precision: Precision = "float32") -> Transformer
     if precision == "int8":
         if not _has_int8():
             raise ConfigError("int8: this PyTorch has no FBGEMM, whose products in 8 bits are for x86. Use 'float32'.")
-        return _replace_linears(packed, QuantizedLinear)
+        return _prepacked(packed, QuantizedLinear)
     if not torch.backends.mkldnn.is_available() or model.output_embedding.dtype != torch.float32:
         if precision == "bfloat16":
             raise ConfigError("bfloat16: this PyTorch has no oneDNN, whose products it would take. Use 'float32'.")
@@ -119,7 +158,8 @@ def prepack(model: Transformer, precision: Precision = "float32") -> Transformer
     if precision == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         raise ConfigError("bfloat16: this processor has no instructions for it. Use 'int8' or 'float32'.")
     dtype = getattr(torch, precision)
-    return _replace_linears(packed, lambda weight, bias: PrepackedLinear(weight, bias, dtype))
+    _replace_linears(packed.encoder, lambda weight, bias: PrepackedLinear(weight, bias, dtype))  # it has many rows
+    return _prepacked(packed, lambda weight, bias: PrepackedLinear(weight, bias, dtype, single_rows=True))
 
 
 class _Linear(nn.Module):
@@ -157,11 +197,18 @@ def _shared(model: Transformer) -> Transformer:
     return copy.deepcopy(model, shared).eval()
 
 
-def _replace_linears(model: Transformer, make: Callable[[Tensor, Tensor | None], nn.Module]) -> Transformer:
+_Make = Callable[[Tensor, Tensor | None], nn.Module]
+
+
+def _prepacked(model: Transformer, make: _Make) -> Transformer:
     """Puts what `make` makes of weight and bias in the place of each `nn.Linear`, and of the output projection."""
-    for module in list(model.modules()):
-        for name, child in list(module.named_children()):
-            if isinstance(child, nn.Linear):
-                setattr(module, name, make(child.weight, child.bias))
+    _replace_linears(model, make)
     model.output_projection = make(model.output_embedding, None)
     return model
+
+
+def _replace_linears(module: nn.Module, make: _Make) -> None:
+    for parent in list(module.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(parent, name, make(child.weight, child.bias))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transduce.config import ModelConfig
 from transduce.config.special_ids import BOS
 from transduce.errors import BundleError
+from transduce.model.attention import mask_bias
 from transduce.model.cache import DecoderState, LayerCache, Memory
 from transduce.model.dropout import dropout
 from transduce.model.layers import DecoderLayer, EncoderLayer
@@ -207,9 +208,11 @@ class Transformer(nn.Module):
         if self.config.decoder_start == "zero" and position == 0:
             x_RD = torch.zeros_like(x_RD)
         x_RD = x_RD + self.target_positions(position, position + 1)
-        x_BKD, attend_mask = x_RD.unflatten(0, state.ancestors_BKT.shape[:2]), state.ancestor_mask()
+        x_BKD = x_RD.unflatten(0, state.ancestors_BKT.shape[:2])
+        masks = (state.ancestor_mask(), state.memory_mask)
+        biases = [mask_bias(mask, self.config.num_heads, x_RD.dtype) for mask in masks]
         for layer, cache in zip(self._decoder_layers(), state.layers, strict=True):
-            x_BKD = layer.step(x_BKD, cache, state, attend_mask)
+            x_BKD = layer.step(x_BKD, cache, state, *biases)
         if self.decoder_norm is not None:
             x_BKD = self.decoder_norm(x_BKD)
         states_RD = x_BKD.flatten(0, 1)
