@@ -165,6 +165,8 @@ def run(args: argparse.Namespace) -> int:
     _require_translator(args.model)
     with _loaded(args) as translator:
         options = with_changes(translator.options, decode_changes(args))
+        if args.diversity_penalty is not None and options.diversity_groups == 1:
+            raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
         if args.confidence:
             _note_where_uncalibrated(translator)
         if typed:
