@@ -41,6 +41,23 @@ def test_the_product_is_that_of_the_weights(rows: int, bias: bool, outputs: int,
 
 
 @prepacks_here
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("inputs", "outputs"), [(48, 512), (512, 48), (48, 513), (600, 600)])
+def test_a_single_row_on_any_number_of_threads(inputs: int, outputs: int, threads: int) -> None:
+    torch.manual_seed(1)
+    linear = nn.Linear(inputs, outputs)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.inference_mode():
+            packed = PrepackedLinear(linear.weight, linear.bias, single_rows=True)
+            for x in (torch.randn(1, inputs), torch.randn(1, 1, inputs)):
+                torch.testing.assert_close(packed(x), linear(x), rtol=1e-5, atol=1e-5)
+    finally:
+        torch.set_num_threads(before)
+
+
+@prepacks_here
 @pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, norm="pre", tie_embeddings="none", attention_bias=True)])
 def test_a_prepacked_model_says_the_same(config: ModelConfig) -> None:
     model = make(config).eval()

@@ -20,6 +20,9 @@ from transduce.model.transformer import Transformer
 
 Precision = Literal["float32", "bfloat16", "int8"]
 
+# Outputs of a block of Wᵀ, where there are several: the least that was measured, and was faster.
+_LEAST_WIDTH = 256
+
 # Rows that the layout is chosen for. It works for any number; this one was nearly the best of 1 … 300 for all of them.
 _ROWS = 128
 
@@ -69,13 +72,15 @@ class _RowProduct:
 
     @classmethod
     def of(cls, weight: Tensor, bias: Tensor | None) -> "_RowProduct | None":
-        """Returns the product with a weight (out, in), or None where the packed one is as fast."""
+        """Returns the product with a weight (out, in), or None where the packed one may be as fast."""
         num_outputs, num_inputs = weight.shape
         num_threads = torch.get_num_threads()
-        if num_outputs < num_inputs:  # rows of W are the longer ones, and PyTorch reads them on one thread
-            return cls(weight.contiguous().t()[None], bias) if num_threads == 1 else None
-        num_blocks = num_threads if num_outputs % num_threads == 0 else 1
-        return cls(weight.t().unflatten(1, (num_blocks, -1)).transpose(0, 1).contiguous(), bias)
+        if num_threads == 1 and num_outputs < num_inputs:  # rows of W are the longer ones
+            return cls(weight.contiguous().t()[None], bias)
+        width, rest = divmod(num_outputs, num_threads)
+        if num_threads > 1 and (num_outputs < num_inputs or rest or width < _LEAST_WIDTH):
+            return None
+        return cls(weight.t().unflatten(1, (num_threads, -1)).transpose(0, 1).contiguous(), bias)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Maps (…, in), a single row, to (…, out)."""
