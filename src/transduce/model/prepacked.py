@@ -68,6 +68,8 @@ class _RowProduct:
 
     def __init__(self, blocks_TIO: Tensor, bias: Tensor | None) -> None:
         self._blocks_TIO = blocks_TIO
+        self._num_blocks = blocks_TIO.size(0)
+        self._weight = blocks_TIO[0].t() if self._num_blocks == 1 else None
         self._bias = None if bias is None else bias.detach()
 
     @classmethod
@@ -84,9 +86,9 @@ class _RowProduct:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Maps (…, in), a single row, to (…, out)."""
-        if self._blocks_TIO.size(0) == 1:
-            return nn.functional.linear(x, self._blocks_TIO[0].t(), self._bias)
-        rows_T1I = x.view(1, 1, -1).expand(self._blocks_TIO.size(0), -1, -1)
+        if self._weight is not None:
+            return nn.functional.linear(x, self._weight, self._bias)
+        rows_T1I = x.view(1, 1, -1).expand(self._num_blocks, -1, -1)
         projected = torch.bmm(rows_T1I, self._blocks_TIO).view(*x.shape[:-1], -1)
         return projected if self._bias is None else projected + self._bias
 
