@@ -162,8 +162,8 @@ def run(args: argparse.Namespace) -> int:
         language=args.language,
     )
     typed = args.input == STDIN and sys.stdin.isatty()
-    _require_translator(args.model)
     with _loaded(args) as translator:
+        _require_translator(translator)
         options = with_changes(translator.options, decode_changes(args))
         if args.diversity_penalty is not None and options.diversity_groups == 1:
             raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
@@ -199,11 +199,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _require_translator(model: Path) -> None:
-    from transduce.bundle import Bundle
-
-    if Bundle.load(model).config.data.format == "trees":
-        raise ConfigError(f"{model}: this model is a parser. 'transduce parse run {model}' makes trees of sentences.")
+def _require_translator(loaded: "Translator | RayWorkers") -> None:
+    bundle = loaded.bundle
+    if bundle is not None and bundle.config.data.format == "trees":
+        path = bundle.path
+        raise ConfigError(f"{path}: this model is a parser. 'transduce parse run {path}' makes trees of sentences.")
 
 
 def _note_where_uncalibrated(translator: "Translator | RayWorkers") -> None:
