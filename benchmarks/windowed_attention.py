@@ -28,10 +28,10 @@ LENGTHS = [1024, 2048, 4096, 8192, 16384]
 
 def measure(system: str, length: int, window: int, causal: bool, device: torch.device) -> dict[str, Any]:
     """Times and weighs one length in this process."""
+    from transduce.allocator import keep_memory
     from transduce.model.attention import attend, attend_reference
     from transduce.model.windowed import windowed_attend
     from transduce.paper.measure import peak_bytes, shortest_seconds
-    from transduce.training.allocator import keep_memory
 
     keep_memory()  # as training does
     torch.manual_seed(0)

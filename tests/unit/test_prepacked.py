@@ -42,7 +42,7 @@ def test_the_product_is_that_of_the_weights(rows: int, bias: bool, outputs: int,
 
 @prepacks_here
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("inputs", "outputs"), [(48, 512), (512, 48), (48, 513), (600, 600)])
+@pytest.mark.parametrize(("inputs", "outputs"), [(48, 512), (512, 48), (48, 513), (600, 600), (129, 300)])
 def test_a_single_row_on_any_number_of_threads(inputs: int, outputs: int, threads: int) -> None:
     torch.manual_seed(1)
     linear = nn.Linear(inputs, outputs)

@@ -6,6 +6,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from transduce.allocator import keep_memory
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.decoding.ensemble import mean_log_probabilities
@@ -64,11 +65,15 @@ class TorchEngine:
         With `others`, on the same device, the probability of a token is the mean of what all of them give it. With a
         `shortlist`, each source's outputs are searched for in its own part of the vocabulary, and have that part's
         probabilities; `score` and `attend` know nothing of it.
+
+        On a CPU the process keeps, from now on, what memory its peaks have taken: see `keep_memory`.
         """
         self.model = prepack(model, precision)
         self.others = [prepack(other, precision) for other in others]
         self.precision, self.shortlist = precision, shortlist
         self.device = next(model.parameters()).device
+        if self.device.type == "cpu":
+            keep_memory()  # after what loading and prepacking let go
 
     @classmethod
     def load(

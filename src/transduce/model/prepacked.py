@@ -20,8 +20,8 @@ from transduce.model.transformer import Transformer
 
 Precision = Literal["float32", "bfloat16", "int8"]
 
-# Outputs of a block of Wᵀ, where there are several: the least that was measured, and was faster.
-_LEAST_WIDTH = 256
+# Inputs of a block of Wᵀ, where there are several: fewer are not worth a thread.
+_LEAST_BLOCK = 32
 
 # Rows that the layout is chosen for. It works for any number; this one was nearly the best of 1 … 300 for all of them.
 _ROWS = 128
@@ -64,13 +64,16 @@ class PrepackedLinear(nn.Module):
 
 
 class _RowProduct:
-    """x Wᵀ + b of a single row x: one block of Wᵀ for each thread, whose rows are read from end to end."""
+    """x Wᵀ + b of a single row x, whose matrix is read from end to end: by each thread a part of the inputs."""
 
     def __init__(self, blocks_TIO: Tensor, bias: Tensor | None) -> None:
         self._blocks_TIO = blocks_TIO
         self._num_blocks = blocks_TIO.size(0)
         self._weight = blocks_TIO[0].t() if self._num_blocks == 1 else None
         self._bias = None if bias is None else bias.detach()
+        if self._bias is not None and self._num_blocks > 1:  # goes into the first of the sums
+            zeros_TO = torch.zeros(self._num_blocks - 1, self._bias.numel())
+            self._bias = torch.cat([self._bias[None], zeros_TO])[:, None]
 
     @classmethod
     def of(cls, weight: Tensor, bias: Tensor | None) -> "_RowProduct | None":
@@ -79,18 +82,21 @@ class _RowProduct:
         num_threads = torch.get_num_threads()
         if num_threads == 1 and num_outputs < num_inputs:  # rows of W are the longer ones
             return cls(weight.contiguous().t()[None], bias)
-        width, rest = divmod(num_outputs, num_threads)
-        if num_threads > 1 and (num_outputs < num_inputs or rest or width < _LEAST_WIDTH):
+        block, rest = divmod(num_inputs, num_threads)
+        if rest or block < _LEAST_BLOCK:
             return None
-        return cls(weight.t().unflatten(1, (num_threads, -1)).transpose(0, 1).contiguous(), bias)
+        return cls(weight.t().contiguous().unflatten(0, (num_threads, -1)), bias)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Maps (…, in), a single row, to (…, out)."""
         if self._weight is not None:
             return nn.functional.linear(x, self._weight, self._bias)
-        rows_T1I = x.view(1, 1, -1).expand(self._num_blocks, -1, -1)
-        projected = torch.bmm(rows_T1I, self._blocks_TIO).view(*x.shape[:-1], -1)
-        return projected if self._bias is None else projected + self._bias
+        rows_T1I = x.view(self._num_blocks, 1, -1)
+        if self._bias is None:
+            sums_T1O = torch.bmm(rows_T1I, self._blocks_TIO)
+        else:
+            sums_T1O = torch.baddbmm(self._bias, rows_T1I, self._blocks_TIO)
+        return sums_T1O.sum(0).view(*x.shape[:-1], -1)
 
 
 class QuantizedLinear(nn.Module):

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from transduce import files
+from transduce.allocator import keep_memory
 from transduce.data.progress import progress_bar
 from transduce.errors import ConfigError
 from transduce.paper.machine import describe_machine, machine_line
-from transduce.training.allocator import keep_memory
 
 RESULTS, TABLE = "results.json", "table.md"
 _SHOWN, _LONGEST = 3, 60  # of what two runs' settings differ in: how many are told, and characters of each

@@ -12,12 +12,12 @@ from typing import Any, Self
 
 import torch
 
+from transduce.allocator import keep_memory
 from transduce.config import Config
 from transduce.data.batching import BatchPlan, plan_epoch
 from transduce.data.store import ParallelStore
 from transduce.errors import BundleError, DataError, TrainingError
 from transduce.model import Transformer
-from transduce.training.allocator import keep_memory
 from transduce.training.cost import device_capacity
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
