@@ -21,7 +21,8 @@ def log_probabilities_(logits_RV: Tensor, never: Sequence[int], restrict: Restri
     fused softmax is also faster than `logsumexp`, whose parts each make a matrix of their own.
     """
     torch.log_softmax(logits_RV, dim=-1, out=logits_RV)
-    logits_RV[:, list(never)] = -torch.inf
+    for token in never:  # one by one: a list of them would be copied to a GPU first
+        logits_RV[:, token] = -torch.inf
     if restrict is not None:
         restrict(logits_RV)
     return logits_RV

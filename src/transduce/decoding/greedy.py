@@ -3,13 +3,17 @@
 Shapes: B sentences still in the batch, V vocabulary, T tokens so far.
 """
 
+import itertools
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from transduce.decoding.candidates import best_token
+from transduce.decoding.finished import FinishedRows, LookEvery
 from transduce.decoding.restrictions import Restrictions
-from transduce.decoding.scores import Hypothesis, SpecialIds, hypothesis
+from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.decoding.step import S, Step, worth_shrinking
 
 
@@ -22,6 +26,7 @@ def greedy_search(
     specials: SpecialIds | None = None,
     restrictions: Restrictions | None = None,
     device: torch.device | str = "cpu",
+    look_every: int | None = None,
 ) -> list[Hypothesis]:
     """Returns one hypothesis a sentence: what `beam_search` finds with a beam of 1, at less cost.
 
@@ -33,41 +38,37 @@ def greedy_search(
         specials: ids of the special tokens.
         restrictions: what outputs must begin with and may not hold; where they leave nothing, an output is unfinished.
         device: where `step` works.
+        look_every: see `beam_search`.
     """
     specials = specials or SpecialIds()
-    results: list[Hypothesis | None] = [None] * len(limits)
-    sentences = list(range(len(limits)))  # row → place in `results`
-    limits_B = torch.tensor(list(limits), device=device)
-    scores_B = torch.zeros(len(limits), device=device)
-    done_B = torch.zeros(len(limits), dtype=torch.bool, device=device)
+    finished = FinishedRows(limits, length_penalty=length_penalty, eos=specials.eos)
+    look = LookEvery(look_every, device, max(limits, default=0))
     tokens_B = torch.full((len(limits),), specials.bos, device=device)
-    output_BT = torch.zeros(len(limits), max(limits, default=0) + 1, dtype=torch.long, device=device)
-    num_tokens = 0
-    while sentences:
+    output_BT: Tensor | None = None  # what restrictions are functions of
+    if restrictions is not None:
+        output_BT = torch.zeros(len(limits), max(limits, default=0) + 1, dtype=torch.long, device=device)
+    taken: list[tuple[Tensor, Tensor]] = []
+    for num_tokens in itertools.count() if limits else ():
         logits_BV, state = step(tokens_B, state)
-        restrict = None if restrictions is None else restrictions.after(output_BT[:, :num_tokens])
+        restrict = None
+        if restrictions is not None and output_BT is not None:
+            restrict = restrictions.after(output_BT[:, :num_tokens])
         tokens_B, gains_B = best_token(logits_BV, specials.never_generated, restrict)
-        eos_B, last_B = tokens_B == specials.eos, limits_B == num_tokens
-        if restrictions is not None:
-            stuck_B = gains_B == -torch.inf
-            eos_B, last_B = eos_B & ~stuck_B, last_B | stuck_B
-        for row in ((eos_B | last_B) & ~done_B).nonzero().flatten().tolist():
-            finished = bool(eos_B[row])
-            total = float(scores_B[row] + gains_B[row]) if finished else float(scores_B[row])
-            ids = output_BT[row, :num_tokens].tolist()
-            results[sentences[row]] = hypothesis(ids, total, finished, length_penalty)
-            done_B[row] = True
-        scores_B += gains_B
-        output_BT[:, num_tokens] = tokens_B
-        num_tokens += 1
-        num_done = int(done_B.sum())
-        if num_done == len(sentences):
+        taken.append((tokens_B, gains_B))
+        if output_BT is not None:
+            output_BT[:, num_tokens] = tokens_B
+        if not look.now(num_tokens):
+            continue
+        finished.tell(taken)
+        taken.clear()
+        done_B = finished.done_B
+        if done_B.all():
             break
-        if worth_shrinking(num_done, len(sentences)):
-            kept_B = (~done_B).nonzero().flatten()
-            state = state.keep(kept_B)
+        if worth_shrinking(int(done_B.sum()), done_B.size):
+            places = np.flatnonzero(~done_B)
+            finished.keep(places)
+            kept_B = torch.from_numpy(places).to(device)
+            state, tokens_B = state.keep(kept_B), tokens_B[kept_B]
             restrictions = None if restrictions is None else restrictions.keep(kept_B)
-            sentences = [sentences[row] for row in kept_B.tolist()]
-            limits_B, scores_B, done_B = limits_B[kept_B], scores_B[kept_B], done_B[kept_B]
-            tokens_B, output_BT = tokens_B[kept_B], output_BT[kept_B]
-    return [result for result in results if result is not None]
+            output_BT = None if output_BT is None else output_BT[kept_B]
+    return [result for result in finished.results if result is not None]

@@ -4,6 +4,7 @@ Shapes: R rows = B sentences × K samples of each, sentence by sentence; T token
 """
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,8 +12,9 @@ import torch
 from torch import Tensor
 
 from transduce.decoding.candidates import log_probabilities_, top
+from transduce.decoding.finished import FinishedRows, LookEvery
 from transduce.decoding.restrictions import Restrictions
-from transduce.decoding.scores import Hypothesis, SpecialIds, hypothesis
+from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.decoding.step import S, Step, worth_shrinking
 
 
@@ -75,6 +77,7 @@ def sample(
     specials: SpecialIds | None = None,
     restrictions: Restrictions | None = None,
     device: torch.device | str = "cpu",
+    look_every: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Returns K outputs of each sentence, in the order in which they were drawn.
 
@@ -93,18 +96,17 @@ def sample(
         specials: ids of the special tokens.
         restrictions: what outputs must begin with and may not hold.
         device: where `step` works.
+        look_every: see `beam_search`.
     """
     specials, num_samples = specials or SpecialIds(), uniforms_BKT.size(1)
-    results: list[dict[int, Hypothesis]] = [{} for _ in limits]
-    sentences = list(range(len(limits)))  # line in the batch → place in `results`
+    limits_R = [limit for limit in limits for _ in range(num_samples)]
+    finished = FinishedRows(limits_R, length_penalty=length_penalty, eos=specials.eos, of_each=num_samples)
+    look = LookEvery(look_every, device, max(limits, default=0))
     uniforms_BKT = uniforms_BKT.to(device, torch.double)
-    limits_R = torch.tensor(list(limits), device=device).repeat_interleave(num_samples)
-    scores_R = torch.zeros(limits_R.numel(), device=device)
-    done_R = torch.zeros(limits_R.numel(), dtype=torch.bool, device=device)
-    output_RT = torch.zeros(limits_R.numel(), max(limits, default=0) + 1, dtype=torch.long, device=device)
+    output_RT = torch.zeros(len(limits_R), max(limits, default=0) + 1, dtype=torch.long, device=device)
     tokens_R = torch.full((len(limits),), specials.bos, device=device)
-    num_tokens = 0
-    while sentences:
+    taken: list[tuple[Tensor, Tensor]] = []
+    for num_tokens in itertools.count() if limits else ():
         logits_RV, state = step(tokens_R, state)
         gains_RV = log_probabilities_(logits_RV, specials.never_generated)
         if num_tokens == 0:
@@ -113,29 +115,23 @@ def sample(
             restrictions.apply_(gains_RV, output_RT[:, :num_tokens])
         probabilities_RV = narrowed(gains_RV, temperature=temperature, top_k=top_k, top_p=top_p)
         tokens_R = draw(probabilities_RV, uniforms_BKT[:, :, num_tokens].flatten())
-        gains_R = gains_RV.gather(1, tokens_R[:, None])[:, 0]
-        eos_R, last_R = (tokens_R == specials.eos) & (gains_R > -torch.inf), limits_R == num_tokens
-        last_R = last_R | ~(gains_R > -torch.inf)  # nothing is left to draw
-        for row in ((eos_R | last_R) & ~done_R).nonzero().flatten().tolist():
-            finished = bool(eos_R[row])
-            total = float(scores_R[row] + gains_R[row]) if finished else float(scores_R[row])
-            ids = output_RT[row, :num_tokens].tolist()
-            place, number = divmod(row, num_samples)
-            results[sentences[place]][number] = hypothesis(ids, total, finished, length_penalty)
-            done_R[row] = True
-        scores_R += gains_R
+        taken.append((tokens_R, gains_RV.gather(1, tokens_R[:, None])[:, 0]))
         output_RT[:, num_tokens] = tokens_R
-        num_tokens += 1
-        done_B = done_R.view(-1, num_samples).all(dim=1)
-        if bool(done_B.all()):
+        if not look.now(num_tokens):
+            continue
+        finished.tell(taken)
+        taken.clear()
+        done_B = finished.done_B
+        if done_B.all():
             break
-        if worth_shrinking(int(done_B.sum()), len(sentences)):
-            kept_B = (~done_B).nonzero().flatten()
-            kept_R = (~done_B).repeat_interleave(num_samples).nonzero().flatten()
-            state, sentences = state.keep(kept_B), [sentences[line] for line in kept_B.tolist()]
-            restrictions = restrictions.keep(kept_B) if restrictions is not None else None
-            uniforms_BKT = uniforms_BKT[kept_B]
-            limits_R, scores_R, done_R, tokens_R, output_RT = (
-                x[kept_R] for x in (limits_R, scores_R, done_R, tokens_R, output_RT)
+        if worth_shrinking(int(done_B.sum()), done_B.size):
+            sentences = np.flatnonzero(~done_B)
+            finished.keep(sentences)
+            kept_B = torch.from_numpy(sentences).to(device)
+            state, uniforms_BKT = state.keep(kept_B), uniforms_BKT[kept_B]
+            restrictions = None if restrictions is None else restrictions.keep(kept_B)
+            output_RT, tokens_R = (
+                x.unflatten(0, (-1, num_samples))[kept_B].flatten(0, 1) for x in (output_RT, tokens_R)
             )
-    return [[found[number] for number in range(num_samples)] for found in results]
+    found = [result for result in finished.results if result is not None]
+    return [found[first : first + num_samples] for first in range(0, len(found), num_samples)]
