@@ -45,16 +45,20 @@ def ours(beam_size: int, device: torch.device, dtype_name: str) -> Run:
 
     model = Transformer(ModelConfig(vocab_size=VOCAB_SIZE)).to(device)
     engine = TorchEngine(model, "float32" if dtype_name == "fp32" else "int8" if dtype_name == "int8" else "bfloat16")
-    step, steps_taken = engine.model.step, 0
+    steps_taken = 0
 
-    def step_without_eos(tokens_R: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
-        nonlocal steps_taken
-        steps_taken += 1
-        logits_RV, state = step(tokens_R, state)
-        logits_RV[:, EOS] = -torch.inf
-        return logits_RV, state
+    def without_eos(step: Callable[..., Any]) -> Callable[..., Any]:
+        def step_without_eos(tokens_R: torch.Tensor, state: Any) -> tuple[torch.Tensor, Any]:
+            nonlocal steps_taken
+            steps_taken += 1
+            logits_RV, state = step(tokens_R, state)
+            logits_RV[:, EOS] = -torch.inf
+            return logits_RV, state
 
-    engine.model.step = step_without_eos  # type: ignore[method-assign]
+        return step_without_eos
+
+    for decoder in (engine.model, *(engine.fixed or ())):  # on a GPU the latter take the steps
+        decoder.step = without_eos(decoder.step)  # type: ignore[method-assign]
 
     def run(source_BS: torch.Tensor) -> int:
         nonlocal steps_taken

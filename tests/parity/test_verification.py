@@ -12,7 +12,7 @@ from torch import Tensor
 
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import DataConfig, DecodeConfig
-from transduce.decoding import beam, candidates, greedy
+from transduce.decoding import beam, candidates, finished, greedy
 from transduce.decoding.scores import Hypothesis
 from transduce.engines import torch as torch_engine
 from transduce.engines import torch_search
@@ -263,8 +263,8 @@ def output_has_a_special_token(patch: pytest.MonkeyPatch) -> None:
 
 
 def wrong_length_penalty(patch: pytest.MonkeyPatch) -> None:
-    original = beam.hypothesis
-    patch.setattr(beam, "hypothesis", lambda ids, *rest: original([*ids, 0], *rest))
+    original = finished.hypothesis
+    patch.setattr(finished, "hypothesis", lambda ids, *rest: original([*ids, 0], *rest))
     # The ids must stay what they are, so that only the score is wrong.
     _of_each_batch(patch, lambda found: [[shortened(h) for h in hs] for hs in found])
 

@@ -1,5 +1,7 @@
 """The PyTorch engine: the reference, on CPU and GPU."""
 
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Self
 
@@ -15,6 +17,7 @@ from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, Con
 from transduce.engines.torch_search import Batch, check, narrowed, search
 from transduce.errors import ConfigError, DataError
 from transduce.model import Transformer, prepack
+from transduce.model.fixed import FixedDecoder
 from transduce.model.maps import attention_maps
 from transduce.model.prepacked import Precision
 from transduce.shortlist.table import Shortlist
@@ -66,7 +69,8 @@ class TorchEngine:
         `shortlist`, each source's outputs are searched for in its own part of the vocabulary, and have that part's
         probabilities; `score` and `attend` know nothing of it.
 
-        On a CPU the process keeps, from now on, what memory its peaks have taken: see `keep_memory`.
+        On a CPU the process keeps, from now on, what memory its peaks have taken: see `keep_memory`. On a GPU steps of
+        decoding are recorded and played back (`FixedDecoder`), unless TRANSDUCE_CUDA_GRAPHS is 0 in the environment.
         """
         self.model = prepack(model, precision)
         self.others = [prepack(other, precision) for other in others]
@@ -74,6 +78,12 @@ class TorchEngine:
         self.device = next(model.parameters()).device
         if self.device.type == "cpu":
             keep_memory()  # after what loading and prepacking let go
+        # Decoders in the place of the models' own steps; None: these. They are for one search at a time.
+        self.fixed: list[FixedDecoder] | None = None
+        self._searching = threading.Lock()
+        recordable = self.device.type == "cuda" and not any(each.config.attention_window for each in self.models)
+        if recordable and os.environ.get("TRANSDUCE_CUDA_GRAPHS") != "0":
+            self.fixed = [FixedDecoder(each, record=True) for each in self.models]
 
     @classmethod
     def load(
@@ -149,9 +159,15 @@ class TorchEngine:
                 batch = Batch(read, source_BS, lengths_B, asked)
                 if self.shortlist is not None:
                     batch = narrowed(batch, self.shortlist)
-                for place, found in zip(places, search(self.models, batch, options, n_best), strict=True):
+                for place, found in zip(places, self._search(batch, options, n_best), strict=True):
                     results[place] = found or [_NOTHING_FOUND]
         return results
+
+    def _search(self, batch: Batch, options: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
+        if self.fixed is None:
+            return search(self.models, batch, options, n_best)
+        with self._searching:
+            return search(self.models, batch, options, n_best, self.fixed)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Returns for each pair the log-probability of each target token, and last that of EOS, given those before.

@@ -1,7 +1,7 @@
 """From a batch of sources and what is asked of it to a search over one PyTorch model, or over several as one."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from transduce.engines.interface import Conditions
 from transduce.errors import ConfigError
 from transduce.model import Transformer
 from transduce.model.cache import DecoderState
+from transduce.model.fixed import FixedDecoder
 from transduce.model.prepacked import narrow_projection
 from transduce.shortlist.table import Shortlist
 
@@ -92,23 +93,37 @@ def _narrowed(asked: Conditions, allowed_V: np.ndarray, vocabulary: Vocabulary) 
     )
 
 
-def search(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
+def search(
+    models: Sequence[Transformer],
+    batch: Batch,
+    options: DecodeConfig,
+    n_best: int,
+    fixed: Sequence[FixedDecoder] | None = None,
+) -> list[list[Hypothesis]]:
     """Returns what the search of `options` finds for each source; several models search as one.
+
+    The decoders in `fixed`, one for each model, take their steps, but where coverage is kept account of.
 
     Raises:
         ConfigError: a least length or a prefix goes beyond the positions that a model has learned.
     """
-    found = (_draw if options.temperature > 0 else _search)(models, batch, options, n_best)
+    found = (_draw if options.temperature > 0 else _search)(models, batch, options, n_best, fixed)
     if batch.vocabulary is None:
         return found
     return [[batch.vocabulary.widened(each) for each in of_source] for of_source in found]
 
 
-def _search(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
+def _search(
+    models: Sequence[Transformer],
+    batch: Batch,
+    options: DecodeConfig,
+    n_best: int,
+    fixed: Sequence[FixedDecoder] | None,
+) -> list[list[Hypothesis]]:
     """Returns the best outputs that a beam finds."""
     device = batch.source_BS.device
     limits = _limits(models, batch, options)
-    step, state = _start(models, batch, max_steps=max(limits) + 1, coverage=options.coverage_penalty > 0)
+    step, state = _start(models, fixed, batch, max_steps=max(limits) + 1, coverage=options.coverage_penalty > 0)
     asked = _restrictions(batch, options)
     if options.beam_size == 1:
         best = greedy_search(
@@ -131,7 +146,13 @@ def _search(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, 
     )
 
 
-def _draw(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, num_draws: int) -> list[list[Hypothesis]]:
+def _draw(
+    models: Sequence[Transformer],
+    batch: Batch,
+    options: DecodeConfig,
+    num_draws: int,
+    fixed: Sequence[FixedDecoder] | None,
+) -> list[list[Hypothesis]]:
     """Returns what is drawn for each source.
 
     Attention to the shared past grows with the square of the rows of a source (docs/decisions/0010): one with many
@@ -149,7 +170,7 @@ def _draw(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, nu
     limits = _limits(models, wide, options)
     num_steps = max(limits) + 1
     drawn = [uniforms(options.seed, source, parts * together, num_steps) for source in batch.sources]
-    step, state = _start(models, wide, max_steps=num_steps, coverage=False)
+    step, state = _start(models, fixed, wide, max_steps=num_steps, coverage=False)
     found = sample(
         step,
         state,
@@ -166,16 +187,30 @@ def _draw(models: Sequence[Transformer], batch: Batch, options: DecodeConfig, nu
     return [[each for part in of_source for each in part][:num_draws] for of_source in of_sources]
 
 
-def _start(models: Sequence[Transformer], batch: Batch, *, max_steps: int, coverage: bool) -> tuple[Step[Any], Any]:
+def _start(
+    models: Sequence[Transformer],
+    fixed: Sequence[FixedDecoder] | None,
+    batch: Batch,
+    *,
+    max_steps: int,
+    coverage: bool,
+) -> tuple[Step[Any], Any]:
     """Returns the step function and the state before the first step."""
-    states: list[DecoderState] = [
-        model.start(model.encode(batch.source_BS, batch.lengths_B), max_steps=max_steps, coverage=coverage)
-        for model in models
-    ]
+    memories = [model.encode(batch.source_BS, batch.lengths_B) for model in models]
+    steps: list[Callable[..., Any]]
+    states: list[Any]
+    if fixed is None or coverage:
+        steps = [model.step for model in models]
+        pairs = zip(models, memories, strict=True)
+        states = [model.start(memory, max_steps=max_steps, coverage=coverage) for model, memory in pairs]
+    else:
+        steps = [decoder.step for decoder in fixed]
+        states = [decoder.start(memory, max_steps=max_steps) for decoder, memory in zip(fixed, memories, strict=True)]
     part = batch.vocabulary
     if part is None:
-        return _together([model.step for model in models], states)
-    narrow = [functools.partial(model.step, projection=narrow_projection(model, part.ids_N)) for model in models]
+        return _together(steps, states)
+    projections = [narrow_projection(model, part.ids_N) for model in models]
+    narrow = [functools.partial(step, projection=each) for step, each in zip(steps, projections, strict=True)]
     return _together([narrow_step(step, part) for step in narrow], [part.start(state) for state in states])
 
 

@@ -8,6 +8,7 @@ output) is kept once a sentence.
 """
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -32,8 +33,17 @@ class LayerCache:
     # How much each open beam's past has attended to each source position, on average over heads; None: not kept.
     coverage_BKS: Tensor | None = None
 
-    def append(self, key_BHKE: Tensor, value_BHKE: Tensor, position: int, first: int = 0) -> tuple[Tensor, Tensor]:
-        """Stores one position's key and value of each beam; returns all from `first` on as (B, H, T × K, E) views."""
+    def append(
+        self, key_BHKE: Tensor, value_BHKE: Tensor, position: int | Tensor, first: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Stores one position's key and value of each beam; returns all from `first` on as (B, H, T × K, E) views.
+
+        A position that lies on the device, a tensor (1,), is not known here: then all there is room for is returned.
+        """
+        if isinstance(position, Tensor):
+            self.key_BHTKE.index_copy_(2, position, key_BHKE[:, :, None])
+            self.value_BHTKE.index_copy_(2, position, value_BHKE[:, :, None])
+            return self.key_BHTKE.flatten(2, 3), self.value_BHTKE.flatten(2, 3)
         self.key_BHTKE[:, :, position] = key_BHKE
         self.value_BHTKE[:, :, position] = value_BHKE
         keys, values = self.key_BHTKE[:, :, first : position + 1], self.value_BHTKE[:, :, first : position + 1]
@@ -79,6 +89,25 @@ def _keep(x_BHTKE: Tensor, sentences: Tensor, filled: int) -> Tensor:
     return kept
 
 
+class Place(Protocol):
+    """Where in its output a step of decoding is."""
+
+    @property
+    def newest(self) -> int | Tensor:
+        """The position that the step fills; a tensor (1,) where only the device knows it."""
+        ...
+
+    @property
+    def first_seen(self) -> int:
+        """The first position that it sees."""
+        ...
+
+    @property
+    def memory_mask(self) -> Tensor | None:
+        """Real positions of the source, (B, 1, 1, S); None: all."""
+        ...
+
+
 @dataclass(frozen=True)
 class DecoderState:
     """All that the next step needs: the caches of each layer and the position it will fill."""
@@ -95,6 +124,11 @@ class DecoderState:
         return self.ancestors_BKT.size(2)
 
     @property
+    def newest(self) -> int:
+        """The last filled position."""
+        return self.position - 1
+
+    @property
     def coverage_BKS(self) -> Tensor | None:
         """How much each source position has been attended to so far, by the last layer's heads on average.
 
@@ -105,7 +139,7 @@ class DecoderState:
     @property
     def first_seen(self) -> int:
         """The first position that the newest filled one sees: itself and window // 2 before it (§4), or all."""
-        return max(0, self.position - 1 - self.attention_window // 2) if self.attention_window else 0
+        return max(0, self.newest - self.attention_window // 2) if self.attention_window else 0
 
     def step(self) -> "DecoderState":
         """Returns the state with one more position, each beam in its own slot; the room doubles, up to `max_steps`."""

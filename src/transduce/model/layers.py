@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from transduce.config import ModelConfig
 from transduce.model.attention import CrossAttention, SelfAttention, attend_step, join_heads
-from transduce.model.cache import DecoderState, LayerCache
+from transduce.model.cache import LayerCache, Place
 from transduce.model.dropout import dropout
 from transduce.model.packing import Packing
 from transduce.model.windowed import WindowedSelfAttention
@@ -128,23 +128,23 @@ class DecoderLayer(nn.Module):
         self,
         x_BKD: Tensor,
         cache: LayerCache,
-        state: DecoderState,
+        place: Place,
         past_bias: Tensor | None,
         memory_bias: Tensor | None,
     ) -> Tensor:
-        """Maps the newest position of `state`, (B, K, D) to (B, K, D), writing its keys and values into `cache`.
+        """Maps the newest position of `place`, (B, K, D) to (B, K, D), writing its keys and values into `cache`.
 
         The K beams of a sentence are K queries to one past and one memory, which are never copied for the beam; of
-        the past, `past_bias` leaves each what is its own. With an attention window both begin at `state.first_seen`.
+        the past, `past_bias` leaves each what is its own. With an attention window both begin at `place.first_seen`.
         """
         query, key, value = self.self_attention.project(self.self_attention_residual.enter(x_BKD))
-        keys, values = cache.append(key, value, state.position - 1, state.first_seen)
+        keys, values = cache.append(key, value, place.newest, place.first_seen)
         attended = self.self_attention.output(join_heads(attend_step(query, keys, values, past_bias)))
         x_BKD = self.self_attention_residual.leave(x_BKD, attended)
         entered = self.cross_attention_residual.enter(x_BKD)
         memory = (cache.memory_key_BHSE, cache.memory_value_BHSE)
         if cache.coverage_BKS is not None:
-            cache.coverage_BKS.add_(self.cross_attention.weights(entered, *memory, state.memory_mask).mean(dim=1))
+            cache.coverage_BKS.add_(self.cross_attention.weights(entered, *memory, place.memory_mask).mean(dim=1))
         attended = self.cross_attention.step(entered, *memory, memory_bias)
         x_BKD = self.cross_attention_residual.leave(x_BKD, attended)
         return self.feed_forward_residual.leave(x_BKD, self.feed_forward(self.feed_forward_residual.enter(x_BKD)))

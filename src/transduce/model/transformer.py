@@ -1,7 +1,7 @@
 """The Transformer (§3, Figure 1): encoder, decoder, shared embeddings."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -14,7 +14,7 @@ from transduce.config import ModelConfig
 from transduce.config.special_ids import BOS
 from transduce.errors import BundleError
 from transduce.model.attention import mask_bias
-from transduce.model.cache import DecoderState, LayerCache, Memory
+from transduce.model.cache import DecoderState, LayerCache, Memory, Place
 from transduce.model.dropout import dropout
 from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model.packing import Packing
@@ -77,7 +77,8 @@ class Transformer(nn.Module):
             else:
                 nn.init.xavier_uniform_(parameter)
 
-    def _decoder_layers(self) -> Iterator[DecoderLayer]:
+    def decoder_layers(self) -> Iterator[DecoderLayer]:
+        """Returns the layers of the decoder, from the bottom up."""
         return cast(Iterator[DecoderLayer], iter(self.decoder))
 
     # --- encoder and decoder over whole sequences -------------------------------------------------------------
@@ -153,7 +154,7 @@ class Transformer(nn.Module):
             x = packing.pack(x)
         x = dropout(_in_compute_dtype(x), self.config.dropout, self.training)
         num_layers = len(self.decoder)
-        for number, layer in enumerate(self._decoder_layers()):
+        for number, layer in enumerate(self.decoder_layers()):
             key, value = layer.cross_attention.project_memory(memory, memory_packing)
             is_inner = num_layers < 3 or 0 < number < num_layers - 1
             x = layer(x, key, value, memory_mask, packing, scores if is_inner else None)
@@ -184,7 +185,7 @@ class Transformer(nn.Module):
         config, num_sentences = self.config, memory.states_BSD.size(0)
         capacity = max(1, min(max_steps, _INITIAL_STEPS))
         layers = []
-        for layer in self._decoder_layers():
+        for layer in self.decoder_layers():
             key, value = layer.cross_attention.project_memory(memory.states_BSD)
             key, value = key.contiguous(), value.contiguous()  # read at every step: copied once, here
             shape = (num_sentences, config.num_heads, capacity, 1)
@@ -204,19 +205,36 @@ class Transformer(nn.Module):
         of the output projection: a narrower one, for logits of a part of the vocabulary.
         """
         position, state = state.position, state.step()
+        positions_1D = self.target_positions(position, position + 1)
+        states_RD = self.step_states(tokens_R, positions_1D, state.layers, state, state.ancestor_mask())
+        return self.logits(states_RD) if projection is None else projection(states_RD), state
+
+    def step_states(
+        self,
+        tokens_R: Tensor,
+        positions_1D: Tensor,
+        caches: Sequence[LayerCache],
+        place: Place,
+        past_mask: Tensor | None,
+    ) -> Tensor:
+        """Returns the decoder's output for one more token of each row, (R, D), writing into `caches`.
+
+        `positions_1D` is the vector of the position that it comes at, `past_mask` which of the keys that `place` sees
+        each beam may see, (B, 1, K, T × K).
+        """
         x_RD = F.embedding(tokens_R, self.target_embedding) * math.sqrt(self.config.d_model)
-        if self.config.decoder_start == "zero" and position == 0:
-            x_RD = torch.zeros_like(x_RD)
-        x_RD = x_RD + self.target_positions(position, position + 1)
-        x_BKD = x_RD.unflatten(0, state.ancestors_BKT.shape[:2])
-        masks = (state.ancestor_mask(), state.memory_mask)
+        if self.config.decoder_start == "zero":
+            x_RD = x_RD * (place.newest > 0)
+        x_RD = x_RD + positions_1D
+        x_BKD = x_RD.unflatten(0, (caches[0].memory_key_BHSE.size(0), -1))
+        masks = (past_mask, place.memory_mask)
         biases = [mask_bias(mask, self.config.num_heads, x_RD.dtype) for mask in masks]
-        for layer, cache in zip(self._decoder_layers(), state.layers, strict=True):
-            x_BKD = layer.step(x_BKD, cache, state, *biases)
+        for layer, cache in zip(self.decoder_layers(), caches, strict=True):
+            x_BKD = layer.step(x_BKD, cache, place, *biases)
         if self.decoder_norm is not None:
             x_BKD = self.decoder_norm(x_BKD)
-        states_RD = x_BKD.flatten(0, 1)
-        return self.logits(states_RD) if projection is None else projection(states_RD), state
+        states_RD: Tensor = x_BKD.flatten(0, 1)
+        return states_RD
 
     # --- weights ----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,256 @@
+"""Steps of decoding in fixed shapes, which a GPU can record once and play back (CUDA graphs).
+
+A step of few rows is over before the host has named its kernels: recorded, they are one call. What is recorded must
+have the same shapes and addresses each time, and so
+
+    the position          is a number on the device, which the step counts up itself
+    keys and values       have a room of so many positions, all attended to; a mask leaves each beam its own past
+    sentences, sources    are filled up to the next power of two; what fills up is computed and left aside
+    beams                 change their places inside the step
+
+A `Room` is one such shape with its memory. It is recorded when it is used for the second time: what is translated once
+is not worth it.
+
+Shapes are those of `model.attention`, with T, B and S those of the room.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from transduce.model.cache import LayerCache, Memory
+from transduce.model.transformer import Transformer
+
+_LEAST_POSITIONS, _LEAST_SOURCE = 64, 16
+_MAX_BYTES = 2 << 30  # of all rooms that are kept
+
+
+@dataclass(frozen=True)
+class _Shape:
+    num_sentences: int
+    num_beams: int
+    num_positions: int
+    num_source: int
+
+    @classmethod
+    def around(cls, num_sentences: int, num_beams: int, num_positions: int, num_source: int) -> "_Shape":
+        """Returns the least shape that holds so many."""
+        return cls(
+            _power_of_two(num_sentences),
+            num_beams,
+            _power_of_two(max(num_positions, _LEAST_POSITIONS)),
+            _power_of_two(max(num_source, _LEAST_SOURCE)),
+        )
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(0, least - 1).bit_length()
+
+
+class Room:
+    """Memory for the steps of one shape; for a `DecoderLayer` it is the state that a step is of."""
+
+    first_seen = 0
+
+    def __init__(self, model: Transformer, shape: _Shape) -> None:
+        self._model, self.shape = model, shape
+        like, heads = model.output_embedding, model.config.num_heads
+        num_sentences, num_beams, num_positions = shape.num_sentences, shape.num_beams, shape.num_positions
+        self.tokens_R = like.new_zeros(num_sentences * num_beams, dtype=torch.long)
+        self.newest = like.new_zeros(1, dtype=torch.long)  # the position that a step fills
+        self.ancestors_BKT = like.new_zeros(num_sentences, num_beams, num_positions, dtype=torch.long)
+        self._slots_K = torch.arange(num_beams, device=like.device)
+        self.parents_BK = self._slots_K.repeat(num_sentences, 1)
+        self.memory_mask = like.new_ones(num_sentences, 1, 1, shape.num_source, dtype=torch.bool)
+        self._places_T = torch.arange(num_positions, device=like.device)
+        # A copy: the model's own table is another one when it has grown. Where a learned one ends, so do searches.
+        known = min(num_positions, model.target_positions.limit or num_positions)
+        self._positions_TD = F.pad(model.target_positions(0, known), (0, 0, 0, num_positions - known))
+        past, memory = (num_sentences, heads, num_positions, num_beams), (num_sentences, heads, shape.num_source)
+        widths = (model.config.d_k, model.config.d_v)
+        self.layers = tuple(
+            # Zeros: what is masked is multiplied by 0, which makes no number of what is none.
+            LayerCache(*(like.new_zeros(*block, width) for block in (past, memory) for width in widths))
+            for _ in model.decoder
+        )
+        self._states_RD: Tensor | None = None
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self.uses = 0
+
+    @property
+    def num_bytes(self) -> int:
+        """What the keys and values take, which is nearly all."""
+        return sum(
+            part.nbytes
+            for layer in self.layers
+            for part in (layer.key_BHTKE, layer.value_BHTKE, layer.memory_key_BHSE, layer.memory_value_BHSE)
+        )
+
+    def run(self) -> Tensor:
+        """Does a step with what lies in the room; returns the decoder's output, (R, D), good until the next."""
+        if self._graph is None:
+            return self.compute()
+        assert self._states_RD is not None
+        self._graph.replay()
+        return self._states_RD
+
+    def compute(self) -> Tensor:
+        """The step, kernel by kernel."""
+        index_BKT = self.parents_BK[:, :, None].expand_as(self.ancestors_BKT)
+        self.ancestors_BKT.copy_(self.ancestors_BKT.gather(1, index_BKT))
+        self.ancestors_BKT.index_copy_(2, self.newest, self._slots_K.expand_as(self.parents_BK)[:, :, None])
+        seen_T1 = (self._places_T <= self.newest)[:, None]
+        own_BKTK = (self.ancestors_BKT[..., None] == self._slots_K) & seen_T1
+        states_RD = self._model.step_states(
+            self.tokens_R,
+            self._positions_TD.index_select(0, self.newest),
+            self.layers,
+            self,
+            own_BKTK.flatten(2)[:, None],
+        )
+        self.parents_BK.copy_(self._slots_K.expand_as(self.parents_BK))
+        self.newest.add_(1)
+        return states_RD
+
+    def record(self) -> None:
+        """Records the step. What lies in the room is lost."""
+        self.clear()
+        with torch.cuda.device(self.newest.device):
+            here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
+            beside.wait_stream(here)
+            with torch.cuda.stream(beside):  # libraries set themselves up at the first calls: not to be recorded
+                for _ in range(2):
+                    self.compute()
+            here.wait_stream(beside)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._states_RD = self.compute()
+        self._graph = graph
+
+    def clear(self) -> None:
+        """Makes it the room of no step yet."""
+        self.newest.zero_()
+        self.ancestors_BKT.zero_()
+        self.parents_BK.copy_(self._slots_K.expand_as(self.parents_BK))
+        self.memory_mask.fill_(True)
+
+
+@dataclass(frozen=True)
+class FixedState:
+    """What a search carries: the room, and how much of it is in use. See `decoding.step.State`."""
+
+    decoder: "FixedDecoder"
+    room: Room
+    num_sentences: int
+    num_source: int
+    position: int  # the number of filled positions
+
+    def expand(self, num_beams: int) -> "FixedState":
+        """Goes from one row to `num_beams` equal rows a sentence."""
+        return self.decoder.moved(self, num_beams=num_beams)
+
+    def reorder(self, rows_R: Tensor) -> "FixedState":
+        """Makes row r the continuation of the old row `rows_R[r]`; the next step does it."""
+        num_beams = self.room.shape.num_beams
+        self.room.parents_BK[: self.num_sentences] = rows_R.view(self.num_sentences, num_beams) % num_beams
+        return self
+
+    def keep(self, sentences_B: Tensor) -> "FixedState":
+        """Keeps all rows of the given sentences."""
+        return self.decoder.moved(self, sentences_B=sentences_B)
+
+
+class FixedDecoder:
+    """Decodes as its `Transformer` does, in fixed shapes; for one search at a time."""
+
+    def __init__(self, model: Transformer, *, record: bool, max_bytes: int = _MAX_BYTES) -> None:
+        """With `record`, on a CUDA device, steps are recorded; the model's weights must stay where they are.
+
+        The model may not have an attention window. Rooms beyond `max_bytes` are given up, those first that have not
+        been used for longest.
+        """
+        if model.config.attention_window:
+            raise ValueError("a model with an attention window sees another part of its past at each step.")
+        self._model, self._record, self._max_bytes = model, record, max_bytes
+        self.rooms: dict[_Shape, Room] = {}  # in the order of their last use
+
+    def start(self, memory: Memory, *, max_steps: int) -> FixedState:
+        """Does what `Transformer.start` does."""
+        num_sentences, num_source = memory.states_BSD.shape[:2]
+        room = self._room(_Shape.around(num_sentences, 1, min(max_steps, _LEAST_POSITIONS), num_source))
+        room.clear()
+        room.memory_mask[:num_sentences, ..., num_source:] = False
+        if memory.attend_mask is not None:
+            room.memory_mask[:num_sentences, ..., :num_source] = memory.attend_mask
+        for layer, cache in zip(self._model.decoder_layers(), room.layers, strict=True):
+            key, value = layer.cross_attention.project_memory(memory.states_BSD)
+            cache.memory_key_BHSE[:num_sentences, :, :num_source] = key
+            cache.memory_value_BHSE[:num_sentences, :, :num_source] = value
+        return FixedState(self, room, num_sentences, num_source, 0)
+
+    def step(
+        self, tokens_R: Tensor, state: FixedState, projection: nn.Module | None = None
+    ) -> tuple[Tensor, FixedState]:
+        """Does what `Transformer.step` does."""
+        if state.position == state.room.shape.num_positions:
+            state = self.moved(state, num_positions=2 * state.position)
+        num_rows = tokens_R.numel()
+        state.room.tokens_R[:num_rows] = tokens_R
+        states_RD = state.room.run()[:num_rows]
+        logits_RV = self._model.logits(states_RD) if projection is None else projection(states_RD)
+        return logits_RV, replace(state, position=state.position + 1)
+
+    def moved(
+        self,
+        state: FixedState,
+        *,
+        sentences_B: Tensor | None = None,
+        num_beams: int | None = None,
+        num_positions: int | None = None,
+    ) -> FixedState:
+        """Returns the state of the given sentences, with so many equal beams for the one there is, with more room."""
+        old, count = state.room, state.num_sentences if sentences_B is None else sentences_B.numel()
+        positions = num_positions or old.shape.num_positions
+        shape = _Shape.around(count, num_beams or old.shape.num_beams, positions, state.num_source)
+        new = old if shape == old.shape else self._room(shape)
+
+        def taken(part: Tensor, filled: int, dim: int) -> Tensor:
+            """Returns what is in use of a part, of its dimension `dim` the first `filled`."""
+            used = part.narrow(dim, 0, filled)
+            return used[: state.num_sentences] if sentences_B is None else used.index_select(0, sentences_B)
+
+        filled, num_source = state.position, state.num_source
+        parts = [(old.ancestors_BKT, new.ancestors_BKT, filled, 2), (old.memory_mask, new.memory_mask, num_source, 3)]
+        if num_beams is None:  # else it is one that none has changed its place with
+            parts.append((old.parents_BK, new.parents_BK, old.shape.num_beams, 1))
+        for theirs, ours in zip(old.layers, new.layers, strict=True):
+            parts += [(theirs.key_BHTKE, ours.key_BHTKE, filled, 2), (theirs.value_BHTKE, ours.value_BHTKE, filled, 2)]
+            parts += [(theirs.memory_key_BHSE, ours.memory_key_BHSE, num_source, 2)]
+            parts += [(theirs.memory_value_BHSE, ours.memory_value_BHSE, num_source, 2)]
+        newest = old.newest.clone()
+        if new is not old:
+            new.clear()
+            new.newest.copy_(newest)
+            new.memory_mask[:count, ..., num_source:] = False
+        for theirs_part, ours_part, length, dim in parts:
+            ours_part[:count].narrow(dim, 0, length).copy_(taken(theirs_part, length, dim))
+        return replace(state, room=new, num_sentences=count)
+
+    def _room(self, shape: _Shape) -> Room:
+        """Returns the room of a shape, with whatever lies in it."""
+        room = self.rooms.pop(shape, None) or Room(self._model, shape)
+        self.rooms[shape] = room
+        room.uses += 1
+        while len(self.rooms) > 2 and sum(each.num_bytes for each in self.rooms.values()) > self._max_bytes:
+            del self.rooms[next(iter(self.rooms))]  # one that is in use lives on in its state
+        if self._record and room.uses == 2:
+            try:
+                room.record()
+            except RuntimeError as error:  # CUDA's own: too old a driver, a library that cannot be recorded, no memory
+                self._record = False
+                reason = str(error).partition("\n")[0]
+                warnings.warn(f"steps of decoding cannot be recorded here, and are slower ({reason})", stacklevel=2)
+        return room

@@ -1,0 +1,205 @@
+"""Steps in fixed shapes are the steps of the model, and can be recorded: each is the same operations."""
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from transduce.config import DecodeConfig, ModelConfig
+from transduce.decoding.scores import Hypothesis
+from transduce.engines.interface import Conditions
+from transduce.engines.torch import TorchEngine
+from transduce.model import Memory, Transformer
+from transduce.model.fixed import FixedDecoder, Room
+from transduce.shortlist.table import Shortlist
+
+_BASE = ModelConfig(
+    vocab_size=40, num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=24, num_heads=2, d_k=8, d_v=8
+)
+_CONFIGS = {
+    "post-norm": _BASE,
+    "released code": replace(
+        _BASE, decoder_start="zero", attention_bias=True, target_space_embedding=True, sinusoid_layout="concatenated"
+    ),
+    "learned positions": replace(_BASE, positions="learned", max_positions=100, norm="pre"),
+    "d_k is not d_v": replace(_BASE, d_k=3, d_v=10, num_heads=4, tie_embeddings="none"),
+}
+_LENGTHS = torch.tensor([7, 2, 4])
+_SOURCES = [[7, 8, 9], [10, 11, 10, 8, 7, 5, 6], [4], [5, 6, 7, 8], [9] * 20]
+_SEARCHES: dict[str, tuple[dict[str, Any], int, list[Conditions] | None]] = {
+    "beam": ({"beam_size": 4}, 4, None),
+    "greedy": ({"beam_size": 1}, 1, None),
+    "groups": ({"beam_size": 4, "diversity_groups": 2, "diversity_penalty": 0.5}, 4, None),
+    "coverage": ({"beam_size": 3, "coverage_penalty": 0.2}, 3, None),
+    "drawn": ({"temperature": 1.0, "seed": 3}, 3, None),
+    "long": ({"beam_size": 2, "max_extra_tokens": 150, "min_tokens": 140}, 1, None),
+    "conditions": ({"beam_size": 4}, 2, [Conditions(prefix=(5,), required=(((6, 7),),), forbidden=((9,),))] * 5),
+}
+
+
+@pytest.fixture(autouse=True)
+def _inference() -> object:
+    with torch.inference_mode():
+        yield
+
+
+def _model(config: ModelConfig = _BASE) -> Transformer:
+    torch.manual_seed(1)
+    model = Transformer(config).eval()
+    for parameter in model.parameters():  # biases and norms too: as initialised they would hide much
+        torch.nn.init.normal_(parameter, 0.0, 0.3)
+    return model
+
+
+def _memory(model: Transformer) -> Memory:
+    source = torch.randint(4, 40, (3, 7))
+    return model.encode(source.masked_fill(torch.arange(7) >= _LENGTHS[:, None], 0), _LENGTHS)
+
+
+def _assert_close(ours: Tensor, theirs: Tensor) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", _CONFIGS)
+def test_each_step_is_that_of_the_model(name: str) -> None:
+    """With beams that change places, sentences that leave, and more positions than the first room has."""
+    model = _model(_CONFIGS[name]).double()  # so that a difference is one, and no rounding
+    memory, num_steps = _memory(model), 70
+    decoder = FixedDecoder(model, record=False)
+    states: list[Any] = [model.start(memory, max_steps=num_steps), decoder.start(memory, max_steps=num_steps)]
+    steps, tokens = (model.step, decoder.step), torch.full((3,), 1)
+    generator = torch.Generator().manual_seed(2)
+    for number in range(num_steps):
+        ours, theirs = (step(tokens, state) for step, state in zip(steps, states, strict=True))
+        _assert_close(theirs[0], ours[0])
+        states = [ours[1], theirs[1]]
+        if number == 0:
+            states = [state.expand(3) for state in states]
+        if number in (5, 40):  # within a room, and to another
+            kept = torch.tensor([2, 0]) if number == 5 else torch.tensor([1])
+            states = [state.keep(kept) for state in states]
+        num_sentences = 3 if number < 5 else 2 if number < 40 else 1
+        if number > 0 and number % 2:
+            parents = torch.randint(3, (num_sentences, 3), generator=generator)
+            rows = (torch.arange(num_sentences)[:, None] * 3 + parents).flatten()
+            states = [state.reorder(rows) for state in states]
+        tokens = torch.randint(4, 40, (num_sentences * 3,), generator=generator)
+
+
+def _found(engine: TorchEngine, name: str) -> list[list[Hypothesis]]:
+    options, n_best, conditions = _SEARCHES[name]
+    return engine.translate(_SOURCES, DecodeConfig(**{"max_extra_tokens": 9, **options}), n_best, conditions)
+
+
+def _assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
+    assert [[h.ids for h in each] for each in ours] == [[h.ids for h in each] for each in theirs]
+    for one, other in zip(itertools.chain(*ours), itertools.chain(*theirs), strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", _SEARCHES)
+def test_each_search_finds_the_same(name: str) -> None:
+    engine = TorchEngine(_model())
+    expected = _found(engine, name)
+    engine.fixed = [FixedDecoder(engine.model, record=False)]
+    for _ in range(2):  # in new rooms, and in rooms where something has been
+        _assert_same(_found(engine, name), expected)
+
+
+def test_an_ensemble_and_a_shortlist_find_the_same() -> None:
+    candidates = np.concatenate([np.arange(40)[:, None], np.full((40, 3), [11, 17, 30])], axis=1).astype(np.int32)
+    shortlist = Shortlist(candidates, np.array([2, 20, 21], np.int32), {})
+    engine = TorchEngine(_model(), others=[_model(replace(_BASE, norm="pre"))], shortlist=shortlist)
+    expected = _found(engine, "beam")
+    engine.fixed = [FixedDecoder(model, record=False) for model in engine.models]
+    _assert_same(_found(engine, "beam"), expected)
+
+
+class _Operations(TorchDispatchMode):
+    """Writes down each operation: its name, the shapes it is given, and the numbers it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Any] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def told(value: Any) -> Any:
+            return tuple(value.shape) if isinstance(value, Tensor) else value
+
+        self.seen.append((str(func), [told(each) for each in args], {k: told(v) for k, v in (kwargs or {}).items()}))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", _CONFIGS)
+def test_a_step_is_the_same_operations_at_each_position(name: str) -> None:
+    """So that it can be recorded: no shape, no number and no question to the device depends on the position."""
+    model = _model(_CONFIGS[name])
+    decoder = FixedDecoder(model, record=False)
+    state = decoder.start(_memory(model), max_steps=10).expand(2)
+    seen = []
+    for _ in range(3):
+        with _Operations() as operations:
+            state.room.run()
+        seen.append(operations.seen)
+    assert seen[0] == seen[1] == seen[2]
+    assert not any(name in op for op, *_ in seen[0] for name in ("_local_scalar_dense", "nonzero", "masked_select"))
+
+
+def test_a_room_is_recorded_at_its_second_use_before_anything_lies_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = []
+    monkeypatch.setattr(Room, "record", lambda room: recorded.append((room.shape, room.uses)) or room.clear())
+    engine = TorchEngine(_model())
+    expected = _found(engine, "beam")
+    engine.fixed = [FixedDecoder(engine.model, record=True)]
+    for uses in range(3):
+        _assert_same(_found(engine, "beam"), expected)
+        assert bool(recorded) == (uses > 0)
+    assert len(recorded) == len(set(recorded)) == len(engine.fixed[0].rooms)
+    assert {uses for _, uses in recorded} == {2}
+
+
+def test_what_cannot_be_recorded_is_done_kernel_by_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(room: Room) -> None:
+        raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nand much more")
+
+    monkeypatch.setattr(Room, "record", fail)
+    engine = TorchEngine(_model())
+    expected = _found(engine, "beam")
+    engine.fixed = [FixedDecoder(engine.model, record=True)]
+    _assert_same(_found(engine, "beam"), expected)
+    with pytest.warns(UserWarning, match=r"cannot be recorded here, and are slower \(CUDA error: .*capturing\)"):
+        _assert_same(_found(engine, "beam"), expected)
+    _assert_same(_found(engine, "beam"), expected)  # said once
+
+
+def test_rooms_are_given_up_where_they_take_too_much() -> None:
+    engine = TorchEngine(_model())
+    expected = {name: _found(engine, name) for name in ("beam", "greedy", "long")}
+    decoder = FixedDecoder(engine.model, record=False, max_bytes=1)
+    engine.fixed = [decoder]
+    for name, found in expected.items():
+        _assert_same(_found(engine, name), found)
+        assert len(decoder.rooms) <= 2
+
+
+def test_a_window_is_refused() -> None:
+    with pytest.raises(ValueError, match="attention window"):
+        FixedDecoder(_model(replace(_BASE, attention_window=8)), record=False)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: what is recorded cannot be played back")
+def test_what_a_gpu_plays_back_is_the_same() -> None:
+    engine = TorchEngine(_model().cuda())
+    decoders, engine.fixed = engine.fixed, None
+    assert decoders is not None
+    for name in _SEARCHES:
+        expected = _found(engine, name)
+        engine.fixed = decoders
+        for _ in range(3):
+            _assert_same(_found(engine, name), expected)
+        engine.fixed = None
