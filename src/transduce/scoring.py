@@ -32,7 +32,7 @@ def bleu_scorer(
     options = _options(config)
 
     def score(model: Transformer) -> dict[str, float]:
-        hypotheses = TorchEngine(model).translate(sources, options)
+        hypotheses = TorchEngine(model, record_steps=False).translate(sources, options)
         lines = tokenizer.decode_batch([best.ids for best, *_ in hypotheses])
         scored = tokenized_bleu(lines, [references]) if tokenized else bleu(lines, [references])
         return {"bleu": scored.value}
@@ -54,7 +54,7 @@ def bracket_scorer(config: Config, tokenizer: SubwordTokenizer, validation: Para
     options = _options(config)
 
     def score(model: Transformer) -> dict[str, float]:
-        hypotheses = TorchEngine(model).translate(sources, options)
+        hypotheses = TorchEngine(model, record_steps=False).translate(sources, options)
         texts = tokenizer.decode_batch([best.ids for best, *_ in hypotheses])
         return parse_scores(gold, [from_output(text, each) for text, each in zip(texts, words, strict=True)])
 

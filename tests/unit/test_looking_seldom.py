@@ -8,16 +8,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from step_tables import EOS, A, B, C, FakeModel, random_table
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.decoding import beam, greedy, sampling
 from transduce.decoding.beam import beam_search
-from transduce.decoding.finished import LookEvery, Taken
+from transduce.decoding.finished import FinishedBeams, FinishedRows, LookEvery, Taken
 from transduce.decoding.greedy import greedy_search
-from transduce.decoding.required import requirements
-from transduce.decoding.restrictions import restrictions
+from transduce.decoding.required import Requirements, requirements
+from transduce.decoding.restrictions import Restrictions, restrictions
 from transduce.engines.interface import Conditions
 from transduce.engines.torch import TorchEngine
 from transduce.model import Transformer
@@ -55,16 +56,52 @@ def _look_every(num_steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _Questions(TorchDispatchMode):
-    """Collects the operations that a GPU would have to be waited for."""
+    """Collects what a GPU would have to be waited for, but for that which goes on while the host is told."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[str] = []
+        self.is_told = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.overloadpacket.__name__ in ("_local_scalar_dense", "nonzero", "is_nonzero", "masked_select", "equal"):
-            self.asked.append(str(func))
+        name = func.overloadpacket.__name__
+        asks = name in ("_local_scalar_dense", "nonzero", "is_nonzero", "masked_select", "equal")
+        if name in ("index", "index_put_", "_index_put_impl_"):
+            places = [place for place in args[1] if place is not None]
+            asks = any(place.dtype == torch.bool for place in places) or (name != "index" and args[2].dim() == 0)
+        if asks:
+            self._note(str(func))
         return func(*args, **(kwargs or {}))
+
+    def _note(self, name: str) -> None:
+        if not self.is_told:
+            self.asked.append(name)
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Has what no operation shows noted too, and what is done at a look let pass."""
+        for name in ("tolist", "cpu", "numpy", "item"):
+            monkeypatch.setattr(Tensor, name, self._noting(name, getattr(Tensor, name)))
+        at_a_look: list[tuple[type, str]] = [(FinishedBeams, "tell"), (FinishedRows, "tell")]
+        at_a_look += [(Restrictions, "keep"), (Requirements, "keep"), (beam._OpenBeams, "keep")]
+        for owner, name in at_a_look:
+            monkeypatch.setattr(owner, name, self._telling(getattr(owner, name)))
+
+    def _noting(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def method(tensor: Tensor, *args: Any, **options: Any) -> Any:
+            self._note(name)
+            return original(tensor, *args, **options)
+
+        return method
+
+    def _telling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def method(*args: Any, **options: Any) -> Any:
+            before, self.is_told = self.is_told, True
+            try:
+                return original(*args, **options)
+            finally:
+                self.is_told = before
+
+        return method
 
 
 @pytest.mark.parametrize("name", _SEARCHES)
@@ -85,18 +122,41 @@ def test_the_result_is_the_same(name: str, num_steps: int, monkeypatch: pytest.M
 def test_nothing_is_asked_of_the_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options, n_best, conditions = _SEARCHES[name]
     engine, config = _engine(), DecodeConfig(max_extra_tokens=9, **options)
-    encode: Callable[..., Any] = engine.model.encode
+    step: Callable[..., Any] = engine.model.step
+    num_steps = 0
     _look_every(4, monkeypatch)
     with _Questions() as questions:
+        questions.watch(monkeypatch)
 
-        def encode_unheard(*args: Any) -> Any:  # what goes before the steps may be asked
-            memory = encode(*args)
-            questions.asked.clear()
-            return memory
+        def counted(*args: Any, **more: Any) -> Any:
+            nonlocal num_steps
+            if num_steps == 0:  # what goes before the steps may ask
+                questions.asked.clear()
+            num_steps += 1
+            return step(*args, **more)
 
-        engine.model.encode = encode_unheard  # type: ignore[method-assign]
+        engine.model.step = counted  # type: ignore[method-assign]
         engine.translate(_SOURCES, config, n_best, conditions)
+    assert num_steps > 4
     assert questions.asked == []
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: x.tolist(),
+        lambda x: x.cpu(),
+        lambda x: bool(x.any()),
+        lambda x: x[x > 0],
+        lambda x: x.nonzero(),
+        lambda x: x.__setitem__((slice(0, 1), torch.tensor([0])), 1.0),
+    ],
+)
+def test_a_question_would_be_noticed(ask: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    with _Questions() as questions:
+        questions.watch(monkeypatch)
+        ask(torch.ones(2, 3))
+    assert questions.asked
 
 
 @given(

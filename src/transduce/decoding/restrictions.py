@@ -146,7 +146,7 @@ class Prefix:
         for sentence, completions in enumerate(self.completions):
             if place < len(completions):
                 first = sentence * num_beams
-                allowed_RV[first : first + num_beams, completions[place]] = True
+                allowed_RV[first : first + num_beams].index_fill_(1, completions[place], True)
         gains_RV.masked_fill_(bound_R[:, None] & ~allowed_RV, -torch.inf)
 
     def keep(self, sentences_B: Tensor) -> Self:

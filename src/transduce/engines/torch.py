@@ -62,6 +62,8 @@ class TorchEngine:
         precision: Precision = "float32",
         others: Sequence[Transformer] = (),
         shortlist: Shortlist | None = None,
+        *,
+        record_steps: bool = True,
     ) -> None:
         """Makes the engine of `model`, where it is, as its weights are now; see `prepack`. The model stays as it is.
 
@@ -70,7 +72,8 @@ class TorchEngine:
         probabilities; `score` and `attend` know nothing of it.
 
         On a CPU the process keeps, from now on, what memory its peaks have taken: see `keep_memory`. On a GPU steps of
-        decoding are recorded and played back (`FixedDecoder`), unless TRANSDUCE_CUDA_GRAPHS is 0 in the environment.
+        decoding are recorded and played back (`FixedDecoder`), if they are to be: `record_steps`, from which an engine
+        has nothing that is soon made anew, and TRANSDUCE_CUDA_GRAPHS other than 0 in the environment.
         """
         self.model = prepack(model, precision)
         self.others = [prepack(other, precision) for other in others]
@@ -82,7 +85,7 @@ class TorchEngine:
         self.fixed: list[FixedDecoder] | None = None
         self._searching = threading.Lock()
         recordable = self.device.type == "cuda" and not any(each.config.attention_window for each in self.models)
-        if recordable and os.environ.get("TRANSDUCE_CUDA_GRAPHS") != "0":
+        if record_steps and recordable and os.environ.get("TRANSDUCE_CUDA_GRAPHS") != "0":
             self.fixed = [FixedDecoder(each, record=True) for each in self.models]
 
     @classmethod

@@ -205,7 +205,7 @@ def _start(
         states = [model.start(memory, max_steps=max_steps, coverage=coverage) for model, memory in pairs]
     else:
         steps = [decoder.step for decoder in fixed]
-        states = [decoder.start(memory, max_steps=max_steps) for decoder, memory in zip(fixed, memories, strict=True)]
+        states = [decoder.start(memory) for decoder, memory in zip(fixed, memories, strict=True)]
     part = batch.vocabulary
     if part is None:
         return _together(steps, states)

@@ -126,13 +126,17 @@ def attend_step(query_BHTE: Tensor, key_BHSE: Tensor, value_BHSE: Tensor, bias: 
         bias: of `mask_bias`, made once for all layers. Each query sees a key at least.
     """
     num_sentences, num_heads, num_queries, width = query_BHTE.shape
-    if query_BHTE.device.type != "cpu":
+    if _has_fused_kernels(query_BHTE.device):
         mask_BHTS = None if bias is None else bias.unflatten(0, (num_sentences, num_heads))
         return F.scaled_dot_product_attention(query_BHTE, key_BHSE, value_BHSE, attn_mask=mask_BHTS)
     queries, keys, values = query_BHTE.flatten(0, 1), key_BHSE.flatten(0, 1), value_BHSE.flatten(0, 1)
     added = queries.new_empty(()) if bias is None else bias
     scores = torch.baddbmm(added, queries, keys.transpose(1, 2), beta=int(bias is not None), alpha=width**-0.5)
     return torch.bmm(scores.softmax(dim=-1), values).view(num_sentences, num_heads, num_queries, -1)
+
+
+def _has_fused_kernels(device: torch.device) -> bool:
+    return device.type != "cpu"
 
 
 def split_heads(x_BTC: Tensor, num_heads: int) -> Tensor:

@@ -8,24 +8,29 @@ have the same shapes and addresses each time, and so
     sentences, sources    are filled up to the next power of two; what fills up is computed and left aside
     beams                 change their places inside the step
 
-A `Room` is one such shape with its memory. It is recorded when it is used for the second time: what is translated once
-is not worth it.
+A `Room` is one such shape with its memory. It is recorded when it is entered again after some steps: what is translated
+once is not worth it.
 
 Shapes are those of `model.attention`, with T, B and S those of the room.
 """
 
-import warnings
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from transduce.errors import ConfigError
 from transduce.model.cache import LayerCache, Memory
 from transduce.model.transformer import Transformer
 
 _LEAST_POSITIONS, _LEAST_SOURCE = 64, 16
-_MAX_BYTES = 2 << 30  # of all rooms that are kept
+_MAX_BYTES = 2 << 30  # of the keys and values of all rooms that are kept
+_STEPS_WORTH_RECORDING = 8  # recording takes the time of some
+_RECORDING = threading.Lock()  # one at a time in a process
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,9 @@ def _power_of_two(least: int) -> int:
 
 
 class Room:
-    """Memory for the steps of one shape; for a `DecoderLayer` it is the state that a step is of."""
+    """Memory for the steps of one shape, and where they are (`cache.Place`): only the device knows the position."""
 
-    first_seen = 0
+    first_seen = 0  # all of the past, and what is not yet: a mask tells
 
     def __init__(self, model: Transformer, shape: _Shape) -> None:
         self._model, self.shape = model, shape
@@ -72,25 +77,30 @@ class Room:
         past, memory = (num_sentences, heads, num_positions, num_beams), (num_sentences, heads, shape.num_source)
         widths = (model.config.d_k, model.config.d_v)
         self.layers = tuple(
-            # Zeros: what is masked is multiplied by 0, which makes no number of what is none.
             LayerCache(*(like.new_zeros(*block, width) for block in (past, memory) for width in widths))
             for _ in model.decoder
         )
         self._states_RD: Tensor | None = None
         self._graph: torch.cuda.CUDAGraph | None = None
-        self.uses = 0
+        self.num_steps = 0  # so far, in all
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether steps are played back."""
+        return self._graph is not None
 
     @property
     def num_bytes(self) -> int:
         """What the keys and values take, which is nearly all."""
-        return sum(
-            part.nbytes
-            for layer in self.layers
-            for part in (layer.key_BHTKE, layer.value_BHTKE, layer.memory_key_BHSE, layer.memory_value_BHSE)
-        )
+        return sum(part.nbytes for part in self._blocks())
+
+    def _blocks(self) -> Iterator[Tensor]:
+        for layer in self.layers:
+            yield from (layer.key_BHTKE, layer.value_BHTKE, layer.memory_key_BHSE, layer.memory_value_BHSE)
 
     def run(self) -> Tensor:
         """Does a step with what lies in the room; returns the decoder's output, (R, D), good until the next."""
+        self.num_steps += 1
         if self._graph is None:
             return self.compute()
         assert self._states_RD is not None
@@ -115,23 +125,38 @@ class Room:
         self.newest.add_(1)
         return states_RD
 
-    def record(self) -> None:
-        """Records the step. What lies in the room is lost."""
+    def record(self, pool: Any = None) -> None:
+        """Records the step, with what it needs in between in a `pool` of memory. What lies in the room is lost.
+
+        Raises:
+            ConfigError: CUDA cannot; what it was doing is then in no state to go on from.
+        """
         self.clear()
-        with torch.cuda.device(self.newest.device):
-            here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
-            beside.wait_stream(here)
-            with torch.cuda.stream(beside):  # libraries set themselves up at the first calls: not to be recorded
-                for _ in range(2):
-                    self.compute()
-            here.wait_stream(beside)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                self._states_RD = self.compute()
+        device = self.newest.device
+        try:
+            with _RECORDING, torch.cuda.device(device):
+                here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
+                beside.wait_stream(here)
+                with torch.cuda.stream(beside):  # its own, so that it is left whatever happens
+                    for _ in range(2):  # libraries set themselves up at the first calls: not to be recorded
+                        self.compute()
+                    graph = torch.cuda.CUDAGraph()
+                    # Other threads may go on asking for memory meanwhile.
+                    with torch.cuda.graph(graph, pool=pool, stream=beside, capture_error_mode="thread_local"):
+                        self._states_RD = self.compute()
+                here.wait_stream(beside)
+        except RuntimeError as error:
+            reason = str(error.__context__ or error).partition("\n")[0]
+            raise ConfigError(
+                f"{device}: decoding steps cannot be recorded as a CUDA graph: {reason} "
+                "Set TRANSDUCE_CUDA_GRAPHS=0 in the environment to decode without."
+            ) from error
         self._graph = graph
 
     def clear(self) -> None:
         """Makes it the room of no step yet."""
+        for block in self._blocks():  # what is masked is multiplied by 0, which makes no number of what is none
+            block.zero_()
         self.newest.zero_()
         self.ancestors_BKT.zero_()
         self.parents_BK.copy_(self._slots_K.expand_as(self.parents_BK))
@@ -169,18 +194,19 @@ class FixedDecoder:
     def __init__(self, model: Transformer, *, record: bool, max_bytes: int = _MAX_BYTES) -> None:
         """With `record`, on a CUDA device, steps are recorded; the model's weights must stay where they are.
 
-        The model may not have an attention window. Rooms beyond `max_bytes` are given up, those first that have not
-        been used for longest.
+        The model may not have an attention window. Rooms beyond `max_bytes` of keys and values are given up, those
+        first that have not been used for longest; one that is in use is there besides.
         """
         if model.config.attention_window:
             raise ValueError("a model with an attention window sees another part of its past at each step.")
         self._model, self._record, self._max_bytes = model, record, max_bytes
+        self._pool: Any = None  # of memory, shared by all recordings
         self.rooms: dict[_Shape, Room] = {}  # in the order of their last use
 
-    def start(self, memory: Memory, *, max_steps: int) -> FixedState:
-        """Does what `Transformer.start` does."""
+    def start(self, memory: Memory) -> FixedState:
+        """Does what `Transformer.start` does; how many steps there are to be need not be known."""
         num_sentences, num_source = memory.states_BSD.shape[:2]
-        room = self._room(_Shape.around(num_sentences, 1, min(max_steps, _LEAST_POSITIONS), num_source))
+        room = self._room(_Shape.around(num_sentences, 1, _LEAST_POSITIONS, num_source))
         room.clear()
         room.memory_mask[:num_sentences, ..., num_source:] = False
         if memory.attend_mask is not None:
@@ -241,16 +267,19 @@ class FixedDecoder:
 
     def _room(self, shape: _Shape) -> Room:
         """Returns the room of a shape, with whatever lies in it."""
-        room = self.rooms.pop(shape, None) or Room(self._model, shape)
-        self.rooms[shape] = room
-        room.uses += 1
-        while len(self.rooms) > 2 and sum(each.num_bytes for each in self.rooms.values()) > self._max_bytes:
-            del self.rooms[next(iter(self.rooms))]  # one that is in use lives on in its state
-        if self._record and room.uses == 2:
+        room = self.rooms.pop(shape, None)
+        if room is None:
             try:
-                room.record()
-            except RuntimeError as error:  # CUDA's own: too old a driver, a library that cannot be recorded, no memory
-                self._record = False
-                reason = str(error).partition("\n")[0]
-                warnings.warn(f"steps of decoding cannot be recorded here, and are slower ({reason})", stacklevel=2)
+                room = Room(self._model, shape)
+            except torch.OutOfMemoryError:
+                self.rooms.clear()
+                room = Room(self._model, shape)
+        if self._record and not room.is_recorded and room.num_steps >= _STEPS_WORTH_RECORDING:
+            self._pool = self._pool or torch.cuda.graph_pool_handle()
+            room.record(self._pool)
+        left = self._max_bytes - room.num_bytes
+        while self.rooms and sum(each.num_bytes for each in self.rooms.values()) > left:
+            del self.rooms[next(iter(self.rooms))]  # one that is in use lives on in its state
+        if left >= 0:
+            self.rooms[shape] = room
         return room
