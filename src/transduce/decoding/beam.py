@@ -84,14 +84,7 @@ def beam_search(
         look_every: steps from one look at what has finished to the next, which a GPU has to be waited for; the result
             is the same. None: 1 on a CPU, 8 elsewhere.
     """
-    if not 1 <= n_best <= beam_size:
-        raise ValueError(f"n_best = {n_best}: must be between 1 and the beam size, {beam_size}.")
-    if length_penalty < 0:
-        raise ValueError(f"length_penalty = {length_penalty}: must be 0 or greater.")
-    if beam_size % num_groups:
-        raise ValueError(f"num_groups = {num_groups}: must divide the beam size, {beam_size}.")
-    if requirements is not None and (beam_size == 1 or num_groups > 1):
-        raise ValueError("requirements need a beam of 2 or more, and one group.")
+    _refuse_wrong(beam_size, length_penalty, n_best, num_groups, requirements)
     specials = specials or SpecialIds()
     finished = FinishedBeams(
         [limit for limit in limits for _ in range(num_groups)],
@@ -124,6 +117,19 @@ def beam_search(
         return finished.results
     groups = [finished.results[first : first + num_groups] for first in range(0, len(finished.results), num_groups)]
     return [merged(each, n_best) for each in groups]
+
+
+def _refuse_wrong(
+    beam_size: int, length_penalty: float, n_best: int, num_groups: int, requirements: Requirements | None
+) -> None:
+    if not 1 <= n_best <= beam_size:
+        raise ValueError(f"n_best = {n_best}: must be between 1 and the beam size, {beam_size}.")
+    if length_penalty < 0:
+        raise ValueError(f"length_penalty = {length_penalty}: must be 0 or greater.")
+    if beam_size % num_groups:
+        raise ValueError(f"num_groups = {num_groups}: must divide the beam size, {beam_size}.")
+    if requirements is not None and (beam_size == 1 or num_groups > 1):
+        raise ValueError("requirements need a beam of 2 or more, and one group.")
 
 
 @dataclass(frozen=True)
