@@ -180,7 +180,7 @@ def draw(cells: Cells, folder: Path, *, baselines: Sequence[Baseline] = ()) -> N
         panel.annotate(figures, (1.01, place), xycoords=right, va="center", fontsize=8, color=colour)
     panel.set_yticks(range(len(rows)), [name for name, *_ in rows], fontsize=8)
     panel.set(ylim=(len(rows) - 0.5, -0.5), xlabel="labelled F1")
-    panel.set_title("Table 4: grey and blue as printed (WSJ 23), red as measured", fontsize=10)
+    panel.set_title("Table 4: grey and blue as printed (WSJ 23), red as measured", fontsize=10, loc="right")
     save_chart(figure, folder / "table4.png")
 
 
