@@ -207,15 +207,15 @@ class FinishedRows:
         self._num_tokens = 0
 
     @property
-    def done_B(self) -> np.ndarray:
-        """Which sentences in the batch have ended, booleans: all rows of each."""
-        done: np.ndarray = self._done[self._rows].reshape(-1, self._of_each).min(axis=1)
-        return done
+    def all_done(self) -> bool:
+        """Whether every row has ended."""
+        return bool(self._done.all())
 
     def tell(self, steps: Sequence[tuple[Tensor, Tensor]]) -> None:
         """Takes account of steps, in their order: each row's token and its log-probability; -inf: there was none."""
-        tokens, gains = (torch.stack(each).cpu().numpy() for each in zip(*steps, strict=True))
-        for tokens_R, gains_R in zip(tokens, gains, strict=True):
+        # Fetched in one piece, as double: it holds float32 and any id exactly.
+        told = torch.stack([torch.stack(each).double() for each in zip(*steps, strict=True)]).cpu().numpy()
+        for tokens_R, gains_R in zip(told[0].astype(np.int64), told[1].astype(np.float32), strict=True):
             stuck_R = ~(gains_R > -np.inf)
             eos_R = (tokens_R == self._eos) & ~stuck_R
             last_R = (self._limits[self._rows] <= self._num_tokens) | stuck_R
@@ -229,9 +229,17 @@ class FinishedRows:
             self._tokens[self._rows, self._num_tokens] = tokens_R
             self._num_tokens += 1
 
-    def keep(self, sentences_B: np.ndarray) -> None:
-        """Goes on with these sentences only, numbered as they have been in the batch until now."""
-        self._rows = self._rows.reshape(-1, self._of_each)[sentences_B].flatten()
+    def drop_done(self) -> list[int] | None:
+        """Drops sentences all of whose rows have ended, where that pays; returns those that stay, or None where all do.
+
+        They are numbered as they have been in the batch until now.
+        """
+        open_BK = ~self._done[self._rows].reshape(-1, self._of_each)
+        open_B = open_BK.any(axis=1)
+        if not worth_shrinking(int((~open_B).sum()), open_B.size):
+            return None
+        self._rows = self._rows.reshape(open_BK.shape)[open_B].flatten()
+        return np.flatnonzero(open_B).tolist()
 
 
 class LookEvery:

@@ -6,7 +6,6 @@ Shapes: B sentences still in the batch, V vocabulary, T tokens so far.
 import itertools
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,7 +13,7 @@ from transduce.decoding.candidates import best_token
 from transduce.decoding.finished import FinishedRows, LookEvery
 from transduce.decoding.restrictions import Restrictions
 from transduce.decoding.scores import Hypothesis, SpecialIds
-from transduce.decoding.step import S, Step, worth_shrinking
+from transduce.decoding.step import S, Step
 
 
 def greedy_search(
@@ -61,13 +60,11 @@ def greedy_search(
             continue
         finished.tell(taken)
         taken.clear()
-        done_B = finished.done_B
-        if done_B.all():
+        if finished.all_done:
             break
-        if worth_shrinking(int(done_B.sum()), done_B.size):
-            places = np.flatnonzero(~done_B)
-            finished.keep(places)
-            kept_B = torch.from_numpy(places).to(device)
+        stay = finished.drop_done()
+        if stay is not None:
+            kept_B = torch.tensor(stay, device=device)
             state, tokens_B = state.keep(kept_B), tokens_B[kept_B]
             restrictions = None if restrictions is None else restrictions.keep(kept_B)
             output_BT = None if output_BT is None else output_BT[kept_B]

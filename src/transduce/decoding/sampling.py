@@ -15,7 +15,7 @@ from transduce.decoding.candidates import log_probabilities_, top
 from transduce.decoding.finished import FinishedRows, LookEvery
 from transduce.decoding.restrictions import Restrictions
 from transduce.decoding.scores import Hypothesis, SpecialIds
-from transduce.decoding.step import S, Step, worth_shrinking
+from transduce.decoding.step import S, Step
 
 
 def uniforms(seed: int, source: Sequence[int], num_samples: int, num_steps: int) -> np.ndarray:
@@ -121,13 +121,11 @@ def sample(
             continue
         finished.tell(taken)
         taken.clear()
-        done_B = finished.done_B
-        if done_B.all():
+        if finished.all_done:
             break
-        if worth_shrinking(int(done_B.sum()), done_B.size):
-            sentences = np.flatnonzero(~done_B)
-            finished.keep(sentences)
-            kept_B = torch.from_numpy(sentences).to(device)
+        stay = finished.drop_done()
+        if stay is not None:
+            kept_B = torch.tensor(stay, device=device)
             state, uniforms_BKT = state.keep(kept_B), uniforms_BKT[kept_B]
             restrictions = None if restrictions is None else restrictions.keep(kept_B)
             output_RT, tokens_R = (
