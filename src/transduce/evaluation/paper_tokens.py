@@ -5,8 +5,8 @@ counting n-grams, "for historical reasons", as systems before them had:
 
     Er sagt: „Der Rich-Text ist da.“  →  Er sagt : " Der Rich ##AT##-##AT## Text ist da . "
 
-Hyphens then match on their own, and the score is one to two points above sacreBLEU's: comparable with the
-papers of that time only.
+Hyphens then match on their own, and the score is above sacreBLEU's (by 0.1 to 0.3 on Multi30k, by more on text with
+many hyphens): comparable with the papers of that time only.
 
 DEVIATION: Moses keeps the full stop on the abbreviations of a list for each language. We have no list: a full
 stop stays on words with a full stop inside ("z.B."), on single capitals ("J."), on words before a lower-case
