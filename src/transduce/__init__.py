@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transduce.parser import Parse, Parser
     from transduce.target_scores import TargetScore
-    from transduce.translator import Attention, Translation, Translator
+    from transduce.translation import Attention, Translation
+    from transduce.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = ["Attention", "Parse", "Parser", "TargetScore", "Translation", "Translator", "__version__"]
 
-_LAZY = dict.fromkeys(("Attention", "Translation", "Translator"), "transduce.translator")
+_LAZY = dict.fromkeys(("Attention", "Translation"), "transduce.translation")
+_LAZY["Translator"] = "transduce.translator"
 _LAZY["TargetScore"] = "transduce.target_scores"
 _LAZY |= dict.fromkeys(("Parse", "Parser"), "transduce.parser")
 

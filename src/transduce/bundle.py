@@ -141,7 +141,7 @@ def save_bundle(
 
 
 def read_weights(path: Path) -> "dict[str, np.ndarray]":
-    """Reads a safetensors file; raises BundleError where it is damaged."""
+    """Reads a safetensors file; what is bfloat16 becomes float32. Raises BundleError where it is damaged."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -149,4 +149,24 @@ def read_weights(path: Path) -> "dict[str, np.ndarray]":
         weights: dict[str, np.ndarray] = load_file(path)
     except (SafetensorError, OSError) as error:
         raise BundleError(f"{path}: cannot be read: {error}. The file is damaged or cut short.") from None
+    except (TypeError, KeyError):  # a type that NumPy has not
+        return _read_wider(path)
+    return weights
+
+
+def _read_wider(path: Path) -> "dict[str, np.ndarray]":
+    """Reads what holds bfloat16: the upper half of a float32."""
+    import numpy as np
+    from safetensors import deserialize
+
+    known = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
+    weights = {}
+    for name, tensor in deserialize(path.read_bytes()):  # type: ignore[no-untyped-call]
+        kind = tensor["dtype"]
+        if kind not in known:
+            raise BundleError(f"{path}: {name} is of type {kind}. Save the weights as float32.")
+        values = np.frombuffer(tensor["data"], known[kind])
+        if kind == "BF16":
+            values = (values.astype(np.uint32) << 16).view(np.float32)
+        weights[name] = values.reshape(tensor["shape"])
     return weights

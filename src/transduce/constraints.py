@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from transduce.config import DecodeConfig
-from transduce.decoding.scores import Hypothesis
+from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.engines.interface import Conditions, Engine
 from transduce.errors import DataError
 from transduce.glossary import Glossary
@@ -22,7 +22,7 @@ from transduce.text import SubwordTokenizer
 from transduce.text.phrases import phrase_pattern
 
 T = TypeVar("T")
-Bound = Callable[[list[str], list["Constraints"], list[int]], list[T]]
+Whole = Callable[[list[str], list["Constraints"], list[int]], list[T]]
 
 # Searches of one line for outputs without what is forbidden. In the first ones a spelling within a text, as in "(dog",
 # is forbidden together with the piece before it, so that "underdog" is not lost; in the last ones by itself.
@@ -40,6 +40,11 @@ class Constraints:
 
     def __bool__(self) -> bool:
         return bool(self.prefix or self.forbidden or self.required)
+
+    @property
+    def is_of_parts(self) -> bool:
+        """Whether it can be asked of each sentence of a line, and of text between marks: that phrases do not occur."""
+        return not self.prefix and not self.required
 
 
 def constraints_of(
@@ -80,19 +85,30 @@ def constraints_of(
 
 
 def apart(
-    lines: Sequence[str], constraints: Sequence[Constraints], free: Callable[[list[str]], list[T]], bound: Bound[T]
+    lines: Sequence[str],
+    constraints: Sequence[Constraints],
+    in_parts: Callable[[list[str], tuple[str, ...]], list[T]],
+    whole: Whole[T],
+    may_be_cut: Callable[[str], bool],
 ) -> list[T]:
-    """Returns in order what `free` gives for lines of which nothing is asked, and `bound` for the others.
+    """Returns in order what is found for each line; what is asked of one changes nothing for another.
 
-    So what is asked of one line changes nothing for another. `bound` takes lines, their constraints, and their places.
+    `in_parts` takes lines that may be cut, and the phrases that are forbidden in all of them. `whole` takes lines,
+    their constraints and their places: those with a prefix or required terms, and, together with them, those that will
+    not be cut, whatever is forbidden in each.
     """
+    groups: dict[tuple[str, ...] | None, list[int]] = {}
+    for place, (line, asked) in enumerate(zip(lines, constraints, strict=True)):
+        is_whole = bool(asked) and not (asked.is_of_parts and may_be_cut(line))
+        groups.setdefault(None if is_whole else asked.forbidden, []).append(place)
     results: dict[int, T] = {}
-    for asked in (False, True):
-        places = [place for place, each in enumerate(constraints) if bool(each) == asked]
-        if places:
-            texts = [lines[place] for place in places]
-            found = bound(texts, [constraints[place] for place in places], places) if asked else free(texts)
-            results |= dict(zip(places, found, strict=True))
+    for forbidden, places in groups.items():
+        texts = [lines[place] for place in places]
+        if forbidden is None:
+            found = whole(texts, [constraints[place] for place in places], places)
+        else:
+            found = in_parts(texts, forbidden)
+        results |= dict(zip(places, found, strict=True))
     return [results[place] for place in range(len(lines))]
 
 
@@ -114,16 +130,18 @@ def search_within(
     options: DecodeConfig,
     n_best: int,
     constraints: Sequence[Constraints],
-    numbers: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Returns what `engine.translate` does, with each source's constraints kept; `numbers` of lines are for errors.
+    """Returns what `engine.translate` does, with each source's constraints kept; `names` of lines are for errors.
+
+    Where what is forbidden comes back in ever other spellings, nothing is written: an unfinished output of no tokens.
 
     Raises:
         ConfigError: the engine cannot keep them.
-        DataError: a prefix holds what is forbidden, or what is forbidden comes back in ever other spellings.
+        DataError: a prefix or required term holds what is forbidden, or is none.
     """
-    numbers = numbers or range(1, len(constraints) + 1)
-    conditions = [_conditions(each, tokenizer, line) for line, each in zip(numbers, constraints, strict=True)]
+    names = names or [f"line {number}" for number in range(1, len(constraints) + 1)]
+    conditions = [_conditions(each, tokenizer, name) for name, each in zip(names, constraints, strict=True)]
     if terms := [each.required for each in constraints if each.required]:
         # A source without tokens is not run, but what is asked of it is checked: an engine or a search that cannot look
         # for terms says so before any line is translated, whether the terms would have come by themselves or not.
@@ -152,12 +170,27 @@ def search_within(
         )
         for place, hypotheses in zip(open_places, again, strict=True):
             found[place] = hypotheses
-    place = open_places[0]
-    phrases = ", ".join(map(repr, constraints[place].forbidden))
-    raise DataError(
-        f"line {numbers[place]}: no translation without {phrases} was found in {_MAX_SEARCHES} searches. "
-        "Forbid less, or search with a larger beam."
-    )
+    for place in open_places:
+        found[place] = _without(constraints[place].forbidden, found[place], tokenizer) or [
+            hypothesis([], sum(engine.score([sources[place]], [[]])[0]), False, options.length_penalty)
+        ]
+    return found
+
+
+def refusal(found: Hypothesis, asked: Constraints) -> tuple[str, ...]:
+    """Returns what is to be said where `search_within` found nothing that does not hold what is forbidden."""
+    if not asked.forbidden or found.ids or found.finished:
+        return ()
+    phrases = ", ".join(map(repr, asked.forbidden))
+    return (f"no translation without {phrases} was found in {_MAX_SEARCHES} searches: it is left empty.",)
+
+
+def _without(
+    forbidden: Sequence[str], hypotheses: Sequence[Hypothesis], tokenizer: SubwordTokenizer
+) -> list[Hypothesis]:
+    pattern = phrase_pattern(forbidden)
+    texts = tokenizer.decode_batch([each.ids for each in hypotheses])
+    return [each for each, text in zip(hypotheses, texts, strict=True) if not pattern.search(text.replace("\n", " "))]
 
 
 def _search_for_terms(
@@ -206,20 +239,20 @@ def _terms_missing(hypotheses: Sequence[Hypothesis], required: tuple[Choice, ...
     return any(missing(text.replace("\n", " "), required) for text in texts)
 
 
-def _conditions(constraints: Constraints, tokenizer: SubwordTokenizer, line: int) -> Conditions:
+def _conditions(constraints: Constraints, tokenizer: SubwordTokenizer, name: str) -> Conditions:
     """Returns the prefix in token ids; what is forbidden is looked for in the text first (`search_within`)."""
     if not all(phrase.strip() for phrase in constraints.forbidden):
-        raise DataError(f"line {line}: a forbidden phrase is empty or white space.")
+        raise DataError(f"{name}: a forbidden phrase is empty or white space.")
     for choice in constraints.required:
         if not choice or any(not term.strip() or "\n" in term for term in choice):
-            raise DataError(f"line {line}: a required term is empty, white space, or holds a line break.")
+            raise DataError(f"{name}: a required term is empty, white space, or holds a line break.")
         if constraints.forbidden and all(phrase_pattern(constraints.forbidden).search(term) for term in choice):
-            raise DataError(f"line {line}: {shown(choice)} is required, and holds a forbidden phrase.")
+            raise DataError(f"{name}: {shown(choice)} is required, and holds a forbidden phrase.")
     prefix = constraints.prefix
     if "\n" in prefix:
-        raise DataError(f"line {line}: the prefix {prefix!r} holds a line break.")
+        raise DataError(f"{name}: the prefix {prefix!r} holds a line break.")
     if constraints.forbidden and (match := phrase_pattern(constraints.forbidden).search(prefix)):
-        raise DataError(f"line {line}: the prefix {prefix!r} holds the forbidden phrase {match[0]!r}.")
+        raise DataError(f"{name}: the prefix {prefix!r} holds the forbidden phrase {match[0]!r}.")
     if not prefix:
         return Conditions()
     ids = tuple(tokenizer.encode(prefix))
@@ -247,7 +280,7 @@ def _spellings(
     Where they do not begin with a space, the piece before them belongs to it in the first searches (`_MAX_SEARCHES`).
     """
     found = set()
-    for ids in (hypothesis.ids for hypothesis in hypotheses):
+    for ids in (each.ids for each in hypotheses):
         spelled = tokenizer.piece_bytes(ids)
         ends = [0, *itertools.accumulate(map(len, spelled))]
         text = b"".join(spelled).decode("utf-8", errors="surrogateescape")  # gives each byte back, whole or not

@@ -20,7 +20,8 @@ from transduce.evaluation.parses import parse_scores
 from transduce.parsing import Tree
 from transduce.parsing.pairs import from_output, sentence_words, tree_words
 from transduce.passages import Handling
-from transduce.translator import Translation, Translator
+from transduce.translation import Translation
+from transduce.translator import Translator
 
 # Half a sentence is no sentence: one that is longer than the model reads is cut short.
 _WHOLE = Handling(split="never")

@@ -9,91 +9,47 @@ translator.attend("A dog runs.")                 # what every head looks at
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self, Unpack
 
 from transduce.bundle import Bundle
 from transduce.config import Config, DecodeConfig
 from transduce.config.loading import apply
 from transduce.config.schema import DecodeOptions
-from transduce.constraints import Constraints, apart, constraints_of, search_within, with_terms
+from transduce.constraints import Constraints, apart, constraints_of, refusal, search_within, with_terms
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import AttendingEngine, Engine
-from transduce.engines.loading import choose_engine, load_engine
+from transduce.engines.loading import checksums_of, choose_engine, load_engine, uses_shortlist
 from transduce.errors import BundleError, ConfigError, DataError
 from transduce.glossary import Glossary, GlossaryLike, glossary_of
 from transduce.passages import Handling, treat
 from transduce.target_scores import TargetScore, score_targets
-from transduce.terms import Choice, outcome, warnings_of
-from transduce.text import BOS_TOKEN, EOS_TOKEN, SubwordTokenizer, word_of_each
+from transduce.terms import outcome, warnings_of
+from transduce.text import EOS_TOKEN, SubwordTokenizer, word_of_each
 from transduce.text.windows import windows
-
-if TYPE_CHECKING:
-    import numpy as np
+from transduce.translation import Attention, Translation
 
 # Lines that `stream` reads ahead for each line of a batch: enough to make batches of one length.
 _WINDOW_BATCHES = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """One translation of one line."""
-
-    text: str  # never holds a line break "\n", but for those of the source where `Handling.split` cut at them
-    score: float  # log-probability over the length penalty, with the coverage penalty if asked for; higher is better
-    log_probability: float  # the model's own, whatever was asked of the search
-    tokens: tuple[str, ...]  # the pieces that the model wrote, for the eye
-    finished: bool  # False: cut off at the length limit
-    source_truncated: bool  # the line was longer than the model reads, and only its beginning was translated
-    ids: tuple[int, ...] = ()  # those of `tokens`
-    num_parts: int = 1  # sentences, or parts of one, that were translated apart
-    warnings: tuple[str, ...] = ()  # what `guard` found, or what went wrong with markup
-    confidence: float | None = None  # 0 to 1, of the whole; where it was asked for, as what follows
-    calibrated: bool = False  # whether `confidence` is a probability that was fitted to data (`transduce calibrate`)
-    words: tuple[tuple[str, float], ...] = ()  # each word with its probability, given those before it
-    token_log_probabilities: tuple[float, ...] = ()  # of each token, and of the end of each part
-    required: tuple[tuple[Choice, bool], ...] = ()  # each choice of terms that was asked for; whether one came out
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Attention:
-    """What each piece of one pair attends to, in every layer and head: the data of Figures 3 to 5.
-
-    S source and T target pieces, the last of each being "</s>". Layers and heads are array indices here, from 0. A row
-    is the piece that looks, a column one that is looked at, and each row sums to 1. The decoder's rows are the pieces
-    that it writes; what it looks at are its inputs, each the piece before: "<s>", then all but the last.
-    """
-
-    source: str
-    target: str
-    source_pieces: tuple[str, ...]  # as `SubwordTokenizer.pieces` shows them: "▁" is a space
-    target_pieces: tuple[str, ...]
-    source_words: tuple[int | None, ...]  # S: the word of `source` that the piece is part of, see `text.words`
-    target_words: tuple[int | None, ...]  # T
-    encoder: "np.ndarray"  # (layers, heads, S, S), float32
-    decoder: "np.ndarray"  # (layers, heads, T, T), float32: row t has weight in columns 0 … t only
-    cross: "np.ndarray"  # (layers, heads, T, S), float32
-    source_truncated: bool  # longer than the model reads: only the beginning has pieces and weights
-    target_truncated: bool
-
-    @property
-    def input_pieces(self) -> tuple[str, ...]:
-        """What the decoder reads at each position, the columns of `decoder`: T pieces."""
-        return (BOS_TOKEN, *self.target_pieces[:-1])
 
 
 class Translator:
     """Translates lines of text with one model."""
 
     def __init__(
-        self, engine: Engine, tokenizer: SubwordTokenizer, options: DecodeConfig, bundle: Bundle | None = None
+        self,
+        engine: Engine,
+        tokenizer: SubwordTokenizer,
+        options: DecodeConfig,
+        bundle: Bundle | None = None,
+        checksums: Mapping[str, str] | None = None,
     ) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
         self.options = options  # what is used where a call says nothing
         self.bundle = bundle  # the model folder, where it came from one
+        self.checksums = dict(checksums or {})  # SHA-256 of each file that translations depend on, by names for people
 
     @classmethod
     def load(
@@ -146,7 +102,8 @@ class Translator:
             others=others,
             shortlist=shortlist,
         )
-        return cls(loaded, bundle.tokenizer, bundle.config.decode, bundle)
+        read = checksums_of(bundle, others, with_shortlist=uses_shortlist(bundle, chosen, shortlist))
+        return cls(loaded, bundle.tokenizer, bundle.config.decode, bundle, read)
 
     def translate(
         self,
@@ -178,8 +135,8 @@ class Translator:
             required: for each line a list of terms that must appear, or of lists of terms to choose from.
             glossary: a file or dictionary of source terms and the terms that must appear for them.
             handling: of long lines, markup and doubtful output; None cuts lines that are longer than the model reads
-                into sentences, and does no more. Prefixes, forbidden phrases and `required` are of
-                whole lines: with them, nothing is cut, and markup, guard and split="always" are refused.
+                into sentences, and does no more. Prefixes and `required` are of whole lines: with them,
+                nothing is cut, and markup, guard and split="always" are refused.
             options: any other field of `DecodeConfig`, such as temperature=0.8 or min_tokens=5.
 
         Raises:
@@ -245,11 +202,13 @@ class Translator:
         constraints: Iterable[Constraints] | None = None,
         glossary: Glossary | None = None,
         first_line: int = 1,
+        origin: str = "",
     ) -> Iterator[list[Translation]]:
         """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
 
         `window` lines are read at a time and translated in batches of similar length; None chooses by batch size.
-        `constraints` has an entry for each line, and is read alongside. `first_line` is how errors count the first one.
+        `constraints` has an entry for each line, and is read alongside. Errors count lines from `first_line`, and begin
+        with `origin`, such as "test.en, ".
 
         Raises:
             DataError: there are fewer constraints than lines, or a prefix holds what is forbidden.
@@ -262,8 +221,8 @@ class Translator:
             of_chunk = None if asked is None else list(itertools.islice(asked, len(chunk)))
             if of_chunk is not None and len(of_chunk) < len(chunk):
                 last = first_line + len(of_chunk) - 1
-                raise DataError(f"There are constraints up to line {last} only, but more lines.")
-            yield from self._translate(chunk, options, n_best, handling, of_chunk, glossary, first_line)
+                raise DataError(f"{origin}line {last + 1}: there are constraints up to line {last} only.")
+            yield from self._translate(chunk, options, n_best, handling, of_chunk, glossary, first_line, origin)
             first_line += len(chunk)
 
     @staticmethod
@@ -340,17 +299,26 @@ class Translator:
         constraints: Sequence[Constraints] | None,
         glossary: Glossary | None = None,
         first_line: int = 1,
+        origin: str = "",
     ) -> list[list[Translation]]:
         if isinstance(lines, str):  # a sequence of characters, which is never meant
             raise TypeError("Give a list of lines: for a single one, [line].")
-        handling, search = handling or Handling(), partial(self.search, glossary=glossary)
-        free = partial(treat, self, search, options=options, n_best=n_best, handling=handling)
+        handling = handling or Handling()
 
-        def bound(lines: list[str], asked: list[Constraints], places: list[int]) -> list[list[Translation]]:
-            constrained = partial(search, constraints=asked, numbers=[first_line + place for place in places])
-            return treat(self, constrained, lines, options, n_best, handling.of_whole_lines())
+        def in_parts(lines: Sequence[str], forbidden: tuple[str, ...] = ()) -> list[list[Translation]]:
+            search = partial(self.search, glossary=glossary, forbidden=forbidden)
+            return treat(self, search, lines, options, n_best, handling)
 
-        return free(lines) if constraints is None else apart(lines, constraints, free, bound)
+        def whole(lines: list[str], asked: list[Constraints], places: list[int]) -> list[list[Translation]]:
+            names = [f"{origin}line {first_line + place}" for place in places]
+            search = partial(self.search, glossary=glossary, constraints=asked, names=names)
+            return treat(self, search, lines, options, n_best, handling.of_whole_lines())
+
+        def may_be_cut(line: str) -> bool:
+            num_bytes = len(line.encode(errors="surrogatepass"))  # no fewer than tokens, but for one of white space
+            return handling.is_of_every_line or num_bytes >= self.engine.max_source_tokens
+
+        return in_parts(lines) if constraints is None else apart(lines, constraints, in_parts, whole, may_be_cut)
 
     def search(
         self,
@@ -359,31 +327,35 @@ class Translator:
         n_best: int,
         constraints: Sequence[Constraints] | None = None,
         glossary: Glossary | None = None,
-        numbers: Sequence[int] | None = None,
+        forbidden: tuple[str, ...] = (),
+        names: Sequence[str] | None = None,
     ) -> list[list[Translation]]:
-        """Returns the search's own results for each line: what `translate_n_best` returns, without any handling."""
+        """Returns the search's own results for each line: what `translate_n_best` returns, without any handling.
+
+        `forbidden` is asked of all lines, in place of `constraints`; `names` of lines are for errors.
+        """
         if n_best < 1 or (options.temperature == 0 and n_best > options.beam_size):
             raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {options.beam_size}.")
         texts = [line if line.strip() else "" for line in lines]
         sources = [ids if text else [] for text, ids in zip(texts, self.tokenizer.encode_batch(texts), strict=True)]
-        asked = with_terms(constraints or [Constraints()] * len(lines), glossary, texts)
+        asked = with_terms(constraints or [Constraints(forbidden=forbidden)] * len(lines), glossary, texts)
         if any(asked):
-            hypotheses = search_within(self.engine, self.tokenizer, sources, options, n_best, asked, numbers)
+            hypotheses = search_within(self.engine, self.tokenizer, sources, options, n_best, asked, names)
         else:
             hypotheses = self.engine.translate(sources, options, n_best)
         outputs = iter(self.tokenizer.decode_batch([h.ids for found in hypotheses for h in found]))
         limit = self.engine.max_source_tokens
         return [
-            [self._translation(h, next(outputs), len(source) > limit, each.required) for h in found]
+            [self._translation(h, next(outputs), len(source) > limit, each) for h in found]
             for source, found, each in zip(sources, hypotheses, asked, strict=True)
         ]
 
-    def _translation(self, best: Hypothesis, text: str, truncated: bool, required: tuple[Choice, ...]) -> Translation:
+    def _translation(self, best: Hypothesis, text: str, truncated: bool, asked: Constraints) -> Translation:
         text = text.replace("\n", " ")
         return Translation(
             text=text,
-            required=outcome(text, required),
-            warnings=warnings_of(text, required),
+            required=outcome(text, asked.required),
+            warnings=(*warnings_of(text, asked.required), *refusal(best, asked)),
             score=best.score,
             log_probability=best.log_probability,
             tokens=tuple(self.tokenizer.pieces(best.ids)),

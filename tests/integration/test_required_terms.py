@@ -118,8 +118,15 @@ def test_what_contradicts_marks_is_refused_before_the_first_line(
     source, output = write(tmp_path / "in", ["A dog runs."]), tmp_path / "out"
     arguments = ("--input", source, "--output", output, "--inline-terms", *option)
     assert command("translate", models / "a", *arguments) == 2
-    assert "does not go with prefixes, forbidden phrases or required terms" in capsys.readouterr().err
+    assert "does not go with prefixes or required terms by line" in capsys.readouterr().err
     assert not output.exists()
+
+
+def test_markup_with_an_ensemble(models: Path, tmp_path: Path) -> None:
+    source, output = write(tmp_path / "in", ["A <b>dog</b> runs over {name}."]), tmp_path / "out"
+    arguments = ("--input", source, "--output", output, "--ensemble", models / "b", "--markup", "html")
+    assert command("translate", models / "a", *arguments) == 0
+    assert all(output.read_text(encoding="utf-8").count(mark) == 1 for mark in ("<b>", "</b>", "{name}"))
 
 
 def test_a_wrong_mark_is_refused_by_its_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,7 +174,7 @@ def test_a_glossary_goes_with_what_cuts_and_marks(models: Path) -> None:
     )
     assert best.num_parts == 2
     assert best.required == ((("red",), True), (("green",), True))
-    with pytest.raises(ConfigError, match="markup does not go with prefixes, forbidden phrases or required terms"):
+    with pytest.raises(ConfigError, match="markup does not go with prefixes or required terms by line"):
         translator.translate(["a"], required=[["dog"]], handling=Handling(markup="html"))
 
 

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,13 +143,56 @@ def test_a_stopped_job_needs_resume_and_its_own_options(upper: Translator, tmp_p
         ({"handling": Handling(markup="html")}, "markup = none, and now markup = html"),
         ({"layout": JsonLines("text", "de")}, "layout = "),
         ({"n_best": 2}, "n_best = 1, and now n_best = 2"),
-        ({"window": 11}, "window = 10, and now window = 11"),
     ):
         arguments = {"layout": JsonLines("text"), "window": 10, "resume": True} | change
         with pytest.raises(ConfigError, match=name):
             translate_file(upper, source, output, **arguments)  # type: ignore[arg-type]
-    summary = translate_file(upper, source, output, layout=JsonLines("text"), window=10, resume=True)
+    fewer = upper.with_options(batch_size=1)  # as after memory ran out: it changes no translation
+    summary = translate_file(upper, source, output, layout=JsonLines("text"), options=fewer, window=7, resume=True)
     assert summary.num_resumed == 20
+
+
+def test_other_models_beside_the_first_are_another_job(upper: Translator, source: Path, tmp_path: Path) -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop(text: str) -> str:
+        if text == LINES[40]:
+            raise Stopped
+        return text.upper()
+
+    def job(function: Callable[[str], str], checksums: dict[str, str], **options: Any) -> None:
+        translator = text_translator(function)
+        translator.checksums = checksums
+        translate_file(translator, source, tmp_path / "out", window=10, **options)
+
+    begun = {"the model's model.safetensors": "a", "the model.safetensors of model 2": "b"}
+    with pytest.raises(Stopped):
+        job(stop, begun)
+    for now, named in (
+        (begun | {"the model.safetensors of model 2": "c"}, "sha256 of the model.safetensors of model 2 = b, and now"),
+        (
+            {"the model's model.safetensors": "a"},
+            "of model 2 = b, and now .* = nothing",
+        ),
+        (begun | {"the model's shortlist": "d"}, "sha256 of the model's shortlist = nothing, and now"),
+    ):
+        with pytest.raises(ConfigError, match=named):
+            job(str.upper, now, resume=True)
+    job(str.upper, begun, resume=True)
+    assert read(tmp_path / "out") == read(source).upper()
+
+
+def test_a_partial_file_of_nobody_is_left_alone(upper: Translator, source: Path, tmp_path: Path) -> None:
+    output, partial = tmp_path / "out", tmp_path / "out.partial"
+    partial.write_text("mine\n")
+    for resume in (False, True):
+        with pytest.raises(DataError, match=r"out\.partial: is not empty, and out\.partial\.json, .* is not there"):
+            translate_file(upper, source, output, resume=resume)
+        assert partial.read_text() == "mine\n"
+    partial.write_text("")  # what a process leaves that is killed as it begins
+    translate_file(upper, source, output)
+    assert read(output) == read(source).upper()
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

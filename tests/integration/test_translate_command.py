@@ -279,6 +279,21 @@ def test_resume_on_the_command_line(model_folder: Path, tmp_path: Path, capsys: 
     )
 
 
+def test_a_window_of_one_answers_each_line_at_once(model_folder: Path) -> None:
+    arguments = [sys.executable, "-m", "transduce", "translate", str(model_folder), "--beam-size", "1", "--window"]
+    with subprocess.Popen([*arguments, "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in ("A dog runs.", "Two dogs."):
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+            assert process.stdout.readline().endswith("\n")  # while the input is open
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
+    assert command_line.main(["translate", str(model_folder), "--window", "0"]) == ConfigError.exit_code
+
+
 def test_markup_guard_and_confidence(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, output = tmp_path / "in.txt", tmp_path / "out.txt"
     lines = ["<p>A <b>dog</b> runs to {name}.</p>", "", "Two dogs &amp; a man<br>with a ball: https://a.de/?b=1&amp;c"]

@@ -244,6 +244,57 @@ def test_a_wrong_description_is_noticed(tmp_path: Path) -> None:
 
 def test_an_import_replaces_nothing_but_an_import(tmp_path: Path) -> None:
     bundle = make_model(tmp_path / "model")
-    with pytest.raises(BundleError, match="no import wrote it"):
+    with pytest.raises(BundleError, match="no import of Transduce wrote it"):
         import_huggingface(tmp_path, bundle.path)
     assert Bundle.load(bundle.path).config.model == BASE
+
+
+def test_exports_and_imports_replace_their_own_kind_only_and_only_as_it_was_written(
+    exported: tuple[Bundle, Path], tmp_path: Path
+) -> None:
+    bundle, folder = exported
+    model = tmp_path / "back"
+    import_huggingface(folder, model, sample=3)
+    before = {path.name: path.read_bytes() for path in model.iterdir()}
+    for source in (bundle.path, model):
+        with pytest.raises(ExportError, match="it is an import; it is left as it is"):
+            export_model(source, model, "ctranslate2", sample=3)
+    with pytest.raises(BundleError, match="it is an export; it is left as it is"):
+        import_huggingface(folder, folder, sample=3)
+    import_huggingface(folder, model, sample=3)  # again
+    assert {path.name for path in model.iterdir()} == set(before)
+    (model / "confidence.json").write_text("{}")
+    with pytest.raises(BundleError, match=r"confidence\.json changed or came since the import"):
+        import_huggingface(folder, model, sample=3)
+    export_model(bundle.path, folder, "huggingface", sample=3)  # again
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: value * 2 for name, value in weights.items()}, folder / "model.safetensors")
+    with pytest.raises(ExportError, match=r"model\.safetensors changed or came since the export"):
+        export_model(bundle.path, folder, "huggingface", sample=3)
+
+
+def test_bfloat16_and_float16_are_read(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
+    from safetensors.torch import load_file as load_tensors
+    from safetensors.torch import save_file as save_tensors
+
+    _, folder = exported
+    tensors = load_tensors(folder / "model.safetensors")
+    for kind in (torch.bfloat16, torch.float16):
+        halves = {name: value.to(kind) for name, value in tensors.items()}
+        save_tensors(halves, folder / "model.safetensors", metadata={"format": "pt"})
+        import_huggingface(folder, tmp_path / str(kind), sample=3, threshold=0.9, max_difference=0.1)
+        found = Bundle.load(tmp_path / str(kind)).weights()["source_embedding"]
+        assert found.dtype == np.float32
+        assert np.array_equal(
+            np.sort(found, axis=None), np.sort(halves["model.shared.weight"].float().numpy(), axis=None)
+        )
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_a_damaged_tokenizer_is_named(tmp_path: Path) -> None:
+    state, description, _ = write_state(tmp_path, "", norm_first=False)
+    for text in ("{", "[]", '{"model": {"type": "BPE", "vocab": {}}}'):
+        (tmp_path / "tokenizer.json").write_text(text)
+        with pytest.raises(BundleError, match=r"tokenizer\.json: "):
+            import_torch(state, description, tmp_path, tmp_path / "model")
+    assert not (tmp_path / "model").exists()

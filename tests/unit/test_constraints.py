@@ -11,8 +11,10 @@ from transduce.config import DecodeConfig
 from transduce.constraints import Constraints, constraints_of, search_within
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import Conditions
-from transduce.errors import DataError
+from transduce.errors import ConfigError, DataError
+from transduce.passages import Handling
 from transduce.text import SubwordTokenizer
+from transduce.translator import Translator
 
 _CORPUS = ["A dog runs.", "dogs (and underdogs) do run", "Two dogs run over the green grass.", "日本語の犬"] * 3
 _TOKENIZER = SubwordTokenizer.train(_CORPUS, algorithm="bpe", vocab_size=320)
@@ -35,8 +37,8 @@ class Babbler:
         n_best: int = 1,
         conditions: Sequence[Conditions] | None = None,
     ) -> list[list[Hypothesis]]:
-        assert conditions is not None
         self.calls.append(len(sources))
+        conditions = conditions or [Conditions()] * len(sources)
         return [[self._say(source, asked)] for source, asked in zip(sources, conditions, strict=True)]
 
     def _say(self, source: Sequence[int], asked: Conditions) -> Hypothesis:
@@ -57,7 +59,7 @@ class Babbler:
         return Hypothesis(ids, -1.0, -1.0, True)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-        raise NotImplementedError
+        return [[-1.0] * (len(target) + 1) for target in targets]
 
 
 def _holds(ids: Sequence[int], phrase: Sequence[int]) -> bool:
@@ -76,7 +78,9 @@ def _spellings_of(line: str) -> list[list[int]]:
 
 def _search(engine: Babbler, sources: Sequence[str], asked: Sequence[Constraints]) -> list[str]:
     ids = [_TOKENIZER.encode(source) for source in sources]
-    found = search_within(engine, _TOKENIZER, ids, DecodeConfig(), 1, asked, numbers=range(8, 8 + len(ids)))
+    found = search_within(
+        engine, _TOKENIZER, ids, DecodeConfig(), 1, asked, names=[f"in, line {8 + i}" for i in range(len(ids))]
+    )
     return [_TOKENIZER.decode(best.ids) for [best] in found]
 
 
@@ -146,10 +150,10 @@ def test_only_lines_that_hold_it_are_searched_again() -> None:
     [
         (
             Constraints(prefix="A dog", forbidden=("dog",)),
-            "line 8: the prefix 'A dog' holds the forbidden phrase 'dog'",
+            "^in, line 8: the prefix 'A dog' holds the forbidden phrase 'dog'",
         ),
-        (Constraints(prefix="A\ndog"), "line 8: the prefix .* holds a line break"),
-        (Constraints(forbidden=(" ",)), "line 8: a forbidden phrase is empty"),
+        (Constraints(prefix="A\ndog"), "^in, line 8: the prefix .* holds a line break"),
+        (Constraints(forbidden=(" ",)), "^in, line 8: a forbidden phrase is empty"),
     ],
 )
 def test_what_cannot_be_is_refused_by_its_line(asked: Constraints, message: str) -> None:
@@ -157,13 +161,63 @@ def test_what_cannot_be_is_refused_by_its_line(asked: Constraints, message: str)
         _search(Babbler(), ["x"], [asked])
 
 
-def test_an_engine_that_does_not_listen_is_found_out() -> None:
-    class Deaf(Babbler):
-        def _say(self, source: Sequence[int], asked: Conditions) -> Hypothesis:
-            return Hypothesis(_TOKENIZER.encode("A dog"), -1.0, -1.0, True)
+class Deaf(Babbler):
+    """Says a dog, whatever is asked; as the second best, where there is one, it runs."""
 
-    with pytest.raises(DataError, match="line 8: no translation without 'dog' was found in 20 searches"):
-        _search(Deaf(), ["x"], [Constraints(forbidden=("dog",))])
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodeConfig,
+        n_best: int = 1,
+        conditions: Sequence[Conditions] | None = None,
+    ) -> list[list[Hypothesis]]:
+        self.calls.append(len(sources))
+        both = [Hypothesis(_TOKENIZER.encode(text), -1.0, -1.0, True) for text in ("A dog", "Two run")]
+        return [both[:n_best] for _ in sources]
+
+
+def test_what_is_forbidden_is_never_written_even_if_nothing_else_is_found() -> None:
+    engine = Deaf()
+    translator = Translator(engine, _TOKENIZER, DecodeConfig())
+    [[first], [second]] = translator.translate_n_best(["x", "y"], 1, forbidden=[["dog"], ["run"]])
+    assert (first.text, first.log_probability, first.finished) == ("", -1.0, False)
+    assert first.warnings == ("no translation without 'dog' was found in 20 searches: it is left empty.",)
+    assert (second.text, second.warnings) == ("A dog", ())
+    assert engine.calls == [2] + [1] * 20
+    [found] = translator.translate_n_best(["x"], 2, forbidden=["dog"])
+    assert [(each.text, each.warnings) for each in found] == [("Two run", ())]
+
+
+class Echo(Babbler):
+    """Says its source, with x for the last piece of what is forbidden."""
+
+    def _say(self, source: Sequence[int], asked: Conditions) -> Hypothesis:
+        ids, (*_, x) = list(source), _TOKENIZER.encode("x")
+        for phrase in asked.forbidden:
+            for end in range(len(phrase), len(ids) + 1):
+                if tuple(ids[end - len(phrase) : end]) == tuple(phrase):
+                    ids[end - 1] = x
+        return Hypothesis(ids, -1.0, -1.0, True)
+
+
+def test_phrases_are_forbidden_in_each_sentence_of_a_line() -> None:
+    """A long line is cut, and marks are kept, whatever is forbidden; with a prefix, neither."""
+    translator = Translator(Echo(), _TOKENIZER, DecodeConfig())
+    phrase = "grass"
+    long = "Two dogs run over the grass. " * 30
+    [[best]] = translator.translate_n_best([long], 1, forbidden=[phrase])
+    assert best.num_parts > 1
+    assert not best.source_truncated
+    assert best.text.count("dogs run") == 30
+    assert phrase not in best.text
+    handling = Handling(markup="html", guard=True)
+    given = ["Two <b>dogs</b> run over the grass.", "A dog runs."]
+    marked, other = translator.translate(given, forbidden=[[phrase], []], handling=handling)
+    assert "<b>" in marked
+    assert phrase not in marked
+    assert other == given[1]
+    with pytest.raises(ConfigError, match="markup does not go with prefixes"):
+        translator.translate(given, prefixes=["", "A"], handling=handling)
 
 
 def test_constraints_from_keywords() -> None:

@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -162,8 +163,7 @@ def test_an_ensemble_of_a_model_with_itself_is_the_model(engine: TorchEngine) ->
     one, two = engine.score(sources[:3], [[5], [], [6, 7]]), twice.score(sources[:3], [[5], [], [6, 7]])
     for a, b in zip(one, two, strict=True):
         assert a == pytest.approx(b, abs=1e-5)
-    with pytest.raises(ConfigError, match="no attention of its own"):
-        twice.attend([5], [6])
+    assert np.array_equal(twice.attend([5, 7], [6]).cross, engine.attend([5, 7], [6]).cross)
 
 
 def test_an_ensemble_is_bound_by_the_shortest_of_its_models() -> None:

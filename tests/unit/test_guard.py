@@ -95,6 +95,15 @@ def test_the_next_of_the_list_is_taken() -> None:
     assert [call[2] for call in engine.calls] == [1, 4]
 
 
+def test_what_was_drawn_is_drawn_again() -> None:
+    translator, engine = list_translator([LOOP, LOOP + "!", "ein Hund"])
+    options = {"temperature": 0.8, "top_k": 5, "top_p": 0.9, "seed": 7}
+    [[best]] = translator.translate_n_best(["A dog."], 1, handling=GUARD, **options)  # type: ignore[attr-defined]
+    assert (best.text, best.warnings) == ("ein Hund", ())
+    said = [(call[1].temperature, call[1].top_k, call[1].top_p, call[1].seed) for call in engine.calls]
+    assert said == [(0.8, 5, 0.9, 7), (0.8, 5, 0.9, 8)]
+
+
 def test_what_cannot_be_mended_is_marked() -> None:
     translator, engine = list_translator([LOOP] * 4)
     found = translator.translate_n_best(["A dog.", "x"], 2, handling=GUARD)  # type: ignore[attr-defined]

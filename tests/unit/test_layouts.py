@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from transduce.errors import ConfigError, DataError
 from transduce.streams import Columns, JsonLines, Layout, PlainLines
-from transduce.translator import Translation
+from transduce.translation import Translation
 
 
 def translation(text: str, score: float = -0.5, **values: Any) -> Translation:
@@ -82,6 +82,8 @@ def test_json_lines_with_all_that_can_be_told() -> None:
         ('{"text": "A', r"^f\.jsonl, line 3, column 10: not JSON"),
         ("[1]", r"^f\.jsonl, line 3: is not a JSON object"),
         ("[" * 100_000, r"^f\.jsonl, line 3: not JSON: nested too deep"),
+        ('{"text": "A", "n": ' + "1" * 5000 + "}", r"^f\.jsonl, line 3: not JSON: a number of too many digits"),
+        ('{"text": "A \\ud83d"}', r"^f\.jsonl, line 3: the field 'text' has half a character, \\ud83d"),
         ('{"txt": "A"}', r"^f\.jsonl, line 3: has no field 'text'\. Did you mean 'txt'\? It has: txt\."),
         ("{}", r"has no field 'text'\. It has: none"),
         ('{"text": null}', r"the field 'text' is not a string, but null"),

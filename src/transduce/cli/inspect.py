@@ -34,7 +34,8 @@ from transduce.files import atomic_path, write_text
 if TYPE_CHECKING:
     import numpy as np
 
-    from transduce.translator import Attention, Translator
+    from transduce.translation import Attention
+    from transduce.translator import Translator
 
 SUMMARY = "look inside a model: attention as a page, pictures, data, word alignments"
 

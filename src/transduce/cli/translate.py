@@ -64,6 +64,8 @@ for where the search finished fewer. Draws come as they were drawn, so that each
 
 import argparse
 import contextlib
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,6 +101,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "text")
     files = parser.add_argument_group("files")
     files.add_argument("--resume", action="store_true", help="go on with what an earlier run of this command left")
+    files.add_argument(
+        "--window",
+        type=int,
+        metavar="LINES",
+        help="lines read, sorted by length and written together: fewer for input that trickles in (1: each line is "
+        "answered at once), more for speed; default: 32 batches",
+    )
     files.add_argument("--field", metavar="NAME", help="lines are JSON objects; translate this field")
     files.add_argument("--into", metavar="NAME", help="the new field for the translation; default: translation")
     files.add_argument("--column", type=int, metavar="N", help="lines are tab-separated; translate column N (from 1)")
@@ -151,6 +160,8 @@ def run(args: argparse.Namespace) -> int:
         require_file(args.input)
     named = (args.prefix, args.forbid, args.forbid_by_line, args.glossary, args.require_by_line)
     require_apart(args.output, args.input, *named)
+    if args.window is not None and args.window < 1:
+        raise ConfigError(f"--window {args.window}: must be 1 or greater.")
     if args.workers is not None and args.ray is None:
         raise ConfigError("--workers is for many workers in a Ray cluster: give --ray ADDRESS as well, such as local.")
     beside = _Beside(args)
@@ -161,6 +172,8 @@ def run(args: argparse.Namespace) -> int:
         confidence=args.confidence,
         language=args.language,
     )
+    if args.prefix or args.require_by_line:
+        handling.of_whole_lines()  # what contradicts them is refused before the first line
     typed = args.input == STDIN and sys.stdin.isatty()
     with _loaded(args) as translator:
         _require_translator(translator)
@@ -184,9 +197,9 @@ def run(args: argparse.Namespace) -> int:
             constraints_name=beside.name,
             inline_terms=args.inline_terms,
             check_end=beside.check_end,
-            window=1 if typed else None,
+            window=args.window or (1 if typed else None),
             resume=args.resume,
-            progress=args.output is not None and sys.stderr.isatty(),
+            progress=_is_file(args.output) and sys.stderr.isatty(),
             warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
         )
     if summary.num_resumed:
@@ -197,6 +210,16 @@ def run(args: argparse.Namespace) -> int:
     if summary.num_terms:
         print(f"transduce: {summary.num_honoured:,} of {summary.num_terms:,} required terms came out.", file=sys.stderr)
     return 0
+
+
+def _is_file(output: Path | None) -> bool:
+    """Tells whether translations go into a file, and not to the terminal or into a pipe."""
+    if output is not None:
+        return True
+    try:
+        return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except OSError:  # it is none of the system's
+        return False
 
 
 def _require_translator(loaded: "Translator | RayWorkers") -> None:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
+from transduce import files
 from transduce.bundle import Bundle
 from transduce.engines.interface import ENGINES, QUANTIZATIONS, SHORTLIST_CHOICES, TORCH_QUANTIZATIONS, Engine
 from transduce.errors import ConfigError, MissingDependencyError, suggestion
+from transduce.shortlist import FILE as SHORTLIST
 from transduce.shortlist import has_shortlist
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from transduce.shortlist.table import Shortlist
 
 DEFAULT_QUANTIZATION = "float32"
+NAME_OF_SHORTLIST = "the model's shortlist"  # in checksums
 
 
 def choose_engine(name: str = "auto", quantization: str | None = None) -> str:
@@ -52,12 +55,26 @@ def choose_shortlist(bundle: Bundle, engine: str, wish: str = "off") -> "Shortli
     """
     if wish not in SHORTLIST_CHOICES:
         raise ConfigError(f"shortlist = '{wish}': use one of {', '.join(SHORTLIST_CHOICES)}.")
-    used = wish == "on" or (wish == "auto" and engine == "torch" and has_shortlist(bundle))
-    if not used:
+    if not uses_shortlist(bundle, engine, wish):
         return None
     from transduce.shortlist.table import load_shortlist  # here, with its NumPy, which a small model starts without
 
     return load_shortlist(bundle)
+
+
+def uses_shortlist(bundle: Bundle, engine: str, wish: str) -> bool:
+    """Tells whether the model folder's shortlist is to be used; see `choose_shortlist`."""
+    return wish == "on" or (wish == "auto" and engine == "torch" and has_shortlist(bundle))
+
+
+def checksums_of(bundle: Bundle, others: Sequence[Bundle] = (), *, with_shortlist: bool = False) -> dict[str, str]:
+    """Returns the SHA-256 of each file that translations depend on, by names for people."""
+    found = {f"the model's {name}": digest for name, digest in bundle.checksums.items()}
+    for number, other in enumerate(others, start=2):
+        found |= {f"the {name} of model {number}": digest for name, digest in other.checksums.items()}
+    if with_shortlist:
+        found[NAME_OF_SHORTLIST] = files.sha256(bundle.path / SHORTLIST)
+    return found
 
 
 def load_engine(

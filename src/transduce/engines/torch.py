@@ -198,12 +198,11 @@ class TorchEngine:
     def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
         """Returns the attention weights for one pair, both sides without EOS, which is added to them.
 
+        Of an ensemble, those of its first model.
+
         Raises:
-            ConfigError: this is an ensemble.
             DataError: a side is longer than the model's learned positions reach.
         """
-        if self.others:
-            raise ConfigError(f"{self.name}: has no attention of its own. Load one of the models alone.")
         source_BS, lengths_B = _pad([[*source, _SPECIALS.eos]], self.device)
         target_BT, _ = _pad([[*target, _SPECIALS.eos]], self.device)
         with torch.inference_mode():

@@ -1,6 +1,7 @@
 """The certificate of an export: what two systems agreed on, over which sentences, and whether that was enough."""
 
 import importlib.metadata
+import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -208,6 +209,25 @@ def versions() -> dict[str, str]:
 def write_certificate(folder: Path, certificate: Certificate) -> None:
     """Writes `certificate.json` beside what it certifies."""
     files.write_json(folder / CERTIFICATE, certificate.to_dict(folder))
+
+
+def why_not_replaceable(folder: Path, *, is_export: bool) -> str:
+    """Returns why a folder may not be replaced by a new export (or import), in words; "" where it is an old one, whole.
+
+    It is replaced only if it holds, to the byte, what an export (or import) wrote: not what was trained further in
+    place, and no calibration or shortlist that was learned since.
+    """
+    kind = "export" if is_export else "import"
+    try:
+        written = json.loads((folder / CERTIFICATE).read_text(encoding="utf-8"))["export"]
+        was_export, sha256 = bool(written["format"]), dict(written["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"no {kind} of Transduce wrote it"
+    if was_export != is_export:
+        return f"it is an {'export' if was_export else 'import'}"
+    now = checksums(folder)
+    changed = sorted(name for name in now.keys() | sha256.keys() if now.get(name) != sha256.get(name))
+    return f"{', '.join(changed[:3])} changed or came since the {kind}" if changed else ""
 
 
 def checksums(folder: Path) -> dict[str, str]:

@@ -17,12 +17,12 @@ from transduce.errors import ConfigError, ExportError, MissingDependencyError, s
 from transduce.export.card import export_card
 from transduce.export.certificate import (
     CARD,
-    CERTIFICATE,
     EXACT,
     ROUNDED,
     Certificate,
     Thresholds,
     measure,
+    why_not_replaceable,
     write_certificate,
 )
 from transduce.export.forcing import System
@@ -137,11 +137,9 @@ def position_limit(bundle: Bundle) -> int:
 
 
 def require_writable(output: Path) -> None:
-    """Refuses to replace a folder that is not an export."""
-    if output.exists() and not (output / CERTIFICATE).is_file():
-        raise ExportError(
-            f"{output}: exists and is no export of Transduce; it is left as it is. Choose another --output."
-        )
+    """Refuses to replace what is not an export, as it was written."""
+    if output.exists() and (why := why_not_replaceable(output, is_export=True)):
+        raise ExportError(f"{output}: exists, and {why}; it is left as it is. Choose another --output, or delete it.")
 
 
 def _check(format: str, quantization: str, threshold: float | None) -> None:

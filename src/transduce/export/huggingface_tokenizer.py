@@ -65,13 +65,13 @@ class ForeignTokenizer:
     order: np.ndarray  # (V,): their id of each of our ids
 
 
-def read_tokenizer(path: Path, roles: dict[str, str], start_id: int | None, vocab_size: int) -> ForeignTokenizer:
+def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, vocab_size: int) -> ForeignTokenizer:
     """Makes a fast tokeniser of `tokenizers` one of ours: the same pieces, special tokens first.
 
     Args:
         path: a `tokenizer.json`.
         roles: the token that is "pad_token", "bos_token", "eos_token" and "unk_token"; some may be missing.
-        start_id: the id that a decoder starts from; it becomes BOS. None: that of "bos_token".
+        start: the id or token that a decoder starts from; it becomes BOS. None, or what it has not: "bos_token".
         vocab_size: rows of the model's tables; tokens beyond them are left out.
 
     Raises:
@@ -88,6 +88,7 @@ def read_tokenizer(path: Path, roles: dict[str, str], start_id: int | None, voca
     vocabulary = {token: index for token, index in vocabulary.items() if index < vocab_size}
     if sorted(vocabulary.values()) != list(range(vocab_size)):
         raise _impossible(path, f"its {len(vocabulary)} pieces are not the model's {vocab_size} rows, one each")
+    start_id = vocabulary.get(start) if isinstance(start, str) else start
     specials = _special_tokens(path, vocabulary, roles, start_id)
     order = [vocabulary[token] for token in specials]
     order += [index for index in sorted(vocabulary.values()) if index not in order]
@@ -129,7 +130,10 @@ def _special_tokens(path: Path, vocabulary: dict[str, int], roles: dict[str, str
 
 def _compare(path: Path, tokenizer: SubwordTokenizer, order: np.ndarray) -> None:
     """Checks that both cut some lines alike; their special tokens count as text."""
-    theirs = Tokenizer.from_file(str(path))
+    try:
+        theirs = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more precise
+        raise BundleError(f"{path}: damaged: {error}.") from None
     theirs.encode_special_tokens = True
     for probe in _PROBES:
         expected = theirs.encode(probe, add_special_tokens=False).ids

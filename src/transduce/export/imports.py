@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from transduce import files
-from transduce.bundle import Bundle, read_weights, save_bundle
+from transduce.bundle import read_weights, save_bundle
 from transduce.config import Config, TextConfig
 from transduce.errors import BundleError, ConfigError, TokenizerError
-from transduce.export.certificate import EXACT, Certificate, write_certificate
+from transduce.export.certificate import EXACT, Certificate, why_not_replaceable, write_certificate
 from transduce.export.exports import certify, with_bounds
 from transduce.export.forcing import System
 from transduce.export.huggingface_reading import read_checkpoint
@@ -161,15 +161,9 @@ def _checksums(origin: Path) -> dict[str, str]:
 
 
 def require_new(output: Path) -> None:
-    """Refuses to replace a folder that is not a model folder which an import wrote."""
-    if not output.exists():
-        return
-    try:
-        imported = "imported_from" in Bundle.load(output).metrics
-    except (BundleError, ConfigError):
-        imported = False
-    if not imported:
-        raise BundleError(f"{output}: exists, and no import wrote it; it is left as it is. Choose another --output.")
+    """Refuses to replace what is not a model folder which an import wrote, with a certificate, as it was written."""
+    if output.exists() and (why := why_not_replaceable(output, is_export=False)):
+        raise BundleError(f"{output}: exists, and {why}; it is left as it is. Choose another --output, or delete it.")
 
 
 def _with_rest(order: np.ndarray, folder: Path) -> np.ndarray:
@@ -184,11 +178,8 @@ def _take_tokenizer(path: Path, description: TorchDescription, num_rows: int) ->
     try:
         own = SubwordTokenizer.load(file)
     except TokenizerError:
-        from tokenizers import Tokenizer
-
         start = description.decoder_start or description.bos_token
-        start_id = Tokenizer.from_file(str(file)).token_to_id(start) if file.is_file() else None
-        return read_tokenizer(file, description.roles, start_id, num_rows)
+        return read_tokenizer(file, description.roles, start, num_rows)
     if description.decoder_start not in ("", BOS_TOKEN):
         raise ConfigError(
             f"decoder_start = '{description.decoder_start}': with a tokenizer of Transduce it is {BOS_TOKEN}."

@@ -12,7 +12,7 @@ import numpy as np
 
 from transduce.errors import ConfigError
 from transduce.files import atomic_path, write_text
-from transduce.translator import Attention
+from transduce.translation import Attention
 
 ENDINGS = (".npz", ".json")
 

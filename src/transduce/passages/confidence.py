@@ -15,7 +15,7 @@ from transduce.text import word_of_each
 if TYPE_CHECKING:
     from transduce.engines.interface import Engine
     from transduce.text import SubwordTokenizer
-    from transduce.translator import Translation
+    from transduce.translation import Translation
 
 
 def with_probabilities(

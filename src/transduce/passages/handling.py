@@ -26,15 +26,18 @@ class Handling:
             if value not in known:
                 raise ConfigError(f"{key} = '{value}': must be {', '.join(known)}.{suggestion(value, known)}")
 
+    @property
+    def is_of_every_line(self) -> bool:
+        """Whether it may take any line apart or search for it again, and not just those that are too long."""
+        return self.markup != "none" or self.guard or self.split == "always"
+
     def of_whole_lines(self) -> Self:
-        """Returns what is left of it where each line is one search, with constraints of its own: nothing is cut.
+        """Returns what is left of it where each line is one search, with a prefix or terms of its own: nothing is cut.
 
         Raises:
             ConfigError: it asks for what works on parts of lines, or searches again.
         """
         asked = {"markup": self.markup != "none", "guard": self.guard, "split = 'always'": self.split == "always"}
         for name in (name for name, is_asked in asked.items() if is_asked):
-            raise ConfigError(
-                f"{name} does not go with prefixes, forbidden phrases or required terms, which are of whole lines."
-            )
+            raise ConfigError(f"{name} does not go with prefixes or required terms by line, which are of whole lines.")
         return replace(self, split="never")

@@ -11,7 +11,7 @@ from transduce.passages.sentences import Span, fitting_spans, sentence_spans
 from transduce.text import SubwordTokenizer
 
 if TYPE_CHECKING:
-    from transduce.translator import Translation
+    from transduce.translation import Translation
 
 Search = Callable[[Sequence[str], int], "list[list[Translation]]"]
 

@@ -11,7 +11,8 @@ from transduce.passages.joining import in_parts
 
 if TYPE_CHECKING:
     from transduce.passages.repetition import OptionSearch
-    from transduce.translator import Translation, Translator
+    from transduce.translation import Translation
+    from transduce.translator import Translator
 
 
 def treat(

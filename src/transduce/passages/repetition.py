@@ -14,7 +14,7 @@ from transduce.config import DecodeConfig
 from transduce.passages.alignment import atoms
 
 if TYPE_CHECKING:
-    from transduce.translator import Translation
+    from transduce.translation import Translation
 
 OptionSearch = Callable[[Sequence[str], DecodeConfig, int], "list[list[Translation]]"]
 
@@ -63,7 +63,8 @@ def guarded(
 ) -> "list[list[Translation]]":
     """Returns the search's results; where the best is doubtful, another that is not, or else a warning.
 
-    First the next of the n-best list are looked at, then those of a search that may not repeat three tokens.
+    First the next of the n-best list are looked at, then those of a search that may not repeat three tokens. What was
+    drawn is drawn again, with other seeds.
     """
     results = search(texts, options, n_best)
 
@@ -86,7 +87,10 @@ def guarded(
 
 def _retries(options: DecodeConfig, n_best: int) -> list[DecodeConfig]:
     beam_size = max(options.beam_size, n_best, _RETRY_BEAM)
-    wide = replace(options, beam_size=beam_size, diversity_groups=1, temperature=0.0)
+    if options.temperature > 0:
+        again = replace(options, beam_size=beam_size, seed=options.seed + 1)
+        return [again, replace(again, seed=options.seed + 2, no_repeat_ngram=_RETRY_NGRAM)]
+    wide = replace(options, beam_size=beam_size, diversity_groups=1)
     return [wide, replace(wide, no_repeat_ngram=_RETRY_NGRAM)]
 
 

@@ -20,7 +20,8 @@ from transduce.passages.joining import Joined, best_choices, merged
 from transduce.passages.placement import place_marks
 
 if TYPE_CHECKING:
-    from transduce.translator import Translation, Translator
+    from transduce.translation import Translation
+    from transduce.translator import Translator
 
 JoinedSearch = Callable[[Sequence[str], int], list[list[Joined]]]
 

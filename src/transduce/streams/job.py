@@ -12,6 +12,7 @@ from transduce.config import DecodeConfig
 from transduce.constraints import Constraints
 from transduce.data.progress import progress_bar
 from transduce.data.readers import STDIN, read_lines
+from transduce.engines.loading import NAME_OF_SHORTLIST
 from transduce.glossary import Glossary
 from transduce.passages import Handling
 from transduce.streams.layouts import Layout, PlainLines
@@ -87,7 +88,7 @@ def translate_file(
         glossary,
         inline_terms,
     )
-    if inline_terms or constraints is not None:
+    if inline_terms:
         request.handling.of_whole_lines()  # what contradicts it is refused before the first line
     tell = warn or (lambda message: warnings.warn(message, stacklevel=3))
     lines = read_lines(source)
@@ -133,9 +134,13 @@ def _hint(sink: StreamOutput, output: Path | None, warn: Callable[[str], None] |
 
 def _description(facts: Facts, request: Request, window: int | None) -> dict[str, Any]:
     """Returns all that the rows depend on, but for the input; by the names that users know."""
-    model = {f"sha256 of the model's {name}": digest for name, digest in facts.checksums.items()}
+    model = {f"sha256 of {name}": digest for name, digest in facts.checksums.items()}
+    options = asdict(request.options)
+    batches = {"with a shortlist, batch_size and window": [options.pop("batch_size"), window]}
+    # What goes together changes speed and memory only, but for an engine that gives a whole batch one shortlist.
     return {
-        **asdict(request.options),
+        **options,
+        **(batches if NAME_OF_SHORTLIST in facts.checksums else {}),
         **asdict(request.handling),
         **model,
         "engine": facts.engine,
@@ -143,5 +148,4 @@ def _description(facts: Facts, request: Request, window: int | None) -> dict[str
         "calibration": facts.calibration,
         "n_best": request.n_best,
         "inline_terms": request.inline_terms,
-        "window": window,
     }

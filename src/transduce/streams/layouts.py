@@ -4,6 +4,7 @@ Every layout gives rows for each line, in order, and leaves what is not translat
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from transduce.errors import ConfigError, DataError, suggestion
 
 if TYPE_CHECKING:
-    from transduce.translator import Translation
+    from transduce.translation import Translation
 
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SHOWN_NAMES = 8  # of a JSON object's fields, in an error message
 
 
@@ -104,9 +106,10 @@ class JsonLines:
             return ""
         try:
             values = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             column = f", column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deep"
+            other = "nested too deep" if isinstance(error, RecursionError) else "a number of too many digits"
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else other
             raise DataError(f"{where}{column}: not JSON: {reason}. Each line must be one JSON object.") from None
         if not isinstance(values, dict):
             raise DataError(f"{where}: is not a JSON object ({{…}}), as each line must be.")
@@ -120,6 +123,11 @@ class JsonLines:
         text = values[self.field]
         if not isinstance(text, str):
             raise DataError(f"{where}: the field '{self.field}' is not a string, but {json.dumps(text)[:40]}.")
+        if lone := _LONE_SURROGATE.search(text):
+            raise DataError(
+                f"{where}: the field '{self.field}' has half a character, \\u{ord(lone[0]):04x}, as where a text was "
+                "cut within an emoji. Take it out."
+            )
         return text
 
     def rows(self, line: str, number: int, translations: Sequence["Translation"]) -> Iterator[str]:

@@ -184,10 +184,15 @@ class ResumableOutput:
         for leftover in self.path.parent.glob(f".{self.journal.name}.*.part"):  # of a process that was killed
             leftover.unlink(missing_ok=True)
         state = self._read_journal()
+        if state is None and self._file.tell():
+            raise DataError(
+                f"{self.partial}: is not empty, and {self.journal.name}, which would say of what job it is, is not "
+                "there. Put that beside it, or move the file away."
+            )
         renamed = state is not None and state["whole"] and not self._file.tell() and self.path.is_file()
-        if state is None or (renamed and not resume):
-            self.journal.unlink(missing_ok=True)
+        if state is None or (renamed and not resume) or not (state["lines"] or state["whole"]):
             self._file.truncate(0)
+            self._note(whole=False)  # from here on, what is in the file is this job's
             return
         if not resume:
             raise DataError(

@@ -14,7 +14,8 @@ from transduce.constraints import Constraints
 from transduce.glossary import Glossary
 from transduce.passages import Handling
 from transduce.streams.layouts import Layout
-from transduce.translator import Translation, Translator
+from transduce.translation import Translation
+from transduce.translator import Translator
 
 Ticket = TypeVar("Ticket")
 
@@ -55,23 +56,19 @@ class Rows:
 class Facts:
     """What rows depend on, beside window and request."""
 
-    checksums: Mapping[str, str]  # SHA-256 of the model's files, by name
+    checksums: Mapping[str, str]  # of the files of models and shortlist, by names for people
     engine: str
     calibration: str | None  # where confidence is asked for
 
 
 def facts_of(translator: Translator, request: Request) -> Facts:
     """Returns what rows depend on; raises BundleError where a calibration is needed and damaged."""
-    bundle, calibration = translator.bundle, None
+    calibration = None
     if request.handling.confidence:
         from transduce.passages.calibration import load_calibration
 
-        calibration = repr(load_calibration(bundle))
-    return Facts(
-        checksums=dict(bundle.checksums) if bundle is not None else {},
-        engine=translator.engine.name,
-        calibration=calibration,
-    )
+        calibration = repr(load_calibration(translator.bundle))
+    return Facts(checksums=translator.checksums, engine=translator.engine.name, calibration=calibration)
 
 
 class Workers(Protocol):
@@ -129,6 +126,7 @@ def translate_window(translator: Translator, window: Window, request: Request) -
             constraints=constraints,
             glossary=request.glossary,
             first_line=window.first,
+            origin=f"{request.source}, ",
         )
     )
     numbered = enumerate(zip(window.lines, found, strict=True), start=window.first)
