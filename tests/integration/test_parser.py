@@ -151,7 +151,7 @@ def test_run_on_text(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert lines.pop() == ""
     assert_trees_over(lines, SENTENCES)
     summary = capsys.readouterr().err
-    assert summary.startswith("6 sentences; ")
+    assert summary.startswith("transduce: engine: torch on cpu\n6 sentences; ")
     trees = Parser.load(run / "model", device="cpu").parse(SENTENCES)
     assert lines == [str(tree) if tree else "" for tree in trees]
     for changes in (["--batch-size", "1"], ["--beam-size", "1"], ["--length-penalty", "2", "--max-extra-tokens", "3"]):
@@ -186,7 +186,7 @@ def test_run_on_trees_says_what_score_says(
     arguments = ["parse", "run", str(run / "model"), "--device", "cpu", "--trees", "--input", str(folder)]
     assert main([*arguments, "--output", parsed]) == 0
     summary = capsys.readouterr().err.splitlines()
-    assert summary[0].startswith("14 sentences; ")
+    assert summary[1].startswith("14 sentences; ")
     assert main(["parse", "score", "--gold", gold, "--parsed", parsed, "--gold-punctuation", "--json"]) == 0
     total = json.loads(capsys.readouterr().out)["all"]
     assert total["num_valid"] == 14

@@ -127,8 +127,8 @@ def loading_arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def say_engine(args: argparse.Namespace, engine: Engine) -> None:
-    """Says on standard error which engine was chosen, where it is not the usual one and was not named."""
-    if args.engine == "auto" and not engine.name.startswith("torch"):
+    """Says on standard error which engine was chosen, where it was not named."""
+    if args.engine == "auto":
         print(f"transduce: engine: {engine.name}", file=sys.stderr)
 
 
