@@ -86,6 +86,7 @@ from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from transduce.constraints import Constraints
+    from transduce.passages import Handling
     from transduce.streams import Layout
     from transduce.streams.cluster import RayWorkers
     from transduce.translator import Translator
@@ -152,7 +153,6 @@ def run(args: argparse.Namespace) -> int:
     layout = _layout(args)
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.data.readers import STDIN, require_apart, require_file
-    from transduce.passages import Handling
     from transduce.streams import translate_file
     from transduce.translator import with_changes
 
@@ -165,15 +165,7 @@ def run(args: argparse.Namespace) -> int:
     if args.workers is not None and args.ray is None:
         raise ConfigError("--workers is for many workers in a Ray cluster: give --ray ADDRESS as well, such as local.")
     beside = _Beside(args)
-    handling = Handling(
-        split=args.split_sentences,
-        markup=args.markup,
-        guard=args.guard,
-        confidence=args.confidence,
-        language=args.language,
-    )
-    if args.prefix or args.require_by_line:
-        handling.of_whole_lines()  # what contradicts them is refused before the first line
+    handling = _handling(args)
     typed = args.input == STDIN and sys.stdin.isatty()
     with _loaded(args) as translator:
         _require_translator(translator)
@@ -210,6 +202,21 @@ def run(args: argparse.Namespace) -> int:
     if summary.num_terms:
         print(f"transduce: {summary.num_honoured:,} of {summary.num_terms:,} required terms came out.", file=sys.stderr)
     return 0
+
+
+def _handling(args: argparse.Namespace) -> "Handling":
+    from transduce.passages import Handling
+
+    handling = Handling(
+        split=args.split_sentences,
+        markup=args.markup,
+        guard=args.guard,
+        confidence=args.confidence,
+        language=args.language,
+    )
+    if args.prefix or args.require_by_line:
+        handling.of_whole_lines()  # what contradicts them is refused before the first line
+    return handling
 
 
 def _is_file(output: Path | None) -> bool:
