@@ -1,4 +1,4 @@
-"""Transduce: train, evaluate and serve attention-only sequence transducers.
+"""Transduce: train, evaluate and run attention-only sequence transducers.
 
 The package is the system of *Attention Is All You Need* (Vaswani et al., 2017). Its public faces are
 `transduce.Translator` and `transduce.Parser`; everything else is reached through the sub-packages or the `transduce`

@@ -37,23 +37,23 @@ class ModelConfig:
     """The shape of an encoder-decoder Transformer (§3; the columns of Table 3)."""
 
     vocab_size: int = 37000  # rows of the embedding table; training sets it to the tokeniser's size
-    num_encoder_layers: int = 6
-    num_decoder_layers: int = 6
-    d_model: int = 512
-    d_ff: int = 2048
-    num_heads: int = 8
-    d_k: int = 64  # never derived from d_model: Table 3 (B) changes it alone
-    d_v: int = 64
+    num_encoder_layers: int = 6  # N (§3.1)
+    num_decoder_layers: int = 6  # likewise
+    d_model: int = 512  # width of embeddings and of what each sub-layer puts out
+    d_ff: int = 2048  # inner width of the feed-forward networks (§3.3)
+    num_heads: int = 8  # h, of each attention (§3.2.2)
+    d_k: int = 64  # width of a head's queries and keys; never derived from d_model: Table 3 (B) changes it alone
+    d_v: int = 64  # width of a head's values
     dropout: float = 0.1  # on each sub-layer's output and on embedding + position (§5.4)
     attention_dropout: float = 0.0  # on attention weights; not in the paper
     ffn_dropout: float = 0.0  # between the two layers of the FFN; not in the paper
     attention_window: int = 0  # r: self-attention sees r // 2 positions to each side (§4, Table 1); 0: all
-    positions: Literal["sinusoidal", "learned"] = "sinusoidal"
-    sinusoid_layout: Literal["interleaved", "concatenated"] = "interleaved"
+    positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # §3.5, Table 3 (E)
+    sinusoid_layout: Literal["interleaved", "concatenated"] = "interleaved"  # sines and cosines by turns, or in halves
     max_positions: int = 1024  # rows of a learned position table; sinusoids have no limit
-    tie_embeddings: Literal["all", "target", "none"] = "all"  # §3.4: one matrix for all three
-    norm: Literal["post", "pre"] = "post"  # pre-norm adds a final norm to each stack
-    layer_norm_epsilon: float = 1e-6
+    tie_embeddings: Literal["all", "target", "none"] = "all"  # all: both embeddings and the output (§3.4)
+    norm: Literal["post", "pre"] = "post"  # after each sub-layer (§3.1), or before, with a final norm of each stack
+    layer_norm_epsilon: float = 1e-6  # added to the variance
     attention_bias: bool = False  # biases on the projections W_Q, W_K, W_V, W_O
     target_space_embedding: bool = False  # t2t: a learned vector (of a 32-row table) added to the encoder input
     decoder_start: Literal["bos", "zero"] = "bos"  # t2t starts from a zero vector
@@ -77,7 +77,7 @@ class TextConfig:
     """The subword tokeniser, learned from the training text of both sides together (§5.1)."""
 
     algorithm: Literal["bpe", "wordpiece"] = "bpe"  # BPE is the paper's en-de, word pieces its en-fr
-    vocab_size: int = 37000
+    vocab_size: int = 37000  # pieces to learn, special tokens included
     min_frequency: int = 2  # a pair of pieces must occur this often to be merged
     sample_pairs: int = 2_000_000  # sentence pairs that the tokeniser learns from, spread over the corpus
 
@@ -104,15 +104,15 @@ class DataConfig:
     DEVIATION: the paper drops no pairs. `max_tokens` is the released code's limit; the other limits are ours.
     """
 
-    format: Literal["text", "trees"] = "text"
-    source_language: str = ""  # BCP 47 code, for model cards and the paper's BLEU
-    target_language: str = ""
+    format: Literal["text", "trees"] = "text"  # pairs of lines, or treebanks: each tree with its words (§6.3)
+    source_language: str = ""  # BCP 47 code, for model cards, sentence splitting and the paper's BLEU
+    target_language: str = ""  # likewise
     folder: str = ""  # in a recipe: relative to the recipe file; in --set: to the current folder
     download: str = ""  # a named source (`transduce.data.sources`), fetched into `folder` where it is absent
-    train: tuple[tuple[str, ...], ...] = ()
+    train: tuple[tuple[str, ...], ...] = ()  # parts: pairs of files, or TSV files
     repeat: tuple[int, ...] = ()  # how often an epoch has each entry of `train`; none given: once
-    validation: tuple[str, ...] = ()
-    test: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    validation: tuple[str, ...] = ()  # a pair of files, or a TSV file
+    test: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by name; never trained on
     # Of trees: words that are not in the vocabulary whole are cut into pieces, or read by their shape and so one token.
     rare_words: Literal["pieces", "signatures"] = "pieces"
     max_tokens: int = 256  # longest side of a training pair, in subwords
@@ -120,7 +120,7 @@ class DataConfig:
     ratio_slack_tokens: int = 8  # this many subwords of difference are forgiven before the ratio counts
     drop_leaked: bool = True  # drop pairs whose source or target is held out; short lines apart (data/doctor.py)
     drop_wrong_language: bool = False  # drop pairs with a side in the other side's language (data/languages.py)
-    drop_duplicates: bool = False
+    drop_duplicates: bool = False  # drop pairs that repeat an earlier one
 
     def __post_init__(self) -> None:
         _require(
@@ -151,37 +151,37 @@ class DataConfig:
 class TrainConfig:
     """Training (§5)."""
 
-    max_steps: int = 100_000
+    max_steps: int = 100_000  # updates
     max_minutes: float = 0.0  # of training, over all sittings; 0: no limit but that of steps
     source_batch_tokens: int = 25_000  # budget of a global batch, padding counted, over all devices
-    target_batch_tokens: int = 25_000
+    target_batch_tokens: int = 25_000  # likewise; a batch keeps within both
     micro_batch_tokens: int = 0  # target tokens a device works on at once; 0: all of its share
-    label_smoothing: float = 0.1
+    label_smoothing: float = 0.1  # ε_ls (§5.4)
     # Of a parser: weight of a loss that holds a head of each inner decoder layer to the word that the output is at.
     guided_attention: float = 0.0
     smoothing: Literal["uniform", "others"] = "uniform"  # ε spread over V (Szegedy et al.) or over V - 1 (t2t)
     learning_rate_factor: float = 1.0  # multiplies eq. 3
-    warmup_steps: int = 4000
+    warmup_steps: int = 4000  # of eq. 3
     cooldown_steps: int = 0  # of the last steps, over which the rate falls to 0; 0: it does not (the paper)
-    adam_beta1: float = 0.9
-    adam_beta2: float = 0.98
-    adam_epsilon: float = 1e-9
+    adam_beta1: float = 0.9  # of Adam (§5.3)
+    adam_beta2: float = 0.98  # likewise
+    adam_epsilon: float = 1e-9  # likewise
     max_gradient_norm: float = 0.0  # clip to this norm; 0: report the norm, do not clip (the paper)
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where the device computes in it
     compile: bool = False  # torch.compile; on CPU it costs minutes and gains nothing
-    device: str = "auto"
-    seed: int = 1
-    checkpoint_steps: int = 0  # 0: not by steps
+    device: str = "auto"  # a GPU where there is one; or cpu, cuda, cuda:1, …
+    seed: int = 1  # of initialisation, order and dropout
+    checkpoint_steps: int = 0  # from one checkpoint to the next; 0: not by steps
     checkpoint_minutes: float = 10.0  # §6.1: every 10 minutes; 0: not by time
-    keep_checkpoints: int = 5
-    validate_steps: int = 1000  # 0: only at the end
+    keep_checkpoints: int = 5  # the last so many
+    validate_steps: int = 1000  # from one validation to the next; 0: only at the end
     validate_bleu: bool = True  # decode the validation set, for BLEU (F1 of a parser), besides its perplexity
     validate_bleu_sentences: int = 500  # at most this many sentences are decoded
-    validate_beam_size: int = 1
+    validate_beam_size: int = 1  # of that decoding; 1: greedy
     early_stopping: int = 0  # stop after this many validations without a better score; 0: never
     best_by: Literal["score", "perplexity"] = "score"  # score: BLEU, or a parser's F1
     average_last: int = 5  # checkpoints averaged into the final model; 1: none (Table 3)
-    log_steps: int = 50
+    log_steps: int = 50  # from one line of metrics.jsonl to the next
 
     def __post_init__(self) -> None:
         _require_positive("train", self, "max_steps", "source_batch_tokens", "target_batch_tokens")
@@ -223,7 +223,7 @@ class TrainConfig:
 class DecodeConfig:
     """How outputs are found: by beam search (§6.1), by greedy search, or drawn: see docs/guides/decoding.md."""
 
-    beam_size: int = 4  # 1: greedy
+    beam_size: int = 4  # hypotheses looked at side by side; 1: greedy
     length_penalty: float = 0.6  # α of GNMT's ((5 + length) / 6)^α
     coverage_penalty: float = 0.0  # β of GNMT's coverage penalty (Wu et al. 2016, eq. 14); 0: none, and no cost
     max_extra_tokens: int = 50  # output limit: source length + this
