@@ -251,6 +251,33 @@ def _rooms(engine: TorchEngine) -> Any:
     return engine.fixed[0].rooms
 
 
+class _Tape:
+    """Stands in for a recording: puts what a step computes where the recorded step left its output."""
+
+    def __init__(self, room: Room, wrong: bool = False) -> None:
+        self.room, self.wrong = room, wrong
+        room._states_RD = torch.empty_like(room.compute())
+
+    def replay(self) -> None:
+        if self.wrong:
+            self.room.parents_BK.zero_()  # as if beams had not changed their places
+        assert self.room._states_RD is not None
+        self.room._states_RD.copy_(self.room.compute())
+
+
+@pytest.mark.parametrize("config", _CONFIGS)
+def test_what_is_played_back_otherwise_than_it_is_computed_is_refused(config: str) -> None:
+    model = _model(_CONFIGS[config])
+    room = FixedDecoder(model, record=False).start(_memory(model)).expand(3).room
+    expected = room.rehearse()
+    assert len({tuple(step.flatten().tolist()) for step in expected}) == 3  # each step is another
+    room._graph = _Tape(room)  # type: ignore[assignment]
+    room.require_alike(expected)
+    room._graph = _Tape(room, wrong=True)  # type: ignore[assignment]
+    with pytest.raises(ConfigError, match=r"come out otherwise .* TRANSDUCE_CUDA_GRAPHS=0"):
+        room.require_alike(expected)
+
+
 def test_a_window_is_refused() -> None:
     with pytest.raises(ValueError, match="attention window"):
         FixedDecoder(_model(replace(_BASE, attention_window=8)), record=False)

@@ -15,7 +15,7 @@ Shapes are those of `model.attention`, with T, B and S those of the room.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,10 @@ from transduce.model.transformer import Transformer
 _LEAST_POSITIONS, _LEAST_SOURCE = 64, 16
 _MAX_BYTES = 2 << 30  # of the keys and values of all rooms that are kept
 _STEPS_WORTH_RECORDING = 8  # recording takes the time of some
+_REHEARSED_STEPS = 3
+# Of the greatest number: libraries may sum in another order when they are recorded.
+_ROUNDING = {torch.float32: 1e-4, torch.bfloat16: 0.03, torch.float16: 0.004, torch.float64: 1e-10}
+_WITHOUT = "Set TRANSDUCE_CUDA_GRAPHS=0 in the environment to decode without."
 _RECORDING = threading.Lock()  # one at a time in a process
 
 
@@ -128,18 +132,18 @@ class Room:
     def record(self, pool: Any = None) -> None:
         """Records the step, with what it needs in between in a `pool` of memory. What lies in the room is lost.
 
+        What is played back is compared with what is computed, once, before it is relied on.
+
         Raises:
-            ConfigError: CUDA cannot; what it was doing is then in no state to go on from.
+            ConfigError: CUDA cannot, or plays back something else; what it was doing is in no state to go on from.
         """
-        self.clear()
         device = self.newest.device
         try:
             with _RECORDING, torch.cuda.device(device):
                 here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
                 beside.wait_stream(here)
                 with torch.cuda.stream(beside):  # its own, so that it is left whatever happens
-                    for _ in range(2):  # libraries set themselves up at the first calls: not to be recorded
-                        self.compute()
+                    expected = self.rehearse()  # here libraries set themselves up too, which is not to be recorded
                     graph = torch.cuda.CUDAGraph()
                     # Other threads may go on asking for memory meanwhile.
                     with torch.cuda.graph(graph, pool=pool, stream=beside, capture_error_mode="thread_local"):
@@ -148,10 +152,34 @@ class Room:
         except RuntimeError as error:
             reason = str(error.__context__ or error).partition("\n")[0]
             raise ConfigError(
-                f"{device}: decoding steps cannot be recorded as a CUDA graph: {reason} "
-                "Set TRANSDUCE_CUDA_GRAPHS=0 in the environment to decode without."
+                f"{device}: decoding steps cannot be recorded as a CUDA graph: {reason} {_WITHOUT}"
             ) from error
         self._graph = graph
+        self.require_alike(expected)
+
+    def rehearse(self) -> list[Tensor]:
+        """Returns what comes out of some steps, from a beginning that was made up: the same each time."""
+        self.clear()
+        for block in self._blocks():  # (B, H, T, K, E) or (B, H, S, E)
+            places = torch.arange(block.size(2), device=block.device).view(-1, *[1] * (block.dim() - 3))
+            block.copy_((places + 0.7 * torch.arange(block.size(-1), device=block.device)).sin())
+        numbers = torch.arange(self.tokens_R.numel(), device=self.tokens_R.device)
+        found = []
+        for step in range(_REHEARSED_STEPS):
+            self.tokens_R.copy_((numbers + step) % self._model.config.vocab_size)
+            self.parents_BK.copy_(self._slots_K.roll(step).expand_as(self.parents_BK))
+            found.append(self.run().clone())
+        return found
+
+    def require_alike(self, expected: Sequence[Tensor]) -> None:
+        """Raises ConfigError where a rehearsal does not give what one gave before, up to rounding."""
+        played, computed = torch.stack(self.rehearse()).float(), torch.stack([*expected]).float()
+        difference = float((played - computed).abs().max() / computed.abs().max())
+        if not difference <= _ROUNDING[expected[0].dtype]:
+            raise ConfigError(
+                f"{self.newest.device}: decoding steps that were recorded as a CUDA graph come out otherwise (by "
+                f"{difference:.2g} of the greatest value). {_WITHOUT}"
+            )
 
     def clear(self) -> None:
         """Makes it the room of no step yet."""
