@@ -8,7 +8,9 @@ positions, outputs that end of themselves after 30 steps. Ours is `Translator.tr
 CTranslate2 is its `translate_batch` from lists of tokens to lists of tokens. `--torch` adds our torch engine, in the
 same numbers. `--shortlist N` adds our engines with a shortlist: random weights have no lexicon, so each source piece
 has as many random candidates as make the union of a batch of 32 about N pieces. docs/guides/shortlist.md says what N is
-in a real corpus. Cases are beam size x batch size. Tokens are steps x sentences: beams do not count.
+in a real corpus. Cases are beam size x batch size; `--batches` of each are given at once. Bare CTranslate2 is run with
+all threads for each batch ("bare"), and with batches side by side, one thread each ("bare side by side"). Tokens are
+steps x sentences: beams do not count.
 """
 
 import argparse
@@ -37,18 +39,19 @@ def systems(model: Path, lines: list[str], beam_size: int, args: argparse.Namesp
     from transduce.bundle import Bundle
     from transduce.engines.ctranslate2_cache import converted
 
+    batch_size = len(lines) // args.batches
     options = {"beam_size": beam_size, "length_penalty": LENGTH_PENALTY}
     found: dict[str, Callable[[], object]] = {}
 
     def text_to_text(translator: Translator) -> Callable[[], object]:
-        results = translator.translate_n_best(lines, 1, **options, batch_size=len(lines))
+        results = translator.translate_n_best(lines, 1, **options, batch_size=batch_size)
         require_steps({len(best.tokens) + best.finished for [best] in results})
-        return lambda: translator.translate(lines, **options, batch_size=len(lines))
+        return lambda: translator.translate(lines, **options, batch_size=batch_size)
 
     def token_to_token(bare: Any, tokens: list[list[str]]) -> Callable[[], object]:
-        results = bare.translate_batch(tokens, **options)
+        results = bare.translate_batch(tokens, **options, max_batch_size=batch_size)
         require_steps({len(result.hypotheses[0]) + 1 for result in results})
-        return lambda: bare.translate_batch(tokens, **options)
+        return lambda: bare.translate_batch(tokens, **options, max_batch_size=batch_size)
 
     bundle = Bundle.load(model)
     names = bundle.tokenizer.tokens()
@@ -60,8 +63,12 @@ def systems(model: Path, lines: list[str], beam_size: int, args: argparse.Namesp
         )
         compute_type = "int8_float32" if quantization == "int8" else quantization
         folder = str(converted(bundle, quantization))
-        bare = ctranslate2.Translator(folder, compute_type=compute_type, intra_threads=args.threads, **common)
-        found[f"bare {quantization}"] = token_to_token(bare, tokens)
+        shares = {"bare": (1, args.threads)} | ({"bare side by side": (args.threads, 1)} if args.threads > 1 else {})
+        for name, (inter, intra) in shares.items():
+            bare = ctranslate2.Translator(
+                folder, compute_type=compute_type, inter_threads=inter, intra_threads=intra, **common
+            )
+            found[f"{name} {quantization}"] = token_to_token(bare, tokens)
     common |= {"threads": args.threads}
     for quantization in args.quantization if args.torch else ():
         for shortlist in ("off", "on") if args.shortlist else ("off",):
@@ -106,7 +113,7 @@ def measure(model: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     for case in args.cases:
         beam_size, batch_size = (int(number) for number in case.split("x"))
-        lines = made_lines(model, batch_size)
+        lines = made_lines(model, batch_size * args.batches)
         runs = systems(model, lines, beam_size, args)
         for run in runs.values():
             run()
@@ -117,9 +124,15 @@ def measure(model: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
                 for _ in range(repeats):
                     run()
                 seconds = (time.perf_counter() - start) / repeats
-                row = {"case": case, "system": name, "round": turn, "seconds_per_batch": round(seconds, 4)}
-                row |= {"cpu_seconds_per_batch": round((time.process_time() - cpu_start) / repeats, 4)}
-                row |= {"tokens_per_second": round(batch_size * STEPS / seconds, 1)}
+                row = {
+                    "case": case,
+                    "system": name,
+                    "round": turn,
+                    "seconds_per_batch": round(seconds / args.batches, 4),
+                }
+                cpu_seconds = (time.process_time() - cpu_start) / repeats
+                row |= {"cpu_seconds_per_batch": round(cpu_seconds / args.batches, 4)}
+                row |= {"tokens_per_second": round(len(lines) * STEPS / seconds, 1)}
                 rows.append(row | {"load_average": round(os.getloadavg()[0], 2)})
                 print(json.dumps(rows[-1]), flush=True)
     return rows
@@ -141,10 +154,12 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         ratios["tokens_per_second"][case], ratios["cpu_time"][case] = {}, {}
         for name in (name for name in names if name.startswith("ours")):
             kind = name.removeprefix("ours ")
-            bare = f"bare {kind.removesuffix(' shortlist')}"
-            by_round = [a / b for a, b in zip(speeds[name], speeds[bare], strict=True)]
-            ratios["tokens_per_second"][case][kind] = round(statistics.median(by_round), 3)
-            ratios["cpu_time"][case][kind] = round(cpu[bare] / cpu[name], 3)
+            for bare, label in (("bare", kind), ("bare side by side", f"{kind}, over side by side")):
+                other = f"{bare} {kind.removesuffix(' shortlist')}"
+                if other in speeds:
+                    by_round = [a / b for a, b in zip(speeds[name], speeds[other], strict=True)]
+                    ratios["tokens_per_second"][case][label] = round(statistics.median(by_round), 3)
+                    ratios["cpu_time"][case][label] = round(cpu[other] / cpu[name], 3)
         for name in (name for name in names if name.endswith(" shortlist")):
             without = name.removesuffix(" shortlist")
             ratios["cpu_time"][case][f"{name}, over without"] = round(cpu[without] / cpu[name], 3)
@@ -158,6 +173,7 @@ def main() -> None:
     parser.add_argument("--quantization", nargs="+", default=["int8", "float32"], metavar="TYPE")
     parser.add_argument("--cases", type=lambda text: text.split(","), default=CASES, help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each system; default: %(default)s")
+    parser.add_argument("--batches", type=int, default=1, help="given at once; default: %(default)s")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--torch", action="store_true", help="the torch engine too")
@@ -182,6 +198,7 @@ def main() -> None:
                 "ctranslate2": ctranslate2.__version__,
                 "python": sys.version.split()[0],
                 "threads": args.threads,
+                "batches": args.batches,
                 "cores": os.cpu_count(),
                 "device": args.device,
             },

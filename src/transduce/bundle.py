@@ -123,7 +123,7 @@ def save_bundle(
             {name: np.ascontiguousarray(value, np.float32) for name, value in weights.items()},
             folder / _WEIGHTS,
         )
-        (folder / _WEIGHTS).chmod(0o644)  # the library makes it its writer's alone
+        files.make_readable(folder / _WEIGHTS)  # the library makes it its writer's alone
         tokenizer.save(folder / _TOKENIZER)
         files.write_json(folder / _METRICS, dict(metrics))
         num_parameters = sum(value.size for value in weights.values())

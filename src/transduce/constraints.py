@@ -149,7 +149,7 @@ def search_within(
         engine.translate([()], options, n_best, [asked])
     found = engine.translate(sources, options, n_best, conditions)
     if terms:
-        _search_for_terms(engine, tokenizer, sources, options, constraints, conditions, found)
+        _search_for_terms(engine, tokenizer, sources, options, n_best, constraints, conditions, found)
     open_places = [place for place, each in enumerate(constraints) if each.forbidden]
     for search in range(1, _MAX_SEARCHES + 1):
         wrong = {
@@ -198,6 +198,7 @@ def _search_for_terms(
     tokenizer: SubwordTokenizer,
     sources: Sequence[Sequence[int]],
     options: DecodeConfig,
+    n_best: int,
     constraints: Sequence[Constraints],
     conditions: list[Conditions],
     found: list[list[Hypothesis]],
@@ -207,7 +208,6 @@ def _search_for_terms(
     The second of these is for a capital that was written within a sentence, and has a wider beam for what does not end
     in time. `conditions` becomes what each line was searched with last.
     """
-    n_best = max(map(len, found), default=1)
     for capitals in (True, False):
         places = [
             place

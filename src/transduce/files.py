@@ -21,6 +21,15 @@ else:
     from backports import zstd as zstd
 
 
+_UMASK = os.umask(0o077)  # it can only be asked for by setting it
+os.umask(_UMASK)
+
+
+def make_readable(path: Path) -> None:
+    """Gives a file that was made for its owner alone the rights that new files of this user have."""
+    path.chmod(0o666 & ~_UMASK)
+
+
 def sync_folder(folder: Path) -> None:
     """Makes renames inside `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -45,7 +54,7 @@ def atomic_path(target: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o644)
+        make_readable(temporary)
         sync_file(temporary)
         temporary.replace(target)
         sync_folder(target.parent)

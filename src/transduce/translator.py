@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Self, Unpack
 
 from transduce.bundle import Bundle
@@ -84,6 +85,8 @@ class Translator:
             ConfigError: there is no such engine, device or quantization, or the engine cannot run this model.
             MissingDependencyError: the engine is not installed.
         """
+        if isinstance(ensemble, str | Path):
+            raise TypeError("Give a list of model folders as ensemble: for a single one, [folder].")
         chosen = choose_engine(engine, quantization)
         bundle = Bundle.load(Path(path))
         others = [Bundle.load(Path(other)) for other in ensemble]
@@ -165,8 +168,10 @@ class Translator:
     ) -> list[list[Translation]]:
         """Returns for each line its translations, best first: at least one, at most `n_best`.
 
-        The first is what `translate` returns. `n_best` may not exceed the beam size; for the rest see `translate`. With
-        a temperature they are as many draws, in the order in which they were drawn, and may be equal.
+        The first is what `translate` returns, where nothing is forbidden or required: what is has to hold for all of
+        them, and so may have a line searched again whose first alone would have passed. `n_best` may not exceed the
+        beam size; for the rest see `translate`. With a temperature they are as many draws, in the order in which they
+        were drawn, and may be equal.
         """
         chosen = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size, **options)
         asked = constraints_of(len(lines), prefixes, forbidden, required)
@@ -200,7 +205,7 @@ class Translator:
         window: int | None = None,
         handling: Handling | None = None,
         constraints: Iterable[Constraints] | None = None,
-        glossary: Glossary | None = None,
+        glossary: GlossaryLike = None,
         first_line: int = 1,
         origin: str = "",
     ) -> Iterator[list[Translation]]:
@@ -215,7 +220,7 @@ class Translator:
         """
         if isinstance(lines, str):
             raise TypeError("Give an iterable of lines: for a single one, [line].")
-        options = options or self.options
+        options, glossary = options or self.options, glossary_of(glossary)
         asked = None if constraints is None else iter(constraints)
         for chunk in windows(lines, window or self.window_lines(options)):
             of_chunk = None if asked is None else list(itertools.islice(asked, len(chunk)))
@@ -231,7 +236,7 @@ class Translator:
         return options.batch_size * _WINDOW_BATCHES
 
     def attend(self, source: str, target: str | None = None) -> Attention:
-        """Returns what every head of every layer attends to in one pair.
+        """Returns what every head of every layer attends to in one pair; of an ensemble, those of its first model.
 
         Args:
             source: a line.
@@ -340,6 +345,7 @@ class Translator:
         sources = [ids if text else [] for text, ids in zip(texts, self.tokenizer.encode_batch(texts), strict=True)]
         asked = with_terms(constraints or [Constraints(forbidden=forbidden)] * len(lines), glossary, texts)
         if any(asked):
+            names = names or [repr(shorten(text, 60, placeholder=" …")) for text in texts]
             hypotheses = search_within(self.engine, self.tokenizer, sources, options, n_best, asked, names)
         else:
             hypotheses = self.engine.translate(sources, options, n_best)

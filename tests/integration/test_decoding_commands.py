@@ -203,6 +203,17 @@ def test_a_stream_reads_constraints_alongside(translator: Translator) -> None:
 # --- score ------------------------------------------------------------------------------------------------
 
 
+def test_a_target_that_is_too_long_is_looked_for_in_its_file(
+    models: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.engines.ctranslate2.max_positions", lambda config: 100)
+    source = write(tmp_path / "source", ["A dog."] * 1030)
+    target = write(tmp_path / "target", ["A dog."] * 1027 + ["dog " * 200] + ["A dog."] * 2)
+    arguments = ("--source", source, "--target", target, "--engine", "ctranslate2")
+    assert command("score", models / "a", *arguments) == DataError.exit_code
+    assert "target, from line 1,025 on: target 4 has " in capsys.readouterr().err
+
+
 def test_score_line_by_line(models: Path, translator: Translator, tmp_path: Path, capsys: Any) -> None:
     targets = ["Two dogs run.", "", "a ball", "gr", "", "Two dogs run."]
     source, target = write(tmp_path / "s", LINES), write(tmp_path / "t", targets)

@@ -1,6 +1,7 @@
 """`transduce shortlist`: what it prints, what it writes, what it refuses; and translating with what it wrote."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,15 @@ def model(tmp_path: Path) -> str:
 
 def learn(model: str, corpus: tuple[str, str], *more: str) -> int:
     return main(["shortlist", model, "--source", corpus[0], "--target", corpus[1], *more])
+
+
+def test_a_pipe_cannot_be_read_twice(
+    model: str, corpus: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for source in (str(tmp_path / "pipe"), "-"):
+        assert learn(model, (source, corpus[1])) == DataError.exit_code
+        assert f"{source}: is read twice" in capsys.readouterr().err
 
 
 def test_it_learns_prints_the_coverage_and_is_shown_by_info(

@@ -2,19 +2,24 @@
 
 import gzip
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from text_engine import TextEngine, text_translator
+from transduce.config import DecodeConfig
+from transduce.constraints import Constraints
+from transduce.decoding.scores import Hypothesis
+from transduce.engines.interface import Conditions
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
 from transduce.passages import Handling
@@ -38,6 +43,19 @@ def slowly(text):
 
 translate_file(text_translator(slowly), Path(sys.argv[2]), Path(sys.argv[3]), window=3, resume=True)
 """
+
+
+class Bound(TextEngine):
+    """Takes conditions, and keeps none."""
+
+    def translate(  # type: ignore[override]
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodeConfig,
+        n_best: int = 1,
+        conditions: Sequence[Conditions] | None = None,
+    ) -> list[list[Hypothesis]]:
+        return super().translate(sources, options, n_best)
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +199,62 @@ def test_other_models_beside_the_first_are_another_job(upper: Translator, source
             job(str.upper, now, resume=True)
     job(str.upper, begun, resume=True)
     assert read(tmp_path / "out") == read(source).upper()
+
+
+def test_what_is_asked_line_by_line_may_be_mended_where_it_was_not_used_yet(source: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+
+    def job(prefixes: list[str], *, resume: bool) -> Summary:
+        def asked() -> Iterator[Constraints]:
+            yield from map(Constraints, prefixes)
+            raise DataError("prefixes: has fewer lines than the input")
+
+        def check_end() -> None:
+            if len(prefixes) > len(LINES):
+                raise DataError("prefixes: has more lines than the input")
+
+        translator = text_translator(str.upper)
+        translator.engine = Bound(translator.tokenizer, str.upper, 1024)
+        options = {"constraints": asked(), "check_end": check_end, "window": 10, "resume": resume}
+        return translate_file(translator, source, output, **options)  # type: ignore[arg-type]
+
+    with pytest.raises(DataError, match="fewer"):
+        job([""] * 43, resume=False)
+    with pytest.raises(DataError, match="was made from another input: its first 40 lines"):
+        job(["A"] + [""] * 79, resume=True)  # this one was used
+    with pytest.raises(DataError, match="more"):
+        job([""] * 81, resume=True)
+    assert job([""] * 80, resume=True) == Summary(80, 80)  # nothing is left but to find that they end together
+    assert read(output) == read(source).upper()
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_no_lines_make_a_whole_file(upper: Translator, tmp_path: Path, suffix: str) -> None:
+    (tmp_path / "in").write_text("")
+    output = tmp_path / f"out{suffix}"
+    assert translate_file(upper, tmp_path / "in", output) == Summary(0, 0)
+    assert read(output) == ""
+    assert (output.stat().st_size > 0) == bool(suffix)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", output.name]
+
+
+def test_an_output_is_as_private_as_new_files_are(source: Path, tmp_path: Path) -> None:
+    code = "\n".join(
+        [
+            "import os, sys",
+            "os.umask(0o077)",
+            "from pathlib import Path",
+            "from text_engine import text_translator",
+            "from transduce import files",
+            "from transduce.streams import translate_file",
+            "translate_file(text_translator(), Path(sys.argv[1]), Path(sys.argv[2]))",
+            "files.write_text(Path(sys.argv[3]), 'A')",
+        ]
+    )
+    paths = [tmp_path / "out", tmp_path / "text"]
+    environment = {**os.environ, "PYTHONPATH": str(_TESTS)}
+    subprocess.run([sys.executable, "-c", code, source, *paths], check=True, env=environment)
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o600, 0o600]
 
 
 def test_a_partial_file_of_nobody_is_left_alone(upper: Translator, source: Path, tmp_path: Path) -> None:

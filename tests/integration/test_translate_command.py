@@ -350,6 +350,10 @@ def test_calibrate(
     assert "int16" in capsys.readouterr().err
     assert command_line.main(["calibrate", str(model), *files, "--beam-size", "1"]) == 0
     assert "60 lines; good (chrF at least 60): 66.7 %" in capsys.readouterr().out
+    for damaged in ("{", '{"format": 1, "sha256": {}, "calibration": {}}'):  # what is there is not looked at
+        (model / "confidence.json").write_text(damaged)
+        assert command_line.main(["calibrate", str(model), *files, "--beam-size", "1"]) == 0
+    assert Translator.load(model).translate(["A dog."], handling=Handling(confidence=True))
 
 
 # --- the Python face --------------------------------------------------------------------------------------

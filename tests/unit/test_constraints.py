@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -198,6 +199,32 @@ class Echo(Babbler):
                 if tuple(ids[end - len(phrase) : end]) == tuple(phrase):
                     ids[end - 1] = x
         return Hypothesis(ids, -1.0, -1.0, True)
+
+
+def test_what_two_files_ask_for_in_vain_names_the_sentence() -> None:
+    translator = Translator(Echo(), _TOKENIZER, DecodeConfig())
+    asked = {"glossary": {"dog": "Hund"}, "forbidden": ["Hund"], "handling": Handling(split="always")}
+    with pytest.raises(DataError, match=r"^'A dog runs\.': 'Hund' is required, and holds a forbidden phrase"):
+        translator.translate(["Two run. A dog runs."], **asked)  # type: ignore[arg-type]
+
+
+def test_a_list_has_as_many_as_are_asked_for_whatever_its_neighbours_found() -> None:
+    class Listing(Obliging):
+        def translate(self, *given: Any, **named: Any) -> list[list[Hypothesis]]:
+            found, n_best = super().translate(*given, **named), given[2]
+            return [each * n_best for each in found]
+
+    engine = Listing(["A dog", "Two run"])
+    asked = [Constraints(required=(("cat",),)), Constraints(required=(("man",),))]
+    ids = [_TOKENIZER.encode(text) for text in ("x", "y")]
+    found = search_within(engine, _TOKENIZER, ids, DecodeConfig(), 3, asked)
+    assert [len(each) for each in found] == [3, 3]
+    assert {call[0].beam_size for call in engine.asked} >= {4}
+
+
+def test_what_is_no_list_of_folders_is_refused() -> None:
+    with pytest.raises(TypeError, match="a list of model folders"):
+        Translator.load("model", ensemble="models/b")
 
 
 def test_phrases_are_forbidden_in_each_sentence_of_a_line() -> None:

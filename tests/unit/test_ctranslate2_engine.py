@@ -56,6 +56,33 @@ def assert_true_scores(
         assert len({tuple(h.ids) for h in hypotheses}) == len(hypotheses)
 
 
+def test_batches_go_side_by_side_and_change_nothing(
+    bundle: Bundle, engine: CTranslate2Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = made_sources(40, seed=3)
+    targets = [source[::-1] for source in sources]
+    sizes: list[int] = []
+
+    class Counting(CTranslate2Engine):
+        def _begin(self, batch: Any, options: DecodeConfig) -> list[Any]:
+            sizes.append(len(batch))
+            return super()._begin(batch, options)
+
+    options = DecodeConfig(beam_size=3, max_extra_tokens=6, batch_size=32)
+    expected, scores = engine.translate(sources, options, 3), engine.score(sources, targets)
+    for threads in (1, 2, 5):
+        wide = Counting.load(bundle, device="cpu", threads=threads)
+        assert wide._model.num_translators == threads
+        sizes.clear()
+        found = wide.translate(sources, options, 3)
+        assert [[h.ids for h in hs] for hs in found] == [[h.ids for h in hs] for hs in expected]
+        assert sizes[0] == min(32, -(-sum(map(bool, sources)) // threads))  # of one batch, each thread has its share
+        for ours, theirs in zip(wide.score(sources, targets), scores, strict=True):
+            assert ours == pytest.approx(theirs, abs=_TIE)
+    monkeypatch.setattr(wide, "_shortlisted", True)
+    assert wide._batch_size(40, options) == 32  # where it decides what may be written, a batch stays one
+
+
 @pytest.mark.parametrize(
     "settings",
     [

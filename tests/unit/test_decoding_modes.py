@@ -149,6 +149,18 @@ def test_limits_yield_to_what_is_asked(engine: TorchEngine) -> None:
     assert len(longer.ids) == 8
 
 
+def test_a_seed_is_a_number_that_a_machine_holds() -> None:
+    with pytest.raises(ConfigError, match=r"decode\.seed = .*: must be less than 2\^62"):
+        replace(_BASE, seed=2**62)
+
+
+def test_many_draws_are_made_in_shares(engine: TorchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    options, sources = replace(_BASE, temperature=1.0, seed=5), _sources(3)
+    whole = engine.translate(sources, options, 7)
+    monkeypatch.setattr("transduce.engines.torch._MAX_DRAWN", 3)
+    assert _texts(engine.translate(sources, options, 7)) == _texts(whole)
+
+
 def test_an_empty_source_gives_an_empty_output_whatever_is_asked(engine: TorchEngine) -> None:
     [[h]] = engine.translate([[]], replace(_BASE, min_tokens=3), 1, [Conditions(prefix=(5,))])
     assert (h.ids, h.finished) == ([], True)

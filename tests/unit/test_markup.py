@@ -1,6 +1,7 @@
 """Markup: whatever a line holds and a model writes, each mark survives, as often as it was, nested as it was."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,10 @@ from transduce.engines.interface import AttendingEngine, AttentionWeights
 from transduce.passages import Handling
 from transduce.passages import markup as marks
 from transduce.passages.alignment import aligned, atoms
+from transduce.passages.joining import Joined
 from transduce.passages.placement import place_marks
+from transduce.passages.restoring import with_markup
+from transduce.terms import outcome
 from transduce.text import SubwordTokenizer
 from transduce.translator import Translator
 
@@ -44,6 +48,22 @@ def plain(line: str, markup: marks.Markup = "html") -> list[str]:
 )
 def test_what_is_text(line: str, texts: list[str]) -> None:
     assert plain(line) == texts
+
+
+def test_a_required_term_that_markup_takes_out_did_not_come_out() -> None:
+    """The model wrote an address that a glossary asked for; the source has none, and so a result may have none."""
+    choices = (("info@a.de",), ("HUND",))
+
+    def search(texts: Sequence[str], n_best: int) -> list[list[Joined]]:
+        outputs = [f"{text.upper()} HUND info@a.de" if text else "" for text in texts]
+        blank = UPPER.translate_n_best(["x"], 1)[0][0]
+        found = [replace(blank, text=text, required=outcome(text, choices)) for text in outputs]
+        return [[Joined(each, (((0, 1), (0, len(each.text))),))] for each in found]
+
+    [[best]] = with_markup(search, UPPER, ["a dog"], 1, "html")
+    assert best.text.split() == ["A", "DOG", "HUND"]
+    assert best.required == ((choices[0], False), (choices[1], True))
+    assert best.warnings == ("the required term 'info@a.de' did not come out.",)
 
 
 def test_placeholders_only() -> None:

@@ -108,6 +108,14 @@ def test_n_best_of_parts_are_the_best_sums() -> None:
     assert found[0].num_parts == 2
 
 
+@pytest.mark.parametrize("handling", [ALWAYS, Handling(markup="html")])
+def test_draws_of_parts_stay_in_their_order(handling: Handling) -> None:
+    translator = text_translator()
+    [found] = translator.translate_n_best(["A dog. <br> A man."], 3, handling=handling, temperature=1.0)
+    assert [t.text.count("!") for t in found] == [0, found[1].num_parts, 2 * found[1].num_parts]
+    assert found[1].num_parts >= 2
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=200))
 def test_any_text_comes_back_whole(text: str) -> None:
     """An engine that returns its source gives the text back, in whatever parts it came, but for missing spaces."""

@@ -32,7 +32,7 @@ from transduce.cli.decoding import (
     say_engine,
     warn_truncated,
 )
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from transduce.target_scores import TargetScore
@@ -74,7 +74,11 @@ def run(args: argparse.Namespace) -> int:
     with open_output(args.output) as output:
         while chunk := list(itertools.islice(pairs, _WINDOW)):
             sources, targets = zip(*chunk, strict=True)
-            scores = translator.score(list(map(read, sources)), targets, length_penalty=args.length_penalty)
+            try:
+                scores = translator.score(list(map(read, sources)), targets, length_penalty=args.length_penalty)
+            except DataError as error:
+                place = f"{args.target}, from line {number + 1:,} on"
+                raise DataError(f"{place}: {error}") from None
             summary.add(scores)
             for each in scores:
                 number += 1

@@ -295,8 +295,9 @@ class _Beside:
         self._by_line = [(path, read_lines(path)) for path in by_line if path is not None]
         self._has = tuple(path is not None for path in by_line)
         self._any = any(self._has) or bool(self._always)
-        # A pipe is known by its name only: it cannot be read twice.
-        checksums = {name: sha256(path) if path.is_file() else str(path) for name, path in named.items()}
+        # What is asked line by line is part of the lines. A pipe is known by its name only: it cannot be read twice.
+        for_all = {name: named[name] for name in ("forbid", "glossary") if name in named}
+        checksums = {name: sha256(path) if path.is_file() else str(path) for name, path in for_all.items()}
         self.name = ", ".join(f"{name} {checksum}" for name, checksum in checksums.items())
 
     def constraints(self) -> "Iterator[Constraints] | None":

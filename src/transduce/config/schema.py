@@ -243,6 +243,7 @@ class DecodeConfig:
         _require_not_negative("decode", self, "length_penalty", "coverage_penalty", "max_extra_tokens", "max_tokens")
         _require_not_negative("decode", self, "min_tokens", "no_repeat_ngram", "diversity_penalty", "temperature")
         _require_not_negative("decode", self, "top_k", "seed")
+        _require(self.seed < 2**62, "decode.seed", self.seed, "less than 2^62")
         _require(0 < self.top_p <= 1, "decode.top_p", self.top_p, "greater than 0 and at most 1")
         _require(
             self.max_tokens == 0 or self.min_tokens <= self.max_tokens,

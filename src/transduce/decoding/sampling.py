@@ -18,14 +18,14 @@ from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.decoding.step import S, Step
 
 
-def uniforms(seed: int, source: Sequence[int], num_samples: int, num_steps: int) -> np.ndarray:
+def uniforms(seed: int, source: Sequence[int], num_samples: int, num_steps: int, first: int = 0) -> np.ndarray:
     """Returns the random numbers that `num_samples` outputs of `source` are drawn with, (samples, steps), in [0, 1).
 
     They follow from the seed, the source and the sample's number, and from nothing else: not from the source's place
-    among others, nor from how many samples or steps are asked for.
+    among others, nor from how many samples or steps are asked for. The samples are those from number `first` on.
     """
     rows = []
-    for sample in range(num_samples):
+    for sample in range(first, first + num_samples):
         digest = hashlib.sha256(np.array([seed, sample, *source], dtype="<i8").tobytes()).digest()
         generator = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
         rows.append(generator.random(num_steps))

@@ -13,8 +13,10 @@ What CTranslate2 does otherwise than our own search is evened out here:
 What cannot be evened out stands in `engines/capabilities.py`.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 import ctranslate2
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 _MAX_BATCH_TOKENS = 8192
 # Pairs scored together, and rows of logits that they may have: 300 MB at the paper's vocabulary.
 _SCORE_BATCH, _MAX_LOGIT_ROWS = 32, 2048
+_MOST_THREADS = 8  # unless told otherwise
 # Scores below are CTranslate2's for what it was forbidden to write.
 _IMPOSSIBLE = -1e8
 # Without a length penalty CTranslate2 stops earlier, where not all outputs have been found. This one moves no rank.
@@ -82,13 +85,17 @@ class CTranslate2Engine:
         tokens: Sequence[str],
         config: ModelConfig,
         name: str,
+        num_side_by_side: int = 1,
         *,
         shortlisted: bool = False,
     ) -> None:
-        """Takes a converted model with the names of its tokens, and whether to use its vocabulary map; see `load`."""
+        """Takes a converted model with the names of its tokens, how many batches it searches side by side, and whether
+        to use its vocabulary map; see `load`.
+        """
         self._model, self._tokens, self._name, self._shortlisted = model, list(tokens), name, shortlisted
         self._ids = {token: index for index, token in enumerate(tokens)}
         self._config, self._positions = config, max_positions(config)
+        self._num_side_by_side = num_side_by_side
         self._never = [[tokens[index]] for index in _SPECIALS.never_generated]
 
     @classmethod
@@ -105,7 +112,8 @@ class CTranslate2Engine:
         Args:
             bundle: a model folder.
             device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", …
-            threads: CPU threads; None leaves CTranslate2's default.
+            threads: CPU threads: as many batches are searched side by side, each by one. None takes all cores, but no
+                more than 8.
             quantization: the numbers to compute with, one of `QUANTIZATIONS`.
             shortlist: each call then searches in the union of its lines' shortlists, so that a translation may depend
                 on its neighbours, and scores are over that union.
@@ -118,17 +126,21 @@ class CTranslate2Engine:
             raise ConfigError(f"threads = {threads}: must be 1 or greater.")
         kind, index = _choose_device(device)
         compute_type = _compute_type(quantization, kind, index)
+        threads = threads or min(_MOST_THREADS, _num_cores())
         model = ctranslate2.Translator(
             str(converted(bundle, quantization, shortlist)),
             device=kind,
             device_index=index,
             compute_type=compute_type,
-            intra_threads=threads or 0,
+            # Not all for one batch: in 8 bits or with a small model, a product is over before a second thread is awake.
+            inter_threads=threads if kind == "cpu" else 1,
+            intra_threads=1,
         )
         shown = kind if kind == "cpu" else f"{kind}:{index}"
         name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlist is not None else ''}"
         tokens = bundle.tokenizer.tokens()
-        return cls(model, tokens, bundle.config.model, name, shortlisted=shortlist is not None)
+        side_by_side = threads if kind == "cpu" else 1
+        return cls(model, tokens, bundle.config.model, name, side_by_side, shortlisted=shortlist is not None)
 
     @property
     def name(self) -> str:
@@ -162,13 +174,15 @@ class CTranslate2Engine:
         waiting = list(self._lines(sources, options, conditions))
         while waiting:
             again = []
-            for batch in _batches(waiting, options.batch_size):
-                for line, outputs in zip(batch, self._search(batch, options), strict=True):
-                    harder = self._again(line, outputs)
-                    if harder is not None:
-                        again.append(harder)
-                    else:
-                        results[line.place] = self._ranked(line, outputs, options)[:n_best] or [_NOTHING_FOUND]
+            batches = list(_batches(waiting, self._batch_size(len(waiting), options)))
+            begun = [self._begin(batch, options) for batch in batches]
+            for line, search in zip(chain(*batches), chain(*begun), strict=True):
+                outputs = self._outputs(search.result(), options)
+                harder = self._again(line, outputs)
+                if harder is not None:
+                    again.append(harder)
+                else:
+                    results[line.place] = self._ranked(line, outputs, options)[:n_best] or [_NOTHING_FOUND]
             waiting = again
         return results
 
@@ -188,20 +202,21 @@ class CTranslate2Engine:
                     f"target {number} has {len(target)} tokens, but this model's positions end at "
                     f"{self._positions - 1} in the ctranslate2 engine."
                 )
-        results: list[list[float]] = [[] for _ in sources]
         places = sorted(range(len(sources)), key=lambda place: -len(targets[place]))
-        start = 0
-        while start < len(places):
+        begun: list[Any] = []
+        while len(begun) < len(places):
+            start = len(begun)
             rows = len(targets[places[start]]) + 1
             batch = places[start : start + max(1, min(_SCORE_BATCH, _MAX_LOGIT_ROWS // rows))]
-            found = self._model.score_batch(
+            begun += self._model.score_batch(
                 [self._named(sources[place][: self.max_source_tokens]) for place in batch],
                 [self._named(targets[place]) for place in batch],
                 max_input_length=0,
+                asynchronous=True,
             )
-            for place, each in zip(batch, found, strict=True):
-                results[place] = list(each.log_probs)
-            start += len(batch)
+        results: list[list[float]] = [[] for _ in sources]
+        for place, scores in zip(places, begun, strict=True):
+            results[place] = list(scores.result().log_probs)
         return results
 
     def _lines(
@@ -235,19 +250,30 @@ class CTranslate2Engine:
             )
         return min(limit, last)
 
-    def _search(self, batch: Sequence[_Line], options: DecodeConfig) -> list[list[_Output]]:
-        """Searches lines that can be searched in one call, with the greatest of their limits."""
+    def _batch_size(self, num_lines: int, options: DecodeConfig) -> int:
+        """Returns how many lines go together: less than a whole batch where there would be nothing beside it.
+
+        With a shortlist that cannot be: there a batch is what its lines say together.
+        """
+        if self._shortlisted:
+            return options.batch_size
+        return min(options.batch_size, -(-num_lines // self._num_side_by_side))
+
+    def _begin(self, batch: Sequence[_Line], options: DecodeConfig) -> list[Any]:
+        """Begins to search lines that can be searched in one call, with the greatest of their limits.
+
+        Waits while CTranslate2 has batches enough; what it returns has a `result` for each line.
+        """
         first = batch[0]
         suppressed = [self._named(phrase) for phrase in first.conditions.forbidden]
         if first.suppress:
             suppressed += self._never
-        penalty = options.length_penalty or _NO_PENALTY
-        found = self._model.translate_batch(
+        begun: list[Any] = self._model.translate_batch(
             [self._named(line.source) for line in batch],
             [self._named(line.conditions.prefix) for line in batch] if first.conditions.prefix else None,
             beam_size=options.beam_size,
             num_hypotheses=options.beam_size,
-            length_penalty=penalty,
+            length_penalty=options.length_penalty or _NO_PENALTY,
             no_repeat_ngram_size=options.no_repeat_ngram,
             suppress_sequences=suppressed or None,
             use_vmap=self._shortlisted,
@@ -256,14 +282,16 @@ class CTranslate2Engine:
             min_decoding_length=options.min_tokens,
             return_end_token=True,
             return_scores=True,
+            asynchronous=True,
         )
+        return begun
+
+    def _outputs(self, found: Any, options: DecodeConfig) -> list[_Output]:
+        penalty = options.length_penalty or _NO_PENALTY
         return [
-            [
-                self._output(tokens, score * len(tokens) ** penalty)
-                for tokens, score in zip(each.hypotheses, each.scores, strict=True)
-                if tokens and score > _IMPOSSIBLE
-            ]
-            for each in found
+            self._output(tokens, score * len(tokens) ** penalty)
+            for tokens, score in zip(found.hypotheses, found.scores, strict=True)
+            if tokens and score > _IMPOSSIBLE
         ]
 
     def _output(self, tokens: list[str], log_probability: float) -> _Output:
@@ -305,6 +333,10 @@ class CTranslate2Engine:
 
     def _named(self, ids: Sequence[int]) -> list[str]:
         return [self._tokens[index] for index in ids]
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _batches(lines: Sequence[_Line], batch_size: int) -> Iterator[list[_Line]]:

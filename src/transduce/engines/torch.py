@@ -167,10 +167,19 @@ class TorchEngine:
         return results
 
     def _search(self, batch: Batch, options: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
+        if options.temperature and n_best > _MAX_DRAWN:
+            shares = [(first, min(_MAX_DRAWN, n_best - first)) for first in range(0, n_best, _MAX_DRAWN)]
+            drawn = [self._search_once(batch, options, count, first) for first, count in shares]
+            return [[each for share in of_source for each in share] for of_source in zip(*drawn, strict=True)]
+        return self._search_once(batch, options, n_best)
+
+    def _search_once(
+        self, batch: Batch, options: DecodeConfig, n_best: int, first_draw: int = 0
+    ) -> list[list[Hypothesis]]:
         if self.fixed is None:
-            return search(self.models, batch, options, n_best)
+            return search(self.models, batch, options, n_best, first_draw=first_draw)
         with self._searching:
-            return search(self.models, batch, options, n_best, self.fixed)
+            return search(self.models, batch, options, n_best, self.fixed, first_draw=first_draw)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Returns for each pair the log-probability of each target token, and last that of EOS, given those before.

@@ -99,15 +99,21 @@ def search(
     options: DecodeConfig,
     n_best: int,
     fixed: Sequence[FixedDecoder] | None = None,
+    *,
+    first_draw: int = 0,
 ) -> list[list[Hypothesis]]:
     """Returns what the search of `options` finds for each source; several models search as one.
 
-    The decoders in `fixed`, one for each model, take their steps, but where coverage is kept account of.
+    The decoders in `fixed`, one for each model, take their steps, but where coverage is kept account of. Draws are
+    those from number `first_draw` on.
 
     Raises:
         ConfigError: a least length or a prefix goes beyond the positions that a model has learned.
     """
-    found = (_draw if options.temperature > 0 else _search)(models, batch, options, n_best, fixed)
+    if options.temperature > 0:
+        found = _draw(models, batch, options, n_best, fixed, first_draw)
+    else:
+        found = _search(models, batch, options, n_best, fixed)
     if batch.vocabulary is None:
         return found
     return [[batch.vocabulary.widened(each) for each in of_source] for of_source in found]
@@ -152,6 +158,7 @@ def _draw(
     options: DecodeConfig,
     num_draws: int,
     fixed: Sequence[FixedDecoder] | None,
+    first: int,
 ) -> list[list[Hypothesis]]:
     """Returns what is drawn for each source.
 
@@ -169,7 +176,7 @@ def _draw(
     )
     limits = _limits(models, wide, options)
     num_steps = max(limits) + 1
-    drawn = [uniforms(options.seed, source, parts * together, num_steps) for source in batch.sources]
+    drawn = [uniforms(options.seed, source, parts * together, num_steps, first) for source in batch.sources]
     step, state = _start(models, fixed, wide, max_steps=num_steps, coverage=False)
     found = sample(
         step,

@@ -5,6 +5,7 @@ gives the probability of that from three numbers: the mean and the least log-pro
 can lower it by rising, and the logarithm of their number.
 """
 
+import copy
 import json
 import math
 from collections.abc import Sequence
@@ -115,7 +116,11 @@ def measure(
     if len(sources) != len(references):
         raise DataError(f"{len(sources)} sources and {len(references)} references: line n must be that of line n.")
     pairs = [(s, r) for s, r in zip(sources, references, strict=True) if s.strip() and r.strip()]
-    found = translator.translate_n_best([s for s, _ in pairs], 1, handling=Handling(confidence=True), **search)
+    plain = copy.copy(translator)
+    plain.bundle = None  # and so without the calibration that is there, damaged or of other weights perhaps
+    language = translator.bundle.config.data.source_language if translator.bundle is not None else ""
+    handling = Handling(confidence=True, language=language)
+    found = plain.translate_n_best([s for s, _ in pairs], 1, handling=handling, **search)
     scores = [chrf([best.text], [[reference]]).value for [best], (_, reference) in zip(found, pairs, strict=True)]
     return [best.token_log_probabilities for [best] in found], scores
 

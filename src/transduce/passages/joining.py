@@ -37,6 +37,7 @@ def in_parts(
     handling: Handling,
     limit: int,
     tokenizer: SubwordTokenizer,
+    drawn: bool = False,
 ) -> list[list[Joined]]:
     """Translates each text, in parts where `handling` says so, and returns for each at most `n_best`, best first.
 
@@ -49,11 +50,14 @@ def in_parts(
         handling: whether to cut, and the language.
         limit: tokens that the model reads.
         tokenizer: what counts tokens.
+        drawn: whether translations are random draws, which stay in their order: see `choices_of_parts`.
     """
     cuts = _all_parts(texts, handling, limit, tokenizer)
     flat = [text[start:end] for text, spans in zip(texts, cuts, strict=True) for start, end in spans]
     found = iter(search(flat, n_best))
-    return [_join(text, spans, [next(found) for _ in spans], n_best) for text, spans in zip(texts, cuts, strict=True)]
+    return [
+        _join(text, spans, [next(found) for _ in spans], n_best, drawn) for text, spans in zip(texts, cuts, strict=True)
+    ]
 
 
 def _all_parts(texts: Sequence[str], handling: Handling, limit: int, tokenizer: SubwordTokenizer) -> list[list[Span]]:
@@ -76,14 +80,23 @@ def _all_parts(texts: Sequence[str], handling: Handling, limit: int, tokenizer: 
     return parts
 
 
-def _join(text: str, spans: Sequence[Span], found: Sequence[list["Translation"]], n_best: int) -> list[Joined]:
+def _join(
+    text: str, spans: Sequence[Span], found: Sequence[list["Translation"]], n_best: int, drawn: bool
+) -> list[Joined]:
     if len(spans) == 1 and spans[0] == (0, len(text)):
         return [Joined(best, ((spans[0], (0, len(best.text))),)) for best in found[0]]
-    return [_joined(text, spans, choice) for choice in best_choices(found, n_best)]
+    return [_joined(text, spans, choice) for choice in choices_of_parts(found, n_best, drawn)]
 
 
-def best_choices(found: "Sequence[list[Translation]]", n_best: int) -> list[list["Translation"]]:
-    """Returns the `n_best` choices of one translation for each part with the greatest sums of scores."""
+def choices_of_parts(
+    found: "Sequence[list[Translation]]", n_best: int, drawn: bool = False
+) -> list[list["Translation"]]:
+    """Returns the `n_best` choices of one translation for each part with the greatest sums of scores.
+
+    Of what was drawn, the k-th draws of all parts together are the k-th of the whole: a sample as honest as they.
+    """
+    if drawn:
+        return [[*each] for each in zip(*found, strict=False)][:n_best]
     choices: list[tuple[float, list[Translation]]] = [(0.0, [])]
     for options in found:
         extended = [(total + t.score, [*chosen, t]) for total, chosen in choices for t in options]

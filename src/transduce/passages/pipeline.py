@@ -50,13 +50,14 @@ def treat(
         handling=handling,
         limit=translator.engine.max_source_tokens,
         tokenizer=translator.tokenizer,
+        drawn=options.temperature > 0,
     )
     if handling.markup == "none":
         results = [[best.translation for best in found] for found in joined(lines, n_best)]
     else:
         from transduce.passages.restoring import with_markup
 
-        results = with_markup(joined, translator, lines, n_best, handling.markup)
+        results = with_markup(joined, translator, lines, n_best, handling.markup, options.temperature > 0)
     if handling.confidence:
         from transduce.passages.calibration import load_calibration
         from transduce.passages.confidence import with_confidence

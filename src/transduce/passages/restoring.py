@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from transduce.passages import markup as marks
 from transduce.passages.alignment import aligned
 from transduce.passages.handling import Markup
-from transduce.passages.joining import Joined, best_choices, merged
+from transduce.passages.joining import Joined, choices_of_parts, merged
 from transduce.passages.placement import place_marks
+from transduce.terms import outcome, warnings_of
 
 if TYPE_CHECKING:
     from transduce.translation import Translation
@@ -38,7 +39,12 @@ class _Job:
 
 
 def with_markup(
-    search: JoinedSearch, translator: "Translator", lines: Sequence[str], n_best: int, markup: Markup
+    search: JoinedSearch,
+    translator: "Translator",
+    lines: Sequence[str],
+    n_best: int,
+    markup: Markup,
+    drawn: bool = False,
 ) -> "list[list[Translation]]":
     """Returns the translations of each line, with its markup; see the module.
 
@@ -48,6 +54,7 @@ def with_markup(
         lines: text with markup.
         n_best: translations of each.
         markup: what is markup.
+        drawn: whether translations are random draws, which stay in their order.
     """
     cut = [marks.pieces(line, markup) for line in lines]
     jobs = [_Job(piece, []) for line in cut for piece in line if isinstance(piece, marks.Piece)]
@@ -65,6 +72,7 @@ def with_markup(
             empty.translation,
             n_best,
             markup,
+            drawn,
         )
         for line, parts in zip(lines, cut, strict=True)
     ]
@@ -95,8 +103,15 @@ def _restored(translator: "Translator", piece: marks.Piece, joined: Joined, mark
     for tamed in (marks.without_units(text, markup), _SUSPICIOUS.sub("", text)):
         written = _attempt(translator, piece, joined, tamed, markup)
         if written is not None:
-            return replace(best, text=written)
+            return _with_terms_of(tamed, replace(best, text=written))
     return _left(best, piece.source)
+
+
+def _with_terms_of(text: str, found: "Translation") -> "Translation":
+    """Returns a translation with what is true of its required terms now that its plain text is `text`."""
+    choices = [term for term, _ in found.required]
+    lost = [warning for warning in warnings_of(text, choices) if warning not in found.warnings]
+    return replace(found, required=outcome(text, choices), warnings=(*found.warnings, *lost))
 
 
 def _left(found: "Translation", source: str) -> "Translation":
@@ -125,14 +140,19 @@ def _attempt(translator: "Translator", piece: marks.Piece, joined: Joined, text:
 
 
 def _line(
-    line: str, parts: "Sequence[str | list[Translation]]", empty: "Translation", n_best: int, markup: Markup
+    line: str,
+    parts: "Sequence[str | list[Translation]]",
+    empty: "Translation",
+    n_best: int,
+    markup: Markup,
+    drawn: bool,
 ) -> "list[Translation]":
     """Returns the translations of a line of which parts are kept and parts are translated."""
     translated = [part for part in parts if not isinstance(part, str)]
     if not translated:
         return [replace(empty, text=line if line.strip() else "")]
     whole = []
-    for choice in best_choices(translated, n_best):
+    for choice in choices_of_parts(translated, n_best, drawn):
         rest = iter(choice)
         result = merged(choice, "".join(part if isinstance(part, str) else next(rest).text for part in parts))
         if marks.mark_counts(result.text, markup) != marks.mark_counts(line, markup):

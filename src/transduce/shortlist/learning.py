@@ -9,7 +9,7 @@ import numpy as np
 
 from transduce.config.special_ids import EOS
 from transduce.data.progress import progress_bar
-from transduce.data.readers import read_pairs
+from transduce.data.readers import STDIN, read_pairs
 from transduce.errors import ConfigError, DataError
 from transduce.shortlist.lexicon import Lexicon, learn_lexicon, num_ticks
 from transduce.shortlist.table import Shortlist
@@ -143,8 +143,11 @@ def read_files(paths: Sequence[Path], tokenizer: SubwordTokenizer, max_pairs: in
     Of more than `max_pairs` pairs, that many are taken, evenly spread. The files are read twice then.
 
     Raises:
-        DataError: the files are missing, damaged or not aligned.
+        DataError: the files are missing, damaged or not aligned, or a pipe, which cannot be read twice.
     """
+    for path in paths:
+        if path == STDIN or (path.exists() and not path.is_file()):
+            raise DataError(f"{path}: is read twice, and so must be a file: write what comes from the pipe into one.")
     with progress_bar("counting", None, unit=" pairs", shown=progress) as bar:
         total = 0
         for total, _ in enumerate(read_pairs(paths), start=1):

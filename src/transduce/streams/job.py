@@ -13,7 +13,7 @@ from transduce.constraints import Constraints
 from transduce.data.progress import progress_bar
 from transduce.data.readers import STDIN, read_lines
 from transduce.engines.loading import NAME_OF_SHORTLIST
-from transduce.glossary import Glossary
+from transduce.glossary import GlossaryLike, glossary_of
 from transduce.passages import Handling
 from transduce.streams.layouts import Layout, PlainLines
 from transduce.streams.output import ResumableOutput, StreamOutput, open_stream
@@ -42,7 +42,7 @@ def translate_file(
     n_best: int = 1,
     handling: Handling | None = None,
     constraints: Iterable[Constraints] | None = None,
-    glossary: Glossary | None = None,
+    glossary: GlossaryLike = None,
     constraints_name: str = "",
     inline_terms: bool = False,
     check_end: Callable[[], None] | None = None,
@@ -65,10 +65,11 @@ def translate_file(
         n_best: translations of each line; the layout must have a place for them.
         handling: of long lines, markup and doubtful output; None takes the default.
         constraints: an entry for each line, read alongside.
-        glossary: the terms of its source that a line holds must come out as it says.
+        glossary: a file or dictionary; the terms of its source that a line holds must come out as it says.
         inline_terms: whether texts mark terms that must appear; see `inline_terms.read_inline_terms`.
-        constraints_name: tells these and the glossary from others, for `resume`: checksums of their files.
-        check_end: called after the last line, before the output is whole; what it raises leaves the job to be resumed.
+        constraints_name: tells what is asked of all lines from what else could be, for `resume`: checksums of files.
+        check_end: called after the last line, before the output is whole; where it raises, the job can be resumed with
+            other constraints behind those that were used.
         window: lines translated together; None chooses by batch size.
         resume: whether to go on with what an earlier run of the same job left; where none did, it begins.
         progress: whether to show a bar with an estimate of the time left.
@@ -85,7 +86,7 @@ def translate_file(
         options or workers.options,
         n_best,
         handling or Handling(),
-        glossary,
+        glossary_of(glossary),
         inline_terms,
     )
     if inline_terms:
@@ -95,11 +96,9 @@ def translate_file(
     job = {**_description(workers.facts(request), request, window), "constraints": constraints_name}
     asked = None if constraints is None else iter(constraints)
     with open_stream(output, job, resume=resume) as sink, _hint(sink, output, warn):
-        sink.skip(lines)
+        sink.skip(lines if asked is None else _beside(lines, asked))
         num_resumed = sink.num_lines
         num_terms = num_honoured = 0
-        if asked is not None:
-            next(islice(asked, num_resumed, num_resumed), None)  # reads over those of the lines that are done
         total = sum(1 for _ in read_lines(source)) if progress and source != STDIN and source.is_file() else None
         with progress_bar("translating", total, unit=" lines", shown=progress) as bar:
             bar.initial = bar.n = num_resumed
@@ -107,12 +106,19 @@ def translate_file(
             for done, rows in workers.translate(_numbered(chunks, asked, num_resumed + 1), request):
                 for message in rows.warnings:
                     tell(message)
-                sink.write(done.lines, rows.rows)
+                sink.write(
+                    done.lines if done.constraints is None else [*_beside(done.lines, done.constraints)], rows.rows
+                )
                 num_terms, num_honoured = num_terms + rows.num_terms, num_honoured + rows.num_honoured
                 bar.update(len(done.lines))
         if check_end is not None:
             check_end()
         return Summary(sink.num_lines, num_resumed, num_terms, num_honoured)
+
+
+def _beside(lines: Iterable[str], asked: Iterable[Constraints]) -> Iterator[str]:
+    """Yields each line with what is asked of it: what its rows depend on."""
+    return (f"{line}\n{each}" for line, each in zip(lines, asked, strict=False))
 
 
 def _numbered(chunks: Iterable[list[str]], asked: Iterator[Constraints] | None, first: int) -> Iterator[Window]:
@@ -140,7 +146,7 @@ def _description(facts: Facts, request: Request, window: int | None) -> dict[str
     # What goes together changes speed and memory only, but for an engine that gives a whole batch one shortlist.
     return {
         **options,
-        **(batches if NAME_OF_SHORTLIST in facts.checksums else {}),
+        **(batches if NAME_OF_SHORTLIST in facts.checksums and facts.engine.startswith("ctranslate2") else {}),
         **asdict(request.handling),
         **model,
         "engine": facts.engine,

@@ -235,9 +235,10 @@ class ResumableOutput:
                 )
 
     def _finish(self) -> None:
+        if not self._num_bytes:  # of no lines: a compressed file is one all the same
+            self.write([], [])
         self._sync()
         self._note(whole=True)
-        self.partial.chmod(0o644)
         self.partial.replace(self.path)
         files.sync_folder(self.path.parent)
         self.journal.unlink()

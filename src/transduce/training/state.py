@@ -69,7 +69,7 @@ def save_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optim
         save_file({name: _own(weight) for name, weight in model.weights().items()}, folder / _MODEL)
         save_file(moments, folder / _OPTIMIZER)
         for name in (_MODEL, _OPTIMIZER):
-            (folder / name).chmod(0o644)  # the library makes them their writer's alone
+            files.make_readable(folder / name)  # the library makes them their writer's alone
         checksums = {name: files.sha256(folder / name) for name in (_MODEL, _OPTIMIZER)}
         files.write_json(folder / _STATE, {"format": 1, "progress": asdict(progress), "sha256": checksums})
 
