@@ -164,6 +164,14 @@ def test_bleu_is_that_of_beam_search(corpus: Path, finished: Path) -> None:
     assert figures(finished)["base", 1][1] == pytest.approx(bleu(translations, [targets]).value)
 
 
+def test_finished_cells_are_kept_outside_their_run_folders(finished: Path) -> None:
+    kept = sorted(path.name for path in (finished / "cells").iterdir())
+    assert kept == [f"{row}-seed{seed}.json" for row in ("base", "wide") for seed in (1, 2)]
+    values = json.loads((finished / "cells" / "wide-seed2.json").read_text())
+    assert values["result"] == json.loads((finished / "runs" / "wide-seed2" / "result.json").read_text())
+    assert values["request"]["config"]["model"]["d_ff"] == 64
+
+
 def test_the_data_is_prepared_once(finished: Path) -> None:
     (prepared,) = (finished / "data").iterdir()
     assert (prepared / "manifest.json").is_file()

@@ -281,6 +281,29 @@ def test_bad_options_are_one_line_and_leave_no_output(
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
+@pytest.mark.parametrize(
+    ("options", "read"),
+    [
+        (["--input", "test.en", "--pharaoh", "test.en"], "test.en"),
+        (["--input", "test.en", "--target-file", "test.de", "--pharaoh", "./test.de"], "test.de"),
+        (["--input", "test.en", "--output", "test.en"], "test.en"),
+        (["--input", "attention.html"], "attention.html"),  # what is written where nothing is asked for
+        (["--input", "test.json", "--data", "test.json"], "test.json"),
+        (["--source", "a man", "--data", "model/tokenizer.json"], "model/tokenizer.json"),
+    ],
+)
+def test_what_is_read_is_not_written_over(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], read: str
+) -> None:
+    (tmp_path / "model").symlink_to(model_folder)
+    for name in ("test.en", "test.de", "test.json", "attention.html"):
+        (tmp_path / name).write_text("a man\na dog\n", encoding="utf-8")
+    before = (tmp_path / read).read_bytes()
+    assert inspect(model_folder, *options) == DataError.exit_code
+    assert "is read by this command, and would be written over" in capsys.readouterr().err
+    assert (tmp_path / read).read_bytes() == before
+
+
 def test_an_empty_source_is_an_error_of_the_data(model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert inspect(model_folder, "--source", " ") == DataError.exit_code
     assert "source is empty" in capsys.readouterr().err

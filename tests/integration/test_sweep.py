@@ -164,6 +164,53 @@ def test_scores_that_do_not_compare_stand_in_no_table(
     assert (tmp_path / "out" / "results.json").read_bytes() == before
 
 
+def test_points_of_weights_that_are_no_more_leave_the_table(
+    run: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ("--beam-size", "1", "--length-penalty", "0")
+    assert command_line(command(run, corpus, tmp_path / "out", "--average", "1,2", *small)) == 0
+    results = tmp_path / "out" / "results.json"
+    values = json.loads(results.read_text())
+    (of_one, of_two) = values["measured"]
+    of_one |= {"weights": "others", "score": 99.0}
+    of_nine = json.loads(json.dumps(of_one))
+    of_nine["point"]["average"] = 9  # of a time when the run had as many checkpoints
+    values["measured"] += [of_nine]
+    results.write_text(json.dumps(values))
+    capsys.readouterr()
+    assert command_line(command(run, corpus, tmp_path / "out", "--average", "2", *small)) == 0
+    output, messages = capsys.readouterr()
+    assert "2 points were decoded with weights that" in messages
+    assert "99.00" not in output
+    (left,) = points(tmp_path / "out").values()
+    assert (left.point.average, left.score) == (2, of_two["score"])
+
+
+def test_the_papers_bleu_is_of_one_language(
+    run: Path, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ("--beam-size", "1", "--length-penalty", "0", "--quiet")
+    papers = command(run, corpus, tmp_path / "out", *small, "--metric", "bleu-paper")
+    results = tmp_path / "out" / "results.json"
+    assert command_line(papers) == 0  # the recipe's target language
+    assert SweepResults.load(results).comparability.language == "de"
+    assert command_line([*papers, "--language", "de"]) == 0
+    values = json.loads(results.read_text())
+    del values["comparability"]["language"]
+    for text in (
+        results.read_text(),
+        json.dumps(values),
+    ):  # and of a version that did not note it
+        results.write_text(text)
+        assert command_line([*papers, "--language", "en"]) == 2
+        assert "another metric (bleu-paper, language de)" in capsys.readouterr().err
+    assert command_line(papers) == 0
+    assert SweepResults.load(results).comparability.language == "de"
+    plain = command(run, corpus, tmp_path / "plain", *small)
+    assert command_line([*plain, "--language", "en"]) == 0
+    assert command_line([*plain, "--language", "de"]) == 0  # sacreBLEU does not depend on it
+
+
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [

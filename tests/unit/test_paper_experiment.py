@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +75,25 @@ def test_a_finished_experiment_measures_nothing_again(tmp_path: Path) -> None:
     assert (tmp_path / "table.md").is_file()
 
 
+def test_cells_of_earlier_calls_are_shown_in_their_order(tmp_path: Path) -> None:
+    counting = Counting()
+
+    def page(names: str) -> str:
+        ordered = replace(counting.experiment(names), order="dcba")
+        return run_experiment(ordered, tmp_path, show_progress=False).read_text(encoding="utf-8")
+
+    assert "\n\nc = 99, a = 97\n" in page("ac")
+    assert "\n\nc = 99, b = 98, a = 97\n" in page("b")
+    assert counting.measured == ["a", "c", "b"]
+    assert (tmp_path / "letters.png").read_text() == "3"
+
+
 def test_results_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
     counting = Counting()
     run_experiment(counting.experiment("a", settings={"lengths": (1, 2)}), tmp_path, show_progress=False)
     run_experiment(counting.experiment("a", settings={"lengths": (1, 2)}), tmp_path, show_progress=False)
-    with pytest.raises(ConfigError, match=r"another setting: lengths \[1, 2\], not \[1, 3\]\. Choose another --output"):
+    message = r"another setting: lengths \[1, 2\], not \[1, 3\]\. Choose another --output, or remove the whole folder "
+    with pytest.raises(ConfigError, match=message):
         run_experiment(counting.experiment("a", settings={"lengths": (1, 3)}), tmp_path, show_progress=False)
     assert counting.measured == ["a"]
 

@@ -7,12 +7,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from transduce import files
 from transduce.bundle import save_bundle
-from transduce.config import Config, DataConfig, load_recipe, preset
+from transduce.config import Config, DataConfig, apply_settings, load_recipe, preset
 from transduce.errors import ConfigError, TrainingError
-from transduce.paper import table2, table2_report, table3, table4, table4_report, training
+from transduce.paper import figures, table2, table2_report, table3, table4, table4_report, training
+from transduce.paper.experiment import run_experiment
 from transduce.paper.table4_report import Baseline
 from transduce.paper.toy_treebank import RULES, WORDS, make_toy_treebank
 from transduce.parser import Parse
@@ -108,10 +111,73 @@ def test_a_stopped_training_stops_the_experiment(tmp_path: Path, monkeypatch: py
     with pytest.raises(KeyboardInterrupt):
         training.trained(Config(), tmp_path, print, show_progress=False)
     assert calls == [(tmp_path, True)]  # what there is of it is gone on with
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "model.safetensors").touch()
+    save_model(tmp_path / "model", Config())
     assert training.trained(Config(), tmp_path, print, show_progress=False) == tmp_path / "model"
     assert len(calls) == 1
+
+
+def save_model(folder: Path, config: Config, metrics: dict[str, Any] | None = None) -> None:
+    tokenizer = SubwordTokenizer.train(["a b c"], algorithm="bpe", vocab_size=260)
+    save_bundle(folder, config, {"w": np.zeros(2, np.float32)}, tokenizer, metrics or {})
+
+
+def test_a_finished_model_of_another_configuration_is_not_taken(tmp_path: Path) -> None:
+    save_model(tmp_path / "model", apply_settings(Config(), ["train.max_steps=10", "model.vocab_size=260"]))
+    same = ["train.max_steps=10", "name=other", "train.log_steps=7", "train.device=cpu", "data.folder=elsewhere"]
+    assert training.trained(apply_settings(Config(), same), tmp_path, print, show_progress=False).is_dir()
+    message = (
+        r"model: is a finished model of another configuration: train\.max_steps 10, not 20\. .*whole output folder"
+    )
+    with pytest.raises(ConfigError, match=message):
+        training.trained(apply_settings(Config(), ["train.max_steps=20"]), tmp_path, print, show_progress=False)
+    with pytest.raises(ConfigError, match=r"decode\.beam_size 4, not 8\. Choose another --output"):
+        training.trained(apply_settings(Config(), [*same, "decode.beam_size=8"]), tmp_path, print, show_progress=False)
+
+
+def test_options_without_an_effect_are_refused(recipe: Path, tmp_path: Path) -> None:
+    corpora, silver = tmp_path / "corpora", tmp_path / "own.toml"
+    save_model(tmp_path / "model", training.recipe_config(recipe, corpora))
+    change: dict[str, Any] = {"settings": ["train.max_steps=1"]}
+    refused: list[tuple[Any, str, dict[str, Any], str]] = [
+        (table2, "smoke", change, "--set"),
+        (table2, "smoke", {"data": corpora}, "--data"),
+        (table2, "laptop", change | {"models": [str(tmp_path / "model")], "data": corpora}, "--set"),
+        (table3, "smoke", {"data": corpora}, "--data"),
+        (table3, "smoke", {"tokenized": True}, "--tokenized"),
+        (table4, "smoke", {"data": corpora}, "--data"),
+        (table4, "smoke", {"silver": silver}, "--silver"),
+    ]
+    for module, scale, options, flag in refused:
+        with pytest.raises(ConfigError, match=rf"^{flag} has no effect here: .*\. Leave it out\."):
+            module.experiment(scale, output=tmp_path / "out", **options)
+    both = {"recipes": [recipe], "models": [str(tmp_path / "model")], "data": corpora}
+    assert table2.experiment("smoke", output=tmp_path / "out", **both, **change).cells  # the recipe's it changes
+
+
+def test_test_files_are_part_of_what_was_measured(recipe: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "corpora" / "own"
+
+    def settings() -> Any:
+        return table2.experiment("laptop", output=tmp_path / "out", recipes=[recipe], data=folder).settings
+
+    before = settings()
+    tests = before["systems"]["own"]["tests"]
+    assert tests == {"first": {name: files.sha256(folder / name) for name in ("test.en", "test.de")}}
+    (folder / "train.de").write_text("more\n")
+    assert settings() == before
+    (folder / "test.de").write_text("another reference\n")
+    assert settings()["systems"]["own"]["tests"]["first"]["test.de"] != tests["first"]["test.de"]
+
+
+def test_the_weights_of_a_finished_model_are_part_of_what_was_measured(recipe: Path, tmp_path: Path) -> None:
+    corpora, model = tmp_path / "corpora", tmp_path / "model"
+    save_model(model, training.recipe_config(recipe, corpora))
+    systems = table2.experiment("laptop", output=tmp_path / "out", models=[str(model)], data=corpora).settings[
+        "systems"
+    ]
+    assert systems[str(model)]["sha256"]["model.safetensors"] == files.sha256(model / "model.safetensors")
+    looked_at = figures.experiment("laptop", output=tmp_path / "out", model=model).settings["model"]
+    assert looked_at["sha256"] == systems[str(model)]["sha256"]
 
 
 # --- Table 2 ----------------------------------------------------------------------------------------------------
@@ -254,6 +320,16 @@ def test_the_report_of_table_3(smoke_table3: table3.Experiment, tmp_path: Path) 
     assert is_picture(tmp_path / "table3.png")
 
 
+def test_rows_of_earlier_calls_stay_in_table_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table3.Study, "measure", lambda self, row, say: table3_cell(row, [6.0], [20.0]))
+    for rows in (["B1"], ["A1"]):
+        experiment = table3.experiment("smoke", output=tmp_path, rows=rows)
+        page = run_experiment(experiment, tmp_path, show_progress=False).read_text(encoding="utf-8")
+    assert row(page, "B1")[3] == "6.00"
+    assert page.index("| A1 |") < page.index("| B1 |")
+    assert "Not trained here: rows A2, A3, A4, B2, " in page
+
+
 # --- Table 4 ----------------------------------------------------------------------------------------------------
 
 
@@ -296,6 +372,15 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
     assert cells() == supervised
     assert cells(silver=folder / "silver.trees") == [*supervised, *semi]
     assert cells(raw=folder / "raw.txt") == [*supervised, "silver", *semi]
+
+    def settings(**options: Any) -> Any:
+        return table4.experiment("laptop", output=tmp_path / "out", recipe=recipe, data=folder, **options).settings
+
+    assert settings()["tests"] == {"toy": {"test.trees": files.sha256(folder / "test.trees")}}
+    before = settings(raw=folder / "raw.txt")
+    assert before["silver"] == {"name": "raw.txt", "sha256": [files.sha256(folder / "raw.txt")]}
+    (folder / "raw.txt").write_text("a cat .\n")  # as many bytes
+    assert settings(raw=folder / "raw.txt")["silver"] != before["silver"]
     with pytest.raises(ConfigError, match=r"--raw is parsed into silver trees"):
         cells(raw=folder / "raw.txt", silver=folder / "silver.trees")
     with pytest.raises(ConfigError, match=r"none\.txt: no such file"):

@@ -1,5 +1,6 @@
 """The points of a sweep and the page that shows them."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +56,14 @@ def test_saved_and_read_again(tmp_path: Path) -> None:
         (tmp_path / "results.json").write_text(content)
         with pytest.raises(ConfigError, match=r"results\.json"):
             SweepResults.load(tmp_path / "results.json")
+
+
+def test_of_an_older_version_the_language_is_not_known(tmp_path: Path) -> None:
+    RESULTS.save(tmp_path / "results.json")
+    values = json.loads((tmp_path / "results.json").read_text())
+    del values["comparability"]["language"]
+    (tmp_path / "results.json").write_text(json.dumps(values))
+    assert SweepResults.load(tmp_path / "results.json").comparability == replace(TEXTS, language=None)
 
 
 def test_the_picture(tmp_path: Path) -> None:

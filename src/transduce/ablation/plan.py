@@ -4,6 +4,7 @@ OUTPUT/
     base.json            the base and the grid's name: an output folder is of one ablation only
     data/KEY/            prepared data, one folder for all cells with the same text and data settings
     runs/A1-seed1/       a run folder, with cell.json (what was asked), result.json (at the end) and log.txt
+    cells/A1-seed1.json  of a finished cell: what was asked and what came out, which outlive its run folder
     results.json         all results so far; table.md and rows.png show them
 """
 
@@ -21,6 +22,7 @@ from transduce.config import Config, TrainConfig, from_dict, to_dict
 from transduce.errors import ConfigError
 
 BASE, REQUEST, RESULT, LOG = "base.json", "cell.json", "result.json", "log.txt"
+RUNS, CELLS = "runs", "cells"
 
 # Where the corpus lies and what computes it: neither makes it another ablation.
 _IRRELEVANT = {"data.folder", "train.device"}
@@ -40,17 +42,28 @@ class Cell:
     @property
     def done(self) -> bool:
         """Whether its result is there."""
-        return (self.folder / RESULT).is_file()
+        return kept_path(self.folder).is_file() or (self.folder / RESULT).is_file()
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """What decides its result, and what its result is of."""
+        asked = {"row": self.row, "seed": self.seed, "tokenized": self.tokenized}
+        return asked | {"config": to_dict(self.config)}
 
     def request(self) -> None:
-        """Writes what the cell's process is to do.
+        """Writes what the cell's process is to do; of a finished cell nothing, see `record.require_comparable`.
 
         Raises:
             ConfigError: its folder was begun with another request.
         """
-        data = os.path.relpath(self.data, self.folder)
-        wanted = {"row": self.row, "seed": self.seed, "tokenized": self.tokenized, "data": data}
-        _write_or_compare(self.folder / REQUEST, wanted | {"config": to_dict(self.config)})
+        if not self.done:
+            data = {"data": os.path.relpath(self.data, self.folder)}
+            _write_or_compare(self.folder / REQUEST, self.wanted | data)
+
+
+def kept_path(run: Path) -> Path:
+    """Returns where the request and the result of a cell stay when its run folder is gone."""
+    return run.parent.parent / CELLS / f"{run.name}.json"
 
 
 def plan(grid: Grid, base: Config, output: Path, *, num_seeds: int = 1, tokenized: bool = False) -> list[Cell]:
@@ -69,10 +82,15 @@ def plan(grid: Grid, base: Config, output: Path, *, num_seeds: int = 1, tokenize
                 )
             if not config.data.validation:
                 raise ConfigError(f"row {row}: data.validation is not set, and rows are compared by it.")
-            name = f"{row}-seed{seed}"
-            own = replace(config, name=f"{config.name}-{name}", train=_alike(config, seed))
-            cells.append(Cell(row, seed, own, output / "runs" / name, output / "data" / _data_key(config), tokenized))
+            cells.append(make_cell(row, seed, config, output, tokenized=tokenized))
     return cells
+
+
+def make_cell(row: str, seed: int, config: Config, output: Path, *, tokenized: bool) -> Cell:
+    """Returns the cell of one row, whose configuration is `config`, with one seed."""
+    name = f"{row}-seed{seed}"
+    own = replace(config, name=f"{config.name}-{name}", train=_alike(config, seed))
+    return Cell(row, seed, own, output / RUNS / name, output / "data" / _data_key(config), tokenized)
 
 
 def _alike(config: Config, seed: int) -> TrainConfig:
@@ -116,16 +134,32 @@ def _write_or_compare(path: Path, wanted: dict[str, Any]) -> None:
         return
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
-        before["config"] = to_dict(from_dict(before["config"], str(path)))  # with the defaults of keys that are newer
+        changed = difference(before, wanted, str(path))
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}. Remove it, or choose another --output.") from None
-    then, now = dict(_flat(before)), dict(_flat(wanted))
+    if changed:
+        raise ConfigError(f"{path.parent}: was begun with {changed}. Choose another --output.")
+
+
+def difference(before: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> str:
+    """Returns the first thing that is asked otherwise now, as `model.d_ff = 512, now 1024`; "" where there is none.
+
+    Args:
+        before: what was asked then, its `config` of this version or an earlier one.
+        wanted: what is asked now.
+        where: the file that `before` stands in, for messages.
+
+    Raises:
+        ConfigError: `before` has a configuration that this version does not know.
+        KeyError: it has none.
+    """
+    config = to_dict(from_dict(before["config"], where))  # with the defaults of keys that are newer
+    then, now = dict(_flat({**before, "config": config})), dict(_flat(wanted))
     for key in [*then, *(key for key in now if key not in then)]:
-        if then.get(key) != now.get(key) and key.removeprefix("config.") not in _IRRELEVANT:
-            raise ConfigError(
-                f"{path.parent}: was begun with {key.removeprefix('config.')} = {then.get(key)!r}, "
-                f"now {now.get(key)!r}. Choose another --output."
-            )
+        name = key.removeprefix("config.")
+        if then.get(key) != now.get(key) and name not in _IRRELEVANT:
+            return f"{name} = {then.get(key)!r}, now {now.get(key)!r}"
+    return ""
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

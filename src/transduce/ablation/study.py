@@ -10,7 +10,6 @@ other with it. This side needs no torch.
 """
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -22,7 +21,8 @@ from pathlib import Path
 from transduce import files
 from transduce.ablation.grid import Grid
 from transduce.ablation.picture import draw
-from transduce.ablation.plan import LOG, RESULT, Cell, begin, changed_settings, plan
+from transduce.ablation.plan import LOG, Cell, begin, changed_settings, plan
+from transduce.ablation.record import keep_records, read_records, require_comparable
 from transduce.ablation.report import render
 from transduce.ablation.results import CellResult, Results, RowInfo, in_order
 from transduce.config import Config
@@ -49,7 +49,7 @@ def ablate(
     """Trains and measures every row with every seed, and writes results, table and picture into `output`.
 
     Called again, it goes on: finished cells are left as they are, a half one is resumed from its last checkpoint, a
-    failed one is tried again. Rows and seeds may be added; the base may not change.
+    failed one is tried again. Rows and seeds may be added; the base may not change, nor how finished rows were made.
 
     Args:
         grid: the variations.
@@ -63,17 +63,19 @@ def ablate(
         show_progress: whether to say on standard error what is done.
 
     Raises:
-        ConfigError: a row cannot be made, or `output` is of another ablation.
+        ConfigError: a row cannot be made, `output` is of another ablation, or it has results that do not compare.
         DataError: the corpus cannot be used, for any of the cells.
     """
     say = _say if show_progress else _say_nothing
     cells = plan(grid.select(rows) if rows else grid, base, output, num_seeds=num_seeds, tokenized=tokenized)
     begin(output, grid, base)
+    require_comparable(read_records(output), grid, base, output, tokenized=tokenized)
     for cell in cells:
         cell.request()
-    errors = _prepare_data(cells, mirror, show_progress)
-    waiting = [cell for cell in cells if not cell.done and cell.data not in errors]
-    failed = {cell.folder: errors[cell.data] for cell in cells if cell.data in errors}
+    missing = [cell for cell in cells if not cell.done]
+    errors = _prepare_data(missing, mirror, show_progress)
+    waiting = [cell for cell in missing if cell.data not in errors]
+    failed = {cell.folder: errors[cell.data] for cell in missing if cell.data in errors}
     say(f"{len(cells)} cells, {len(cells) - len(waiting) - len(failed)} of them done, {jobs} at a time")
     started = time.monotonic()
     results = _write(grid, base, output, cells, failed)
@@ -188,7 +190,7 @@ def _last_words(cell: Cell, code: int) -> str:
 
 def _write(grid: Grid, base: Config, output: Path, cells: Sequence[Cell], failed: Mapping[Path, str]) -> Results:
     """Gathers what there is, of this call and of earlier ones, and writes results and table."""
-    done = [_read(path) for path in (output / "runs").glob(f"*/{RESULT}")]
+    done = [record.result for record in keep_records(output)]
     lost = [CellResult(cell.row, cell.seed, error=failed[cell.folder]) for cell in cells if cell.folder in failed]
     known = {row.name for row in grid.rows}
     shown = grid.select([*known & ({result.row for result in done} | {cell.row for cell in cells})])
@@ -200,10 +202,6 @@ def _write(grid: Grid, base: Config, output: Path, cells: Sequence[Cell], failed
     results.save(output / RESULTS)
     files.write_text(output / TABLE, render(results))
     return results
-
-
-def _read(path: Path) -> CellResult:
-    return CellResult(**json.loads(path.read_text(encoding="utf-8")))
 
 
 def _describe(cell: Cell, results: Results) -> str:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 SUMMARY = "look inside a model: attention as a page, pictures, data, word alignments"
 
 _DEFAULT_PAGE = Path("attention.html")
+_STDOUT = Path("-")  # of --pharaoh
 _LARGE_PAGE = 10_000_000  # characters: a browser begins to feel it
 _SAMPLE_PAIRS = 200  # that the best-aligning heads are chosen on
 
@@ -116,6 +117,19 @@ def _check(args: argparse.Namespace) -> None:
         from transduce.inspection import arrays
 
         arrays.require_ending(args.data)
+    _require_apart(args)
+
+
+def _require_apart(args: argparse.Namespace) -> None:
+    """Sees that no output is a file that is read, which it would replace."""
+    from transduce.data.readers import STDIN, require_apart
+
+    texts = [path for path in (args.input, args.target_file) if path != STDIN]
+    model = [args.model / name for name in ("config.json", "model.safetensors", "tokenizer.json")]
+    asked = [args.output, args.figure, args.data, args.pharaoh]
+    for output in asked if any(asked) else [_DEFAULT_PAGE]:
+        if output != _STDOUT:
+            require_apart(output, *texts, *model)
 
 
 def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
@@ -194,7 +208,7 @@ def _align(args: argparse.Namespace, translator: "Translator", pairs: list[tuple
             break
     heads = choose_heads(args.align_heads or "best", sample) if sample else []
     lines = (pharaoh(align(one, heads)) + "\n" for one in itertools.chain(begun, weights))
-    if args.pharaoh == Path("-"):
+    if args.pharaoh == _STDOUT:
         sys.stdout.writelines(lines)
     else:
         with atomic_path(args.pharaoh) as temporary, temporary.open("w", encoding="ascii", newline="\n") as file:

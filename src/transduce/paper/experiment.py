@@ -6,6 +6,7 @@ FOLDER/*.png           the picture
 """
 
 import datetime
+import itertools
 import json
 import sys
 import time
@@ -38,7 +39,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What to measure, and how to show it. `render` and `draw` are given all cells."""
+    """What to measure, and how to show it. `render` and `draw` are given all cells, and what `order` names beside."""
 
     name: str
     title: str
@@ -46,6 +47,7 @@ class Experiment:
     cells: Sequence[Cell]
     render: Callable[[Cells], str]  # Markdown
     draw: Callable[[Cells, Path], None]  # pictures, into a folder
+    order: Sequence[str] = ()  # of ids, where a call may have some of the cells only: shown is all that is known
 
 
 def run_experiment(experiment: Experiment, folder: Path, *, show_progress: bool = True) -> Path:
@@ -64,7 +66,8 @@ def run_experiment(experiment: Experiment, folder: Path, *, show_progress: bool 
             values = _measure(cell, bar)
             results.add(cell.id, values, time.perf_counter() - started)
             bar.update()
-    cells = {cell.id: results.cells[cell.id]["values"] for cell in experiment.cells}
+    shown = [cell for cell in experiment.order if cell in results.cells] or [cell.id for cell in experiment.cells]
+    cells = {cell: results.cells[cell]["values"] for cell in shown}
     experiment.draw(cells, folder)
     files.write_text(folder / TABLE, f"# {experiment.title}\n\n{experiment.render(cells)}\n\n{results.footer()}\n")
     return folder / TABLE
@@ -78,8 +81,12 @@ def _measure(cell: Cell, bar: Any) -> Values:
     return cell.measure(lambda text: show(f"{cell.id}: {text}"))
 
 
+def tell_differences(found: Any, wanted: Any) -> str:
+    """Returns the first few things that are otherwise, as "train.max_steps 10, not 20"; "" where nothing is."""
+    return ", ".join(itertools.islice(_differences(found, wanted), _SHOWN))
+
+
 def _differences(found: Any, wanted: Any, name: str = "") -> Iterator[str]:
-    """Yields what is otherwise, as "systems.base.config.train.max_steps 10, not 20"."""
     if isinstance(found, dict) and isinstance(wanted, dict):
         for key in [*found, *(key for key in wanted if key not in found)]:
             yield from _differences(found.get(key), wanted.get(key), f"{name}.{key}" if name else str(key))
@@ -116,10 +123,10 @@ class _Results:
             raise ConfigError(f"{path}: not the results of 'transduce paper' ({error}); it is left as it is.") from None
         for key, wanted in request.items():
             if found[key] != wanted:
-                others = ", ".join(list(_differences(found[key], wanted))[:_SHOWN])
+                others = tell_differences(found[key], wanted)
                 raise ConfigError(
-                    f"{path}: holds results of another {key.removesuffix('s')}: {others}. "
-                    "Choose another --output, or remove it to begin anew."
+                    f"{path}: holds results of another {key.removesuffix('s')}: {others}. Choose another --output, or "
+                    f"remove the whole folder {path.parent} to begin anew: what was trained there is of those results."
                 )
         return cls(path, values)
 

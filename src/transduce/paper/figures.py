@@ -106,7 +106,7 @@ def experiment(
             f"figures --scale {scale} looks into a trained model: name one, --model DIR. "
             "'transduce train recipes/multi30k-en-de.toml --output runs/m30k' makes runs/m30k/model."
         )
-    known = {"folder": str(model), **Bundle.load(model).metrics} if model else "trained at once"
+    known = _identity(model) if model else "trained at once"
     look = Look(model or output / "runs" / "demo" / "model", layer)
     cells = [
         Cell("model", partial(_model, look, None if model else output / "runs" / "demo", not quiet)),
@@ -122,6 +122,12 @@ def experiment(
         render=partial(render, scale),
         draw=draw,
     )
+
+
+def _identity(model: Path) -> Values:
+    """Returns what tells one finished model from another."""
+    bundle = Bundle.load(model)
+    return {"folder": str(model), "sha256": dict(bundle.checksums), **bundle.metrics}
 
 
 @dataclass(frozen=True)

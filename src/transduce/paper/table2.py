@@ -22,7 +22,17 @@ from transduce.evaluation.table2 import PAIRS
 from transduce.paper.experiment import Cell, Experiment, Say, Values
 from transduce.paper.scales import Scale, at_scale
 from transduce.paper.table2_report import draw, render
-from transduce.paper.training import RECIPES, comparable, demo_config, make_demo, recipe_config, trained, with_data
+from transduce.paper.training import (
+    RECIPES,
+    checksums_of_tests,
+    comparable,
+    demo_config,
+    make_demo,
+    recipe_config,
+    refuse_idle,
+    trained,
+    with_data,
+)
 from transduce.runs import data_folder
 from transduce.translator import Translator
 
@@ -80,9 +90,14 @@ def experiment(
         quiet: whether trainings show no progress.
 
     Raises:
-        ConfigError: a recipe, a model or its corpus is not there, or translates a pair that Table 2 does not have.
+        ConfigError: a recipe, a model or its corpus is not there, or translates a pair that Table 2 does not have; or
+            an option has no effect.
     """
     names = at_scale(DEFAULTS, scale)
+    if models and not recipes:
+        refuse_idle({"--set": settings}, "finished models are measured as they are")
+    elif scale == "smoke" and not recipes:
+        refuse_idle({"--set": settings, "--data": data}, f"table2 --scale {scale} trains on a corpus that it makes")
     if recipes or models:
         systems = [_of_recipe(recipe, data, settings, output) for recipe in recipes]
         systems += [_of_model(model, data) for model in models]
@@ -134,8 +149,15 @@ def _require_different(systems: Sequence[System]) -> None:
 
 
 def _identity(system: System) -> Values:
-    given = Bundle.load(system.model).metrics if system.run is None else None  # another training, other metrics
-    return {"pair": system.pair, "given": given, "config": comparable(system.config)}
+    """Returns what a system's results are of."""
+    bundle = Bundle.load(system.model) if system.run is None else None
+    return {
+        "pair": system.pair,
+        "given": bundle.metrics if bundle else None,  # another training, other metrics
+        "sha256": dict(bundle.checksums) if bundle else None,
+        "config": comparable(system.config),
+        "tests": None if system.demo else checksums_of_tests(system.config),  # made when needed, the same each time
+    }
 
 
 def _cells(system: System, *, tokenized: bool, show_progress: bool) -> Iterator[Cell]:

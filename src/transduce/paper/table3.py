@@ -21,7 +21,7 @@ from transduce.errors import ConfigError, TrainingError
 from transduce.markdown import table
 from transduce.paper.experiment import Cell, Cells, Experiment, Say, Values
 from transduce.paper.scales import Scale, at_scale
-from transduce.paper.training import RECIPES, comparable, demo_config, make_demo, recipe_config
+from transduce.paper.training import RECIPES, comparable, demo_config, make_demo, recipe_config, refuse_idle
 from transduce.plots import COLOURS, GREY, new_chart, save_chart
 
 _GRID = find_grid("table3")
@@ -92,9 +92,14 @@ def experiment(
         quiet: whether trainings show no progress.
 
     Raises:
-        ConfigError: a recipe, its corpus or a row is not there.
+        ConfigError: a recipe, its corpus or a row is not there, or an option has no effect.
     """
     chosen = at_scale(SETTINGS, scale)
+    if recipe is None:
+        if not chosen.recipe:
+            refuse_idle({"--data": data}, f"table3 --scale {scale} trains on a corpus that it makes")
+        if not chosen.tokenized:
+            refuse_idle({"--tokenized": tokenized}, "it is said of the corpus of a --recipe")
     base = _base(chosen, output, recipe, data, settings)
     num_seeds = chosen.seeds if seeds is None else seeds
     if num_seeds < 1 or jobs < 1:
@@ -116,6 +121,7 @@ def experiment(
         cells=[Cell(name, partial(study.measure, name)) for name in names],
         render=partial(_render, scale, study),
         draw=partial(_draw, study),
+        order=[row.name for row in _GRID.rows],  # rows of earlier calls are shown too
     )
 
 

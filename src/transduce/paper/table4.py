@@ -16,14 +16,22 @@ from transduce.bundle import Bundle
 from transduce.config import Config, DataConfig, load_recipe
 from transduce.config.parameters import count_parameters
 from transduce.data.readers import read_lines
-from transduce.data.treebank import read_treebank
+from transduce.data.treebank import read_treebank, treebank_files
 from transduce.errors import ConfigError, TrainingError
 from transduce.evaluation import parse_scores
 from transduce.paper.experiment import Cell, Experiment, Say, Values
 from transduce.paper.scales import Scale, at_scale
 from transduce.paper.table4_report import SHORT_WORDS, Baseline, draw, render
 from transduce.paper.toy_treebank import make_toy_treebank
-from transduce.paper.training import RECIPES, comparable, recipe_config, seconds_config, trained
+from transduce.paper.training import (
+    RECIPES,
+    checksums_of_tests,
+    comparable,
+    recipe_config,
+    refuse_idle,
+    seconds_config,
+    trained,
+)
 from transduce.parser import Parser
 from transduce.parsing import Tree
 from transduce.parsing.pairs import tree_words
@@ -102,7 +110,7 @@ def experiment(
         quiet: whether trainings show no progress.
 
     Raises:
-        ConfigError: a recipe, its treebanks or a file is not there.
+        ConfigError: a recipe, its treebanks or a file is not there, or an option has no effect.
     """
     chosen = at_scale(SETTINGS, scale)
     num_seeds = chosen.seeds if seeds is None else seeds
@@ -118,7 +126,8 @@ def experiment(
             "seeds": num_seeds,
             "config": comparable(task.config),
             "semi": comparable(task.semi) if task.semi else None,
-            "silver": None if task.toy else _identity(task.raw or silver),
+            "silver": _identity(raw or silver),
+            "tests": None if task.toy else checksums_of_tests(task.config),  # made when needed, the same each time
         },
         cells=list(_cells(task, num_seeds)),
         render=partial(render, scale, baselines=baselines),
@@ -143,6 +152,7 @@ def _task(
         if path is not None and not path.exists():
             raise ConfigError(f"{path}: no such file.")
     if recipe is None and not chosen.recipe:
+        refuse_idle({"--data": data, "--silver": silver}, "at this scale, table4 makes its treebank and silver trees")
         config = _toy_config(output / "treebank", settings)
         raw = raw or output / "treebank" / "raw.txt"
         return Task(config, config, output, raw, output / "silver.trees", True, show_progress)
@@ -182,10 +192,11 @@ def _toy_config(folder: Path, settings: Sequence[str]) -> Config:
 
 
 def _identity(path: Path | None) -> Any:
-    """Returns what tells one file of sentences or trees from another: its name and, where it is there, its size."""
+    """Returns what tells sentences or trees from others: their name, and the SHA-256 of the file or of a folder's."""
     if path is None:
         return None
-    return {"name": path.name, "bytes": path.stat().st_size if path.is_file() else None}
+    found = [path] if path.is_file() else treebank_files(path) if path.is_dir() else []
+    return {"name": path.name, "sha256": [files.sha256(file) for file in found]}
 
 
 def read_baseline(path: Path) -> list[Baseline]:

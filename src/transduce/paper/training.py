@@ -1,19 +1,29 @@
 """What experiments train: a recipe with its corpus, or a model of seconds; each goes on where it was stopped."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from transduce import files
+from transduce.bundle import Bundle
 from transduce.config import Config, apply_settings, load_recipe, preset, to_dict
-from transduce.data.corpus import locate
+from transduce.data.corpus import locate, locate_tests
 from transduce.data.demo_corpus import make_demo_corpus
 from transduce.demo import with_corpus
 from transduce.errors import ConfigError, DataError
-from transduce.paper.experiment import Say
+from transduce.paper.experiment import Say, tell_differences
 from transduce.runs import train
 
 RECIPES = Path("recipes")  # of a checkout, where commands are given
+
+# Of a configuration, what a finished model is the same without; its vocabulary is as large as it came out.
+_IRRELEVANT = {
+    "model": ("vocab_size",),
+    "data": ("test",),
+    "train": ("device", "compile", "log_steps"),
+    "decode": ("batch_size",),
+}
 
 
 def recipe_config(recipe: Path, data: Path | None, settings: Sequence[str] = ()) -> Config:
@@ -98,14 +108,36 @@ def trained(config: Config, run: Path, say: Say, *, show_progress: bool) -> Path
     """Trains to the end in the folder `run`, from the last checkpoint where there is one, and returns the model folder.
 
     Raises:
+        ConfigError: there is a finished model already, of another configuration.
         KeyboardInterrupt: a signal stopped the training, after a checkpoint.
     """
     model = run / "model"
-    if not (model / "model.safetensors").is_file():
-        say("training")
-        if train(config, run, resume=True, show_progress=show_progress).reason == "stopped":
-            raise KeyboardInterrupt
+    if (model / "model.safetensors").is_file():
+        _require_made_as(config, model)
+        return model
+    say("training")
+    if train(config, run, resume=True, show_progress=show_progress).reason == "stopped":
+        raise KeyboardInterrupt
     return model
+
+
+def _require_made_as(config: Config, model: Path) -> None:
+    made = Bundle.load(model).config  # that of the run may be of a training begun since
+    if others := tell_differences(_deciding(made), _deciding(config)):
+        raise ConfigError(
+            f"{model}: is a finished model of another configuration: {others}. Choose another --output, or remove the "
+            "whole output folder to begin anew."
+        )
+
+
+def _deciding(config: Config) -> dict[str, Any]:
+    """Returns what decides a model and its translations: no names, no machine, not what is measured afterwards."""
+    values = comparable(config)
+    values.pop("name")
+    for section, keys in _IRRELEVANT.items():
+        for key in keys:
+            values[section].pop(key)
+    return values
 
 
 def comparable(config: Config) -> dict[str, Any]:
@@ -113,3 +145,33 @@ def comparable(config: Config) -> dict[str, Any]:
     values = to_dict(config)
     values["data"].pop("folder")
     return values
+
+
+def checksums_of_tests(config: Config) -> dict[str, dict[str, str]]:
+    """Returns the SHA-256 of the files of each test set, by their names within the corpus: what scores are of.
+
+    Raises:
+        DataError: a treebank is missing.
+    """
+    folder = Path(config.data.folder).expanduser()
+    found = {name: part.paths for name, part in locate_tests(config.data).items()}
+    return {name: {_name_in(folder, path): files.sha256(path) for path in paths} for name, paths in found.items()}
+
+
+def _name_in(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
+
+
+def refuse_idle(options: Mapping[str, object], why: str) -> None:
+    """Refuses options that would have no effect.
+
+    Args:
+        options: by the flag; what was not given is None, False or empty.
+        why: a clause that says why none of them has an effect.
+
+    Raises:
+        ConfigError: one of them was given; names it.
+    """
+    for flag, value in options.items():
+        if value:
+            raise ConfigError(f"{flag} has no effect here: {why}. Leave it out.")

@@ -57,6 +57,7 @@ class Comparability:
     metric: str
     tokenized: bool
     lowercase: bool
+    language: str | None = ""  # of the target, where the score depends on it; None: an older version's, not noted
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,9 @@ class SweepResults:
             values = json.loads(path.read_text(encoding="utf-8"))
             if values["format"] != FORMAT:
                 raise ConfigError(f"{path}: format {values['format']}; this version reads format {FORMAT}.")
+            comparability = Comparability(**{"language": None} | values["comparability"])
             measured = tuple(Measured(**(one | {"point": Point(**one["point"])})) for one in values["measured"])
-            return cls(values["subject"], Comparability(**values["comparability"]), values["signature"], measured)
+            return cls(values["subject"], comparability, values["signature"], measured)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{path}: not the results of a sweep: {error}. Choose another --output.") from None
 

@@ -1,10 +1,11 @@
 """Decodes a text with one model under many settings, and scores each: `transduce sweep` from Python."""
 
+import contextlib
 import hashlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -48,7 +49,12 @@ class Task:
         """What other scores must share with these to be compared with them."""
         references = [line for reference in self.references for line in reference.lines]
         return Comparability(
-            _sha256(self.source.lines), _sha256(references), self.metric, self.tokenized, self.lowercase
+            _sha256(self.source.lines),
+            _sha256(references),
+            self.metric,
+            self.tokenized,
+            self.lowercase,
+            self.language if _knows_languages(self.metric, tokenized=self.tokenized) else "",
         )
 
 
@@ -63,6 +69,9 @@ def sweep(
     show_progress: bool = True,
 ) -> SweepResults:
     """Measures every point of `axes` and writes results, table and picture into `output`; called again, it goes on.
+
+    Points of earlier calls stay as long as the subject's weights are those that they were decoded with. Others are
+    dropped, and decoded again where `axes` has them.
 
     Args:
         subject: a run folder, or a model folder: of that, `axes.averages` must be (0,).
@@ -79,19 +88,30 @@ def sweep(
         EvaluationError: source and reference are not aligned.
     """
     require_aligned(task.source, task.references)
-    fingerprints = {count: _fingerprint(subject, count) for count in axes.averages}
-    known = _known(output, str(subject), task.comparability)
-    found = {one.point: one for one in known.measured if _is_current(one, fingerprints)} if known else {}
+    for count in axes.averages:
+        _fingerprint(subject, count)  # refuses what cannot be averaged before anything is decoded
+    known = _known(output, subject, task.comparability)
+    found = {one.point: one for one in _current(known.measured, subject)} if known else {}
+    if known and show_progress and len(found) < len(known.measured):
+        gone = len(known.measured) - len(found)
+        print(f"{output}: {gone} points were decoded with weights that {subject} has no more: dropped", file=sys.stderr)
     signature = known.signature if known else ""
-    for count, points in groupby(axes.points(), key=lambda point: point.average):
-        missing = [point for point in points if point not in found]
-        translator = _translator(subject, count, device) if missing else None
-        for point in missing:
+    for count, group in groupby(axes.points(), key=lambda point: point.average):
+        points = list(group)
+        if all(point in found for point in points):
+            continue
+        translator, weights = _translator(subject, count, device)
+        found = {  # a training may have gone on since
+            point: one for point, one in found.items() if point.average != count or one.weights == weights
+        }
+        for point in points:
+            if point in found:
+                continue
             twin = next((one for other, one in found.items() if _same_search(point, other)), None)
             if twin is not None:
                 found[point] = Measured(point, twin.weights, twin.score, twin.length_ratio, twin.seconds)
-            elif translator is not None:
-                found[point], signature = _measure(translator, task, point, fingerprints[count], batch_size)
+            else:
+                found[point], signature = _measure(translator, task, point, weights, batch_size)
             results = SweepResults(str(subject), task.comparability, signature, _in_order(found))
             _write(results, output)
             if show_progress:
@@ -126,26 +146,40 @@ def _measure(
     return Measured(point, weights, score.value, score.length_ratio, seconds), score.signature
 
 
-def _is_current(one: Measured, fingerprints: Mapping[int, str]) -> bool:
-    """Whether a point was decoded with the weights that the subject has now, as far as these are asked for."""
-    return one.weights == fingerprints.get(one.point.average, one.weights)
+def _current(measured: Sequence[Measured], subject: Path) -> list[Measured]:
+    """Returns the points that were decoded with the weights that the subject has now."""
+    fingerprints: dict[int, str] = {}
+    for count in {one.point.average for one in measured}:
+        with contextlib.suppress(BundleError, ConfigError):  # has no longer as many checkpoints
+            fingerprints[count] = _fingerprint(subject, count)
+    return [one for one in measured if one.weights == fingerprints.get(one.point.average)]
 
 
 def _same_search(one: Point, other: Point) -> bool:
     return one.beam_size == other.beam_size == 1 and one.average == other.average
 
 
-def _known(output: Path, subject: str, comparability: Comparability) -> SweepResults | None:
+def _knows_languages(metric: str, *, tokenized: bool) -> bool:
+    """Whether a score depends on the language: the paper's BLEU, where it splits words itself."""
+    return metric == "bleu-paper" and not tokenized
+
+
+def _known(output: Path, subject: Path, comparability: Comparability) -> SweepResults | None:
     if output.exists() and not output.is_dir():
         raise ConfigError(f"{output}: is a file; name a folder for --output.")
     if not (output / RESULTS).is_file():
         return None
     known = SweepResults.load(output / RESULTS)
-    if known.subject != subject:
+    if known.subject != str(subject):
         raise ConfigError(f"{output}: holds a sweep of {known.subject}. Choose another --output.")
-    if known.comparability != comparability:
+    before = known.comparability
+    if before.language is None:  # an older version's: the model's own language, unless --language said otherwise
+        knows = _knows_languages(before.metric, tokenized=before.tokenized)
+        before = replace(before, language=subject_config(subject).data.target_language if knows else "")
+    if before != comparability:
+        language = f", language {before.language}" if before.language else ""
         raise ConfigError(
-            f"{output}: holds scores of another text or another metric ({known.comparability.metric}), which do not "
+            f"{output}: holds scores of another text or another metric ({before.metric}{language}), which do not "
             "compare with these. Choose another --output."
         )
     return known
@@ -190,17 +224,25 @@ def _fingerprint(subject: Path, count: int) -> str:
     """Returns a checksum of the weights that a point is decoded with."""
     if count == 0:
         return Bundle.load(subject).checksums["model.safetensors"]
-    return _sha256([weights_checksum(path) for path in _last_checkpoints(subject, count)])
+    return _checksum(_last_checkpoints(subject, count))
 
 
-def _translator(subject: Path, count: int, device: str) -> Translator:
+def _checksum(paths: Sequence[Path]) -> str:
+    return _sha256([weights_checksum(path) for path in paths])
+
+
+def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str]:
+    """Returns what decodes, and the checksum of its weights."""
     if count == 0:
-        return Translator.load(subject, device=device)
+        weights = _fingerprint(subject, count)
+        return Translator.load(subject, device=device), weights
+    paths = _last_checkpoints(subject, count)
+    weights = _checksum(paths)
     config = load_run_config(subject)
     model = Transformer(config.model)
-    model.load_weights(average(_last_checkpoints(subject, count)), str(subject))
+    model.load_weights(average(paths), str(subject))
     tokenizer = SubwordTokenizer.load(load_prepared(data_folder(subject), checksums=False).tokenizer)
-    return Translator(TorchEngine(model.to(choose_device(device))), tokenizer, config.decode)
+    return Translator(TorchEngine(model.to(choose_device(device))), tokenizer, config.decode), weights
 
 
 def _last_checkpoints(run: Path, count: int) -> list[Path]:
