@@ -192,6 +192,7 @@ def window_is_too_wide(patch: pytest.MonkeyPatch) -> None:
 
 def prepacked_without_bias(patch: pytest.MonkeyPatch) -> None:
     original = prepacked.PrepackedLinear.__init__
+    patch.setattr(prepacked, "_LEAST_WEIGHT", 0)  # as in a model of a size to be used
     patch.setattr(
         prepacked.PrepackedLinear,
         "__init__",

@@ -16,6 +16,23 @@ CONFIG = ModelConfig(
 prepacks_here = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN")
 
 
+@pytest.fixture(autouse=True)
+def _small_weights_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.model.prepacked._LEAST_WEIGHT", 0)
+
+
+@prepacks_here
+def test_small_weights_stay_with_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    wide = replace(CONFIG, d_ff=-(-(1 << 17) // CONFIG.d_model))
+    packed = prepack(make(wide))
+    linears = [module for module in packed.modules() if isinstance(module, nn.Linear)]
+    assert all(module.weight.numel() < 1 << 17 for module in linears)
+    inner = 2 * (CONFIG.num_encoder_layers + CONFIG.num_decoder_layers)
+    assert len(prepacked_linears(packed)) == inner + 1  # and the projection to the vocabulary
+    assert prepacked_linears(prepack(make(wide), "int8")) == []
+
+
 def make(config: ModelConfig = CONFIG) -> Transformer:
     torch.manual_seed(1)
     return Transformer(config)

@@ -23,6 +23,9 @@ Precision = Literal["float32", "bfloat16", "int8"]
 # Inputs of a block of Wᵀ, where there are several: fewer are not worth a thread.
 _LEAST_BLOCK = 32
 
+# Numbers of a weight below which PyTorch's own product in float32 is as fast: calling oneDNN costs 40 microseconds.
+_LEAST_WEIGHT = 1 << 17
+
 # Rows that the layout is chosen for. It works for any number; this one was nearly the best of 1 … 300 for all of them.
 _ROWS = 128
 
@@ -171,8 +174,9 @@ def prepack(model: Transformer, precision: Precision = "float32") -> Transformer
     if precision == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         raise ConfigError("bfloat16: this processor has no instructions for it. Use 'int8' or 'float32'.")
     dtype = getattr(torch, precision)
-    _replace_linears(packed.encoder, lambda weight, bias: PrepackedLinear(weight, bias, dtype))  # it has many rows
-    return _prepacked(packed, lambda weight, bias: PrepackedLinear(weight, bias, dtype, single_rows=True))
+    least = _LEAST_WEIGHT if dtype == torch.float32 else 0
+    _replace_linears(packed.encoder, lambda weight, bias: PrepackedLinear(weight, bias, dtype), least)  # of many rows
+    return _prepacked(packed, lambda weight, bias: PrepackedLinear(weight, bias, dtype, single_rows=True), least)
 
 
 class _Linear(nn.Module):
@@ -213,15 +217,16 @@ def _shared(model: Transformer) -> Transformer:
 _Make = Callable[[Tensor, Tensor | None], nn.Module]
 
 
-def _prepacked(model: Transformer, make: _Make) -> Transformer:
+def _prepacked(model: Transformer, make: _Make, least: int = 0) -> Transformer:
     """Puts what `make` makes of weight and bias in the place of each `nn.Linear`, and of the output projection."""
-    _replace_linears(model, make)
+    _replace_linears(model, make, least)
     model.output_projection = make(model.output_embedding, None)
     return model
 
 
-def _replace_linears(module: nn.Module, make: _Make) -> None:
+def _replace_linears(module: nn.Module, make: _Make, least: int) -> None:
+    """Does so where a weight has at least `least` numbers."""
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):
-            if isinstance(child, nn.Linear):
+            if isinstance(child, nn.Linear) and child.weight.numel() >= least:
                 setattr(parent, name, make(child.weight, child.bias))
