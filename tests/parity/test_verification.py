@@ -209,7 +209,7 @@ def _of_each_batch(
     patch: pytest.MonkeyPatch, change: Callable[[list[list[Hypothesis]]], list[list[Hypothesis]]]
 ) -> None:
     original = torch_engine.search
-    patch.setattr(torch_engine, "search", lambda *given: change(original(*given)))
+    patch.setattr(torch_engine, "search", lambda *given, **named: change(original(*given, **named)))
 
 
 def shortened(hypothesis: Hypothesis) -> Hypothesis:
