@@ -57,6 +57,19 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureF
     assert not (tmp_path / "out").exists()
 
 
+def test_an_edited_card_is_not_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, output = make_model(tmp_path / "model").path, tmp_path / "out"
+    arguments = ["export", str(model), "--format", "ctranslate2", "--output", str(output), "--sample", "3"]
+    assert main(arguments) == 0
+    assert main(arguments) == 0  # an export may be replaced
+    card = output / "README.md"
+    card.write_text(text := card.read_text(encoding="utf-8") + "Made for the museum.\n", encoding="utf-8")
+    capsys.readouterr()
+    assert main(arguments) == 7
+    assert "README.md changed or came since the export" in capsys.readouterr().err
+    assert card.read_text(encoding="utf-8") == text
+
+
 def test_an_export_below_the_threshold_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnxruntime")
     model, output = make_model(tmp_path / "model").path, tmp_path / "out"

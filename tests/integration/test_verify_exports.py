@@ -41,6 +41,7 @@ def verify(folder: Path, capsys: pytest.CaptureFixture[str], *exports: str) -> t
 def test_exports_of_every_format_pass_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ("model-onnx", "model-huggingface", "model-ctranslate2")
     (folder / "model-onnx" / ".gitattributes").touch()  # as downloads have them
+    (folder / "model-onnx" / "README.md").write_text("edited: nothing that runs", encoding="utf-8")
     code, said = verify(folder, capsys, *names)
     assert code == 0, said
     for name in names:
@@ -90,3 +91,17 @@ def test_a_forced_export_says_so_and_passes(folder: Path, capsys: pytest.Capture
     assert code == 0, said
     assert "certificate: forced" in said
     assert "exported with --force" in said
+
+
+def test_a_forced_export_that_became_worse_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export(folder / "model", folder / "worse", "onnx", "--max-difference", "0", "--force")
+    for name in ("encoder.onnx", "decoder.onnx", "weights.bin"):
+        (folder / "worse" / name).write_bytes((folder / "other-onnx" / name).read_bytes())
+    certificate = folder / "worse" / "certificate.json"
+    values, other = (json.loads((folder / name / certificate.name).read_text()) for name in ("worse", "other-onnx"))
+    values["export"]["sha256"] = other["export"]["sha256"]  # somebody had the checksums agree
+    certificate.write_text(json.dumps(values), encoding="utf-8")
+    code, said = verify(folder, capsys, "worse")
+    assert code == 1
+    assert f"✗ export {folder / 'worse'}: = native" in said
+    assert "certified at 100.00%" in said

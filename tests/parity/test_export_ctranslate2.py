@@ -7,6 +7,9 @@ import ctranslate2
 import pytest
 
 from exported_models import LINES, make_model, random_pairs
+from transduce.bundle import save_bundle
+from transduce.config.special_ids import EOS
+from transduce.engines.ctranslate2_model import convert
 from transduce.errors import ConfigError
 from transduce.export import export_model
 from transduce.export.ctranslate2_system import CTranslate2System
@@ -33,6 +36,20 @@ def test_choices_are_those_of_the_logits(tmp_path: Path) -> None:
     targets[3] = []
     ours = NativeSystem(bundle).force(sources, targets)
     theirs = CTranslate2System(output, bundle, "float32").force(sources, targets)
+    assert [forced.choices for forced in theirs] == [forced.choices for forced in ours]
+
+
+def test_the_end_may_be_chosen_at_once(tmp_path: Path) -> None:
+    """By default CTranslate2 writes at least one token."""
+    bundle = make_model(tmp_path / "model", norm="pre")
+    weights = bundle.weights()
+    weights["decoder_norm.bias"] += 100 * weights["source_embedding"][EOS]
+    bundle = save_bundle(tmp_path / "ending", bundle.config, weights, bundle.tokenizer, {})
+    convert(bundle, tmp_path / "export")
+    sources, targets = ([pair[side] for pair in random_pairs(3, 6)] for side in (0, 1))
+    ours = NativeSystem(bundle).force(sources, targets)
+    theirs = CTranslate2System(tmp_path / "export", bundle, "float32").force(sources, targets)
+    assert [forced.choices[0] for forced in ours] == [EOS] * 3
     assert [forced.choices for forced in theirs] == [forced.choices for forced in ours]
 
 

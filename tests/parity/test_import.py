@@ -1,6 +1,7 @@
 """What is imported computes what the system that it comes from computes."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,11 @@ from exported_models import BASE, LINES, make_model, make_tokenizer, random_pair
 from transduce.bundle import Bundle
 from transduce.errors import BundleError, ConfigError, ExportError
 from transduce.export import export_model, import_huggingface, import_torch
+from transduce.export.huggingface_tokenizer import read_tokenizer
 from transduce.export.native import NativeSystem
+from transduce.export.torch_description import TorchDescription, read_description
+from transduce.export.torch_reading import take_apart
+from transduce.export.torch_system import TorchSystem
 
 SOURCES, TARGETS = ([pair[side] for pair in random_pairs(8, 16)] for side in (0, 1))
 
@@ -146,6 +151,66 @@ def test_what_cannot_be_held_is_refused_by_name(exported: tuple[Bundle, Path], t
     assert not (tmp_path / "back").exists()
 
 
+SIZES: list[tuple[dict[str, Any], str]] = [
+    ({"decoder_start_token_id": None}, "has no decoder_start_token_id"),
+    ({"vocab_size": None, "d_model": None}, "has no vocab_size, d_model"),
+    ({"max_position_embeddings": None}, "has no max_position_embeddings"),
+    ({"decoder_attention_heads": None}, "has no decoder_attention_heads"),
+    ({"encoder_layers": "2"}, "encoder_layers = '2': must be a whole number"),
+    ({"d_model": 0}, "d_model = 0: must be a whole number, 1 or greater"),
+    ({"dropout": "much"}, "dropout = 'much': must be a number"),
+    ({"decoder_start_token_id": 300}, "decoder_start_token_id = 300: must be less than vocab_size = 300"),
+    ({"d_model": 25}, "encoder_attention_heads = 3: does not divide d_model = 25"),
+    ({"encoder_layers": 1}, "fc1.bias is there, but encoder_layers = 1"),
+    (
+        {"vocab_size": 400, "decoder_vocab_size": 400},
+        "model.shared.weight has shape (300, 24), but (vocab_size, d_model) = (400, 24)",
+    ),
+    ({"vocab_size": 200, "decoder_vocab_size": 200}, "but (vocab_size, d_model) = (200, 24)"),
+    ({"d_model": 36}, "k_proj.bias has shape (24,), but (d_model) = (36,)"),
+    (
+        {"encoder_ffn_dim": 41, "decoder_ffn_dim": 41},
+        "fc1.weight has shape (40, 24), but (decoder_ffn_dim, d_model) = (41, 24)",
+    ),
+]
+
+
+def test_settings_that_lack_something_or_do_not_fit_are_named(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
+    _, folder = exported
+    before = (folder / "config.json").read_text()
+    for changes, named in SIZES:
+        edit(folder / "config.json", **changes)
+        with pytest.raises(BundleError, match=rf"(?s)config\.json: .*{re.escape(named)}"):
+            import_huggingface(folder, tmp_path / "back")
+        (folder / "config.json").write_text(before)
+    weights = load_file(folder / "model.safetensors")
+    name = "model.encoder.layers.0.self_attn.q_proj.bias"
+    save_file(weights | {name: np.zeros(23, np.float32)}, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BundleError, match=re.escape(f"{name} has shape (23,), but (d_model) = (24,)")):
+        import_huggingface(folder, tmp_path / "back")
+    (folder / "model.safetensors.index.json").write_text("{}")
+    with pytest.raises(BundleError, match=r"index\.json: damaged: has no 'weight_map'"):
+        import_huggingface(folder, tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
+def test_sentences_end_where_the_positions_of_a_checkpoint_do(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
+    """Also where its tokeniser and its generation_config.json would go on."""
+    _, folder = exported
+    (folder / "transduce.json").unlink()
+    weights = load_file(folder / "model.safetensors")
+    weights |= {name: array[:12].copy() for name, array in weights.items() if name.endswith("embed_positions.weight")}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    edit(folder / "config.json", max_position_embeddings=12)
+    edit(folder / "generation_config.json", max_length=40, min_length=12)
+    (tmp_path / "long.en").write_text("A dog runs. " * 20 + "\nTwo men talk.\n", encoding="utf-8")
+    certificate = import_huggingface(folder, tmp_path / "back", sentences=tmp_path / "long.en")
+    assert certificate is not None
+    assert certificate.measured.max_difference < 1e-4
+    assert certificate.measured.token_agreement == 1
+    assert certificate.measured.target_tokens <= 2 * 12
+
+
 def test_a_tokenizer_that_cannot_be_ours_is_refused(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
     _, folder = exported
     (folder / "tokenizer.json").rename(folder / "aside")
@@ -242,6 +307,101 @@ def test_a_wrong_description_is_noticed(tmp_path: Path) -> None:
     assert not (tmp_path / "model").exists()
 
 
+NOT_OF_LAYERS = (
+    "transformer.encoder.pos.weight",
+    "transformer.encoder.layers.0.self_attn.bias_k",
+    "transformer.decoder.layers.1.adapter.weight",
+    "transformer.decoder.layers.adapter.weight",
+    "transformer.encoder.layers.1.norm3.weight",
+)
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+@pytest.mark.parametrize("name", NOT_OF_LAYERS)
+def test_weights_that_nothing_would_be_made_of_are_refused_by_name(tmp_path: Path, name: str) -> None:
+    paths = write_state(tmp_path, "", norm_first=False)
+    save_file(load_file(paths[0]) | {name: np.ones((4, 24), np.float32)}, paths[0])
+    with pytest.raises(BundleError, match=re.escape(name)):
+        import_torch(*paths, tmp_path / "model", sample=2)
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_biases_of_some_layers_only_are_refused_by_name(tmp_path: Path) -> None:
+    """Whether there are any is told by the first layer: those of others would be lost."""
+    paths = write_state(tmp_path, "norm_first = true", norm_first=True, bias=False)
+    before = load_file(paths[0])
+    for name, size in (("layers.1.linear1.bias", 40), ("layers.1.self_attn.in_proj_bias", 72), ("norm.bias", 24)):
+        save_file(before | {f"transformer.decoder.{name}": np.ones(size, np.float32)}, paths[0])
+        with pytest.raises(BundleError, match=re.escape(f"transformer.decoder.{name}")):
+            import_torch(*paths, tmp_path / "model", sample=2)
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_a_table_that_is_named_may_lie_in_the_encoder(tmp_path: Path) -> None:
+    state, description, tokenizer = write_state(tmp_path, "", norm_first=False)
+    arrays, name = load_file(state), "transformer.encoder.embedding.weight"
+    arrays[name] = arrays.pop("source.weight")
+    save_file(arrays, state)
+    description.write_text(description.read_text().replace("source.weight", name))
+    certificate = import_torch(state, description, tokenizer, tmp_path / "model", sample=2)
+    assert certificate is not None
+    assert certificate.measured.token_agreement == 1
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_the_layers_of_torch_take_all_weights_or_none(tmp_path: Path) -> None:
+    state, description, _ = write_state(tmp_path, "", norm_first=False)
+    arrays = load_file(state)
+    parts = take_apart(arrays, read_description(description))
+    more = replace(parts, arrays=parts.arrays | {"encoder.pos.weight": np.ones((4, 24), np.float32)})
+    with pytest.raises(BundleError, match=r"torch\.nn\.Transformer has no encoder\.pos\.weight"):
+        TorchSystem(more, arrays, np.arange(300), make_tokenizer())
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """Returns a state dict, a description without a start, and a tokeniser whose special tokens stand last."""
+    state, description, tokenizer = write_state(tmp_path, "", norm_first=False)
+    definition = json.loads(tokenizer.read_text(encoding="utf-8"))
+    vocabulary = definition["model"]["vocab"]
+    definition["model"]["vocab"] = {token: (index + 296) % 300 for token, index in vocabulary.items()}
+    tokenizer.write_text(json.dumps(definition), encoding="utf-8")
+    return state, description, tokenizer
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+@pytest.mark.parametrize(
+    ("described", "named"),
+    [
+        ('decoder_start = "<start>"', "decoder_start = '<start>'"),
+        ('bos_token = "[BOS]"', "bos_token = '[BOS]'"),
+        ('decoder_start = "<pad>"\nbos_token = "[BOS]"', "bos_token = '[BOS]'"),
+        ('decoder_start = "[BOS]"\nbos_token = "[BOS]"', "decoder_start = '[BOS]'"),
+    ],
+)
+def test_a_start_that_the_tokenizer_has_not_is_refused(
+    foreign: tuple[Path, Path, Path], tmp_path: Path, described: str, named: str
+) -> None:
+    state, description, tokenizer = foreign
+    description.write_text(f"{NAMES}\n{described}", encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"{re.escape(named)}: .*tokenizer\.json has no such token"):
+        import_torch(state, description, tokenizer, tmp_path / "model", sample=2)
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_a_decoder_starts_from_the_token_that_is_described(foreign: tuple[Path, Path, Path]) -> None:
+    known = {"num_heads": 3, "source_embedding": "a", "target_embedding": "b", "output": "c"}
+    for start, bos_token, expected in (
+        ("", "<s>", [296, 297, 298, 299]),
+        ("<s>", "[BOS]", [296, 297, 298, 299]),  # bos_token is not needed
+        ("<pad>", "<s>", [297, 296, 298, 299]),
+    ):
+        roles = TorchDescription(**known, bos_token=bos_token).roles  # type: ignore[arg-type]
+        assert read_tokenizer(foreign[2], roles, start, 300).order[:4].tolist() == expected
+
+
 def test_an_import_replaces_nothing_but_an_import(tmp_path: Path) -> None:
     bundle = make_model(tmp_path / "model")
     with pytest.raises(BundleError, match="no import of Transduce wrote it"):
@@ -263,6 +423,11 @@ def test_exports_and_imports_replace_their_own_kind_only_and_only_as_it_was_writ
         import_huggingface(folder, folder, sample=3)
     import_huggingface(folder, model, sample=3)  # again
     assert {path.name for path in model.iterdir()} == set(before)
+    with (model / "README.md").open("a") as card:
+        card.write("Which languages it knows.\n")
+    with pytest.raises(BundleError, match=r"README\.md changed or came since the import"):
+        import_huggingface(folder, model, sample=3)
+    (model / "README.md").write_bytes(before["README.md"])
     (model / "confidence.json").write_text("{}")
     with pytest.raises(BundleError, match=r"confidence\.json changed or came since the import"):
         import_huggingface(folder, model, sample=3)

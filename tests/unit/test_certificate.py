@@ -12,7 +12,15 @@ import pytest
 
 from transduce.config import Config, DataConfig
 from transduce.errors import DataError, ExportError
-from transduce.export.certificate import EXACT, Certificate, Measured, measure, write_certificate
+from transduce.export.certificate import (
+    EXACT,
+    Certificate,
+    Measured,
+    measure,
+    why_not_replaceable,
+    write_certificate,
+)
+from transduce.export.certified import CertifiedExport
 from transduce.export.forcing import Forced, forced
 from transduce.export.sentences import Sentences, choose_sentences
 
@@ -98,6 +106,57 @@ def test_it_passes_and_says_so(tmp_path: Path) -> None:
     assert "bleu_original" not in said["measured"]
     assert said["versions"]["transduce"]
     assert "passed" in passed.to_markdown()
+
+
+def test_what_is_replaced_is_as_it_was_written_the_card_too(tmp_path: Path) -> None:
+    (tmp_path / "model.bin").write_bytes(b"numbers")
+    (tmp_path / "README.md").write_text("the card")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "README.md").write_text("a file as any other")
+    write_certificate(tmp_path, replace(certificate(), format="onnx"))
+    said = json.loads((tmp_path / "certificate.json").read_text())
+    assert list(said["export"]["sha256"]) == ["docs/README.md", "model.bin"]
+    assert why_not_replaceable(tmp_path, is_export=True) == ""
+    assert why_not_replaceable(tmp_path, is_export=False) == "it is an export"
+    for name in ("README.md", "docs/README.md", "model.bin"):
+        before = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(before + b".")
+        assert why_not_replaceable(tmp_path, is_export=True) == f"{name} changed or came since the export"
+        (tmp_path / name).unlink()
+        assert why_not_replaceable(tmp_path, is_export=True) == f"{name} changed or came since the export"
+        (tmp_path / name).write_bytes(before)
+    del said["export"]["card_sha256"]
+    (tmp_path / "certificate.json").write_text(json.dumps(said))
+    assert "does not tell whether README.md was edited" in why_not_replaceable(tmp_path, is_export=True)
+
+
+@pytest.mark.parametrize(
+    ("reached", "again", "fails"),
+    [
+        # What passed is held to the thresholds, what did not to little less than it reached.
+        ({}, {"token_agreement": 0.9985}, "token agreement 99.850%, less than the 99.900%"),
+        ({}, {"mean_difference": 2e-3}, "more than the 0.001 allowed"),
+        ({}, {"lines_cut_alike": 0.99}, "1.00% of the lines"),
+        ({"token_agreement": 0.9}, {"token_agreement": 0.86}, ""),
+        ({"token_agreement": 0.9}, {"token_agreement": 0.84}, "token agreement 84.000%, less than the 85.000%"),
+        ({"token_agreement": 0.9}, {"token_agreement": 0.9, "mean_difference": 2e-3}, "more than the 0.001 allowed"),
+        ({"mean_difference": 0.4}, {"mean_difference": 0.5}, ""),
+        ({"mean_difference": 0.4}, {"mean_difference": 0.51}, "differ by 0.51 on average, more than the 0.501"),
+        ({"mean_difference": 0.4}, {"mean_difference": math.nan}, "differ by nan"),
+        ({"mean_difference": math.nan}, {"mean_difference": 0.4}, "differ by 0.4"),
+        ({"lines_cut_alike": 0.5}, {"lines_cut_alike": 0.46}, ""),
+        ({"lines_cut_alike": 0.5}, {"lines_cut_alike": 0.44}, "56.00% of the lines"),
+    ],
+)
+def test_an_export_that_was_forced_may_be_no_worse_than_it_was(
+    tmp_path: Path, reached: dict[str, float], again: dict[str, float], fails: str
+) -> None:
+    write_certificate(tmp_path, replace(certificate(**reached), format="onnx", forced=True))
+    export = CertifiedExport.read(tmp_path)
+    assert export.verdict == ("forced" if reached else "passed")
+    found = export.failures(replace(certificate(**again), thresholds=export.bounds))
+    assert bool(found) == bool(fails)
+    assert fails in "\n".join(found)
 
 
 def test_sentences_come_from_a_file_then_validation_then_the_package(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ class Certificate:
         return "forced" if self.forced else "failed"
 
     def to_dict(self, folder: Path) -> dict[str, Any]:
-        """Returns what is written to `folder`, with the checksums of the files that are there."""
+        """Returns what is written to `folder`, with the checksums of the files that are there, the card's apart."""
         measured = asdict(self.measured) | {"bleu_difference": self.measured.bleu_difference}
         return {
             "format": FORMAT,
@@ -110,6 +110,7 @@ class Certificate:
                 "format": self.format,
                 "quantization": self.quantization,
                 "sha256": checksums(folder),
+                "card_sha256": _card_checksum(folder),
             },
             "sentences": self.sentences,
             "measured": {key: value for key, value in measured.items() if value is not None},
@@ -207,7 +208,7 @@ def versions() -> dict[str, str]:
 
 
 def write_certificate(folder: Path, certificate: Certificate) -> None:
-    """Writes `certificate.json` beside what it certifies."""
+    """Writes `certificate.json` beside what it certifies: last, for it notes what all else is, the card too."""
     files.write_json(folder / CERTIFICATE, certificate.to_dict(folder))
 
 
@@ -215,23 +216,32 @@ def why_not_replaceable(folder: Path, *, is_export: bool) -> str:
     """Returns why a folder may not be replaced by a new export (or import), in words; "" where it is an old one, whole.
 
     It is replaced only if it holds, to the byte, what an export (or import) wrote: not what was trained further in
-    place, and no calibration or shortlist that was learned since.
+    place, no calibration or shortlist that was learned since, and no card that somebody has edited.
     """
     kind = "export" if is_export else "import"
     try:
         written = json.loads((folder / CERTIFICATE).read_text(encoding="utf-8"))["export"]
         was_export, sha256 = bool(written["format"]), dict(written["sha256"])
+        card, is_noted = written.get("card_sha256"), "card_sha256" in written
     except (OSError, ValueError, KeyError, TypeError):
         return f"no {kind} of Transduce wrote it"
     if was_export != is_export:
         return f"it is an {'export' if was_export else 'import'}"
-    now = checksums(folder)
-    changed = sorted(name for name in now.keys() | sha256.keys() if now.get(name) != sha256.get(name))
+    if not is_noted and (folder / CARD).is_file():
+        return f"its certificate, of an earlier version, does not tell whether {CARD} was edited since"
+    then, now = {**sha256, CARD: card}, {**checksums(folder), CARD: _card_checksum(folder)}
+    changed = sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
     return f"{', '.join(changed[:3])} changed or came since the {kind}" if changed else ""
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    """Returns the SHA-256 of each file of an export, but for the certificate and the card."""
+    """Returns the SHA-256 of each file of an export, but for the certificate and the card at its top."""
     named = sorted(path for path in folder.rglob("*") if path.is_file())
-    unlisted = {CERTIFICATE, CARD}
-    return {str(path.relative_to(folder)): files.sha256(path) for path in named if path.name not in unlisted}
+    unlisted = {folder / CERTIFICATE, folder / CARD}
+    return {str(path.relative_to(folder)): files.sha256(path) for path in named if path not in unlisted}
+
+
+def _card_checksum(folder: Path) -> str | None:
+    """Returns the card's SHA-256, or None where there is no card: it is read, not run, so it stands apart."""
+    card = folder / CARD
+    return files.sha256(card) if card.is_file() else None

@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from transduce.bundle import Bundle
 from transduce.errors import ExportError
-from transduce.export.certificate import CERTIFICATE, Thresholds, checksums
+from transduce.export.certificate import CERTIFICATE, Certificate, Measured, Thresholds, checksums
 from transduce.export.exports import FORMATS, module_of
 from transduce.export.forcing import System
+
+# How much worse than certified a forced export may be on other sentences, or on another machine.
+_SHARE_MARGIN = 0.05  # of positions, or of lines
+_DIFFERENCE_FACTOR, _DIFFERENCE_MARGIN = 1.25, 1e-3  # of a log-probability, on average
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,7 @@ class CertifiedExport:
     format: str
     quantization: str
     thresholds: Thresholds
+    measured: Measured
     verdict: str
     sha256: Mapping[str, str]  # of its files, when it was certified
     original_sha256: Mapping[str, str]  # of the model's
@@ -41,13 +46,14 @@ class CertifiedExport:
                 export["format"],
                 export["quantization"],
                 Thresholds(**values["thresholds"]),
+                Measured(**{key: value for key, value in values["measured"].items() if key in _FIGURES}),
                 values["verdict"],
                 dict(export["sha256"]),
                 dict(original["sha256"]),
             )
         except OSError as error:
             raise ExportError(f"{path}: cannot be read ({error.strerror}): no export of a model. {again}") from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ExportError(f"{path}: no certificate of an export ({error!r}). {again}") from None
         if found.format not in FORMATS:
             raise ExportError(f"{path}: the format '{found.format}' is none of {', '.join(FORMATS)}. {again}")
@@ -67,6 +73,28 @@ class CertifiedExport:
             found.append(f"made of another model than {bundle.path}: its {' and '.join(other)} differ")
         return tuple(found)
 
+    @property
+    def bounds(self) -> Thresholds:
+        """What it must reach when it is run again: the thresholds, and where it missed one, nearly what it reached."""
+        asked, reached = self.thresholds, self.measured
+        missed = not reached.mean_difference <= asked.mean_difference
+        return Thresholds(
+            token_agreement=_loosened(asked.token_agreement, reached.token_agreement),
+            mean_difference=reached.mean_difference * _DIFFERENCE_FACTOR + _DIFFERENCE_MARGIN
+            if missed
+            else asked.mean_difference,
+        )
+
+    def failures(self, found: Certificate) -> list[str]:
+        """Returns what falls short, in words, where it was run again: `found`, measured with `bounds`.
+
+        Lines that were cut otherwise when it was certified may be again, of others nearly as many.
+        """
+        measured = found.measured
+        if measured.lines_cut_alike >= _loosened(1.0, self.measured.lines_cut_alike):
+            measured = replace(measured, lines_cut_alike=1.0)
+        return replace(found, measured=measured).failures
+
     def load(self, bundle: Bundle) -> System:
         """Returns the system that runs the export.
 
@@ -82,3 +110,11 @@ class CertifiedExport:
             module = module_of("transformers", "huggingface", "transduce.export.huggingface_system")
             loaded = module.HuggingFaceSystem(self.folder)
         return loaded
+
+
+_FIGURES = {each.name for each in fields(Measured)}
+
+
+def _loosened(asked: float, reached: float) -> float:
+    """Returns the share to ask for again: `asked`, or a little less than was `reached` where that is below it."""
+    return asked if reached >= asked else reached - _SHARE_MARGIN

@@ -18,6 +18,8 @@ _BATCH = 64
 class CTranslate2System:
     """The exported folder, on the CPU."""
 
+    num_positions: int | None = None
+
     def __init__(self, folder: Path, bundle: Bundle, quantization: str) -> None:
         self.tokens = bundle.tokenizer.tokens()
         self.model = ctranslate2.Translator(str(folder), device="cpu")
@@ -60,6 +62,7 @@ class CTranslate2System:
                     [[self.tokens[token] for token in targets[row][:length]] for row in chosen] if length else None,
                     beam_size=1,
                     max_decoding_length=length + 1,
+                    min_decoding_length=0,  # its default is 1: EOS could not be chosen at once
                     max_input_length=0,
                     return_end_token=True,
                 )

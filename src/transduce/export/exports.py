@@ -92,8 +92,8 @@ def export_model(
         certificate = certify(bundle, written.run(), chosen, bounds, notes=written.notes)
         certificate = replace(certificate, forced=force, format=format, quantization=quantization)
         certificate.require(str(output))
-        write_certificate(folder, certificate)
         files.write_text(folder / CARD, export_card(bundle, format, certificate))
+        write_certificate(folder, certificate)
     return certificate
 
 
@@ -108,12 +108,15 @@ def certify(
 ) -> Certificate:
     """Compares `system` and the model of `bundle`, on the translations that the latter writes.
 
-    The original is the model of `bundle`; that of `system`, where the bundle is what was `imported`.
+    The original is the model of `bundle`; that of `system`, where the bundle is what was `imported`. Sentences are cut
+    to the positions that both have.
     """
     from transduce.export.native import NativeSystem
 
     native = NativeSystem(bundle)
     limit = position_limit(bundle) - 1
+    if system.num_positions is not None:
+        limit = min(limit, system.num_positions - 1)
     sources = [ids[: min(MAX_SOURCE_TOKENS, limit)] for ids in native.encode(sentences.sources)]
     targets = [ids[:limit] for ids in native.translate_ids(sources)]
     original, export = (system, native) if imported else (native, system)

@@ -23,6 +23,11 @@ class System(Protocol):
         """What runs, for the certificate."""
         ...
 
+    @property
+    def num_positions(self) -> int | None:
+        """How many positions a source with its EOS, or a target, may fill; None: as many as our engines ever use."""
+        ...
+
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns our token ids of each line, without EOS, as this system's tokeniser gives them."""
         ...

@@ -4,7 +4,6 @@ Where the folder is one of our exports, it says what it was made of, and the ver
 filling, the vocabulary without its starting token. Any other becomes the model of our kind that computes the same.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from transduce.bundle import read_weights
 from transduce.config import Config, DecodeConfig, ModelConfig, TextConfig, from_dict
 from transduce.engines.ctranslate2_model import sinusoids
 from transduce.errors import BundleError, ConfigError, ExportError
+from transduce.export.huggingface_settings import read_json, read_settings, require_shapes
 from transduce.export.huggingface_shape import (
     LAYER_NORM_EPSILON,
     NEVER_BIAS,
@@ -28,7 +28,6 @@ from transduce.export.huggingface_shape import (
 from transduce.export.huggingface_tokenizer import ForeignTokenizer, read_tokenizer
 from transduce.export.huggingface_weights import Arrays, dimension_order
 
-_CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _ROLES = ("pad_token", "bos_token", "eos_token", "unk_token")
 
 
@@ -49,14 +48,14 @@ def read_checkpoint(folder: Path, *, original: str = "transduce.json") -> Checkp
         original: the file in which an export of ours says what it was made of.
 
     Raises:
-        BundleError: a file is missing or damaged, or the tokeniser cannot become ours.
+        BundleError: a file is missing or damaged, `config.json` lacks a key or does not fit the weights, or the
+            tokeniser cannot become ours.
         ExportError: our model cannot compute what this one does; all reasons are named.
     """
-    settings = _read_json(folder / "config.json")
-    reasons = _obstacles(settings)
-    if reasons:
-        raise ExportError(f"{folder}: cannot become a model of Transduce:\n  " + "\n  ".join(reasons))
-    arrays = _tables(_read_arrays(folder), settings)
+    settings = read_settings(folder)
+    arrays = _read_arrays(folder)
+    require_shapes(folder, settings, arrays)
+    arrays = _tables(arrays, settings)
     extra_start = _has_extra_start(arrays, settings)
     vocab_size = int(settings["vocab_size"]) - extra_start
     start = None if extra_start else int(settings["decoder_start_token_id"])
@@ -71,26 +70,14 @@ def read_checkpoint(folder: Path, *, original: str = "transduce.json") -> Checkp
     return Checkpoint(config, weights, tokenizer)
 
 
-def _obstacles(settings: Mapping[str, Any]) -> list[str]:
-    reasons = []
-    kind = settings.get("model_type")
-    if kind not in _CLASSES:
-        return [f"model_type '{kind}': only {', '.join(_CLASSES)} compute what a model of Transduce does"]
-    if settings.get("activation_function", "gelu") != "relu":
-        reasons.append(f"activation_function '{settings.get('activation_function', 'gelu')}': ours is relu (eq. 2)")
-    for key in ("attention_heads", "ffn_dim"):
-        both = settings.get(f"encoder_{key}"), settings.get(f"decoder_{key}")
-        if both[0] != both[1]:
-            reasons.append(f"encoder_{key} = {both[0]} and decoder_{key} = {both[1]}: ours are equal")
-    vocab_size = settings.get("vocab_size")
-    if (settings.get("decoder_vocab_size") or vocab_size) != vocab_size:
-        reasons.append("decoder_vocab_size differs from vocab_size: ours share one vocabulary")
-    return reasons
-
-
 def _read_arrays(folder: Path) -> Arrays:
     index = folder / "model.safetensors.index.json"
-    names = sorted(set(_read_json(index)["weight_map"].values())) if index.is_file() else ["model.safetensors"]
+    names = ["model.safetensors"]
+    if index.is_file():
+        places = read_json(index).get("weight_map")
+        if not isinstance(places, dict):
+            raise BundleError(f"{index}: damaged: has no 'weight_map'.")
+        names = sorted(set(map(str, places.values())))
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         pickled = (folder / "pytorch_model.bin").is_file()
@@ -142,7 +129,7 @@ def _has_extra_start(arrays: Arrays, settings: Mapping[str, Any]) -> bool:
 def _special_tokens(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        values = _read_json(folder / name) if (folder / name).is_file() else {}
+        values = read_json(folder / name) if (folder / name).is_file() else {}
         for role in _ROLES:
             token = values.get(role)
             if isinstance(token, dict):
@@ -157,7 +144,7 @@ def _original_config(path: Path, settings: Mapping[str, Any], arrays: Arrays) ->
     if not path.is_file():
         return None
     try:
-        config = from_dict(_read_json(path)["config"], str(path))
+        config = from_dict(read_json(path)["config"], str(path))
     except (KeyError, ConfigError):
         return None
     model = config.model
@@ -244,7 +231,7 @@ _SIDES = ("encoder", "decoder")
 
 def _decode_config(folder: Path) -> DecodeConfig:
     path = folder / "generation_config.json"
-    values = _read_json(path) if path.is_file() else {}
+    values = read_json(path) if path.is_file() else {}
     beam, penalty = values.get("num_beams") or 4, values.get("length_penalty")
     return DecodeConfig(beam_size=int(beam), length_penalty=0.6 if penalty is None else max(0.0, float(penalty)))
 
@@ -326,15 +313,3 @@ class _Reader:
     def _norm(self, ours: str, theirs: str) -> None:
         for kind in ("weight", "bias"):
             self.weights[f"{ours}.{kind}"] = self._get(f"{theirs}.{kind}")[self.back]
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BundleError(f"{path}: cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise BundleError(f"{path}: damaged: {error}.") from None
-    if not isinstance(values, dict):
-        raise BundleError(f"{path}: damaged: not a table of settings.")
-    return values

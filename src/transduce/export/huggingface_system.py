@@ -44,9 +44,19 @@ class HuggingFaceSystem:
         if wrong:
             raise ExportError(f"{folder}: transformers {transformers.__version__} loads other weights: {wrong}.")
         self.model.eval()
+        self.num_positions = int(self.model.config.max_position_embeddings)
+        self._bound_outputs(self.num_positions)
         size = int(self.model.config.vocab_size)
         self._theirs = np.arange(size) if order is None else order
         self._ours = {int(theirs): ours for ours, theirs in enumerate(self._theirs)}
+
+    def _bound_outputs(self, num_positions: int) -> None:
+        """Has `generate` end where the model's positions do, whatever the folder's generation_config.json says."""
+        settings = self.model.generation_config
+        if settings.max_length is not None:
+            settings.max_length = min(settings.max_length, num_positions)
+        if settings.max_new_tokens is not None:
+            settings.max_new_tokens = min(settings.max_new_tokens, num_positions - 1)
 
     @staticmethod
     def _quiet(transformers: Any) -> None:
@@ -71,8 +81,9 @@ class HuggingFaceSystem:
     def translate(self, lines: Sequence[str]) -> list[str]:
         """Calls `generate` as the folder's generation_config.json has it; longer lines are cut, as by our engines."""
         results: list[str] = []
+        cut = {"truncation": True, "max_length": min(self.tokenizer.model_max_length, self.num_positions)}
         for rows in in_batches(len(lines), _BATCH):
-            batch = self.tokenizer([lines[row] for row in rows], return_tensors="pt", padding=True, truncation=True)
+            batch = self.tokenizer([lines[row] for row in rows], return_tensors="pt", padding=True, **cut)
             with torch.inference_mode():
                 written = self.model.generate(**batch)
             results += self.tokenizer.batch_decode(written, skip_special_tokens=True)

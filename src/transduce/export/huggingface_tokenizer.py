@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from transduce import files
 from transduce.config.special_ids import EOS
-from transduce.errors import BundleError, TokenizerError
+from transduce.errors import BundleError, ConfigError, TokenizerError
 from transduce.export.huggingface_shape import START_TOKEN
 from transduce.text import BOS_TOKEN, EOS_TOKEN, PAD_TOKEN, SPECIAL_TOKENS, UNK_TOKEN, SubwordTokenizer
 
@@ -71,11 +71,13 @@ def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, v
     Args:
         path: a `tokenizer.json`.
         roles: the token that is "pad_token", "bos_token", "eos_token" and "unk_token"; some may be missing.
-        start: the id or token that a decoder starts from; it becomes BOS. None, or what it has not: "bos_token".
+        start: the id that a decoder starts from, or the token as a description names it; it becomes BOS. None or "":
+            "bos_token".
         vocab_size: rows of the model's tables; tokens beyond them are left out.
 
     Raises:
         BundleError: it cannot be had exactly; the message says why.
+        ConfigError: it has no such token as a description names.
     """
     definition = _read_json(path)
     model = definition.get("model") if isinstance(definition, dict) else None
@@ -88,7 +90,9 @@ def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, v
     vocabulary = {token: index for token, index in vocabulary.items() if index < vocab_size}
     if sorted(vocabulary.values()) != list(range(vocab_size)):
         raise _impossible(path, f"its {len(vocabulary)} pieces are not the model's {vocab_size} rows, one each")
-    start_id = vocabulary.get(start) if isinstance(start, str) else start
+    if isinstance(start, str):
+        _require_described(path, vocabulary, roles, start)
+    start_id = vocabulary[start or roles["bos_token"]] if isinstance(start, str) else start
     specials = _special_tokens(path, vocabulary, roles, start_id)
     order = [vocabulary[token] for token in specials]
     order += [index for index in sorted(vocabulary.values()) if index not in order]
@@ -106,6 +110,25 @@ def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, v
     return ForeignTokenizer(tokenizer, np.asarray(order))
 
 
+def _require_described(path: Path, vocabulary: dict[str, int], roles: dict[str, str], start: str) -> None:
+    """Refuses a start, or a "bos_token" where one is needed, that the tokeniser has not.
+
+    It is needed where a decoder starts from it, and where one starts from padding: it becomes what pads then.
+
+    Raises:
+        ConfigError: names the key of the description and the file.
+    """
+    named = {"decoder_start": start} if start else {}
+    if start in ("", roles.get("bos_token"), roles.get("pad_token")):
+        named["bos_token"] = roles.get("bos_token", "")
+    for key, token in named.items():
+        if token not in vocabulary:
+            raise ConfigError(
+                f"{key} = '{token}': {path} has no such token among the model's. Name in the description the one that "
+                "targets begin with."
+            )
+
+
 def _special_tokens(path: Path, vocabulary: dict[str, int], roles: dict[str, str], start_id: int | None) -> list[str]:
     """Returns their tokens in the places of our PAD, BOS, EOS and UNK.
 
@@ -114,7 +137,7 @@ def _special_tokens(path: Path, vocabulary: dict[str, int], roles: dict[str, str
     """
     found = {role: roles.get(role) for role in _ROLES}
     token_of = {index: token for token, index in vocabulary.items()}
-    start = token_of.get(start_id) if start_id is not None else found["bos_token"]
+    start = token_of[start_id] if start_id is not None else found["bos_token"]
     if start is not None and start != found["bos_token"]:
         if start == found["pad_token"]:
             found["pad_token"] = found["bos_token"]

@@ -95,7 +95,7 @@ def import_torch(
 
     Raises:
         BundleError: the state dict lacks something or has more than is described, or the tokeniser cannot become ours.
-        ConfigError: the description is wrong.
+        ConfigError: the description is wrong, or the tokeniser has no token of that name.
         ExportError: our model cannot compute what this one does, or the certificate failed.
     """
     output = Path(output)
@@ -145,10 +145,10 @@ def _write(
             "import_token_agreement": certificate.measured.token_agreement,
         }
         save_bundle(folder, config, weights, tokenizer, metrics)
-        write_certificate(folder, certificate)
         card = folder / "README.md"
         text = card.read_text(encoding="utf-8").replace("trained with Transduce", "imported by Transduce")
         files.write_text(card, f"{text}\n## Certificate\n\n{certificate.to_markdown()}")
+        write_certificate(folder, certificate)
     return certificate
 
 
@@ -178,8 +178,7 @@ def _take_tokenizer(path: Path, description: TorchDescription, num_rows: int) ->
     try:
         own = SubwordTokenizer.load(file)
     except TokenizerError:
-        start = description.decoder_start or description.bos_token
-        return read_tokenizer(file, description.roles, start, num_rows)
+        return read_tokenizer(file, description.roles, description.decoder_start, num_rows)
     if description.decoder_start not in ("", BOS_TOKEN):
         raise ConfigError(
             f"decoder_start = '{description.decoder_start}': with a tokenizer of Transduce it is {BOS_TOKEN}."

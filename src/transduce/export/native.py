@@ -17,6 +17,8 @@ _BATCH = 16
 class NativeSystem:
     """The model of a folder, run by the PyTorch engine on the CPU: the reference."""
 
+    num_positions: int | None = None
+
     def __init__(self, bundle: Bundle) -> None:
         model = Transformer(bundle.config.model)
         model.load_weights(bundle.weights(), where=str(bundle.path))

@@ -13,6 +13,8 @@ from transduce.export.forcing import Forced, forced
 class OnnxSystem:
     """The exported graphs on onnxruntime, through `translate_onnx.py`."""
 
+    num_positions: int | None = None
+
     def __init__(self, folder: Path) -> None:
         try:
             from transduce.export.translate_onnx import OnnxTranslator

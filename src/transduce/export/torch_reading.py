@@ -30,7 +30,7 @@ class TorchModel:
     """A state dict, taken apart: names are those of `nn.Transformer` without their prefix."""
 
     description: TorchDescription
-    arrays: Arrays
+    arrays: Arrays  # no others than its layers and norms have
     layers: dict[str, int]  # of "encoder" and "decoder"
     final_norms: dict[str, bool]
 
@@ -59,15 +59,44 @@ def take_apart(state: Mapping[str, np.ndarray], description: TorchDescription) -
         raise ExportError("norm_first without final norms: the pre-norm stacks of Transduce end in one each.")
     if description.output_bias and np.any(state[description.output_bias]):
         raise ExportError(f"{description.output_bias} is not zero: the logits of a model of Transduce have no biases.")
-    used = {f"{prefix}{name}" for name in arrays if name.startswith(("encoder.", "decoder."))} | named
-    if left := sorted(set(state) - used):
-        raise BundleError(f"the state dict has what the description does not name: {', '.join(left[:8])}.")
-    return TorchModel(description, arrays, layers, final_norms)
+    held = _names(arrays, layers, final_norms)
+    if left := sorted(set(state) - {f"{prefix}{name}" for name in held} - named):
+        raise BundleError(
+            f"the state dict has what neither the description names nor torch.nn.Transformer has: {', '.join(left[:8])}"
+            f"{', …' if len(left) > 8 else ''}. Tables and the output's bias are named in the description; no model of "
+            "Transduce holds anything else."
+        )
+    return TorchModel(description, {name: arrays[name] for name in held if name in arrays}, layers, final_norms)
+
+
+def _names(arrays: Arrays, layers: Mapping[str, int], final_norms: Mapping[str, bool]) -> set[str]:
+    """Returns all names that `to_model` reads: biases only where the first layer has them, as it does."""
+    attention = ("weight", "bias") if _has_attention_bias(arrays) else ("weight",)
+    rest = ("weight", "bias") if _has_bias(arrays) else ("weight",)
+    names = {f"{side}.norm.{kind}" for side, there in final_norms.items() if there for kind in rest}
+    for side, sublayers in _SUBLAYERS.items():
+        blocks = ["self_attn", "multihead_attn"][: len(sublayers) - 1]
+        parts = ["linear1", "linear2", *(f"norm{number}" for number in range(1, len(sublayers) + 1))]
+        for layer in (f"{side}.layers.{number}" for number in range(layers[side])):
+            names |= {f"{layer}.{block}.in_proj_{kind}" for block in blocks for kind in attention}
+            names |= {f"{layer}.{block}.out_proj.{kind}" for block in blocks for kind in attention}
+            names |= {f"{layer}.{part}.{kind}" for part in parts for kind in rest}
+    return names
+
+
+def _has_attention_bias(arrays: Arrays) -> bool:
+    return "encoder.layers.0.self_attn.in_proj_bias" in arrays
+
+
+def _has_bias(arrays: Arrays) -> bool:
+    """Tells whether the feed-forward networks and the norms have biases."""
+    return "encoder.layers.0.linear1.bias" in arrays
 
 
 def _count_layers(arrays: Arrays, side: str) -> int:
     start = f"{side}.layers."
-    numbers = {int(name.removeprefix(start).partition(".")[0]) for name in arrays if name.startswith(start)}
+    found = {name.removeprefix(start).partition(".")[0] for name in arrays if name.startswith(start)}
+    numbers = {int(number) for number in found if number.isdecimal()}
     if not numbers or numbers != set(range(len(numbers))):
         raise BundleError(f"the state dict has no {start}0, {start}1, … It has: {_some(arrays)}. Is 'prefix' right?")
     return len(numbers)
@@ -109,7 +138,7 @@ def to_model(model: TorchModel, state: Mapping[str, np.ndarray], rows: np.ndarra
         tie_embeddings=tie,
         norm="pre" if description.norm_first else "post",
         layer_norm_epsilon=description.layer_norm_eps,
-        attention_bias="encoder.layers.0.self_attn.in_proj_bias" in model.arrays,
+        attention_bias=_has_attention_bias(model.arrays),
     )
     weights = tables
     for side, count in model.layers.items():
@@ -176,7 +205,7 @@ def _final_norm(arrays: Arrays, side: str, count: int, config: ModelConfig) -> A
 
 def _get_or_zeros(arrays: Arrays, name: str, kind: str) -> np.ndarray:
     """Returns a weight, or a bias: of zeros in a model that has none at all (`bias=False`)."""
-    if kind == "bias" and "encoder.layers.0.linear1.bias" not in arrays:
+    if kind == "bias" and not _has_bias(arrays):
         return np.zeros(len(_get(arrays, f"{name}.weight")), np.float32)
     return _get(arrays, f"{name}.{kind}")
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.config.special_ids import BOS, EOS
+from transduce.errors import BundleError
 from transduce.export.forcing import Forced, forced
 from transduce.export.torch_reading import TorchModel
 from transduce.model.positions import sinusoids
@@ -18,6 +19,8 @@ _POSITIONS = 2048
 
 class TorchSystem:
     """PyTorch's own layers with the weights of a state dict; it has no search."""
+
+    num_positions: int | None = None
 
     def __init__(
         self, model: TorchModel, state: dict[str, np.ndarray], rows: np.ndarray, tokenizer: SubwordTokenizer
@@ -57,6 +60,8 @@ class TorchSystem:
                     parameter.copy_(torch.from_numpy(own.pop(name)))
                 else:  # a model without biases
                     parameter.zero_()
+        if own:
+            raise BundleError(f"torch.nn.Transformer has no {', '.join(f'{side}.{name}' for name in sorted(own)[:8])}.")
         evaluated: nn.Module = stack.eval()
         return evaluated
 

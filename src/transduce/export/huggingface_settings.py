@@ -1,0 +1,159 @@
+"""The `config.json` of a Marian or Pegasus checkpoint, held against what ours can be and against its own weights."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transduce.errors import BundleError, ExportError
+
+SETTINGS = "config.json"
+_CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
+_SIDES = ("encoder", "decoder")
+_SIZES = (
+    "vocab_size",
+    "d_model",
+    "max_position_embeddings",
+    *(f"{side}_{key}" for side in _SIDES for key in ("layers", "attention_heads", "ffn_dim")),
+)
+_RATES = ("dropout", "attention_dropout", "activation_dropout")
+
+# Shapes of weights by what their names end in, in keys of config.json; a bias is as long as its weight has rows.
+_TABLE = ("vocab_size", "d_model")
+_WHOLE_NAMES: dict[str, tuple[str, ...]] = {
+    "model.shared.weight": _TABLE,
+    "model.encoder.embed_tokens.weight": _TABLE,
+    "model.decoder.embed_tokens.weight": _TABLE,
+    "lm_head.weight": _TABLE,
+    "model.encoder.embed_positions.weight": ("max_position_embeddings", "d_model"),
+    "model.decoder.embed_positions.weight": ("max_position_embeddings", "d_model"),
+}
+_PARTS: dict[str, tuple[str, ...]] = {
+    **{f"{letter}_proj": ("d_model", "d_model") for letter in "qkv"},
+    "out_proj": ("d_model", "d_model"),
+    "fc1": ("ffn_dim", "d_model"),
+    "fc2": ("d_model", "ffn_dim"),
+    **dict.fromkeys(("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"), ("d_model",)),
+    "layer_norm": ("d_model",),
+}
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Reads the `config.json` of a checkpoint and looks at all of it that a model is made of.
+
+    Raises:
+        BundleError: it is missing or damaged, or a key is missing or no number that it can be.
+        ExportError: our model cannot compute what this one does; all reasons are named.
+    """
+    path = folder / SETTINGS
+    settings = read_json(path)
+    reasons = _wrong_class(settings)
+    if not reasons:
+        _require_numbers(path, settings)
+        reasons = _obstacles(settings)
+    if reasons:
+        raise ExportError(f"{folder}: cannot become a model of Transduce:\n  " + "\n  ".join(reasons))
+    return settings
+
+
+def _wrong_class(settings: Mapping[str, Any]) -> list[str]:
+    kind = settings.get("model_type")
+    known = isinstance(kind, str) and kind in _CLASSES
+    return [] if known else [f"model_type '{kind}': only {', '.join(_CLASSES)} compute what a model of Transduce does"]
+
+
+def _obstacles(settings: Mapping[str, Any]) -> list[str]:
+    reasons = []
+    if settings.get("activation_function", "gelu") != "relu":
+        reasons.append(f"activation_function '{settings.get('activation_function', 'gelu')}': ours is relu (eq. 2)")
+    for key in ("attention_heads", "ffn_dim"):
+        both = settings[f"encoder_{key}"], settings[f"decoder_{key}"]
+        if both[0] != both[1]:
+            reasons.append(f"encoder_{key} = {both[0]} and decoder_{key} = {both[1]}: ours are equal")
+    vocab_size = settings["vocab_size"]
+    if (settings.get("decoder_vocab_size") or vocab_size) != vocab_size:
+        reasons.append("decoder_vocab_size differs from vocab_size: ours share one vocabulary")
+    return reasons
+
+
+def _require_numbers(path: Path, settings: Mapping[str, Any]) -> None:
+    """Checks that all sizes are there and can be sizes.
+
+    Raises:
+        BundleError: names the file and the key.
+    """
+    needed = (*_SIZES, "decoder_start_token_id")
+    if missing := [key for key in needed if settings.get(key) is None]:
+        raise BundleError(
+            f"{path}: has no {', '.join(missing)}. Add what the model was made with, or save it anew (save_pretrained)."
+        )
+    for key in needed:
+        value, least = settings[key], 1 if key in _SIZES else 0
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise BundleError(f"{path}: {key} = {value!r}: must be a whole number, {least} or greater.")
+    for key in _RATES:
+        value = settings.get(key, 0.0)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
+            raise BundleError(f"{path}: {key} = {value!r}: must be a number from 0 to 1, 1 excluded.")
+    start, vocab_size = settings["decoder_start_token_id"], settings["vocab_size"]
+    if start >= vocab_size:
+        raise BundleError(f"{path}: decoder_start_token_id = {start}: must be less than vocab_size = {vocab_size}.")
+    for heads in (f"{side}_attention_heads" for side in _SIDES):
+        if settings["d_model"] % settings[heads]:
+            raise BundleError(f"{path}: {heads} = {settings[heads]}: does not divide d_model = {settings['d_model']}.")
+
+
+def require_shapes(folder: Path, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Checks that the weights that are there have the sizes of `config.json`, and no more layers.
+
+    Raises:
+        BundleError: names the weights, and both shapes of each.
+    """
+    wrong = []
+    for name, array in sorted(arrays.items()):
+        side, _, layer = name.removeprefix("model.").partition(".layers.")
+        number = layer.partition(".")[0]
+        if side in _SIDES and number.isdecimal() and int(number) >= settings[f"{side}_layers"]:
+            wrong.append(f"{name} is there, but {side}_layers = {settings[f'{side}_layers']}")
+        keys = _shape_keys(name)
+        shape = tuple(settings[key] if key else 1 for key in keys or ())
+        if keys is not None and array.shape != shape:
+            shown = ", ".join(key or "1" for key in keys)
+            wrong.append(f"{name} has shape {array.shape}, but ({shown}) = {shape}")
+    if wrong:
+        rest = f"\n  … and {len(wrong) - 8} more" if len(wrong) > 8 else ""
+        raise BundleError(
+            f"{folder / SETTINGS}: does not fit the weights beside it. Copy both anew, of one model:\n  "
+            + "\n  ".join(wrong[:8])
+            + rest
+        )
+
+
+def _shape_keys(name: str) -> tuple[str, ...] | None:
+    """Returns which keys make up a weight's shape, "" for an axis of 1; None for a weight that nothing is made of."""
+    if name == "final_logits_bias":
+        return ("", "vocab_size")
+    if name in _WHOLE_NAMES:
+        return _WHOLE_NAMES[name]
+    module, _, kind = name.rpartition(".")
+    side = module.removeprefix("model.").partition(".")[0]
+    part = _PARTS.get(module.rpartition(".")[2])
+    if part is None or side not in _SIDES:
+        return None
+    keys = tuple(f"{side}_{key}" if key == "ffn_dim" else key for key in part)
+    return keys if kind == "weight" else keys[:1]
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads a table of settings; raises BundleError where it is missing or damaged."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise BundleError(f"{path}: damaged: {error}.") from None
+    if not isinstance(values, dict):
+        raise BundleError(f"{path}: damaged: not a table of settings.")
+    return values
