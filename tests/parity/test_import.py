@@ -458,7 +458,7 @@ def test_bfloat16_and_float16_are_read(exported: tuple[Bundle, Path], tmp_path: 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
 def test_a_damaged_tokenizer_is_named(tmp_path: Path) -> None:
     state, description, _ = write_state(tmp_path, "", norm_first=False)
-    for text in ("{", "[]", '{"model": {"type": "BPE", "vocab": {}}}'):
+    for text in ("{", "[]", '{"model": {"type": "BPE", "vocab": {}}}', '{"model": {"type": "BPE"}}'):
         (tmp_path / "tokenizer.json").write_text(text)
         with pytest.raises(BundleError, match=r"tokenizer\.json: "):
             import_torch(state, description, tmp_path, tmp_path / "model")

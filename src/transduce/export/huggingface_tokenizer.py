@@ -84,6 +84,8 @@ def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, v
     if not isinstance(model, dict) or model.get("type") not in ("BPE", "WordPiece"):
         kind = model.get("type") if isinstance(model, dict) else None
         raise _impossible(path, f"it is of type {kind or 'unknown'}, ours are byte-level BPE and WordPiece")
+    if not isinstance(model.get("vocab"), dict):
+        raise BundleError(f"{path}: damaged: its model has no vocabulary.")
     vocabulary = dict(model["vocab"])
     for token in definition.get("added_tokens", []):
         vocabulary.setdefault(token["content"], token["id"])
