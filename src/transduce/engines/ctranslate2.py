@@ -135,6 +135,7 @@ class CTranslate2Engine:
             # Not all for one batch: in 8 bits or with a small model, a product is over before a second thread is awake.
             inter_threads=threads if kind == "cpu" else 1,
             intra_threads=1,
+            max_queued_batches=threads,  # few, for they are still searched when a process is told to end
         )
         shown = kind if kind == "cpu" else f"{kind}:{index}"
         name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlist is not None else ''}"
