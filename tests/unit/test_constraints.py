@@ -212,14 +212,14 @@ def test_a_list_has_as_many_as_are_asked_for_whatever_its_neighbours_found() -> 
     class Listing(Obliging):
         def translate(self, *given: Any, **named: Any) -> list[list[Hypothesis]]:
             found, n_best = super().translate(*given, **named), given[2]
-            return [each * n_best for each in found]
+            again = any(each.required for each in given[3])
+            return [each * n_best if again else each for each in found]  # at first, one output only has ended
 
     engine = Listing(["A dog", "Two run"])
     asked = [Constraints(required=(("cat",),)), Constraints(required=(("man",),))]
     ids = [_TOKENIZER.encode(text) for text in ("x", "y")]
     found = search_within(engine, _TOKENIZER, ids, DecodeConfig(), 3, asked)
     assert [len(each) for each in found] == [3, 3]
-    assert {call[0].beam_size for call in engine.asked} >= {4}
 
 
 def test_what_is_no_list_of_folders_is_refused() -> None:

@@ -85,17 +85,13 @@ class CTranslate2Engine:
         tokens: Sequence[str],
         config: ModelConfig,
         name: str,
-        num_side_by_side: int = 1,
         *,
         shortlisted: bool = False,
     ) -> None:
-        """Takes a converted model with the names of its tokens, how many batches it searches side by side, and whether
-        to use its vocabulary map; see `load`.
-        """
+        """Takes a converted model with the names of its tokens, and whether to use its vocabulary map; see `load`."""
         self._model, self._tokens, self._name, self._shortlisted = model, list(tokens), name, shortlisted
         self._ids = {token: index for index, token in enumerate(tokens)}
         self._config, self._positions = config, max_positions(config)
-        self._num_side_by_side = num_side_by_side
         self._never = [[tokens[index]] for index in _SPECIALS.never_generated]
 
     @classmethod
@@ -140,8 +136,7 @@ class CTranslate2Engine:
         shown = kind if kind == "cpu" else f"{kind}:{index}"
         name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlist is not None else ''}"
         tokens = bundle.tokenizer.tokens()
-        side_by_side = threads if kind == "cpu" else 1
-        return cls(model, tokens, bundle.config.model, name, side_by_side, shortlisted=shortlist is not None)
+        return cls(model, tokens, bundle.config.model, name, shortlisted=shortlist is not None)
 
     @property
     def name(self) -> str:
@@ -258,7 +253,8 @@ class CTranslate2Engine:
         """
         if self._shortlisted:
             return options.batch_size
-        return min(options.batch_size, -(-num_lines // self._num_side_by_side))
+        share: int = -(-num_lines // self._model.num_translators)
+        return min(options.batch_size, share)
 
     def _begin(self, batch: Sequence[_Line], options: DecodeConfig) -> list[Any]:
         """Begins to search lines that can be searched in one call, with the greatest of their limits.

@@ -106,9 +106,8 @@ def translate_file(
             for done, rows in workers.translate(_numbered(chunks, asked, num_resumed + 1), request):
                 for message in rows.warnings:
                     tell(message)
-                sink.write(
-                    done.lines if done.constraints is None else [*_beside(done.lines, done.constraints)], rows.rows
-                )
+                read = done.lines if done.constraints is None else list(_beside(done.lines, done.constraints))
+                sink.write(read, rows.rows)
                 num_terms, num_honoured = num_terms + rows.num_terms, num_honoured + rows.num_honoured
                 bar.update(len(done.lines))
         if check_end is not None:
