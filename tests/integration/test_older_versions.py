@@ -1,0 +1,74 @@
+"""What version 0.1.0 wrote still loads, translates and resumes: tests/fixtures/0.1.0/make.py says how it was made."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transduce import Parser, Translator
+from transduce.cli.main import main
+from transduce.data.prepare import load_prepared
+from transduce.data.store import ParallelStore
+
+_FIXTURES = Path(__file__).parents[1] / "fixtures" / "0.1.0"
+# Scores of about 1; float32 sums in another order differ by some 1e-6 a token.
+_ROUNDING = 1e-4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a copy: engines write their conversions beside a model."""
+    return Path(shutil.copytree(_FIXTURES, tmp_path_factory.mktemp("older") / "0.1.0"))
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    return values
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+@pytest.mark.parametrize("model", ["model", "model-learned"])
+def test_models_translate_as_before(folder: Path, expected: dict[str, Any], model: str, engine: str) -> None:
+    before = expected[model]
+    translator = Translator.load(folder / model, engine=engine, device="cpu")
+    found = [best for [best] in translator.translate_n_best(before["sources"], 1)]
+    assert [best.text for best in found] == before["translations"]
+    assert [best.score for best in found] == pytest.approx(before["scores"], abs=_ROUNDING)
+    assert translator.translate(before["sources"], beam_size=1) == before["greedy"]
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_a_parser_parses_as_before(folder: Path, expected: dict[str, Any], engine: str) -> None:
+    before = expected["parser"]
+    trees = Parser.load(folder / "parser", engine=engine, device="cpu").parse(before["sentences"])
+    assert [str(tree) for tree in trees] == before["trees"]
+
+
+def test_a_prepared_folder_opens(folder: Path) -> None:
+    prepared = load_prepared(folder / "prepared")
+    assert len(ParallelStore.open(prepared.train)) == 887
+    assert prepared.validation is not None
+    assert len(ParallelStore.open(prepared.validation)) == 30
+
+
+def test_a_run_resumes_as_before(folder: Path, expected: dict[str, Any]) -> None:
+    run, before = folder / "run", expected["resumed"]
+    assert main(["train", str(folder / "recipe.toml"), "--output", str(run), "--resume", "--quiet"]) == 0
+    logged = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    losses = {str(line["step"]): line["loss"] for line in logged if "loss" in line and line["step"] > 280}
+    assert losses == pytest.approx(before["losses"], rel=1e-3)  # 40 updates carry rounding on
+    metrics = json.loads((run / "model" / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["steps"] == before["step"]
+    assert metrics["validation_perplexity"] == pytest.approx(before["validation_perplexity"], rel=1e-3)
+    translator = Translator.load(run / "model", engine="torch", device="cpu")
+    assert translator.translate(before["sources"]) == before["translations"]
+
+
+def test_a_run_starts_from_a_prepared_folder(folder: Path) -> None:
+    arguments = ["train", str(folder / "recipe.toml"), "--data", str(folder / "prepared"), "--quiet"]
+    steps = ["--set", "train.max_steps=2"]
+    assert main([*arguments, "--output", str(folder / "from-prepared"), *steps]) == 0
+    assert (folder / "from-prepared" / "model" / "model.safetensors").is_file()
