@@ -1,5 +1,7 @@
 """What every command does in trouble that is none of its own: a reader gone away, a disk that refuses."""
 
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +22,112 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         assert process.stderr is not None
         errors = process.stderr.read()
     assert (process.returncode, errors) == (141, "")
+
+
+def in_shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs `transduce` and the rest of a line of shell."""
+    line = f"{shlex.quote(sys.executable)} -m transduce {command}"
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, env=os.environ | environment, check=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("info --presets >&-", "standard output is closed: nothing can be written to it."),
+        ("--help >&-", "standard output is closed: nothing can be written to it."),
+        ("info --presets > /dev/full", "standard output: No space left on device."),
+        ("--help > /dev/full", "standard output: No space left on device."),
+        ("evaluate --hypothesis - --reference /dev/null <&-", "standard input is closed: nothing can be read from it."),
+    ],
+)
+def test_a_standard_stream_that_refuses_is_one_line(command: str, message: str) -> None:
+    if "/dev/full" in command and not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full: a full disk on standard output is NOT tested")
+    done = in_shell(command, PYTHONUNBUFFERED="1")  # then a print fails at once, as one of much text does
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert message.removeprefix("standard output: ") in done.stderr
+    done = in_shell(command, PYTHONUNBUFFERED="")
+    assert done.returncode == 1
+    assert done.stderr == f"transduce: error: {message} 'transduce --debug COMMAND …' shows where.\n"
+    assert done.stdout == ""
+
+
+def test_a_closed_standard_output_is_no_error_where_nothing_is_written_to_it(tmp_path: Path) -> None:
+    (tmp_path / "trees").write_text("(S (NP dogs) (VP run))\n")
+    done = in_shell(f"parse draw {tmp_path / 'trees'} --output {tmp_path / 'tree.txt'} >&- 2>&-")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "dogs" in (tmp_path / "tree.txt").read_text(encoding="utf-8")
+
+
+def test_messages_do_not_go_to_standard_output_where_standard_error_is_closed() -> None:
+    done = in_shell("info no-such-thing 2>&-")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_an_output_of_another_encoding_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "trees").write_text("(S (NP dogs) (VP run))\n", encoding="utf-8")
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('name = "Köter"\n', encoding="utf-8")
+    done = in_shell(f"info {recipe} --json", PYTHONIOENCODING="ascii")
+    assert done.returncode == 3
+    assert done.stderr.startswith("transduce: error: the output's encoding, ascii, has no '\\xf6'; set PYTHONUTF8=1.")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (RecursionError("maximum recursion depth exceeded"), 3, "an input is nested too deeply"),
+        (MemoryError(), 1, "not enough memory. Smaller batches"),
+        (UnicodeDecodeError("utf-8", b"a\xff", 1, 2, "invalid start byte"), 3, "not utf-8 text (byte 2: invalid start"),
+        (
+            UnicodeEncodeError("utf-8", "a\udcff", 1, 2, "surrogates not allowed"),
+            3,
+            "'a\\udcff': a name or text is not",
+        ),
+    ],
+)
+def test_what_python_itself_raises_is_one_line(
+    error: Exception, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(args: object) -> int:
+        raise error
+
+    monkeypatch.setattr(info, "run", fail)
+    assert main(["info", "tiny"]) == code
+    errors = capsys.readouterr().err
+    assert errors.startswith("transduce: error: ")
+    assert message in errors
+    assert errors.count("\n") == 1
+    with pytest.raises(type(error)):
+        main(["--debug", "info", "tiny"])
+
+
+@pytest.mark.parametrize("command", [[], ["parse"], ["paper"]])
+def test_without_a_command_there_is_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: {' '.join(['transduce', *command])} ")
+    assert "COMMAND" in shown or "SUBCOMMAND" in shown or "EXPERIMENT" in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        (["trian", "mine.toml"], "'trian' is none of demo, "),
+        (["trian", "mine.toml"], "Did you mean 'train'?"),
+        (["parse", "darw"], "Did you mean 'draw'?"),
+        (["paper", "tabel1"], "Did you mean 'table1'?"),
+        (["export", "model", "--format", "hugingface"], "Did you mean 'huggingface'?"),
+    ],
+)
+def test_a_misspelt_command_or_choice_is_corrected(
+    command: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(command)
+    assert ended.value.code == 2
+    assert hint in capsys.readouterr().err
 
 
 def test_trouble_with_files_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

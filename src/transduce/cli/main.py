@@ -6,10 +6,14 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from transduce import __version__
-from transduce.errors import TransduceError, suggestion
+from transduce.cli.failures import REPORTED, replace_closed_streams, report
+from transduce.errors import suggestion
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 # Each command is a module of this package with `SUMMARY`, `configure(parser)` and `run(args) -> int`.
 COMMANDS = (
@@ -46,9 +50,30 @@ _EPILOG = """examples:
 'transduce COMMAND --help' explains each command, with examples."""
 
 
+class CommandParser(argparse.ArgumentParser):
+    """Suggests the nearest of the commands, or of an option's choices, where none is as written."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = None if action.choices is None else list(map(str, action.choices))
+        if choices is not None and value not in action.choices:
+            nearest = suggestion(str(value), choices)
+            raise argparse.ArgumentError(action, f"'{value}' is none of {', '.join(choices)}.{nearest}")
+
+    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
+        """Unlike argparse's own, hides no error: help that a full disk swallows is none."""
+        if message:
+            (file or sys.stderr).write(message)
+
+
+def show_help(args: argparse.Namespace) -> int:
+    """Prints the help of a command that was given no subcommand, as `git` and `pip` do."""
+    args.parser.print_help()
+    return 0
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Returns the parser of the whole command line; importing the commands imports no torch."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="transduce",
         description="Train, evaluate and use sequence transducers: the Transformer of 'Attention Is All You Need'.",
         epilog=_EPILOG,
@@ -56,7 +81,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"transduce {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    parser.set_defaults(run=show_help, parser=parser)
     for name in COMMANDS:
         module = import_module(f"transduce.cli.{name}")
         command = commands.add_parser(
@@ -70,47 +96,42 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    replace_closed_streams()
+    debug = False
+    try:
+        args = _parse(arguments)
+        debug = args.debug
+        # Read when torch is first imported. Its OpenMP threads wait for each other by spinning: where another process
+        # wants the same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
+        os.environ.setdefault("GOMP_SPINCOUNT", "5000")
+        code = int(args.run(args))
+        sys.stdout.flush()  # here, where a reader that went away is caught; not when Python ends
+        return code
+    except REPORTED as error:
+        if debug and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
+            raise
+        return report(error)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Returns the arguments. Where they are wrong, or help is asked for, the program ends here."""
+    parser = build_parser()
+    try:
+        args, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            _refuse(args.parser, unknown)
+    except SystemExit:
+        sys.stdout.flush()  # of --help and --version
+        raise
+    return args
+
+
 def _refuse(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> NoReturn:
     """Ends with the usage of the command that was given what it does not know."""
     nearest = suggestion(unknown[0].partition("=")[0], re.findall(r"--[a-z-]+", parser.format_usage()))
     parser.error(f"unrecognized arguments: {' '.join(unknown)}.{nearest} '{parser.prog} --help' explains all.")
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
-    args, unknown = build_parser().parse_known_args(arguments)
-    if unknown:
-        _refuse(args.parser, unknown)
-    # Read when torch is first imported. Its OpenMP threads wait for each other by spinning: where another process wants
-    # the same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
-    os.environ.setdefault("GOMP_SPINCOUNT", "5000")
-    try:
-        code = int(args.run(args))
-        sys.stdout.flush()  # here, where a reader that went away is caught; not when Python ends
-        return code
-    except TransduceError as error:
-        if args.debug:
-            raise
-        print(f"transduce: error: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("transduce: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): leave quietly, and keep Python from flushing into the void.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except OSError as error:  # a full disk, a folder that may not be written to
-        if args.debug:
-            raise
-        what = error.strerror
-        if isinstance(error, FileExistsError):
-            what = "a file stands where a folder is needed; name another path"
-        elif isinstance(error, IsADirectoryError):
-            what = "a folder stands where a file is needed; name a file"
-        reason = f"{error.filename}: {what}" if error.filename else str(error)
-        print(f"transduce: error: {reason}. (--debug before the command shows where.)", file=sys.stderr)
-        return 1
 
 
 if __name__ == "__main__":

@@ -210,7 +210,7 @@ EXPERIMENTS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    experiments = parser.add_subparsers(title="experiments", metavar="EXPERIMENT", dest="experiment", required=True)
+    experiments = parser.add_subparsers(title="experiments", metavar="EXPERIMENT", dest="experiment")
     for name, described in EXPERIMENTS.items():
         first = "--scale smoke" if described.trains else f"--scale laptop --output runs/{name}"
         examples = (first, *described.examples)
@@ -238,7 +238,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measures, writes, and prints the table."""
+    """Measures, writes, and prints the table; without an experiment, prints the help."""
+    if args.experiment is None:
+        args.parser.print_help()
+        return 0
     from transduce.cli.requirements import require, require_training
 
     require_training()

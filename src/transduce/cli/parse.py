@@ -23,7 +23,8 @@ SUBCOMMANDS = ("train", "run", "score", "draw")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the subcommands and their arguments."""
-    subcommands = parser.add_subparsers(title="subcommands", metavar="SUBCOMMAND", required=True)
+    subcommands = parser.add_subparsers(title="subcommands", metavar="SUBCOMMAND")
+    parser.set_defaults(run_subcommand=None)
     for name in SUBCOMMANDS:
         module = import_module(f"transduce.cli.parse_{name}")
         subcommand = subcommands.add_parser(
@@ -37,5 +38,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the chosen subcommand, and returns the exit code."""
+    """Runs the chosen subcommand, and returns the exit code; without one, prints the help."""
+    if args.run_subcommand is None:
+        args.parser.print_help()
+        return 0
     return int(args.run_subcommand(args))

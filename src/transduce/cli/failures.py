@@ -1,0 +1,112 @@
+"""What every command does in trouble: one line on standard error and an exit code, never a traceback.
+
+A reader that went away, a full disk, a closed stream, text in the wrong encoding, nesting too deep, no memory left.
+"""
+
+import contextlib
+import errno
+import os
+import sys
+
+from transduce.errors import DataError, TransduceError
+
+_SHOW = "'transduce --debug COMMAND …' shows where."
+# The exceptions that `report` turns into one line. Any other is a defect of ours, and shows its traceback.
+REPORTED = (TransduceError, KeyboardInterrupt, OSError, RecursionError, MemoryError, UnicodeError)
+
+
+def replace_closed_streams() -> None:
+    """Puts a stream that refuses everything where standard input, output or error is closed (`>&-`).
+
+    Python leaves None there, and `print` then does nothing, without an error. The number of the closed stream would go
+    to the next file opened, and what a library prints would land in it.
+    """
+    for number, name, flags, mode in (
+        (0, "stdin", os.O_WRONLY, "r"),
+        (1, "stdout", os.O_RDONLY, "w"),
+        (2, "stderr", os.O_WRONLY, "w"),  # messages are lost, and are no reason to stop
+    ):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, flags)
+            if opened != number and not _is_open(number):
+                os.dup2(opened, number)
+                os.close(opened)
+                opened = number
+            setattr(sys, name, open(opened, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def report(error: BaseException) -> int:
+    """Says in one line what went wrong (nothing where a reader went away), and returns the exit code."""
+    of_output = _abandon_output()
+    if isinstance(error, BrokenPipeError):  # `| head`
+        return 141
+    if isinstance(error, KeyboardInterrupt):
+        _say("interrupted")
+        return 130
+    if isinstance(error, TransduceError):
+        _say(f"error: {error}")
+        return error.exit_code
+    if isinstance(error, RecursionError):
+        _say(f"error: an input is nested too deeply to be read: thousands of levels of brackets. {_SHOW}")
+        return DataError.exit_code
+    if isinstance(error, MemoryError):
+        what = f": {error}" if str(error) else ""
+        _say(f"error: not enough memory{what}. Smaller batches, or a smaller model, need less. {_SHOW}")
+        return 1
+    if isinstance(error, UnicodeError):
+        _say(f"error: {_of_encoding(error)} {_SHOW}")
+        return DataError.exit_code
+    assert isinstance(error, OSError)
+    _say(f"error: {_of_system(error, of_output=of_output)} {_SHOW}")
+    return 1
+
+
+def _say(message: str) -> None:
+    with contextlib.suppress(OSError):
+        print(f"transduce: {message}", file=sys.stderr)
+
+
+def _abandon_output() -> bool:
+    """Returns whether standard output refuses what is to be written; then keeps Python from trying again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
+
+
+def _of_encoding(error: UnicodeError) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"an input is not {error.encoding} text (byte {error.start + 1}: {error.reason}); convert it to UTF-8."
+    if isinstance(error, UnicodeEncodeError):
+        character = error.object[error.start]
+        if "\ud800" <= character <= "\udfff":
+            return f"{error.object!a}: a name or text is not UTF-8; rename or convert it."
+        return f"the output's encoding, {error.encoding}, has no {character!a}; set PYTHONUTF8=1."
+    return f"{error}; convert the input to UTF-8."
+
+
+def _of_system(error: OSError, *, of_output: bool) -> str:
+    if error.filename is None and of_output:
+        if error.errno == errno.EBADF:
+            return "standard output is closed: nothing can be written to it."
+        return f"standard output: {error.strerror}."
+    if error.filename is None and error.errno == errno.EBADF:
+        return "standard input is closed: nothing can be read from it."
+    what = error.strerror
+    if isinstance(error, FileExistsError):
+        what = "a file stands where a folder is needed; name another path"
+    elif isinstance(error, IsADirectoryError):
+        what = "a folder stands where a file is needed; name a file"
+    elif error.errno == errno.ENAMETOOLONG:
+        what = "the name is too long"
+    return f"{error.filename}: {what}." if error.filename else f"{what or error}."
