@@ -60,12 +60,31 @@ def test_score_from_standard_input_as_json(capsys: pytest.CaptureFixture[str], m
 
 
 def test_score_warns_of_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("parsed").write_text("(S (NP\n\n", encoding="utf-8")
-    assert main(["parse", "score", "--gold", "gold", "--parsed", "parsed"]) == 0
+    Path("three").write_text("".join(f"{tree}\n" for tree in [*_GOLD, _GOLD[0]]), encoding="utf-8")
+    Path("parsed").write_text(f"(S (NP\n\n{_GOLD[0]}\n", encoding="utf-8")
+    assert main(["parse", "score", "--gold", "three", "--parsed", "parsed"]) == 0
     output, errors = capsys.readouterr()
     assert errors.startswith("transduce: warning: line 1 is left out: parsed, line 1, column 4: this bracket")
     assert errors.count("\n") == 1
     assert "Number of Skip  sentence  =      1" in output
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--per-sentence"]])
+@pytest.mark.parametrize(
+    ("parsed", "message"),
+    [
+        ("(S (NP\n)S\n", "none of 2 sentences could be scored: 2 could not be compared with the gold tree, 0 have no"),
+        ("\n\n", "none of 2 sentences could be scored: 0 could not be compared with the gold tree, 2 have no parse."),
+    ],
+)
+def test_nothing_to_score_is_an_error(
+    parsed: str, message: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("parsed").write_text(parsed, encoding="utf-8")
+    assert main(["parse", "score", "--gold", "gold", "--parsed", "parsed", *options]) == 3
+    output, errors = capsys.readouterr()
+    assert output == ""
+    assert message in errors
 
 
 def test_score_with_analysis(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,8 +116,9 @@ def test_score_stops_at_too_many_errors_and_says_how_to_go_on(capsys: pytest.Cap
     assert main(command) == 3
     assert "more than 10 of the first 12 sentences cannot be compared" in (errors := capsys.readouterr().err)
     assert "--max-errors, or MAX_ERROR in a parameter file, lets more of them through" in errors
+    Path("wrong").write_text("(S (NN a))\n" * 11 + f"{_GOLD[0]}\n", encoding="utf-8")
     assert main([*command, "--max-errors", "11"]) == 0
-    assert "Number of Error sentence  =     12\n" in capsys.readouterr().out
+    assert "Number of Error sentence  =     11\n" in capsys.readouterr().out
     assert main([*command, "--max-errors", "-1"]) == 3
     assert "--max-errors is -1: give 0 or more" in capsys.readouterr().err
 
@@ -141,6 +161,39 @@ def test_draw_svg_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
     texts = [element.text for element in ET.parse("tree.svg").iter("{http://www.w3.org/2000/svg}text")]
     assert {"Köln", "NP-SBJ", "Rain"} < set(texts)
+
+
+@pytest.mark.parametrize(
+    ("output", "options", "begins"),
+    [
+        ("tree.svg", [], "<svg"),
+        ("tree.SVG", [], "<svg"),
+        ("tree.txt", ["--width", "80"], " "),
+        ("tree.trees", [], "(TOP"),
+        ("tree.gold", ["--format", "brackets"], "(TOP"),
+        ("tree", ["--width", "80"], " "),
+    ],
+)
+def test_the_ending_says_what_is_drawn(output: str, options: list[str], begins: str) -> None:
+    assert main(["parse", "draw", "a.mrg", "--output", output, *options]) == 0
+    assert Path(output).read_text(encoding="utf-8").startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("output", "options", "message"),
+    [
+        ("tree.png", ["--format", "svg"], "tree.png: no format has the ending '.png'. Use one of .svg (svg), .txt"),
+        ("tree.gold", [], "tree.gold: no format has the ending '.gold'."),
+        ("tree.svg.gz", [], "tree.svg.gz: no format has the ending '.gz'."),
+        ("tree.svg", ["--format", "text"], "--format text, but tree.svg ends as svg does"),
+    ],
+)
+def test_an_ending_that_does_not_fit_is_refused(
+    output: str, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["parse", "draw", "a.mrg", "--output", output, *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not Path(output).exists()
 
 
 @pytest.mark.parametrize("number", ["0", "3", "-1"])

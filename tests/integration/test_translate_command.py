@@ -168,10 +168,10 @@ def test_compressed_input(model_folder: Path, translator: Translator, tmp_path: 
     ("options", "message"),
     [
         (["--n-best", "5"], "n-best = 5"),
-        (["--beam-size", "0"], "beam_size = 0"),
-        (["--length-penalty", "-1"], "length_penalty = -1.0"),
+        (["--beam-size", "0"], "--beam-size 0"),
+        (["--length-penalty", "-1"], "--length-penalty -1.0"),
         (["--device", "quantum"], "device 'quantum'"),
-        (["--threads", "0"], "threads = 0"),
+        (["--threads", "0"], "--threads 0"),
     ],
 )
 def test_bad_options_are_one_line_and_leave_no_output(
@@ -354,6 +354,42 @@ def test_calibrate(
         (model / "confidence.json").write_text(damaged)
         assert command_line.main(["calibrate", str(model), *files, "--beam-size", "1"]) == 0
     assert Translator.load(model).translate(["A dog."], handling=Handling(confidence=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--threshold", "nan"], "--threshold nan: chrF goes from 0 to 100"),
+        (["--threshold", "200"], "--threshold 200: chrF goes from 0 to 100"),
+        (["--beam-size", "0"], "--beam-size 0: must be greater than 0."),
+        (["--length-penalty", "nan"], "--length-penalty nan: must be 0 or greater."),
+        (["--threads", "0"], "--threads 0: must be 1 or greater."),
+        (["--threshold", "0"], "all of the 60 translations have a chrF of 0 or more, and a fit needs good and bad"),
+    ],
+)
+def test_errors_name_the_option_as_it_was_typed(
+    options: list[str],
+    message: str,
+    model_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "lines").write_text("A dog runs.\n" * 60, encoding="utf-8")
+    files = ["--source", str(tmp_path / "lines"), "--reference", str(tmp_path / "lines")]
+    monkeypatch.setattr(command_line, "COMMANDS", ("calibrate",))
+    assert command_line.main(["calibrate", str(model_folder), *files, "--beam-size", "1", *options]) in (2, 3)
+    assert message in capsys.readouterr().err
+
+
+def test_too_few_lines_are_refused_before_a_model_is_loaded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lines").write_text("A dog runs.\n" * 9, encoding="utf-8")
+    files = ["--source", str(tmp_path / "lines"), "--reference", str(tmp_path / "lines")]
+    monkeypatch.setattr(command_line, "COMMANDS", ("calibrate",))
+    assert command_line.main(["calibrate", str(tmp_path / "no-model"), *files]) == DataError.exit_code
+    assert "9 lines with text: a calibration needs at least 50" in capsys.readouterr().err
 
 
 # --- the Python face --------------------------------------------------------------------------------------

@@ -50,11 +50,14 @@ def run(args: argparse.Namespace) -> int:
     """Calibrates, and returns the exit code."""
     if (args.test_source is None) != (args.test_reference is None):
         raise ConfigError("--test-source and --test-reference belong together: give both.")
+    if not 0 <= args.threshold <= 100:  # nor NaN
+        raise ConfigError(f"--threshold {args.threshold:g}: chrF goes from 0 to 100; give a number between.")
     # Imported here, so that `transduce --help` need not load what they need.
-    from transduce.passages.calibration import calibrate, measure, save_calibration
+    from transduce.passages.calibration import calibrate, measure, require_lines, save_calibration
     from transduce.translator import Translator
 
     sources, references = _pairs(args.source, args.reference)
+    require_lines(sum(bool(line.strip() and other.strip()) for line, other in zip(sources, references, strict=True)))
     test = _pairs(args.test_source, args.test_reference) if args.test_source is not None else None
     translator = Translator.load(args.model, **loading_arguments(args))
     say_engine(args, translator.engine)

@@ -6,11 +6,15 @@ A reader that went away, a full disk, a closed stream, text in the wrong encodin
 import contextlib
 import errno
 import os
+import re
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from transduce.errors import DataError, TransduceError
 
 _SHOW = "'transduce --debug COMMAND …' shows where."
+_SETTING = re.compile(r"(?:decode\.)?(?P<key>\w+) = (?P<value>\S+): ")
 # The exceptions that `report` turns into one line. Any other is a defect of ours, and shows its traceback.
 REPORTED = (TransduceError, KeyboardInterrupt, OSError, RecursionError, MemoryError, UnicodeError)
 
@@ -43,8 +47,13 @@ def _is_open(number: int) -> bool:
     return True
 
 
-def report(error: BaseException) -> int:
-    """Says in one line what went wrong (nothing where a reader went away), and returns the exit code."""
+def report(error: BaseException, options: Mapping[str, Any]) -> int:
+    """Says in one line what went wrong (nothing where a reader went away), and returns the exit code.
+
+    Args:
+        error: one of `REPORTED`.
+        options: the command's, by name: an error in a setting that came from one names the option as it was typed.
+    """
     of_output = _abandon_output()
     if isinstance(error, BrokenPipeError):  # `| head`
         return 141
@@ -52,7 +61,7 @@ def report(error: BaseException) -> int:
         _say("interrupted")
         return 130
     if isinstance(error, TransduceError):
-        _say(f"error: {error}")
+        _say(f"error: {_as_typed(str(error), options)}")
         return error.exit_code
     if isinstance(error, RecursionError):
         _say(f"error: an input is nested too deeply to be read: thousands of levels of brackets. {_SHOW}")
@@ -67,6 +76,14 @@ def report(error: BaseException) -> int:
     assert isinstance(error, OSError)
     _say(f"error: {_of_system(error, of_output=of_output)} {_SHOW}")
     return 1
+
+
+def _as_typed(message: str, options: Mapping[str, Any]) -> str:
+    """Returns `--beam-size 0: must be …` for `decode.beam_size = 0: must be …` where there is such an option."""
+    setting = _SETTING.match(message)
+    if setting is None or options.get(setting["key"]) is None:
+        return message
+    return f"--{setting['key'].replace('_', '-')} {setting['value']}: {message[setting.end() :]}"
 
 
 def _say(message: str) -> None:

@@ -54,8 +54,8 @@ class CommandParser(argparse.ArgumentParser):
     """Suggests the nearest of the commands, or of an option's choices, where none is as written."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        choices = None if action.choices is None else list(map(str, action.choices))
-        if choices is not None and value not in action.choices:
+        if action.choices is not None and value not in action.choices:
+            choices = list(map(str, action.choices))
             nearest = suggestion(str(value), choices)
             raise argparse.ArgumentError(action, f"'{value}' is none of {', '.join(choices)}.{nearest}")
 
@@ -99,10 +99,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     replace_closed_streams()
-    debug = False
+    args = argparse.Namespace(debug=False)
     try:
         args = _parse(arguments)
-        debug = args.debug
         # Read when torch is first imported. Its OpenMP threads wait for each other by spinning: where another process
         # wants the same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
         os.environ.setdefault("GOMP_SPINCOUNT", "5000")
@@ -110,9 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a reader that went away is caught; not when Python ends
         return code
     except REPORTED as error:
-        if debug and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
+        if args.debug and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
             raise
-        return report(error)
+        return report(error, vars(args))
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -4,10 +4,13 @@ Reads bracketed trees in any layout, the Penn Treebank's .mrg files included. A 
 one, standard input is read; of a folder, all files of trees in it. A tree too wide for the terminal is drawn as an
 outline. All trees go into one SVG picture, one below the other.
 
+What --output is called says what is written: .svg a picture, .txt text, .brackets, .trees or .mrg brackets. Any other
+ending needs --format.
+
 examples:
   echo "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))" | transduce parse draw
   transduce parse draw wsj_0165.mrg --number 3 --normalise
-  transduce parse draw wsj_0165.mrg --number 3 --format svg --output tree.svg
+  transduce parse draw wsj_0165.mrg --number 3 --output tree.svg
   transduce parse draw wsj_0165.mrg --normalise --format brackets > wsj_0165.trees
   transduce parse draw wsj/23 --normalise --format brackets --output wsj23.gold
 """
@@ -20,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.errors import DataError
+from transduce.errors import ConfigError, DataError
 from transduce.files import write_text
 
 if TYPE_CHECKING:
@@ -28,11 +31,14 @@ if TYPE_CHECKING:
 
 SUMMARY = "show trees as text, SVG or brackets"
 
+_FORMAT_OF = {".svg": "svg", ".txt": "text", ".brackets": "brackets", ".trees": "brackets", ".mrg": "brackets"}
+_NEVER_WRITTEN = (".png", ".pdf", ".jpg", ".jpeg", ".html", ".gz", ".zst")  # whatever --format says
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("trees", type=Path, nargs="?", default=Path("-"), metavar="TREES", help="default: stdin")
-    parser.add_argument("--format", choices=("text", "svg", "brackets"), default="text", help="default: %(default)s")
+    parser.add_argument("--format", choices=("text", "svg", "brackets"), help="default: by --output's ending; text")
     parser.add_argument("--output", type=Path, metavar="FILE", help="written atomically; default: stdout")
     parser.add_argument("--number", type=int, metavar="N", help="the N-th tree only, from 1")
     parser.add_argument(
@@ -46,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from transduce.data.readers import require_apart
 
     require_apart(args.output, args.trees)
-    pieces = _pieces(args)
+    pieces = _pieces(args, _format(args.format, args.output))
     if args.output is None:
         for piece in pieces:
             sys.stdout.buffer.write(piece.encode("utf-8"))
@@ -55,16 +61,29 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _pieces(args: argparse.Namespace) -> Iterator[str]:
+def _format(named: str | None, output: Path | None) -> str:
+    """Returns the format that was named, or that the ending of the output says; both must agree."""
+    suffix = "" if output is None else output.suffix.lower()
+    implied = _FORMAT_OF.get(suffix)
+    if suffix in _NEVER_WRITTEN or (suffix and implied is None and named is None):
+        known = ", ".join(f"{ending} ({name})" for ending, name in _FORMAT_OF.items())
+        other = "" if suffix in _NEVER_WRITTEN else "; or add --format"
+        raise ConfigError(f"{output}: no format has the ending '{suffix}'. Use one of {known}{other}.")
+    if named is not None and implied is not None and named != implied:
+        raise ConfigError(f"--format {named}, but {output} ends as {implied} does: leave out --format, or rename it.")
+    return named or implied or "text"
+
+
+def _pieces(args: argparse.Namespace, form: str) -> Iterator[str]:
     from transduce.parsing import draw_svg, draw_text
 
     trees = _trees(args)
-    if args.format == "svg":
+    if form == "svg":
         yield draw_svg(list(trees))
         return
     width = args.width if args.width is not None else shutil.get_terminal_size((100, 0)).columns
     for position, tree in enumerate(trees):
-        if args.format == "brackets":
+        if form == "brackets":
             yield f"{tree}\n"
         else:
             yield ("\n" if position else "") + draw_text(tree, width) + "\n"

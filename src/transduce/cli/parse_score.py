@@ -2,7 +2,8 @@
 
 One tree a line, in brackets; the n-th parse is of the same sentence as the n-th gold tree, and an empty line is a
 sentence without a parse. Files may end in .gz or .zst; "-" is standard input. Sentences whose words differ are left out
-of the sums and reported on standard error; with too many of them there is no score. The text is in EVALB's layout.
+of the sums and reported on standard error; with too many of them, or none that could be compared, there is no score,
+and the exit code is 3. The text is in EVALB's layout.
 
 --analysis adds where the errors lie, as tables in Markdown: scores by label and by sentence length, constituents of
 the wrong label, constituents in the wrong place, and the productions that are missed or made up most often.
@@ -27,8 +28,12 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transduce.errors import EvaluationError
+
+if TYPE_CHECKING:
+    from transduce.evaluation.brackets import BracketEvaluation
 
 SUMMARY = "compare parses with gold trees: recall, precision, F1"
 
@@ -81,18 +86,32 @@ def run(args: argparse.Namespace) -> int:
         max_words=args.max_words,
     )
     evaluation = analysis.evaluation
+    for sentence in evaluation.sentences:
+        if sentence.status == "error" and not args.json:
+            print(f"transduce: warning: line {sentence.number} is left out: {sentence.message}", file=sys.stderr)
+    _require_scores(evaluation, names[1])
     if args.json:
         result = evaluation.to_dict(per_sentence=args.per_sentence)
         if args.analysis:
             result["analysis"] = analysis.to_dict()
         print(json.dumps(result, indent=2, ensure_ascii=False))
         return 0
-    for sentence in evaluation.sentences:
-        if sentence.status == "error":
-            print(f"transduce: warning: line {sentence.number} is left out: {sentence.message}", file=sys.stderr)
     if args.per_sentence:
         print(sentence_table(evaluation))
     print(summary_text(evaluation))
     if args.analysis:
         print(f"\n{analysis_text(analysis)}", end="")
     return 0
+
+
+def _require_scores(evaluation: "BracketEvaluation", parsed: str) -> None:
+    """Raises EvaluationError where no sentence at all could be compared: its zeros would be no scores."""
+    summary = evaluation.summary()
+    if summary.num_valid:
+        return
+    first = next((each for each in evaluation.sentences if each.status == "error"), None)
+    why = f" The first, line {first.number}: {first.message}" if first is not None else ""
+    raise EvaluationError(
+        f"{parsed}: none of {summary.num_sentences:,} sentences could be scored: {summary.num_errors:,} could not be "
+        f"compared with the gold tree, {summary.num_skipped:,} have no parse.{why}"
+    )

@@ -72,12 +72,12 @@ def calibrate(values: Sequence[Sequence[float]], quality: Sequence[float], thres
         DataError: there are too few lines, or all are good, or none is.
     """
     good = np.array([score >= threshold for score in quality], dtype=np.float64)
-    if len(good) < _MIN_LINES:
-        raise DataError(f"{len(good)} lines with text: a calibration needs at least {_MIN_LINES}, better a thousand.")
+    require_lines(len(good))
     if good.min() == good.max():
-        which = "all" if good[0] else "none"
+        which, move = ("all", "raise") if good[0] else ("none", "lower")
         raise DataError(
-            f"{which} of the {len(good)} translations have a chrF of {threshold:g} or more: move --threshold."
+            f"{which} of the {len(good):,} translations have a chrF of {threshold:g} or more, and a fit needs good "
+            f"and bad ones: {move} the threshold (--threshold)."
         )
     features = np.array([_features(line) for line in values])
     held_out = np.zeros(len(good))
@@ -94,6 +94,13 @@ def calibrate(values: Sequence[Sequence[float]], quality: Sequence[float], thres
         ece=reliability(held_out, good).ece,
         ece_uncalibrated=reliability(np.exp(features[:, 1]), good).ece,
     )
+
+
+def require_lines(num_lines: int) -> None:
+    """Raises DataError where these are too few for a calibration: worth knowing before they are translated."""
+    if num_lines < _MIN_LINES:
+        lines = "line" if num_lines == 1 else "lines"
+        raise DataError(f"{num_lines} {lines} with text: a calibration needs at least {_MIN_LINES}, better a thousand.")
 
 
 def measure(
