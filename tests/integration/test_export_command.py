@@ -1,6 +1,7 @@
 """`transduce export` and `transduce import`, as a user calls them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from exported_models import make_model
 from transduce.bundle import Bundle
 from transduce.cli.main import main
+from transduce.errors import BundleError
+from transduce.export.imports import find_format
 
 
 def test_export_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,7 +30,7 @@ def test_export_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     said = json.loads((output / "certificate.json").read_text(encoding="utf-8"))
     assert said["original"]["sha256"] == dict(bundle.checksums)
     assert "model.safetensors" in said["export"]["sha256"]
-    assert main(["import", str(output), "--format", "huggingface", "--output", str(back)]) == 0
+    assert main(["import", str(output), "--output", str(back)]) == 0
     assert "imported by Transduce" in (back / "README.md").read_text(encoding="utf-8")
     said = json.loads((back / "certificate.json").read_text(encoding="utf-8"))
     assert said["verdict"] == "passed"
@@ -48,6 +51,8 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureF
         ([*huggingface, "--output", str(tmp_path / "out"), "--sentences", str(tmp_path / "x")], 3, "no such file"),
         (["import", str(model), "--format", "torch", "--output", str(tmp_path / "out")], 2, "--description"),
         (["import", str(tmp_path / "x"), "--format", "huggingface", "--output", str(tmp_path / "out")], 4, "no such"),
+        (["import", str(tmp_path / "x"), "--output", str(tmp_path / "out")], 4, "x: no such file or folder"),
+        (["import", str(model), "--output", str(tmp_path / "out")], 4, "this is a model folder already"),
     ]
     for arguments, code, named in cases:
         assert main(arguments) == code, arguments
@@ -55,6 +60,33 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureF
         assert named in error
         assert "Traceback" not in error
     assert not (tmp_path / "out").exists()
+
+
+def test_the_format_of_an_import_is_found(tmp_path: Path) -> None:
+    def folder(name: str, **files: str) -> Path:
+        (tmp_path / name).mkdir()
+        for file, text in files.items():
+            (tmp_path / name / file.replace("_", ".")).write_text(text, encoding="utf-8")
+        return tmp_path / name
+
+    (tmp_path / "mine.safetensors").touch()
+    assert find_format(folder("marian", config_json='{"model_type": "marian"}')) == "huggingface"
+    assert (
+        find_format(folder("other", config_json='{"model_type": "bart"}')) == "huggingface"
+    )  # refused when it is read
+    assert find_format(tmp_path / "mine.safetensors") == "torch"
+    (tmp_path / "mine.pt").touch()
+    wrong = {
+        tmp_path / "mine.pt": "ends in '.pt', and nothing is unpickled",
+        folder("empty"): "it is empty",
+        folder("converted", model_bin="", config_json="{}"): "it holds config.json, model.bin",
+        folder("damaged", config_json="{"): "it holds config.json",
+    }
+    for path, reason in wrong.items():
+        with pytest.raises(BundleError, match=re.escape(reason)) as raised:
+            find_format(path)
+        assert "names a model_type (huggingface)" in str(raised.value)
+        assert ".safetensors file (torch)" in str(raised.value)
 
 
 def test_an_edited_card_is_not_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

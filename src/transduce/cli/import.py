@@ -1,8 +1,10 @@
 """Makes a model folder of another system's model, and proves that it does the same here.
 
 examples:
-  transduce import exports/m30k --format huggingface --output models/back
-  transduce import mine.safetensors --format torch --description mine.toml --tokenizer bpe.json --output models/mine
+  transduce import exports/m30k --output models/back
+  transduce import mine.safetensors --description mine.toml --tokenizer bpe.json --output models/mine
+
+The format is found by what stands at PATH; --format names it where that is not wanted.
 
   huggingface   a folder of transformers: MarianMTModel or PegasusForConditionalGeneration, relu, safetensors, with a
                 byte-level tokenizer.json
@@ -34,7 +36,7 @@ FORMATS = ("huggingface", "torch")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("path", metavar="PATH", type=Path, help="folder of transformers, or safetensors file")
-    parser.add_argument("--format", choices=FORMATS, required=True, help="the system that wrote it")
+    parser.add_argument("--format", choices=FORMATS, help="the system that wrote it; default: by what PATH holds")
     parser.add_argument("--output", metavar="MODEL", type=Path, required=True, help="model folder to write")
     parser.add_argument("--description", metavar="FILE", type=Path, help="torch: the TOML file")
     parser.add_argument("--tokenizer", metavar="PATH", type=Path, help="torch: tokenizer.json, or a folder with one")
@@ -44,8 +46,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Imports, and returns the exit code."""
     from transduce.errors import ConfigError
-    from transduce.export.imports import import_huggingface, import_torch
+    from transduce.export.imports import find_format, import_huggingface, import_torch
 
+    form = args.format or find_format(args.path)
+    if form == "huggingface" and not (args.description is None and args.tokenizer is None):
+        raise ConfigError(
+            "--description and --tokenizer are for a state dict of torch; a folder of transformers has both."
+        )
     measured = {
         "sentences": args.sentences,
         "references": args.references,
@@ -54,11 +61,11 @@ def run(args: argparse.Namespace) -> int:
         "max_difference": args.max_difference,
         "force": args.force,
     }
-    if args.format == "huggingface":
+    if form == "huggingface":
         certificate = import_huggingface(args.path, args.output, **measured)
     else:
         if args.description is None or args.tokenizer is None:
-            raise ConfigError("--format torch needs --description FILE and --tokenizer PATH.")
+            raise ConfigError(f"{args.path}: a state dict of torch needs --description FILE and --tokenizer PATH.")
         certificate = import_torch(args.path, args.description, args.tokenizer, args.output, **measured)
     if certificate is None:
         print("transduce: warning: the other system is not installed: nothing was compared.", file=sys.stderr)

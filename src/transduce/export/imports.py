@@ -26,6 +26,44 @@ from transduce.text import BOS_TOKEN, SubwordTokenizer
 FORMATS = ("huggingface", "torch")
 
 
+def find_format(path: Path) -> str:
+    """Returns the format of what stands at `path`: "huggingface" for a folder, "torch" for a file of weights.
+
+    Raises:
+        BundleError: neither fits; the message says what was looked for, and what was found.
+    """
+    if path.is_file() and path.suffix == ".safetensors":
+        return "torch"
+    if path.is_dir() and "model_type" in (settings := _settings(path / "config.json")):
+        return "huggingface"
+    if not path.exists():
+        raise BundleError(f"{path}: no such file or folder.")
+    found = _contents(path) if path.is_dir() else f"it is a file that ends in '{path.suffix}'"
+    if path.suffix in (".pt", ".pth", ".bin", ".ckpt"):
+        found += ", and nothing is unpickled: save the state dict with safetensors.torch.save_file"
+    if path.is_dir() and "transduce" in settings:
+        found = "its config.json is of Transduce: this is a model folder already"
+    raise BundleError(
+        f"{path}: no format fits. Looked for a folder whose config.json names a model_type (huggingface) and for a "
+        f".safetensors file (torch); {found}."
+    )
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """Returns the settings in a JSON file; nothing where it cannot be read, which who imports it then says."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _contents(folder: Path) -> str:
+    names = sorted(each.name for each in folder.iterdir())
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"it holds {', '.join(names[:5])}{more}" if names else "it is empty"
+
+
 def import_huggingface(
     checkpoint: str | Path,
     output: str | Path,
