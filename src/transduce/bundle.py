@@ -1,14 +1,15 @@
 """A model folder: everything that makes a model usable, and nothing that can run code.
 
-    config.json          format, version, the whole configuration, checksums of the files beside it
+    config.json          format, version, the whole configuration and its checksum, checksums of the files beside it
     model.safetensors    weights, float32
     tokenizer.json       the subword tokeniser
     metrics.json         what was measured when it was made
     README.md            the model card
 
-Reading one needs no torch.
+Reading one needs no torch. Weights and tokeniser are compared with their checksums whenever they are read.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from transduce import __version__, files
 from transduce.config import Config, from_dict, to_dict
+from transduce.config.parameters import require_shapes
 from transduce.errors import BundleError
 from transduce.model_card import model_card
+from transduce.tensors import read_header, read_weights
 from transduce.text import SubwordTokenizer
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ _WEIGHTS, _TOKENIZER, _METRICS, _CONFIG, _CARD = (
     "config.json",
     "README.md",
 )
+CHECKED = (_WEIGHTS, _TOKENIZER)  # the files whose checksums stand in config.json
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Bundle:
                 hint = f" This is a run folder: make a model of it with 'transduce average {path} --output MODEL'."
             raise BundleError(f"{path}: not a model folder: {', '.join(missing)} missing.{hint}")
         try:
-            values = json.loads((path / _CONFIG).read_text(encoding="utf-8"))
+            values = files.read_json(path / _CONFIG)
             found = values["format"]
         except (ValueError, KeyError, TypeError) as error:
             raise BundleError(f"{path / _CONFIG}: not a model's configuration ({error}).") from None
@@ -74,11 +78,22 @@ class Bundle:
         config = values.get("config")
         if not isinstance(config, dict):
             raise BundleError(f"{path / _CONFIG}: not a model's configuration (it has no table 'config').")
-        return cls(path, from_dict(config, str(path / _CONFIG)), values.get("sha256", {}))
+        checksums = values.get("sha256")
+        if not isinstance(checksums, dict) or not all(map(_is_checksum, checksums.values())):
+            raise BundleError(f"{path / _CONFIG}: damaged: 'sha256' has no checksums of the files beside it.")
+        bundle = cls(path, from_dict(config, str(path / _CONFIG)), checksums)
+        # Absent from folders that 0.1.0 wrote.
+        if "config_sha256" in values and values["config_sha256"] != _checksum_of(config):
+            raise BundleError(
+                f"{path / _CONFIG}: changed or damaged: its 'config' is not what was written. If you changed it on "
+                "purpose, delete the line 'config_sha256'."
+            )
+        return bundle
 
     @cached_property
     def tokenizer(self) -> SubwordTokenizer:
-        """The model's tokeniser; raises BundleError where it is that of another model."""
+        """The model's tokeniser; raises BundleError where it is damaged or that of another model."""
+        self.require_whole(_TOKENIZER)
         tokenizer = SubwordTokenizer.load(self.path / _TOKENIZER)
         if tokenizer.vocab_size != self.config.model.vocab_size:
             raise BundleError(
@@ -92,19 +107,45 @@ class Bundle:
         """What was measured when the model was made; empty where nothing was."""
         file = self.path / _METRICS
         try:
-            return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+            return dict(files.read_json(file)) if file.is_file() else {}
         except (ValueError, TypeError) as error:
             raise BundleError(f"{file}: damaged: {error}. The model works without it: delete the file.") from None
 
     def weights(self) -> "dict[str, np.ndarray]":
-        """Reads the weights, by parameter name."""
+        """Reads the weights, by parameter name, float32.
+
+        Raises:
+            BundleError: the file is damaged, does not fit the configuration (before anything is allocated), is not the
+                one of `config.json`'s checksum, or has numbers that are not finite.
+        """
+        self.require_shapes()
+        self.require_whole(_WEIGHTS)
         return read_weights(self.path / _WEIGHTS)
 
+    def require_shapes(self) -> None:
+        """Compares the configuration with the header of the weights, and reads no more of them than that.
+
+        Raises:
+            BundleError: the header is damaged, or lists all weights that are missing, unknown, or of another shape.
+        """
+        tensors, _ = read_header(self.path / _WEIGHTS)
+        shapes = {name: stored.shape for name, stored in tensors.items()}
+        require_shapes(self.config.model, shapes, str(self.path / _WEIGHTS))
+
+    def require_whole(self, name: str) -> None:
+        """Compares a file with its checksum; raises BundleError where it differs or there is none."""
+        if name not in self.checksums:
+            raise BundleError(
+                f"{self.path / _CONFIG}: has no checksum of {name}, so nobody can tell whether that is whole. Get the "
+                "folder again, or make it anew with 'transduce average'."
+            )
+        if files.checksum(self.path / name) != self.checksums[name]:
+            raise BundleError(f"{self.path / name}: changed or damaged: its checksum differs from {_CONFIG}'s.")
+
     def verify(self) -> None:
-        """Compares each file with its checksum; raises BundleError for the first that differs."""
-        for name, expected in self.checksums.items():
-            if files.sha256(self.path / name) != expected:
-                raise BundleError(f"{self.path / name}: changed or damaged: its checksum differs from {_CONFIG}'s.")
+        """Compares weights and tokeniser with their checksums; raises BundleError for the first that differs."""
+        for name in CHECKED:
+            self.require_whole(name)
 
 
 def save_bundle(
@@ -134,39 +175,17 @@ def save_bundle(
                 "format": FORMAT,
                 "transduce": __version__,
                 "config": to_dict(config),
-                "sha256": {name: files.sha256(folder / name) for name in (_WEIGHTS, _TOKENIZER)},
+                "config_sha256": _checksum_of(to_dict(config)),
+                "sha256": {name: files.sha256(folder / name) for name in CHECKED},
             },
         )
     return Bundle.load(path)
 
 
-def read_weights(path: Path) -> "dict[str, np.ndarray]":
-    """Reads a safetensors file; what is bfloat16 becomes float32. Raises BundleError where it is damaged."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        weights: dict[str, np.ndarray] = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise BundleError(f"{path}: cannot be read: {error}. The file is damaged or cut short.") from None
-    except (TypeError, KeyError):  # a type that NumPy has not
-        return _read_wider(path)
-    return weights
+def _checksum_of(config: Any) -> str:
+    """Returns the SHA-256 of a configuration, whatever the order and layout of its file."""
+    return hashlib.sha256(json.dumps(config, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _read_wider(path: Path) -> "dict[str, np.ndarray]":
-    """Reads what holds bfloat16: the upper half of a float32."""
-    import numpy as np
-    from safetensors import deserialize
-
-    known = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
-    weights = {}
-    for name, tensor in deserialize(path.read_bytes()):  # type: ignore[no-untyped-call]
-        kind = tensor["dtype"]
-        if kind not in known:
-            raise BundleError(f"{path}: {name} is of type {kind}. Save the weights as float32.")
-        values = np.frombuffer(tensor["data"], known[kind])
-        if kind == "BF16":
-            values = (values.astype(np.uint32) << 16).view(np.float32)
-        weights[name] = values.reshape(tensor["shape"])
-    return weights
+def _is_checksum(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd as zstd
 
+
+_MAX_JSON_BYTES = 64 << 20
+# A file that changed less than this long ago may change again within the same tick of the file system's clock.
+_SETTLED_NANOSECONDS = 2 * 10**9
 
 _UMASK = os.umask(0o077)  # it can only be asked for by setting it
 os.umask(_UMASK)
@@ -141,3 +146,52 @@ def sha256(path: Path) -> str:
     """Returns the file's SHA-256 as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def stamp(path: Path) -> tuple[int, ...] | None:
+    """Returns what tells one state of a file from another without reading it: device, inode, size, times of change.
+
+    None where it changed a moment ago: it could change again and look the same.
+    """
+    status = path.stat()
+    newest = max(status.st_mtime_ns, status.st_ctime_ns)
+    if time.time_ns() - newest < _SETTLED_NANOSECONDS:
+        return None
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+_known_digests: dict[tuple[int, ...], str] = {}
+
+
+def checksum(path: Path) -> str:
+    """Returns the file's SHA-256, which a process computes once for each state of a file (`stamp`).
+
+    The memory is this process's alone, on purpose. A disk that forgets a bit leaves size and times as they were, so
+    whoever wrote digests down for later processes would let through what they are there to find; and hashing is cheap
+    beside loading (a quarter of a second for 250 MB).
+    """
+    before = stamp(path)
+    if before in _known_digests:
+        return _known_digests[before]
+    digest = sha256(path)
+    if before is not None and stamp(path) == before:  # else it was written to meanwhile
+        _known_digests[before] = digest
+    return digest
+
+
+def read_json(path: Path) -> Any:
+    """Reads a JSON file of moderate size; an OSError passes.
+
+    Raises:
+        ValueError: it is no JSON, nested too deeply, too large, or holds text that UTF-8 has no bytes for.
+    """
+    if path.stat().st_size > _MAX_JSON_BYTES:
+        raise ValueError(f"larger than {_MAX_JSON_BYTES >> 20} MB")
+    text = path.read_text(encoding="utf-8")
+    try:
+        value = json.loads(text)
+        if "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return value

@@ -250,9 +250,7 @@ def _measure(
     metrics = _training_metrics(progress[-1]) | {"averaged_steps": ", ".join(str(p.step) for p in progress)}
     if prepared.validation is not None:
         compute = Compute.of(config.train.device, config.train.precision)
-        model = Transformer(config.model)
-        model.load_weights(weights)
-        model = model.to(compute.device)
+        model = Transformer.from_weights(config.model, weights).to(compute.device)
         validation = ParallelStore.open(prepared.validation)
         metrics["validation_perplexity"] = perplexity(model, validation, compute)
         if config.train.validate_bleu:

@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 from transduce.ablation.results import Results
-from transduce.bundle import Bundle, read_weights
+from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line
 from transduce.config.parameters import count_parameters
 from transduce.errors import ConfigError, TrainingError
 from transduce.runs import load_run_config
 from transduce.target_scores import ScoreSummary
+from transduce.tensors import read_weights
 from transduce.training.state import checkpoints, read_progress
 
 pytestmark = pytest.mark.slow  # each cell is a process that loads PyTorch

@@ -8,7 +8,7 @@ import pytest
 
 from made_trees import write_trees
 from transduce import Parser
-from transduce.bundle import Bundle, read_weights
+from transduce.bundle import Bundle
 from transduce.cli.main import main
 from transduce.config import load_recipe
 from transduce.data.prepare import load_prepared, prepare
@@ -17,6 +17,7 @@ from transduce.data.treebank import read_treebank
 from transduce.errors import ConfigError
 from transduce.parsing import normalise
 from transduce.parsing.pairs import WHOLE, tree_words
+from transduce.tensors import read_weights
 from transduce.text import SubwordTokenizer
 from transduce.training.state import checkpoints
 

@@ -11,7 +11,7 @@ import torch
 
 from made_trees import made_tree, write_trees
 from transduce import Parser
-from transduce.bundle import Bundle, read_weights, save_bundle
+from transduce.bundle import Bundle, save_bundle
 from transduce.cli.main import main
 from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig, load_recipe
 from transduce.data.prepare import load_prepared, prepare
@@ -20,6 +20,7 @@ from transduce.errors import BundleError, DataError
 from transduce.model import Transformer
 from transduce.parsing import normalise, parse_trees
 from transduce.parsing.pairs import WHOLE, sentence_words, tree_words
+from transduce.tensors import read_weights
 from transduce.text import SubwordTokenizer
 from transduce.training.state import checkpoints
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from transduce import files
 from transduce import runs as runs_module
-from transduce.bundle import Bundle, read_weights
+from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line
 from transduce.config import Config, DecodeConfig, load_recipe
 from transduce.data.batching import plan_epoch
@@ -30,6 +30,7 @@ from transduce.data.store import ParallelStore
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, DataError, TrainingError
 from transduce.runs import average_run, load_run_config, train
+from transduce.tensors import read_weights
 from transduce.training import step as step_module
 from transduce.training import trainer as trainer_module
 from transduce.training.averaging import average

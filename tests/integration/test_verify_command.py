@@ -57,7 +57,7 @@ def test_a_broken_model_fails_and_the_report_says_what_to_do(
     assert "✗ checksums" in out
     assert "tokenizer.json: changed or damaged" in out
     assert "to do: get the folder again" in out
-    assert out.splitlines()[-1].startswith("FAILED: 1 of 17 checks (checksums)")
+    assert out.splitlines()[-1].startswith("FAILED: 2 of 17 checks (checksums, loads)")
 
 
 def test_a_tolerance_below_rounding_fails(bundle: Bundle, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 
-from transduce.bundle import Bundle, read_weights, save_bundle
+from transduce import files
+from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, ModelConfig
+from transduce.engines.ctranslate2_model import model_arrays
 from transduce.errors import BundleError, ConfigError
 from transduce.model import Transformer
+from transduce.tensors import read_weights
 from transduce.text import SubwordTokenizer
 
 TOKENIZER = SubwordTokenizer.train(["a man, a plan"] * 3, algorithm="bpe", vocab_size=265)
@@ -43,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_folder_written_before_there_were_attention_windows_loads(folder: Path) -> None:
     values = json.loads((folder / "config.json").read_text())
-    del values["config"]["model"]["attention_window"]
+    del values["config"]["model"]["attention_window"], values["config_sha256"]
     (folder / "config.json").write_text(json.dumps(values))
     assert Bundle.load(folder).config == CONFIG
 
@@ -85,13 +89,80 @@ def test_the_card_of_a_parser_shows_how_to_parse(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
-def test_verify_detects_one_flipped_bit(folder: Path, name: str) -> None:
+def test_one_flipped_bit_is_noticed_by_whoever_reads_the_file(folder: Path, name: str) -> None:
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 1
     (folder / name).write_bytes(content)
     bundle = Bundle.load(folder)
-    with pytest.raises(BundleError, match=rf"{name}: changed or damaged: its checksum differs from config\.json's"):
+    named = rf"{name}: changed or damaged: its checksum differs from config\.json's"
+    with pytest.raises(BundleError, match=named):
         bundle.verify()
+    with pytest.raises(BundleError, match=named):
+        _ = bundle.weights() if name == "model.safetensors" else bundle.tokenizer
+
+
+@pytest.mark.parametrize("checksums", [{}, {"another": "0" * 64}, {"model.safetensors": ""}, {"model.safetensors": 3}])
+def test_without_a_checksum_a_file_does_not_count_as_whole(folder: Path, checksums: dict[str, Any]) -> None:
+    change_config(folder, sha256=checksums)
+    for read in (lambda: Bundle.load(folder).weights(), lambda: Bundle.load(folder).tokenizer):
+        with pytest.raises(BundleError, match=r"config\.json: (has no checksum of|damaged: 'sha256' has no checksums)"):
+            read()
+
+
+def test_a_changed_configuration_is_noticed(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())["config"]
+    config["model"]["layer_norm_epsilon"] = 1e-5  # what neither the shapes of weights nor the schema would notice
+    change_config(folder, config=config)
+    with pytest.raises(BundleError, match=r"config\.json: changed or damaged: its 'config'.*'config_sha256'"):
+        Bundle.load(folder)
+    values = json.loads((folder / "config.json").read_text())
+    del values["config_sha256"]
+    (folder / "config.json").write_text(json.dumps(values))
+    assert Bundle.load(folder).config.model.layer_norm_epsilon == 1e-5
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"format": ' + "9" * 5000 + "}", '{"format": "\\ud800"}'])
+def test_json_that_python_stumbles_over(folder: Path, content: str) -> None:
+    for name in ("config.json", "metrics.json"):
+        whole = (folder / name).read_text()
+        (folder / name).write_text(content)
+        with pytest.raises(BundleError, match=rf"{name}: (not a model's configuration|damaged)"):
+            _ = Bundle.load(folder).metrics
+        (folder / name).write_text(whole)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"d_ff": 10**10},
+        {"vocab_size": 10**9},
+        {"num_encoder_layers": 10**8},
+        {"num_decoder_layers": 10**18},
+        {"num_heads": 10**9},
+        {"positions": "learned", "max_positions": 10**12},
+    ],
+    ids=str,
+)
+def test_sizes_are_compared_before_anything_is_built(folder: Path, sizes: dict[str, Any]) -> None:
+    bundle = Bundle.load(folder)
+    huge = replace(bundle, config=replace(CONFIG, model=replace(SHAPE, **sizes)))
+    with pytest.raises(BundleError, match=r"model\.safetensors: the weights do not fit the configuration"):
+        huge.weights()
+    with pytest.raises(BundleError, match="the weights do not fit the configuration"):
+        Transformer.from_weights(huge.config.model, bundle.weights())
+    with pytest.raises(BundleError, match="the weights do not fit the configuration"):
+        model_arrays(huge.config.model, bundle.weights())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_refused_by_name(folder: Path, value: float) -> None:
+    weights = dict(read_weights(folder / "model.safetensors"))
+    weights["encoder.0.feed_forward.inner.bias"][[2, 5]] = value
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(
+        BundleError, match=r"model\.safetensors: encoder\.0\.feed_forward\.inner\.bias: 2 of 12 numbers"
+    ):
+        read_weights(folder / "model.safetensors")
 
 
 # --- what is missing or wrong ---------------------------------------------------------------------------------
@@ -133,6 +204,8 @@ def test_damaged_metrics(folder: Path, content: str) -> None:
 def test_the_tokenizer_of_another_model(folder: Path) -> None:
     other = SubwordTokenizer.train(["another text"] * 3, algorithm="bpe", vocab_size=261)
     other.save(folder / "tokenizer.json")
+    values = json.loads((folder / "config.json").read_text())
+    change_config(folder, sha256=values["sha256"] | {"tokenizer.json": files.sha256(folder / "tokenizer.json")})
     with pytest.raises(BundleError, match=r"tokenizer\.json: has 261 pieces, but config\.json says 265"):
         _ = Bundle.load(folder).tokenizer
 

@@ -1,12 +1,13 @@
 """Parameter counts: those printed in Table 3, and those of real models of odd shapes."""
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
 from transduce.config import ModelConfig, preset
-from transduce.config.parameters import count_parameters
+from transduce.config.parameters import count_parameters, weight_shapes
 from transduce.model import Transformer
 
 
@@ -77,4 +78,6 @@ SMALL = {"vocab_size": 50, "num_encoder_layers": 2, "num_decoder_layers": 3, "d_
 def test_the_count_is_that_of_the_model(config: ModelConfig) -> None:
     with torch.device("meta"):
         model = Transformer(config)
-    assert count_parameters(config) == model.num_parameters == sum(w.numel() for w in model.weights().values())
+    shapes = {name: tuple(weight.shape) for name, weight in model.weights().items()}
+    assert weight_shapes(config) == shapes
+    assert count_parameters(config) == model.num_parameters == sum(map(math.prod, shapes.values()))

@@ -62,8 +62,7 @@ def measure(run: Path, row: str, seed: int, *, tokenized: bool) -> CellResult:
     if prepared.validation is None:
         raise DataError(f"{prepared.folder}: has no validation data, by which rows are compared: set data.validation.")
     validation = ParallelStore.open(prepared.validation)
-    model = Transformer(bundle.config.model)
-    model.load_weights(bundle.weights(), str(bundle.path))
+    model = Transformer.from_weights(bundle.config.model, bundle.weights(), str(bundle.path))
     model = model.to(Compute.of(bundle.config.train.device).device).eval()
     scorer = bleu_scorer(_searching_all(bundle.config, validation), bundle.tokenizer, validation, tokenized=tokenized)
     metrics = bundle.metrics

@@ -1,8 +1,13 @@
-"""The number of trained numbers of a model, from its configuration alone (the last column of Table 3)."""
+"""The weights of a model, from its configuration alone: their names, shapes and number (the last column of Table 3)."""
 
+from collections.abc import Mapping
+
+from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions
 from transduce.config.schema import ModelConfig
+from transduce.errors import BundleError
 
-_T2T_TARGET_SPACES = 32
+TARGET_SPACES = 32  # rows of the released code's "target space" table
+_SHOWN_PROBLEMS = 40
 
 
 def count_parameters(config: ModelConfig) -> int:
@@ -14,8 +19,71 @@ def count_parameters(config: ModelConfig) -> int:
     norm = 2 * d
     encoder = config.num_encoder_layers * (attention + feed_forward + 2 * norm)
     decoder = config.num_decoder_layers * (2 * attention + feed_forward + 3 * norm)
-    tables = {"all": 1, "target": 2, "none": 3}[config.tie_embeddings] * config.vocab_size * d
-    positions = 2 * config.max_positions * d if config.positions == "learned" else 0
-    final_norms = 2 * norm if config.norm == "pre" else 0
-    target_space = _T2T_TARGET_SPACES * d if config.target_space_embedding else 0
+    tables = len(EMBEDDINGS[config.tie_embeddings]) * config.vocab_size * d
+    positions = 2 * config.max_positions * d if learns_positions(config) else 0
+    final_norms = 2 * norm if is_pre_norm(config) else 0
+    target_space = TARGET_SPACES * d if config.target_space_embedding else 0
     return encoder + decoder + tables + positions + final_norms + target_space
+
+
+def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of each weight of `Transformer(config)`, by name, without building it; needs no torch."""
+    d, key, value = config.d_model, config.num_heads * config.d_k, config.num_heads * config.d_v
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(EMBEDDINGS[config.tie_embeddings], (config.vocab_size, d))
+    if config.target_space_embedding:
+        shapes["target_space"] = (TARGET_SPACES, d)
+    if learns_positions(config):
+        shapes |= {f"{side}_positions.table": (config.max_positions, d) for side in ("source", "target")}
+    projections = {"self_attention.query_key_value": (2 * key + value, d), "self_attention.output": (d, value)}
+    crossing = {
+        "cross_attention.query": (key, d),
+        "cross_attention.key_value": (key + value, d),
+        "cross_attention.output": (d, value),
+    }
+    networks = {"feed_forward.inner": (config.d_ff, d), "feed_forward.outer": (d, config.d_ff)}
+    for stack, count, of_layer, norms in (
+        ("encoder", config.num_encoder_layers, projections, ("self_attention", "feed_forward")),
+        (
+            "decoder",
+            config.num_decoder_layers,
+            projections | crossing,
+            ("self_attention", "cross_attention", "feed_forward"),
+        ),
+    ):
+        for prefix in (f"{stack}.{layer}" for layer in range(count)):
+            for name, shape in (of_layer | networks).items():
+                shapes[f"{prefix}.{name}.weight"] = shape
+                if config.attention_bias or name in networks:
+                    shapes[f"{prefix}.{name}.bias"] = shape[:1]
+            shapes |= {f"{prefix}.{name}_residual.norm.{kind}": (d,) for name in norms for kind in ("weight", "bias")}
+        if is_pre_norm(config):
+            shapes |= {f"{stack}_norm.{kind}": (d,) for kind in ("weight", "bias")}
+    return shapes
+
+
+def require_shapes(config: ModelConfig, found: Mapping[str, tuple[int, ...]], where: str) -> None:
+    """Compares names and shapes of weights with what the configuration says; `where` names their file in errors.
+
+    Nothing is allocated, and a configuration of more layers than there are weights costs no time.
+
+    Raises:
+        BundleError: lists all names that are missing, unknown, or of another shape.
+    """
+    num_layers = config.num_encoder_layers + config.num_decoder_layers
+    if num_layers > len(found):
+        raise BundleError(
+            f"{where}: the weights do not fit the configuration: {len(found)} tensors cannot be those of "
+            f"{num_layers:,} layers (model.num_encoder_layers, model.num_decoder_layers)."
+        )
+    wanted = weight_shapes(config)
+    problems = [f"missing: {name}" for name in wanted if name not in found]
+    problems += [f"unknown: {name}" for name in found if name not in wanted]
+    problems += [
+        f"shape of {name}: {tuple(found[name])}, the configuration says {shape}"
+        for name, shape in wanted.items()
+        if name in found and tuple(found[name]) != shape
+    ]
+    if len(problems) > _SHOWN_PROBLEMS:
+        problems[_SHOWN_PROBLEMS:] = [f"and {len(problems) - _SHOWN_PROBLEMS} more"]
+    if problems:
+        raise BundleError(f"{where}: the weights do not fit the configuration:\n  " + "\n  ".join(problems))

@@ -23,6 +23,7 @@ import ctranslate2
 
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig, ModelConfig
+from transduce.config.choices import learns_positions
 from transduce.decoding.scores import Hypothesis, SpecialIds, hypothesis
 from transduce.engines.capabilities import require_ctranslate2_can
 from transduce.engines.ctranslate2_cache import converted
@@ -239,7 +240,7 @@ class CTranslate2Engine:
         last = self._positions - 1
         if least > last:
             raise ConfigError(f"an output of at least {least} tokens: this model's positions end at {last}.")
-        if limit > last and self._config.positions != "learned":
+        if limit > last and not learns_positions(self._config):
             raise ConfigError(
                 f"decode.max_extra_tokens: an output could have {limit} tokens, but in the ctranslate2 engine it ends "
                 f"at {last}. Lower the limit, or use the torch engine (--engine torch)."

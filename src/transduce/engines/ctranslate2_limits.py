@@ -1,12 +1,21 @@
 """What models become for CTranslate2, and within which limits: what an engine must know before it loads NumPy."""
 
 from transduce.config import ModelConfig
+from transduce.config.choices import Supported, learns_positions, unsupported
 from transduce.engines.interface import QUANTIZATIONS
 from transduce.errors import ConfigError, suggestion
 
 VERSION = 1  # raised when what `ctranslate2_model.convert` writes changes: older conversions are then made anew
 # Rows of the table in which sinusoids are written down: no sequence may be longer.
 MAX_SINUSOIDS = 4096
+# What a converted model can say; `ctranslate2_model` writes each of these.
+SUPPORTED: Supported = {
+    "positions": ("sinusoidal", "learned"),
+    "sinusoid_layout": ("interleaved", "concatenated"),
+    "tie_embeddings": ("all", "target", "none"),
+    "norm": ("post", "pre"),
+    "decoder_start": ("bos", "zero"),
+}
 
 
 def require_quantization(name: str) -> None:
@@ -18,6 +27,10 @@ def require_quantization(name: str) -> None:
 
 def require_convertible(config: ModelConfig) -> None:
     """Raises ConfigError where CTranslate2 has nothing that computes what this model does."""
+    if unknown := unsupported(config, SUPPORTED):
+        raise ConfigError(
+            f"{', '.join(unknown)}: CTranslate2's format does not support it. Use the torch engine (--engine torch)."
+        )
     if config.attention_window:
         raise ConfigError(
             f"model.attention_window = {config.attention_window}: CTranslate2 has no such restricted self-attention. "
@@ -27,4 +40,4 @@ def require_convertible(config: ModelConfig) -> None:
 
 def max_positions(config: ModelConfig) -> int:
     """Returns how many positions a sequence of the converted model may have, BOS or EOS counted."""
-    return config.max_positions if config.positions == "learned" else MAX_SINUSOIDS
+    return config.max_positions if learns_positions(config) else MAX_SINUSOIDS

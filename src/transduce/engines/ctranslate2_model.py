@@ -17,8 +17,9 @@ import numpy as np
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig
+from transduce.config.choices import EMBEDDINGS, interleaves_sinusoids, is_pre_norm, learns_positions, starts_from_zero
+from transduce.config.parameters import require_shapes
 from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS, require_convertible, require_quantization
-from transduce.errors import BundleError
 from transduce.shortlist.table import Shortlist
 from transduce.text import BOS_TOKEN, EOS_TOKEN, UNK_TOKEN
 
@@ -62,7 +63,7 @@ def sinusoids(num_positions: int, config: ModelConfig) -> np.ndarray:
     """Returns what `model.positions.sinusoids` does, shape (T, D), float32."""
     half = config.d_model // 2
     pairs = np.arange(half, dtype=np.float64)
-    interleaved = config.sinusoid_layout == "interleaved"
+    interleaved = interleaves_sinusoids(config)
     exponent = pairs / (config.d_model / 2) if interleaved else pairs / max(half - 1, 1)
     angle = np.arange(num_positions)[:, None] * np.exp(-np.log(10000.0) * exponent)
     both = np.sin(angle), np.cos(angle)
@@ -74,26 +75,13 @@ def sinusoids(num_positions: int, config: ModelConfig) -> np.ndarray:
 
 
 class _Weights:
-    """Our weights, each to be taken once and in the shape that the configuration says."""
+    """Our weights, of the shapes that the configuration says, each to be taken once."""
 
     def __init__(self, weights: Mapping[str, np.ndarray]) -> None:
-        self._left = dict(weights)
-        self.problems: list[str] = []
+        self.left = dict(weights)
 
-    def take(self, name: str, *shape: int) -> np.ndarray:
-        found = self._left.pop(name, None)
-        if found is None:
-            self.problems.append(f"missing: {name}")
-        elif found.shape != shape:
-            self.problems.append(f"shape of {name}: {found.shape}, the configuration says {shape}")
-        else:
-            return found.astype(np.float32, copy=False)
-        return np.zeros(shape, np.float32)
-
-    def require_all_taken(self, where: str) -> None:
-        problems = self.problems + [f"unknown: {name}" for name in self._left]
-        if problems:
-            raise BundleError(f"{where}: the weights do not fit the configuration:\n  " + "\n  ".join(problems))
+    def take(self, name: str) -> np.ndarray:
+        return self.left.pop(name).astype(np.float32, copy=False)
 
 
 def model_arrays(
@@ -104,34 +92,36 @@ def model_arrays(
     Raises:
         BundleError: lists all weights that are missing, unknown, or of another shape.
     """
+    require_shapes(config, {name: array.shape for name, array in weights.items()}, where)
     taken = _Weights(weights)
-    table = (config.vocab_size, config.d_model)
-    arrays, aliases = {}, {}
-    source = taken.take("source_embedding", *table)
-    if config.tie_embeddings == "all":
-        arrays[_TARGET], aliases = source, {_SOURCE: _TARGET, _OUTPUT: _TARGET}
+    arrays: Arrays = {}
+    aliases: dict[str, str] = {}
+    source = taken.take("source_embedding")
+    own = EMBEDDINGS[config.tie_embeddings]
+    if "target_embedding" in own:
+        arrays[_SOURCE], arrays[_TARGET] = source, taken.take("target_embedding")
     else:
-        arrays[_SOURCE], arrays[_TARGET] = source, taken.take("target_embedding", *table)
-        if config.tie_embeddings == "target":
-            aliases = {_OUTPUT: _TARGET}
-        else:
-            arrays[_OUTPUT] = taken.take("output_embedding", *table)
+        arrays[_TARGET], aliases[_SOURCE] = source, _TARGET
+    if "output_embedding" in own:
+        arrays[_OUTPUT] = taken.take("output_embedding")
+    else:
+        aliases[_OUTPUT] = _TARGET
     arrays |= _positions(config, taken)
     for stack in ("encoder", "decoder"):
         arrays |= _stack_settings(config, stack)
-        if config.norm == "pre":
-            arrays |= _norm(config, taken, f"{stack}_norm", f"{stack}/layer_norm")
+        if is_pre_norm(config):
+            arrays |= _norm(taken, f"{stack}_norm", f"{stack}/layer_norm")
         count = config.num_encoder_layers if stack == "encoder" else config.num_decoder_layers
         for layer in range(count):
             arrays |= _layer(config, taken, f"{stack}.{layer}", f"{stack}/layer_{layer}")
-    taken.require_all_taken(where)
+    assert not taken.left, f"not converted: {', '.join(taken.left)}"
     return arrays, aliases
 
 
 def _stack_settings(config: ModelConfig, stack: str) -> Arrays:
     settings: Arrays = {
         "num_heads": np.array(config.num_heads, np.int16),
-        "pre_norm": np.array(config.norm == "pre", np.int8),
+        "pre_norm": np.array(is_pre_norm(config), np.int8),
         "activation": np.array(_RELU, np.int8),
         "scale_embeddings": np.array(1, np.int8),  # by the square root of d_model
     }
@@ -139,7 +129,7 @@ def _stack_settings(config: ModelConfig, stack: str) -> Arrays:
         settings |= {"embeddings_merge": np.array(0, np.int8), "multi_query_attention": np.array(0, np.int8)}
     else:
         settings |= {
-            "start_from_zero_embedding": np.array(config.decoder_start == "zero", np.int8),
+            "start_from_zero_embedding": np.array(starts_from_zero(config), np.int8),
             "alignment_layer": np.array(-1, np.int16),
             "alignment_heads": np.array(1, np.int16),
             "alibi": np.array(0, np.int8),
@@ -151,20 +141,19 @@ def _stack_settings(config: ModelConfig, stack: str) -> Arrays:
 
 def _positions(config: ModelConfig, taken: _Weights) -> Arrays:
     """Writes sinusoids down, and adds the target space's vector, equal at all positions, to the source's."""
-    if config.positions == "learned":
-        shape = (config.max_positions, config.d_model)
-        source, target = (taken.take(f"{side}_positions.table", *shape) for side in ("source", "target"))
+    if learns_positions(config):
+        source, target = (taken.take(f"{side}_positions.table") for side in ("source", "target"))
     else:
         source = target = sinusoids(MAX_SINUSOIDS, config)
     if config.target_space_embedding:
-        source = source + taken.take("target_space", 32, config.d_model)[0]
+        source = source + taken.take("target_space")[0]
     return {"encoder/position_encodings/encodings": source, "decoder/position_encodings/encodings": target}
 
 
-def _norm(config: ModelConfig, taken: _Weights, ours: str, theirs: str) -> Arrays:
+def _norm(taken: _Weights, ours: str, theirs: str) -> Arrays:
     return {
-        f"{theirs}/gamma": taken.take(f"{ours}.weight", config.d_model),
-        f"{theirs}/beta": taken.take(f"{ours}.bias", config.d_model),
+        f"{theirs}/gamma": taken.take(f"{ours}.weight"),
+        f"{theirs}/beta": taken.take(f"{ours}.bias"),
     }
 
 
@@ -172,13 +161,10 @@ def _layer(config: ModelConfig, taken: _Weights, ours: str, theirs: str) -> Arra
     arrays = _self_attention(config, taken, f"{ours}.self_attention", f"{theirs}/self_attention")
     if ours.startswith("decoder"):
         arrays |= _cross_attention(config, taken, f"{ours}.cross_attention", f"{theirs}/attention")
-    arrays |= _norm(config, taken, f"{ours}.feed_forward_residual.norm", f"{theirs}/ffn/layer_norm")
-    for name, linear, rows, columns in (
-        ("inner", "linear_0", config.d_ff, config.d_model),
-        ("outer", "linear_1", config.d_model, config.d_ff),
-    ):
-        arrays[f"{theirs}/ffn/{linear}/weight"] = taken.take(f"{ours}.feed_forward.{name}.weight", rows, columns)
-        arrays[f"{theirs}/ffn/{linear}/bias"] = taken.take(f"{ours}.feed_forward.{name}.bias", rows)
+    arrays |= _norm(taken, f"{ours}.feed_forward_residual.norm", f"{theirs}/ffn/layer_norm")
+    for name, linear in (("inner", "linear_0"), ("outer", "linear_1")):
+        for kind in ("weight", "bias"):
+            arrays[f"{theirs}/ffn/{linear}/{kind}"] = taken.take(f"{ours}.feed_forward.{name}.{kind}")
     return arrays
 
 
@@ -197,15 +183,15 @@ def _cross_attention(config: ModelConfig, taken: _Weights, ours: str, theirs: st
 def _attention_end(config: ModelConfig, taken: _Weights, ours: str, theirs: str, output: str) -> Arrays:
     """What all attention has: the way out of the heads, the norm, the width of a head and 1/√d_k."""
     depth, num_heads, d_model = max(config.d_k, config.d_v), config.num_heads, config.d_model
-    output_DHE = taken.take(f"{ours}.output.weight", d_model, num_heads * config.d_v).reshape(d_model, num_heads, -1)
+    output_DHE = taken.take(f"{ours}.output.weight").reshape(d_model, num_heads, -1)
     arrays = {
         f"{theirs}/{output}/weight": _widened(output_DHE, depth, axis=2).reshape(d_model, num_heads * depth),
         f"{theirs}/queries_scale": np.array(config.d_k**-0.5, np.float32),
         f"{theirs}/head_dim": np.array(depth, np.int32),
     }
     if config.attention_bias:
-        arrays[f"{theirs}/{output}/bias"] = taken.take(f"{ours}.output.bias", d_model)
-    return arrays | _norm(config, taken, f"{ours}_residual.norm", f"{theirs}/layer_norm")
+        arrays[f"{theirs}/{output}/bias"] = taken.take(f"{ours}.output.bias")
+    return arrays | _norm(taken, f"{ours}_residual.norm", f"{theirs}/layer_norm")
 
 
 def _heads(config: ModelConfig, taken: _Weights, ours: str, theirs: str, widths: Sequence[int]) -> Arrays:
@@ -223,9 +209,9 @@ def _heads(config: ModelConfig, taken: _Weights, ours: str, theirs: str, widths:
         wide = (_widened(part.reshape(num_heads, -1, *rest), depth, axis=1) for part in parts)
         return np.concatenate([part.reshape(num_heads * depth, *rest) for part in wide])
 
-    arrays = {f"{theirs}/weight": filled(taken.take(f"{ours}.weight", sum(sizes), config.d_model))}
+    arrays = {f"{theirs}/weight": filled(taken.take(f"{ours}.weight"))}
     if config.attention_bias:
-        arrays[f"{theirs}/bias"] = filled(taken.take(f"{ours}.bias", sum(sizes)))
+        arrays[f"{theirs}/bias"] = filled(taken.take(f"{ours}.bias"))
     return arrays
 
 

@@ -109,8 +109,7 @@ class TorchEngine:
         target = choose_device(device)
         models = []
         for each in (bundle, *others):
-            model = Transformer(each.config.model)
-            model.load_weights(each.weights(), where=str(each.path))
+            model = Transformer.from_weights(each.config.model, each.weights(), where=str(each.path))
             models.append(model.to(target))
         return cls(models[0], precision, models[1:], shortlist)
 

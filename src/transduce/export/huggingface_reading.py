@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from transduce.bundle import read_weights
 from transduce.config import Config, DecodeConfig, ModelConfig, TextConfig, from_dict
+from transduce.config.choices import is_pre_norm, learns_positions
 from transduce.engines.ctranslate2_model import sinusoids
 from transduce.errors import BundleError, ConfigError, ExportError
 from transduce.export.huggingface_settings import read_json, read_settings, require_shapes
@@ -27,7 +27,11 @@ from transduce.export.huggingface_shape import (
 )
 from transduce.export.huggingface_tokenizer import ForeignTokenizer, read_tokenizer
 from transduce.export.huggingface_weights import Arrays, dimension_order
+from transduce.tensors import read_weights
 
+_NORMS: dict[str, Literal["post", "pre"]] = {"marian": "post", "pegasus": "pre"}
+# What ties become where the encoder's table is no longer the decoder's.
+_WITH_AN_ENCODER_TABLE: dict[str, Literal["target", "none"]] = {"all": "target", "target": "target", "none": "none"}
 _ROLES = ("pad_token", "bos_token", "eos_token", "unk_token")
 
 
@@ -89,7 +93,7 @@ def _read_arrays(folder: Path) -> Arrays:
         raise BundleError(f"{folder}: {', '.join(missing)} missing.{advice}")
     arrays: Arrays = {}
     for name in names:
-        arrays |= {key: np.asarray(value, np.float32) for key, value in read_weights(folder / name).items()}
+        arrays |= read_weights(folder / name)
     return arrays
 
 
@@ -149,7 +153,7 @@ def _original_config(path: Path, settings: Mapping[str, Any], arrays: Arrays) ->
         return None
     model = config.model
     if model.target_space_embedding:  # it went into the encoder's table
-        tie: Literal["target", "none"] = "none" if model.tie_embeddings == "none" else "target"
+        tie = _WITH_AN_ENCODER_TABLE[model.tie_embeddings]
         config = replace(config, model=replace(model, target_space_embedding=False, tie_embeddings=tie))
     shape = shape_of(config.model, num_positions=int(settings["max_position_embeddings"]))
     expected = model_settings(config.model, shape)
@@ -207,7 +211,7 @@ def _model_config(settings: Mapping[str, Any], arrays: Arrays, vocab_size: int, 
         positions="learned" if learned else "sinusoidal",
         max_positions=int(settings["max_position_embeddings"]),
         tie_embeddings=_tie(arrays),
-        norm="pre" if settings["model_type"] == "pegasus" else "post",
+        norm=_NORMS[settings["model_type"]],
         layer_norm_epsilon=LAYER_NORM_EPSILON,
         attention_bias=_has_attention_bias(arrays),
         decoder_start="zero" if extra_start else "bos",
@@ -248,7 +252,7 @@ class _Reader:
     def read(self) -> Arrays:
         """Returns our weights by name."""
         self._embeddings()
-        if self.config.positions == "learned":
+        if learns_positions(self.config):
             for side, ours in zip(_SIDES, ("source", "target"), strict=True):
                 table = self._get(f"model.{side}.embed_positions.weight")
                 self.weights[f"{ours}_positions.table"] = table[:, self.back]
@@ -256,7 +260,7 @@ class _Reader:
         for side, count in zip(_SIDES, counts, strict=True):
             for layer in range(count):
                 self._layer(side, layer)
-            if self.config.norm == "pre":
+            if is_pre_norm(self.config):
                 self._norm(f"{side}_norm", f"model.{side}.layer_norm")
         return {name: np.ascontiguousarray(array, np.float32) for name, array in self.weights.items()}
 

@@ -15,12 +15,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from transduce.config import Config, ModelConfig
+from transduce.config.choices import (
+    EMBEDDINGS,
+    Supported,
+    interleaves_sinusoids,
+    is_pre_norm,
+    learns_positions,
+    starts_from_zero,
+    unsupported,
+)
 from transduce.config.special_ids import BOS, EOS, PAD, UNK
 from transduce.errors import ExportError
 
 LAYER_NORM_EPSILON = 1e-5  # of `torch.nn.LayerNorm`, which both classes use as it comes
 _EPSILON_TOLERANCE = 1e-5
 START_TOKEN = "<start>"
+# What the two classes compute between them; `_obstacles` says which combinations neither does.
+SUPPORTED: Supported = {
+    "positions": ("sinusoidal", "learned"),
+    "sinusoid_layout": ("interleaved", "concatenated"),
+    "tie_embeddings": ("all", "target", "none"),
+    "norm": ("post", "pre"),
+    "decoder_start": ("bos", "zero"),
+}
 NEVER_BIAS = -1e9  # a logit of this adds nothing to a sum of exponentials
 
 
@@ -54,34 +71,36 @@ def shape_of(config: ModelConfig, *, num_positions: int) -> HuggingFaceShape:
         )
     num_heads = _padded_heads(config)
     assert num_heads is not None
-    pre = config.norm == "pre"
+    pre, own = is_pre_norm(config), EMBEDDINGS[config.tie_embeddings]
     return HuggingFaceShape(
         architecture="PegasusForConditionalGeneration" if pre else "MarianMTModel",
         model_type="pegasus" if pre else "marian",
         num_heads=num_heads,
         head_size=config.d_model // num_heads,
-        num_positions=config.max_positions if config.positions == "learned" else num_positions,
+        num_positions=config.max_positions if learns_positions(config) else num_positions,
         permuted=_is_marian_sinusoid(config),
-        untied_encoder=config.tie_embeddings != "all" or config.target_space_embedding,
-        untied_output=config.tie_embeddings == "none",
-        extra_start=config.decoder_start == "zero",
+        untied_encoder="target_embedding" in own or config.target_space_embedding,
+        untied_output="output_embedding" in own,
+        extra_start=starts_from_zero(config),
     )
 
 
 def _is_marian_sinusoid(config: ModelConfig) -> bool:
-    return config.positions == "sinusoidal" and config.sinusoid_layout == "interleaved"
+    return not learns_positions(config) and interleaves_sinusoids(config)
 
 
 def _obstacles(config: ModelConfig) -> list[str]:
-    reasons = []
+    reasons = [f"{kind}: it has no such kind" for kind in unsupported(config, SUPPORTED)]
+    if reasons:
+        return reasons
     if config.attention_window:
         reasons.append(f"model.attention_window = {config.attention_window}: its attention sees all positions")
-    if config.norm == "post" and config.positions == "learned":
+    if not is_pre_norm(config) and learns_positions(config):
         reasons.append(
             "model.positions = 'learned' with model.norm = 'post': MarianMTModel leaves its position table out when it "
             "is saved, and makes sinusoids when it is loaded"
         )
-    elif config.norm == "post" and not _is_marian_sinusoid(config):
+    elif not is_pre_norm(config) and not _is_marian_sinusoid(config):
         reasons.append(
             f"model.sinusoid_layout = '{config.sinusoid_layout}' with model.norm = 'post': MarianMTModel makes its own "
             "sinusoids, of other wavelengths"

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from transduce.config import ModelConfig
+from transduce.config.choices import is_pre_norm, learns_positions
 from transduce.engines.ctranslate2_model import sinusoids
 from transduce.export.huggingface_shape import NEVER_BIAS, HuggingFaceShape, query_scale
 
@@ -44,7 +45,7 @@ class _Writer:
         for side, count in (("encoder", self.config.num_encoder_layers), ("decoder", self.config.num_decoder_layers)):
             for layer in range(count):
                 self._layer(side, layer)
-            if self.config.norm == "pre":
+            if is_pre_norm(self.config):
                 self._norm(f"{side}_norm", f"model.{side}.layer_norm")
         return {name: np.ascontiguousarray(array, np.float32) for name, array in self.arrays.items()}
 
@@ -72,7 +73,7 @@ class _Writer:
 
     def _positions(self) -> None:
         for side, ours in (("encoder", "source"), ("decoder", "target")):
-            if self.config.positions == "learned":
+            if learns_positions(self.config):
                 table = self.weights[f"{ours}_positions.table"]
             else:
                 table = sinusoids(self.shape.num_positions, self.config)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from transduce import files
-from transduce.bundle import read_weights, save_bundle
+from transduce.bundle import save_bundle
 from transduce.config import Config, TextConfig
 from transduce.errors import BundleError, ConfigError, TokenizerError
 from transduce.export.certificate import EXACT, Certificate, why_not_replaceable, write_certificate
@@ -21,6 +21,7 @@ from transduce.export.huggingface_tokenizer import ForeignTokenizer, read_tokeni
 from transduce.export.sentences import Sentences, choose_sentences
 from transduce.export.torch_description import TorchDescription, read_description
 from transduce.export.torch_reading import take_apart, to_model
+from transduce.tensors import read_weights
 from transduce.text import BOS_TOKEN, SubwordTokenizer
 
 FORMATS = ("huggingface", "torch")
@@ -140,7 +141,7 @@ def import_torch(
     require_new(output)
     if not isinstance(description, TorchDescription):
         description = read_description(Path(description))
-    arrays = {name: np.asarray(value, np.float32) for name, value in read_weights(Path(state)).items()}
+    arrays = read_weights(Path(state))
     parts = take_apart(arrays, description)
     num_rows = len(arrays[description.source_embedding])
     taken = _take_tokenizer(Path(tokenizer), description, num_rows)

@@ -20,8 +20,7 @@ class NativeSystem:
     num_positions: int | None = None
 
     def __init__(self, bundle: Bundle) -> None:
-        model = Transformer(bundle.config.model)
-        model.load_weights(bundle.weights(), where=str(bundle.path))
+        model = Transformer.from_weights(bundle.config.model, bundle.weights(), where=str(bundle.path))
         self.model = model.eval()
         self.engine = TorchEngine(model)
         self.translator = Translator(self.engine, bundle.tokenizer, bundle.config.decode)

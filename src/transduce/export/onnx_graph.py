@@ -13,6 +13,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from transduce.config import ModelConfig
+from transduce.config.choices import is_pre_norm, learns_positions, starts_from_zero
 from transduce.config.special_ids import BOS
 from transduce.engines.ctranslate2_model import sinusoids
 
@@ -134,7 +135,7 @@ class Graph:
     def residual(self, x: str, name: str, sublayer: Any) -> str:
         """Returns `x` after a sub-layer and its connection, post-norm or pre-norm."""
         norm = f"{name}_residual.norm"
-        if self.config.norm == "pre":
+        if is_pre_norm(self.config):
             return self.add("Add", x, sublayer(self.norm(x, norm)))
         return self.norm(self.add("Add", x, sublayer(x)), norm)
 
@@ -165,11 +166,11 @@ class Graph:
         """Returns embeddings of `ids` × √d_model, with the vectors of positions start … end - 1 added."""
         scale = self.constant(math.sqrt(self.config.d_model), np.float32)
         embedded = self.add("Mul", self.add("Gather", self.stored(table, self.weights[table]), ids), scale)
-        if side == "target" and self.config.decoder_start == "zero":  # BOS stands at the first position alone
+        if side == "target" and starts_from_zero(self.config):  # BOS stands at the first position alone
             real = self.add("Not", self.add("Equal", ids, self.constant(BOS)))
             real = self.add("Unsqueeze", self.add("Cast", real, to=TensorProto.FLOAT), self.constant([2]))
             embedded = self.add("Mul", embedded, real)
-        if self.config.positions == "learned":
+        if learns_positions(self.config):
             positions = self.stored(f"{side}_positions.table", self.weights[f"{side}_positions.table"])
         else:
             positions = self.stored("sinusoids", sinusoids(num_positions, self.config))

@@ -18,14 +18,30 @@ from onnx import TensorProto, helper
 
 from transduce import __version__
 from transduce.config import ModelConfig
+from transduce.config.choices import EMBEDDINGS, Supported, is_pre_norm, unsupported
 from transduce.config.special_ids import PAD
+from transduce.errors import ExportError
 from transduce.export.onnx_graph import IR_VERSION, OPSET, WEIGHTS, Graph, Weights
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
+# What the graphs below compute.
+SUPPORTED: Supported = {
+    "positions": ("sinusoidal", "learned"),
+    "sinusoid_layout": ("interleaved", "concatenated"),
+    "tie_embeddings": ("all", "target", "none"),
+    "norm": ("post", "pre"),
+    "decoder_start": ("bos", "zero"),
+}
 
 
 def write_graphs(weights: Mapping[str, np.ndarray], config: ModelConfig, folder: Path, *, num_positions: int) -> None:
-    """Writes both graphs and the weights that they share; a table of sinusoids gets `num_positions` rows."""
+    """Writes both graphs and the weights that they share; a table of sinusoids gets `num_positions` rows.
+
+    Raises:
+        ExportError: the graphs have nothing that computes what this model does.
+    """
+    if unknown := unsupported(config, SUPPORTED):
+        raise ExportError(f"{', '.join(unknown)}: these ONNX graphs do not support it.")
     store = Weights()
     for name, build in ((ENCODER, _encoder), (DECODER, _decoder)):
         graph = Graph(weights, config, store)
@@ -58,7 +74,7 @@ def _encoder(graph: Graph, num_positions: int) -> tuple[list[Any], list[Any]]:
         name = f"encoder.{layer}"
         x = graph.residual(x, f"{name}.self_attention", lambda y, n=name: _self_attention(graph, y, n, masks))
         x = graph.residual(x, f"{name}.feed_forward", lambda y, n=name: graph.feed_forward(y, f"{n}.feed_forward"))
-    if config.norm == "pre":
+    if is_pre_norm(config):
         x = graph.norm(x, "encoder_norm")
     outputs = [_values("source_mask", ["batch", 1, 1, "source"])]
     for layer in range(config.num_decoder_layers):
@@ -79,7 +95,8 @@ def _decoder(graph: Graph, num_positions: int) -> tuple[list[Any], list[Any]]:
     config, ids = graph.config, "target_ids"
     start = graph.size("past_key_0", 2)
     end = graph.add("Add", start, graph.size(ids, 1))
-    table = "source_embedding" if config.tie_embeddings == "all" else "target_embedding"
+    own = EMBEDDINGS[config.tie_embeddings]
+    table = "target_embedding" if "target_embedding" in own else "source_embedding"
     x = graph.embed(ids, table, "target", start, end, num_positions)
     queries, keys = graph.positions_up_to(end, start), graph.positions_up_to(end)
     future = graph.outside_window(queries, keys, causal=True)
@@ -99,9 +116,9 @@ def _decoder(graph: Graph, num_positions: int) -> tuple[list[Any], list[Any]]:
         x = graph.residual(x, f"{name}.self_attention", lambda y, n=layer: _cached_attention(graph, y, n, causal))
         x = graph.residual(x, f"{name}.cross_attention", lambda y, n=layer: _cross_attention(graph, y, n))
         x = graph.residual(x, f"{name}.feed_forward", lambda y, n=name: graph.feed_forward(y, f"{n}.feed_forward"))
-    if config.norm == "pre":
+    if is_pre_norm(config):
         x = graph.norm(x, "decoder_norm")
-    output = "output_embedding" if config.tie_embeddings == "none" else table
+    output = "output_embedding" if "output_embedding" in own else table
     flat = graph.add("Reshape", x, graph.constant([-1, config.d_model]))
     product = graph.add("Gemm", flat, graph.stored(output, graph.weights[output]), transB=1)
     shape = graph.add("Concat", graph.add("Shape", ids), graph.constant([config.vocab_size]), axis=0)

@@ -13,9 +13,16 @@ prefix = "transformer."                # before encoder.layers.0.… and decoder
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from transduce.errors import ConfigError, suggestion
+
+# What `positions` may be, and which layout of sinusoids that is; learned tables have none, and ours is not read.
+LAYOUTS: dict[str, Literal["interleaved", "concatenated"]] = {
+    "interleaved": "interleaved",
+    "concatenated": "concatenated",
+    "learned": "interleaved",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +51,7 @@ class TorchDescription:
     def __post_init__(self) -> None:
         _require_one_of("activation", self.activation, ("relu",), "the feed-forward network here is relu's (eq. 2)")
         _require_one_of("embedding_scale", self.embedding_scale, ("sqrt", "none"))
-        _require_one_of("positions", self.positions, ("interleaved", "concatenated", "learned"))
+        _require_one_of("positions", self.positions, tuple(LAYOUTS))
         if self.num_heads < 1:
             raise ConfigError(f"num_heads = {self.num_heads}: must be greater than 0.")
         if self.positions == "learned" and not (self.source_positions and self.target_positions):

@@ -15,8 +15,9 @@ from typing import Literal
 import numpy as np
 
 from transduce.config import ModelConfig
+from transduce.config.choices import is_pre_norm
 from transduce.errors import BundleError, ExportError
-from transduce.export.torch_description import TorchDescription
+from transduce.export.torch_description import LAYOUTS, TorchDescription
 
 Arrays = dict[str, np.ndarray]
 _SUBLAYERS = {
@@ -133,7 +134,7 @@ def to_model(model: TorchModel, state: Mapping[str, np.ndarray], rows: np.ndarra
         d_k=d_model // description.num_heads,
         d_v=d_model // description.num_heads,
         positions="learned" if learned else "sinusoidal",
-        sinusoid_layout="concatenated" if description.positions == "concatenated" else "interleaved",
+        sinusoid_layout=LAYOUTS[description.positions],
         max_positions=len(tables["source_positions.table"]) if learned else 1024,
         tie_embeddings=tie,
         norm="pre" if description.norm_first else "post",
@@ -193,7 +194,7 @@ def _layer(arrays: Arrays, side: str, layer: int, *, bias: bool) -> Arrays:
 def _final_norm(arrays: Arrays, side: str, count: int, config: ModelConfig) -> Arrays:
     """Returns the norm at a stack's end: our own in pre-norm; in post-norm one more layer, see above."""
     norm = {kind: _get_or_zeros(arrays, f"{side}.norm", kind) for kind in ("weight", "bias")}
-    if config.norm == "pre":
+    if is_pre_norm(config):
         return {f"{side}_norm.{kind}": array for kind, array in norm.items()}
     last = _layer(arrays, side, count - 1, bias=config.attention_bias)
     added = {}

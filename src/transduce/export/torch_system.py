@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transduce.config.special_ids import BOS, EOS
 from transduce.errors import BundleError
 from transduce.export.forcing import Forced, forced
+from transduce.export.torch_description import LAYOUTS
 from transduce.export.torch_reading import TorchModel
 from transduce.model.positions import sinusoids
 from transduce.text import SubwordTokenizer
@@ -70,8 +71,7 @@ class TorchSystem:
             names = (self.description.source_positions, self.description.target_positions)
             source, target = (torch.from_numpy(state[name]) for name in names)
             return source, target
-        layout = "concatenated" if self.description.positions == "concatenated" else "interleaved"
-        table = sinusoids(_POSITIONS, self.d_model, layout)  # type: ignore[arg-type]
+        table = sinusoids(_POSITIONS, self.d_model, LAYOUTS[self.description.positions])
         return table, table
 
     @property

@@ -4,6 +4,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transduce.config import ModelConfig
+from transduce.config.choices import is_pre_norm
 from transduce.model.attention import CrossAttention, SelfAttention, attend_step, join_heads
 from transduce.model.cache import LayerCache, Place
 from transduce.model.dropout import dropout
@@ -35,7 +36,7 @@ class Residual(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
-        self.pre = config.norm == "pre"
+        self.pre = is_pre_norm(config)
         self.dropout = config.dropout
 
     def enter(self, x: Tensor) -> Tensor:

@@ -1,12 +1,13 @@
 """Positions: sinusoids or a learned table (§3.5, Table 3 E)."""
 
 import math
-from typing import Literal
+from typing import Literal, assert_never
 
 import torch
 from torch import Tensor, nn
 
 from transduce.config import ModelConfig
+from transduce.config.choices import learns_positions
 from transduce.errors import DataError
 
 
@@ -20,12 +21,16 @@ def sinusoids(
     """
     half = d_model // 2
     pairs = torch.arange(half, dtype=torch.float64)
-    exponent = pairs / (d_model / 2) if layout == "interleaved" else pairs / max(half - 1, 1)
-    angle = torch.arange(num_positions, dtype=torch.float64)[:, None] * torch.exp(-math.log(10000.0) * exponent)
-    if layout == "interleaved":
-        table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
-    else:
-        table = torch.cat([angle.sin(), angle.cos()], dim=-1)
+    positions_T1 = torch.arange(num_positions, dtype=torch.float64)[:, None]
+    match layout:
+        case "interleaved":
+            angle = positions_T1 * torch.exp(-math.log(10000.0) * (pairs / (d_model / 2)))
+            table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+        case "concatenated":
+            angle = positions_T1 * torch.exp(-math.log(10000.0) * (pairs / max(half - 1, 1)))
+            table = torch.cat([angle.sin(), angle.cos()], dim=-1)
+        case other:
+            assert_never(other)
     return table.float()
 
 
@@ -37,7 +42,7 @@ class Positions(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        if config.positions == "learned":
+        if learns_positions(config):
             self.table = nn.Parameter(torch.empty(config.max_positions, config.d_model))
         else:
             table = sinusoids(256, config.d_model, config.sinusoid_layout)
@@ -46,7 +51,7 @@ class Positions(nn.Module):
     @property
     def limit(self) -> int | None:
         """The number of positions that a sequence may have; None where any will do."""
-        return self.config.max_positions if self.config.positions == "learned" else None
+        return self.config.max_positions if learns_positions(self.config) else None
 
     def forward(self, start: int, end: int) -> Tensor:
         """Returns the vectors of positions start … end - 1, shape (T, D).
@@ -55,7 +60,7 @@ class Positions(nn.Module):
             DataError: a learned table has fewer rows.
         """
         if end > self.table.size(0):
-            if self.config.positions == "learned":
+            if learns_positions(self.config):
                 raise DataError(
                     f"A sequence of {end} tokens is longer than the model's learned positions "
                     f"({self.table.size(0)}). Shorten it, or train with a greater model.max_positions."

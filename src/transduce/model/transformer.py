@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transduce.config import ModelConfig
+from transduce.config.choices import EMBEDDINGS, is_pre_norm, starts_from_zero
+from transduce.config.parameters import TARGET_SPACES, require_shapes
 from transduce.config.special_ids import BOS
-from transduce.errors import BundleError
 from transduce.model.attention import mask_bias
 from transduce.model.cache import DecoderState, LayerCache, Memory, Place
 from transduce.model.dropout import dropout
@@ -21,8 +22,6 @@ from transduce.model.packing import Packing
 from transduce.model.positions import Positions
 
 _INITIAL_STEPS = 64  # room of a new decoder cache; it doubles as needed
-# Rows of the released code's "target space" table. DEVIATION: its problem id selects one; ours is always the first.
-_T2T_TARGET_SPACES = 32
 
 
 class Transformer(nn.Module):
@@ -38,25 +37,40 @@ class Transformer(nn.Module):
         self.config = config
         self.source_embedding = nn.Parameter(torch.empty(config.vocab_size, config.d_model))
         self.target_embedding = self.source_embedding
-        if config.tie_embeddings != "all":
+        if "target_embedding" in EMBEDDINGS[config.tie_embeddings]:
             self.target_embedding = nn.Parameter(torch.empty(config.vocab_size, config.d_model))
         self.output_embedding = self.target_embedding
-        if config.tie_embeddings == "none":
+        if "output_embedding" in EMBEDDINGS[config.tie_embeddings]:
             self.output_embedding = nn.Parameter(torch.empty(config.vocab_size, config.d_model))
         self.source_positions = Positions(config)
         self.target_positions = Positions(config)
         self.target_space: nn.Parameter | None = None
         if config.target_space_embedding:
-            self.target_space = nn.Parameter(torch.empty(_T2T_TARGET_SPACES, config.d_model))
+            # DEVIATION: the released code's problem id selects a row of this table; ours is always the first.
+            self.target_space = nn.Parameter(torch.empty(TARGET_SPACES, config.d_model))
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))
         self.encoder_norm: nn.LayerNorm | None = None
         self.decoder_norm: nn.LayerNorm | None = None
-        if config.norm == "pre":
+        if is_pre_norm(config):
             self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
             self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.output_projection: nn.Module | None = None  # stands in for `output_embedding` in a prepacked model
         self.initialise()
+
+    @classmethod
+    def from_weights(
+        cls, config: ModelConfig, weights: Mapping[str, np.ndarray | Tensor], where: str = "weights"
+    ) -> "Transformer":
+        """Returns the model of `config` with these weights, whose shapes are compared before anything is built.
+
+        Raises:
+            BundleError: lists all names that are missing, unknown, or of another shape.
+        """
+        require_shapes(config, {name: tuple(weight.shape) for name, weight in weights.items()}, where)
+        model = cls(config)
+        model.load_weights(weights, where)
+        return model
 
     def initialise(self) -> None:
         """Draws all weights: Xavier uniform for each matrix, N(0, 1/d_model) for embeddings (as the released code).
@@ -169,7 +183,7 @@ class Transformer(nn.Module):
         """Embeds BOS (or a zero vector) followed by all but the last target token, with positions."""
         inputs_BT = F.pad(target_BT[:, :-1], (1, 0), value=BOS)
         embedded_BTD = F.embedding(inputs_BT, self.target_embedding) * math.sqrt(self.config.d_model)
-        if self.config.decoder_start == "zero":
+        if starts_from_zero(self.config):
             first = torch.zeros_like(embedded_BTD[:, :1])
             embedded_BTD = torch.cat([first, embedded_BTD[:, 1:]], dim=1)
         positions_TD: Tensor = self.target_positions(0, target_BT.size(1))
@@ -223,7 +237,7 @@ class Transformer(nn.Module):
         each beam may see, (B, 1, K, T × K).
         """
         x_RD = F.embedding(tokens_R, self.target_embedding) * math.sqrt(self.config.d_model)
-        if self.config.decoder_start == "zero":
+        if starts_from_zero(self.config):
             x_RD = x_RD * (place.newest > 0)
         x_RD = x_RD + positions_1D
         x_BKD = x_RD.unflatten(0, (caches[0].memory_key_BHSE.size(0), -1))
@@ -253,18 +267,9 @@ class Transformer(nn.Module):
         Raises:
             BundleError: lists all names that are missing, unknown, or of another shape.
         """
-        own = self.weights()
-        problems = [f"missing: {name}" for name in own if name not in weights]
-        problems += [f"unknown: {name}" for name in weights if name not in own]
-        problems += [
-            f"shape of {name}: {tuple(weights[name].shape)}, the configuration says {tuple(own[name].shape)}"
-            for name in own
-            if name in weights and tuple(weights[name].shape) != tuple(own[name].shape)
-        ]
-        if problems:
-            raise BundleError(f"{where}: the weights do not fit the configuration:\n  " + "\n  ".join(problems))
+        require_shapes(self.config, {name: tuple(weight.shape) for name, weight in weights.items()}, where)
         with torch.no_grad():
-            for name, parameter in own.items():
+            for name, parameter in self.weights().items():
                 parameter.copy_(torch.as_tensor(weights[name]))
 
 

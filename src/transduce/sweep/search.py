@@ -239,8 +239,7 @@ def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str
     paths = _last_checkpoints(subject, count)
     weights = _checksum(paths)
     config = load_run_config(subject)
-    model = Transformer(config.model)
-    model.load_weights(average(paths), str(subject))
+    model = Transformer.from_weights(config.model, average(paths), str(subject))
     tokenizer = SubwordTokenizer.load(load_prepared(data_folder(subject), checksums=False).tokenizer)
     return Translator(TorchEngine(model.to(choose_device(device))), tokenizer, config.decode), weights
 

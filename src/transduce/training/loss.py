@@ -1,7 +1,7 @@
 """Label-smoothed cross-entropy (§5.4), computed on real tokens only and never holding all logits at once."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 import torch
 from torch import Tensor
@@ -23,8 +23,14 @@ class Smoothing:
     @classmethod
     def of(cls, epsilon: float, vocab_size: int, kind: Literal["uniform", "others"]) -> "Smoothing":
         """Returns the smoothing by ε over `vocab_size` tokens."""
-        rest = epsilon / (vocab_size if kind == "uniform" else vocab_size - 1)
-        return cls(1.0 - epsilon if kind == "uniform" else 1.0 - epsilon - rest, rest)
+        match kind:
+            case "uniform":
+                return cls(1.0 - epsilon, epsilon / vocab_size)
+            case "others":
+                rest = epsilon / (vocab_size - 1)
+                return cls(1.0 - epsilon - rest, rest)
+            case other:
+                assert_never(other)
 
 
 def smoothed_cross_entropy_reference(logits_NV: Tensor, targets_N: Tensor, smoothing: Smoothing) -> Tensor:

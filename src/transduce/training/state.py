@@ -19,9 +19,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from transduce import files
-from transduce.bundle import read_weights
 from transduce.errors import BundleError
 from transduce.model import Transformer
+from transduce.tensors import read_weights
 from transduce.training.cost import CostAccount
 
 _PREFIX = "step-"

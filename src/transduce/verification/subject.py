@@ -95,8 +95,8 @@ class Subject:
     @cached_property
     def plain(self) -> Transformer:
         """The model as its weights lie on the disk, in evaluation mode: nothing prepacked, nothing converted."""
-        model = Transformer(self.bundle.config.model)
-        model.load_weights(self.bundle.weights(), where=str(self.bundle.path))
+        bundle = self.bundle
+        model = Transformer.from_weights(bundle.config.model, bundle.weights(), where=str(bundle.path))
         return model.to(self.device).eval()
 
     @cached_property

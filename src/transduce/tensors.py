@@ -1,0 +1,158 @@
+"""Files of named tensors (safetensors), read with nothing taken on trust: needs NumPy only.
+
+    8 bytes          the header's length, little-endian
+    header           JSON: name → {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
+    data             the tensors, one after another, without gaps
+
+A header may say anything. So it is held against the file's length before a byte of data is read or memory is taken for
+it: what is then read is never larger than the file.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transduce.errors import BundleError
+
+if TYPE_CHECKING:
+    import numpy as np  # at run time where numbers are read: the checks do without, and start sooner
+
+_MAX_HEADER_BYTES = 16 << 20  # room for 100 000 tensors
+_MAX_DIMENSIONS = 8
+# Type in the file → NumPy's; bfloat16, the upper half of a float32, is read as its bits.
+_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where and as what a tensor lies in its file."""
+
+    dtype: str  # a key of `_TYPES`
+    shape: tuple[int, ...]
+    begin: int  # bytes from the beginning of the file
+    end: int
+
+
+def read_header(path: Path) -> tuple[dict[str, Stored], dict[str, str]]:
+    """Returns the tensors that a file says it has, by name, and its metadata.
+
+    Raises:
+        BundleError: the file is missing, cut short or damaged, or has a tensor of a type that is not read.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or length > min(size - 8, _MAX_HEADER_BYTES):
+                raise ValueError(f"a header of {length:,} bytes in a file of {size:,}")
+            values = json.loads(file.read(length).decode(), object_pairs_hook=_without_duplicates)
+        if not isinstance(values, dict):
+            raise ValueError("its header is no table of tensors")
+        metadata = values.pop("__metadata__", {})
+        if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+            raise ValueError("its metadata are not texts")
+        tensors = {name: _stored(path, name, value, 8 + length) for name, value in values.items()}
+        _require_without_gaps(tensors, 8 + length, size)
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BundleError(f"{path}: cannot be read: {reason}. The file is damaged or cut short.") from None
+    return tensors, metadata
+
+
+def read_tensors(path: Path) -> "tuple[dict[str, np.ndarray], dict[str, str]]":
+    """Returns a file's tensors, as they are but for bfloat16, which becomes float32; and its metadata.
+
+    Raises:
+        BundleError: as `read_header` does.
+    """
+    import numpy as np
+
+    tensors, metadata = read_header(path)
+    arrays = {}
+    with path.open("rb") as file:
+        for name, stored in tensors.items():
+            file.seek(stored.begin)
+            array = np.fromfile(file, _TYPES[stored.dtype], math.prod(stored.shape))
+            if array.nbytes != stored.end - stored.begin:
+                raise BundleError(f"{path}: cannot be read: it became shorter meanwhile.")
+            if stored.dtype == "BF16":
+                array = (array.astype(np.uint32) << 16).view(np.float32)
+            arrays[name] = array.reshape(stored.shape)
+    return arrays, metadata
+
+
+def read_weights(path: Path) -> "dict[str, np.ndarray]":
+    """Returns a model's weights by name, float32 whatever they are stored as.
+
+    Raises:
+        BundleError: as `read_header` does; or a number is infinite or not a number, in the file or as float32.
+    """
+    import numpy as np
+
+    weights = {}
+    for name, array in read_tensors(path)[0].items():
+        with np.errstate(over="ignore"):
+            weights[name] = array.astype(np.float32, copy=False)
+    require_finite(weights, str(path))
+    return weights
+
+
+def require_finite(weights: "Mapping[str, np.ndarray]", where: str) -> None:
+    """Raises BundleError where a number is infinite or not a number, naming the tensor; `where` stands in front."""
+    import numpy as np
+
+    for name, array in weights.items():
+        finite = np.isfinite(array)
+        if not finite.all():
+            broken = array.size - int(np.count_nonzero(finite))
+            raise BundleError(
+                f"{where}: {name}: {broken:,} of {array.size:,} numbers are infinite or not a number. "
+                "No model computes with them: take weights from before they went wrong."
+            )
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in found if names.count(name) > 1)
+        raise ValueError(f"its header has {twice[:80]!r} twice")
+    return found
+
+
+def _stored(path: Path, name: str, value: Any, start: int) -> Stored:
+    """Returns what the header says of one tensor, `start` being where the data begin.
+
+    Raises:
+        ValueError: it is no description of a tensor.
+        BundleError: its type is not read.
+    """
+    shown = repr(name[:80])
+    if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
+        raise ValueError(f"its header does not say what tensor {shown} is")
+    kind, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
+    if not _are_counts(shape) or not _are_counts(offsets) or len(offsets) != 2 or len(shape) > _MAX_DIMENSIONS:
+        raise ValueError(f"its header gives tensor {shown} an impossible shape or place")
+    if not isinstance(kind, str) or kind not in _TYPES:
+        known = ", ".join(_TYPES)
+        raise BundleError(f"{path}: tensor {shown} is of type {str(kind)[:40]}; read are {known}. Save it as F32.")
+    if math.prod(shape) * int(_TYPES[kind][-1]) != offsets[1] - offsets[0]:
+        raise ValueError(f"its header gives tensor {shown} {offsets[1] - offsets[0]:,} bytes, which is not its size")
+    return Stored(kind, tuple(shape), start + offsets[0], start + offsets[1])
+
+
+def _are_counts(values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is int and 0 <= value < 2**62 for value in values)
+
+
+def _require_without_gaps(tensors: Mapping[str, Stored], start: int, size: int) -> None:
+    """Raises ValueError unless the tensors fill the file from `start` to its end, none over another."""
+    for name, stored in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].end)):
+        if stored.begin != start:
+            raise ValueError(f"tensor {name[:80]!r} begins at byte {stored.begin:,}, not at {start:,}")
+        start = stored.end
+    if start != size:
+        raise ValueError(f"its tensors end at byte {start:,}, the file at {size:,}")

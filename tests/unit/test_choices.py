@@ -1,0 +1,85 @@
+"""A kind of model that an exporter does not know is refused by name, and never written down as another kind."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from made_models import made_bundle
+from transduce.bundle import Bundle
+from transduce.config.choices import Supported, choices, unsupported
+from transduce.config.parameters import count_parameters, weight_shapes
+from transduce.engines import ctranslate2_limits, ctranslate2_model
+from transduce.engines.ctranslate2_limits import require_convertible
+from transduce.errors import TransduceError
+from transduce.export import huggingface_shape
+from transduce.export.huggingface_shape import shape_of
+from transduce.model import Transformer
+from transduce.model.positions import sinusoids
+from transduce.training.loss import Smoothing
+
+
+def with_new_kind(bundle: Bundle, key: str) -> Bundle:
+    """Gives the model a kind that the schema does not have (yet)."""
+    object.__setattr__(bundle.config.model, key, "brand-new")
+    return bundle
+
+
+def write_onnx(bundle: Bundle, folder: Path) -> None:
+    onnx_model = pytest.importorskip("transduce.export.onnx_model", exc_type=ImportError)
+    onnx_model.write_graphs(bundle.weights(), bundle.config.model, folder, num_positions=8)
+
+
+WRITERS: dict[str, Callable[[Bundle, Path], object]] = {
+    "ctranslate2": lambda bundle, folder: ctranslate2_model.convert(bundle, folder / "model"),
+    "the ctranslate2 engine": lambda bundle, _: require_convertible(bundle.config.model),
+    "huggingface": lambda bundle, _: shape_of(bundle.config.model, num_positions=8),
+    "onnx": write_onnx,
+}
+
+
+@pytest.mark.parametrize("key", choices())
+@pytest.mark.parametrize("writer", WRITERS)
+def test_every_exporter_refuses_what_it_does_not_know(tmp_path: Path, writer: str, key: str) -> None:
+    bundle = made_bundle(tmp_path / "model")
+    weights = bundle.weights()
+    new = with_new_kind(bundle, key)
+    object.__setattr__(new, "weights", lambda: weights)
+    with pytest.raises(TransduceError, match=f"model.{key} = 'brand-new'"):
+        WRITERS[writer](new, tmp_path)
+    assert not (tmp_path / "model.bin").exists()
+
+
+def test_the_keys_that_are_choices_are_declared_by_all() -> None:
+    onnx_model = pytest.importorskip("transduce.export.onnx_model", exc_type=ImportError)
+    declared: list[Supported] = [ctranslate2_limits.SUPPORTED, huggingface_shape.SUPPORTED, onnx_model.SUPPORTED]
+    assert choices().keys() == {"positions", "sinusoid_layout", "tie_embeddings", "norm", "decoder_start"}
+    for supported in declared:
+        assert supported.keys() == choices().keys()
+        for key, kinds in supported.items():
+            assert set(kinds) <= set(choices()[key])
+
+
+@pytest.mark.parametrize("key", choices())
+def test_the_model_itself_refuses_it(tmp_path: Path, key: str) -> None:
+    config = with_new_kind(made_bundle(tmp_path / "model"), key).config.model
+    assert unsupported(config, choices()) == [f"model.{key} = 'brand-new'"]
+
+    def run() -> None:
+        model = Transformer(config)
+        model.decode(model.encode(torch.tensor([[5]]), torch.tensor([1])), torch.tensor([[6]]))
+
+    with pytest.raises((AssertionError, KeyError)):
+        run()
+    if key in ("positions", "tie_embeddings", "norm"):  # they have weights
+        for count in (count_parameters, weight_shapes):
+            with pytest.raises((AssertionError, KeyError)):
+                count(config)
+
+
+def test_formulas_refuse_it() -> None:
+    with pytest.raises(AssertionError):
+        Smoothing.of(0.1, 10, "brand-new")  # type: ignore[arg-type]
+    with pytest.raises(AssertionError):
+        sinusoids(4, 8, "brand-new")  # type: ignore[arg-type]
