@@ -1,7 +1,10 @@
 """Tables and numbers as they stand in reports."""
 
 import math
+import re
 from collections.abc import Sequence
+
+_CELL_BORDER = re.compile(r"(?<!\\)\|")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, text_columns: int = 1) -> str:
@@ -9,6 +12,37 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, text_columns:
     lines = [[cell.replace("|", "\\|") for cell in line] for line in (header, *rows)]
     lines.insert(1, ["---" if column < text_columns else "---:" for column in range(len(header))])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def aligned(text: str) -> str:
+    """Returns a Markdown text whose tables have columns of one width each, for a terminal; it means the same."""
+    lines = text.split("\n")
+    begin = 0
+    while begin < len(lines):
+        end = begin
+        while end < len(lines) and lines[end].startswith("| "):
+            end += 1
+        lines[begin:end] = _padded(lines[begin:end])
+        begin = end + 1
+    return "\n".join(lines)
+
+
+def _padded(lines: list[str]) -> list[str]:
+    rows = [_CELL_BORDER.split(line.strip())[1:-1] for line in lines]
+    if len(rows) < 2 or len({len(row) for row in rows}) != 1 or not all(set(cell) <= set(" -:") for cell in rows[1]):
+        return lines  # no table
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    numbers = [cell.strip().endswith(":") for cell in rows[1]]
+    padded = []
+    for number, row in enumerate(rows):
+        cells = [
+            (" " + "-" * (width - 2 - right) + (":" if right else "") + " ")
+            if number == 1
+            else (f" {cell.strip()}".rjust(width - 1) + " " if right else f" {cell.strip()} ".ljust(width))
+            for cell, width, right in zip(row, widths, numbers, strict=True)
+        ]
+        padded.append(f"|{'|'.join(cells)}|")
+    return padded
 
 
 def short(value: float) -> str:

@@ -22,7 +22,7 @@ import torch
 
 from transduce import __version__, files
 from transduce.bundle import Bundle, save_bundle
-from transduce.config import Config, from_dict, to_dict
+from transduce.config import Config, to_dict
 from transduce.data.corpus import locate_tests
 from transduce.data.prepare import Prepared, difference_from, is_prepared, load_prepared, prepare
 from transduce.data.store import ParallelStore
@@ -37,6 +37,7 @@ from transduce.training.averaging import average
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks, local_device
 from transduce.training.guidance import Guidance
+from transduce.training.history import load_run_config as load_run_config
 from transduce.training.state import Progress, check_checkpoint, checkpoints, read_progress
 from transduce.training.trainer import Outcome, Trainer
 from transduce.training.validation import perplexity
@@ -152,21 +153,6 @@ def _train(
 def with_vocabulary(config: Config, tokenizer: SubwordTokenizer) -> Config:
     """Returns `config` with the model's table as large as the tokeniser's vocabulary."""
     return dataclasses.replace(config, model=dataclasses.replace(config.model, vocab_size=tokenizer.vocab_size))
-
-
-def load_run_config(run: Path) -> Config:
-    """Returns the configuration of a run.
-
-    Raises:
-        TrainingError: `run` is not a run folder.
-    """
-    try:
-        values = json.loads((run / _CONFIG).read_text(encoding="utf-8"))
-    except OSError:
-        raise TrainingError(f"{run}: not a run folder: it has no {_CONFIG}. 'transduce train' makes one.") from None
-    except ValueError as error:
-        raise TrainingError(f"{run / _CONFIG}: not JSON: {error}.") from None
-    return from_dict({k: v for k, v in values.items() if k not in ("transduce", "torch")}, str(run / _CONFIG))
 
 
 def run_metrics(run: Path) -> dict[str, Any]:

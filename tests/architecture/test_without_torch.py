@@ -150,3 +150,12 @@ def test_perplexity_is_measured_without_torch(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.match(r"perplexity \d+\.\d{3} per subword", done.stdout)
     assert "engine: ctranslate2" in done.stderr
+
+
+@pytest.mark.parametrize("subject", ["run", "prepared", "model", "recipe.toml"])
+def test_info_runs_without_torch(subject: str) -> None:
+    path = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0" / subject
+    code = f"from transduce.cli.main import main\nsys.exit(main({['info', str(path)]!r}))"
+    done = run_python(code, absent=("torch", "pyarrow"))
+    assert done.returncode == 0, done.stderr
+    assert ("| steps | 280 of 280 (100%) |" in done.stdout) == (subject == "run")

@@ -22,6 +22,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from transduce.cli.report import print_report
 from transduce.engines.interface import QUANTIZATIONS
 
 SUMMARY = "write a model for transformers, ONNX or CTranslate2, with a certificate that it does the same"
@@ -89,6 +90,6 @@ def run(args: argparse.Namespace) -> int:
         max_difference=args.max_difference,
         force=args.force,
     )
-    print(certificate.to_markdown())
+    print_report(certificate.to_markdown())
     print(f"{args.output}: written; its README.md says how to use it.", file=sys.stderr)
     return 0

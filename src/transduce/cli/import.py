@@ -28,6 +28,7 @@ import sys
 from pathlib import Path
 
 from transduce.cli.export import add_certificate
+from transduce.cli.report import print_report
 
 SUMMARY = "make a model folder of a transformers checkpoint or a torch.nn.Transformer"
 FORMATS = ("huggingface", "torch")
@@ -70,6 +71,6 @@ def run(args: argparse.Namespace) -> int:
     if certificate is None:
         print("transduce: warning: the other system is not installed: nothing was compared.", file=sys.stderr)
     else:
-        print(certificate.to_markdown())
+        print_report(certificate.to_markdown())
     print(f"{args.output}: written. Try it: transduce translate {args.output}", file=sys.stderr)
     return 0

@@ -1,10 +1,16 @@
-"""Shows the configuration and the number of parameters of a model folder, a run folder, a recipe or a preset.
+"""Shows what a model folder, a run folder, a prepared folder, a recipe or a preset is, and what it costs.
 
-Of a model or a run, also what was measured, and what its training cost: the floating-point operations that it made, and
-the paper's estimate of them (see docs/guides/training.md).
+Of a recipe, what differs from its preset; of a run, how far it has come, the time that is left and its best score; of a
+model, what was measured; of both, what training cost: the floating-point operations that it made, and the paper's
+estimate of them (see docs/guides/training.md).
+
+Estimates are reckoned from the configuration: the operations of a step of full batches, forward and backward, with
+sentences of 32 tokens; the memory of weights, gradients and Adam's moments in float32, and what a step keeps of its
+forward pass. PyTorch itself, and buffers that come and go, are not in it.
 
 examples:
   transduce info models/m30k
+  transduce info runs/m30k
   transduce info paper-base
   transduce info recipes/wmt14-en-de-big.toml --json
   transduce info --presets
@@ -12,20 +18,30 @@ examples:
 
 import argparse
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from transduce.cli.report import print_report
 from transduce.config import Config, load_recipe, preset, preset_names, to_dict
+from transduce.config.estimates import SENTENCE_TOKENS, estimate
+from transduce.config.loading import recipe_start
 from transduce.errors import ConfigError, suggestion
+from transduce.markdown import mebibytes, short, table
 from transduce.model_card import shown
+
+if TYPE_CHECKING:
+    from transduce.training.history import History
 
 SUMMARY = "show the configuration, size and cost of a model, run, recipe or preset"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("subject", metavar="WHAT", nargs="?", help="model folder, run folder, recipe or preset")
+    parser.add_argument(
+        "subject", metavar="WHAT", nargs="?", help="model folder, run folder, prepared folder, recipe or preset"
+    )
     parser.add_argument("--presets", action="store_true", help="list all presets with their parameter counts")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -34,13 +50,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 class _Subject:
     kind: str
     config: Config
-    metrics: dict[str, Any]
+    metrics: dict[str, Any] = field(default_factory=dict)
     shortlist: dict[str, Any] | None = None  # what is known of a model's
+    num_bytes: int | None = None  # on disk
+    start: tuple[str, Config] | None = None  # what a recipe starts from: a preset's name, and the preset
+    history: "History | None" = None  # of a run
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints what is asked for, and returns the exit code."""
+    """Prints what is known, and returns the exit code."""
     from transduce.config.parameters import count_parameters
+    from transduce.data.prepared import is_prepared
 
     if args.presets:
         rows = [(name, count_parameters(preset(name).model)) for name in preset_names()]
@@ -51,25 +71,103 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.subject is None:
         raise ConfigError("Name a model folder, a run folder, a recipe or a preset; --presets lists the presets.")
+    if is_prepared(Path(args.subject)):
+        facts = _prepared_facts(Path(args.subject))
+        print_report(json.dumps(facts, indent=2) if args.json else _prepared_text(args.subject, facts))
+        return 0
     subject = _find(args.subject)
     count = count_parameters(subject.config.model)
     if args.json:
-        values = {"kind": subject.kind, "parameters": count, "config": to_dict(subject.config)}
-        values |= {"metrics": subject.metrics}
-        values |= {"shortlist": subject.shortlist} if subject.shortlist is not None else {}
-        print(json.dumps(values, indent=2, ensure_ascii=False))
-        return 0
-    print(f"{args.subject}: {subject.kind}, {count:,} parameters ({count / 1e6:.2f} M)")
-    for name, section in to_dict(subject.config).items():
-        if isinstance(section, dict):
-            print(f"\n[{name}]")
-            print("\n".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in section.items()))
-    if subject.metrics:
-        print("\nmeasured:")
-        print("\n".join(f"  {name}: {shown(value)}" for name, value in subject.metrics.items()))
-    if subject.shortlist is not None:
-        print(f"\n{_of_shortlist(subject.shortlist)}")
+        print(json.dumps(_as_json(subject, count), indent=2, ensure_ascii=False))
+    else:
+        print_report(_as_text(args.subject, subject, count))
     return 0
+
+
+def _as_json(subject: _Subject, count: int) -> dict[str, Any]:
+    values = {"kind": subject.kind, "parameters": count, "config": to_dict(subject.config)}
+    values |= {"metrics": subject.metrics, "estimate": asdict(estimate(subject.config))}
+    values |= {"shortlist": subject.shortlist} if subject.shortlist is not None else {}
+    values |= {"bytes": subject.num_bytes} if subject.num_bytes is not None else {}
+    if subject.history is not None:
+        values["progress"] = asdict(subject.history) | {"seconds_left": subject.history.seconds_left}
+    if subject.start is not None:
+        name, start = subject.start
+        values["preset"] = name
+        values["differs"] = {key: {"preset": before, "here": now} for key, before, now in _differences(start, subject)}
+    return values
+
+
+def _as_text(name: str, subject: _Subject, count: int) -> str:
+    on_disk = "" if subject.num_bytes is None else f", {mebibytes(subject.num_bytes)} on disk"
+    parts = [f"{name}: {subject.kind}, {count:,} parameters ({count / 1e6:.2f} M){on_disk}"]
+    if subject.history is not None:
+        parts.append(_history_text(subject.history))
+    parts.append(_estimate_text(subject.config))
+    if subject.start is not None:
+        parts.append(_difference_text(subject.start, subject))
+    for section, values in to_dict(subject.config).items():
+        if isinstance(values, dict):
+            lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+            parts.append("\n".join([f"[{section}]", *lines]))
+    if subject.metrics:
+        parts.append("\n".join(["measured:", *(f"  {key}: {shown(value)}" for key, value in subject.metrics.items())]))
+    if subject.shortlist is not None:
+        parts.append(_of_shortlist(subject.shortlist))
+    return "\n\n".join(parts)
+
+
+def _estimate_text(config: Config) -> str:
+    costs, train = estimate(config), config.train
+    rows = [
+        ("FLOPs of a step", short(costs.step_flops)),
+        ("memory to train", mebibytes(costs.memory_bytes)),
+        ("of it weights, gradients and Adam", mebibytes(costs.training_bytes)),
+        ("of it activations", mebibytes(costs.activation_bytes)),
+        ("memory to translate, float32", mebibytes(costs.weights_bytes)),
+        ("memory to translate, int8", mebibytes(costs.weights_bytes / 4)),
+    ]
+    batch = f"batches of {train.source_batch_tokens:,} source and {train.target_batch_tokens:,} target tokens"
+    return f"estimates, for {batch} in sentences of {SENTENCE_TOKENS}:\n\n{table(('what', 'estimate'), rows)}"
+
+
+def _history_text(history: "History") -> str:
+    share = history.step / max(1, history.max_steps)
+    rows = [("steps", f"{history.step:,} of {history.max_steps:,} ({share:.0%})"), ("epoch", str(history.epoch + 1))]
+    rows.append(("time spent", _clock(history.seconds)))
+    if history.seconds_left:
+        rows.append(("time left, at the speed so far", _clock(history.seconds_left)))
+    if history.best_score is not None:
+        measure = history.best_by.replace("_", " ") or "score"
+        rows.append((f"best {measure}", f"{history.best_score:.2f} at step {history.best_step:,}"))
+    return table(("progress by the last checkpoint", ""), rows)
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}"
+
+
+def _difference_text(start: tuple[str, Config], subject: _Subject) -> str:
+    origin = f"preset {start[0]}" if start[0] else "the defaults, for it names no preset"
+    rows = [
+        (key, json.dumps(before, ensure_ascii=False), json.dumps(now, ensure_ascii=False))
+        for key, before, now in _differences(start[1], subject)
+    ]
+    if not rows:
+        return f"nothing differs from {origin}."
+    return f"differs from {origin}:\n\n{table(('key', 'preset', 'here'), rows, text_columns=3)}"
+
+
+def _differences(start: Config, subject: _Subject) -> list[tuple[str, Any, Any]]:
+    """Returns each key of the configuration whose value is not that of the preset, with both values."""
+    before, now = to_dict(start), to_dict(subject.config)
+    found = [("name", before.pop("name"), now.pop("name"))]
+    found += [
+        (f"{section}.{key}", before[section][key], value) for section in now for key, value in now[section].items()
+    ]
+    return [row for row in found if row[1] != row[2]]
 
 
 def _of_shortlist(facts: dict[str, Any]) -> str:
@@ -81,22 +179,70 @@ def _of_shortlist(facts: dict[str, Any]) -> str:
     )
 
 
+def _prepared_facts(folder: Path) -> dict[str, Any]:
+    """Returns what the manifest and the report of a prepared folder say."""
+    from transduce.data.prepared import load_prepared
+
+    manifest = load_prepared(folder, checksums=False).manifest
+    facts: dict[str, Any] = {
+        "kind": "prepared folder",
+        "bytes": _size(folder),
+        "vocab_size": manifest["vocab_size"],
+        "parts": {name: {"pairs": pairs} for name, pairs in manifest["num_pairs"].items()},
+    }
+    try:
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # it is for people; the manifest is what counts
+        report = {}
+    for name, part in facts["parts"].items():
+        part |= {key: report[name][key] for key in ("source_tokens", "target_tokens") if key in report.get(name, {})}
+    return facts | {"batches_in_an_epoch": report.get("epoch", {}).get("num_batches")}
+
+
+def _prepared_text(name: str, facts: dict[str, Any]) -> str:
+    rows = [
+        (part, *(f"{values[key]:,}" if key in values else "?" for key in ("pairs", "source_tokens", "target_tokens")))
+        for part, values in facts["parts"].items()
+    ]
+    text = f"{name}: prepared folder, {facts['vocab_size']:,} pieces in the vocabulary"
+    text += f", {mebibytes(facts['bytes'])} on disk"
+    text += f"\n\n{table(('part', 'pairs', 'source tokens', 'target tokens'), rows)}"
+    batches = facts["batches_in_an_epoch"]
+    return text if batches is None else f"{text}\n\nbatches in an epoch: {batches:,}"
+
+
+def _size(path: Path) -> int:
+    """Returns the bytes of a folder's files."""
+    return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+
+
 def _find(name: str) -> _Subject:
     path = Path(name)
     if path.suffix == ".toml":
-        return _Subject("recipe", load_recipe(path), {})
+        return _Subject("recipe", load_recipe(path), start=recipe_start(path))
     if (path / "model.safetensors").is_file():
         from transduce.bundle import Bundle
         from transduce.shortlist.table import shortlist_facts
 
         bundle = Bundle.load(path)
-        return _Subject("model folder", bundle.config, bundle.metrics, shortlist_facts(bundle))
+        return _Subject("model folder", bundle.config, bundle.metrics, shortlist_facts(bundle), _size(path))
     if (path / "config.json").is_file():
-        from transduce.runs import load_run_config, run_metrics
-
-        return _Subject("run folder", load_run_config(path), run_metrics(path))
+        return _run_folder(path)
     if name in preset_names():
-        return _Subject("preset", preset(name), {})
+        return _Subject("preset", preset(name))
     raise ConfigError(
-        f"'{name}' is not a model folder, a run folder, a recipe or a preset.{suggestion(name, preset_names())}"
+        f"'{name}' is not a model folder, a run folder, a prepared folder, a recipe or a preset."
+        f"{suggestion(name, preset_names())}"
     )
+
+
+def _run_folder(path: Path) -> _Subject:
+    from transduce.training.history import load_run_config, read_history
+
+    config = load_run_config(path)
+    metrics: dict[str, Any] = {}
+    if find_spec("torch") is not None:  # the account of costs is kept by what measures them
+        from transduce.runs import run_metrics
+
+        metrics = run_metrics(path)
+    return _Subject("run folder", config, metrics, num_bytes=_size(path), history=read_history(path, config))

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transduce.cli.report import print_report
 from transduce.paper.scales import SCALES
 
 SUMMARY = "measure the paper's tables, figures and claims"
@@ -257,7 +258,7 @@ def run(args: argparse.Namespace) -> int:
         own |= {"output": folder, "quiet": args.quiet}
     experiment = CATALOGUE[args.experiment](args.scale, **own)
     path = run_experiment(experiment, folder, show_progress=not args.quiet)
-    print(path.read_text(encoding="utf-8"), end="")
+    print_report(path.read_text(encoding="utf-8").rstrip("\n"))
     pictures = ", ".join(sorted(picture.name for picture in folder.glob("*.png")))
     print(f"{folder}: {path.name}, results.json, {pictures}", file=sys.stderr)
     return 0

@@ -30,6 +30,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transduce.cli.report import print_report
 from transduce.errors import EvaluationError
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         print(sentence_table(evaluation))
     print(summary_text(evaluation))
     if args.analysis:
-        print(f"\n{analysis_text(analysis)}", end="")
+        print_report(f"\n{analysis_text(analysis)}".rstrip("\n"))
     return 0
 
 

@@ -24,21 +24,35 @@ def load_recipe(path: Path, settings: Sequence[str] = ()) -> Config:
     Raises:
         ConfigError: the file is missing or not TOML, a key is unknown, or a value has the wrong type or range.
     """
-    if not path.is_file():
-        raise ConfigError(f"{path}: no such recipe. A recipe is a TOML file; see the folder recipes/ for examples.")
+    values = _read_recipe(path)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a byte order mark in front
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not a TOML file: {error}") from None
-    try:
-        config = preset(_convert(values.pop("preset"), str, "preset")) if "preset" in values else Config()
-        config = apply(config, values)
+        config = apply(_start(values), {key: value for key, value in values.items() if key != "preset"})
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     if config.data.folder:
         folder = Path(path.parent, Path(config.data.folder).expanduser())
         config = dataclasses.replace(config, data=dataclasses.replace(config.data, folder=str(folder)))
     return apply_settings(config, settings)
+
+
+def recipe_start(path: Path) -> tuple[str, Config]:
+    """Returns what a recipe that `load_recipe` reads starts from: its preset's name, empty if it has none, and that."""
+    values = _read_recipe(path)
+    return str(values.get("preset", "")), _start(values)
+
+
+def _start(values: dict[str, Any]) -> Config:
+    return preset(_convert(values["preset"], str, "preset")) if "preset" in values else Config()
+
+
+def _read_recipe(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such recipe. A recipe is a TOML file; see the folder recipes/ for examples.")
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a byte order mark in front
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not a TOML file: {error}") from None
+    return values
 
 
 def apply_settings(config: Config, settings: Sequence[str]) -> Config:

@@ -1,0 +1,64 @@
+"""What a configuration costs, reckoned without building the model: operations and memory of a step. Needs no torch."""
+
+from dataclasses import dataclass
+
+from transduce.config.parameters import count_parameters
+from transduce.config.schema import Config, ModelConfig
+
+SENTENCE_TOKENS = 32  # of each side: what attention costs depends on it
+_FLOAT_BYTES = 4
+_COPIES = 4  # weights, gradients, and Adam's two moments
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a training step and a loaded model need, roughly."""
+
+    step_flops: float  # forward and backward, of matrix products: `transduce.training.flops` without its padding
+    weights_bytes: int  # float32
+    training_bytes: int  # weights, gradients and moments, float32
+    activation_bytes: int  # what one micro-batch keeps from forward for backward, float32
+
+    @property
+    def memory_bytes(self) -> int:
+        """What training needs in all; PyTorch itself, and buffers that come and go, are not counted."""
+        return self.training_bytes + self.activation_bytes
+
+
+def estimate(config: Config) -> Estimate:
+    """Returns the estimate for full batches on one device, all sentences `SENTENCE_TOKENS` long."""
+    train, weights = config.train, _FLOAT_BYTES * count_parameters(config.model)
+    budgets = (train.source_batch_tokens, train.target_batch_tokens)
+    share = min(1.0, train.micro_batch_tokens / train.target_batch_tokens) if train.micro_batch_tokens else 1.0
+    return Estimate(
+        step_flops=_step_flops(config.model, *budgets),
+        weights_bytes=weights,
+        training_bytes=_COPIES * weights,
+        activation_bytes=round(share * _activation_bytes(config.model, *budgets)),
+    )
+
+
+def _step_flops(config: ModelConfig, source_tokens: int, target_tokens: int) -> float:
+    """Backward has two products for each of the forward pass; each weight is a multiplication and an addition."""
+    d = config.d_model
+    key, value = config.num_heads * config.d_k, config.num_heads * config.d_v
+    attention = d * (2 * key + value) + value * d
+    feed_forward = 2 * d * config.d_ff
+    pairs = (key + value) * SENTENCE_TOKENS  # Q Kᵀ and the weighted sum of V, a token
+    encoder = source_tokens * (attention + feed_forward + pairs)
+    decoder = target_tokens * (attention + feed_forward + pairs)  # the attention to itself
+    decoder += target_tokens * (d * key + value * d + pairs) + source_tokens * d * (key + value)  # and to the source
+    layers = config.num_encoder_layers * encoder + config.num_decoder_layers * decoder
+    return 6.0 * (layers + target_tokens * d * config.vocab_size)
+
+
+def _activation_bytes(config: ModelConfig, source_tokens: int, target_tokens: int) -> int:
+    """Queries, keys, values and what comes of them, the inner layer, and inputs and outputs of width d_model.
+
+    Counted by what PyTorch keeps of this model, which it meets within a tenth. Logits are never held all at once.
+    """
+    heads = 2 * config.num_heads * (config.d_k + config.d_v)
+    encoder = heads + config.d_ff + 6 * config.d_model
+    decoder = 2 * heads + config.d_ff + 9 * config.d_model
+    layers = source_tokens * config.num_encoder_layers * encoder + target_tokens * config.num_decoder_layers * decoder
+    return _FLOAT_BYTES * layers

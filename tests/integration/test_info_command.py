@@ -1,0 +1,80 @@
+"""`transduce info` of each kind of subject; where a run stands, and what a recipe changes, are in it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from transduce.cli.main import main
+from transduce.config import load_recipe, preset, to_dict
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0"
+
+
+def shown(capsys: pytest.CaptureFixture[str], subject: Path | str) -> str:
+    assert main(["info", str(subject)]) == 0
+    return capsys.readouterr().out
+
+
+def data(capsys: pytest.CaptureFixture[str], subject: Path | str) -> dict[str, object]:
+    assert main(["info", str(subject), "--json"]) == 0
+    values: dict[str, object] = json.loads(capsys.readouterr().out)
+    return values
+
+
+@pytest.mark.parametrize("subject", [FIXTURES / "model", FIXTURES / "run", FIXTURES / "recipe.toml", "tiny"])
+def test_everything_has_its_size_and_its_cost(subject: Path | str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, subject)
+    assert "parameters (" in text
+    assert "| FLOPs of a step |" in text
+    assert "| memory to train |" in text
+    assert "| memory to translate, int8 |" in text
+    assert ("on disk" in text) == (isinstance(subject, Path) and subject.is_dir())
+
+
+def test_a_run_shows_its_progress_and_best_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    (run / "checkpoints" / "step-00000030").mkdir(parents=True)
+    config = to_dict(preset("tiny"))
+    config["train"]["max_steps"] = 120
+    (run / "config.json").write_text(json.dumps(config))
+    progress = {
+        "step": 30, "epoch": 1, "seconds": 1830.0, "best_score": 12.345, "best_by": "bleu", "best_step": 20,
+    }  # fmt: skip
+    (run / "checkpoints" / "step-00000030" / "state.json").write_text(json.dumps({"progress": progress}))
+    text = shown(capsys, run)
+    assert "| steps | 30 of 120 (25%) |" in text
+    assert "| time spent | 0:30:30 |" in text
+    assert "| time left, at the speed so far | 1:31:30 |" in text
+    assert "| best bleu | 12.35 at step 20 |" in text or "| best bleu | 12.34 at step 20 |" in text
+    assert data(capsys, run)["progress"] == {**progress, "max_steps": 120, "seconds_left": 5490.0}
+
+    (run / "checkpoints" / "step-00000030" / "state.json").write_text('{"progress": {}}')
+    assert main(["info", str(run)]) == 4
+    assert "step-00000030/state.json: cannot be read" in capsys.readouterr().err
+
+
+def test_a_recipe_shows_what_differs_from_its_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('preset = "tiny"\nmodel.dropout = 0.3\ntrain.max_steps = 20_000\n', encoding="utf-8")
+    assert "differs from preset tiny:" in shown(capsys, recipe)
+    said = data(capsys, recipe)
+    assert said["preset"] == "tiny"
+    assert said["differs"] == {"model.dropout": {"preset": 0.1, "here": 0.3}}  # 20 000 steps are the preset's own
+    recipe.write_text('preset = "tiny"\n', encoding="utf-8")
+    assert "nothing differs from preset tiny." in shown(capsys, recipe)
+    recipe.write_text('name = "mine"\n', encoding="utf-8")
+    assert '| name | "transducer" | "mine" |' in shown(capsys, recipe)
+    assert load_recipe(recipe).name == "mine"
+
+
+def test_a_prepared_folder_shows_its_pairs_and_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, FIXTURES / "prepared")
+    assert "prepared folder, 330 pieces in the vocabulary" in text
+    assert "| train | 887 | 12,715 | 14,988 |" in text
+    assert "| validation | 30 | 438 | 517 |" in text
+    assert "batches in an epoch: 39" in text
+    assert data(capsys, FIXTURES / "prepared")["parts"] == {
+        "train": {"pairs": 887, "source_tokens": 12715, "target_tokens": 14988},
+        "validation": {"pairs": 30, "source_tokens": 438, "target_tokens": 517},
+    }
