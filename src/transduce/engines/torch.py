@@ -263,6 +263,7 @@ def _chosen(model: Transformer, states_ND: Tensor, ids_N: Tensor) -> Tensor:
 
 
 def _pad(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Returns the sequences, padded, on `device`, and their lengths on the CPU, where the model wants them."""
     lengths = [len(sequence) for sequence in sequences]
     padded = [sequence + [_SPECIALS.pad] * (max(lengths) - len(sequence)) for sequence in sequences]
-    return torch.tensor(padded, device=device), torch.tensor(lengths, device=device)
+    return torch.tensor(padded, device=device), torch.tensor(lengths)

@@ -18,7 +18,7 @@ from transduce.model.attention import mask_bias
 from transduce.model.cache import DecoderState, LayerCache, Memory, Place
 from transduce.model.dropout import dropout
 from transduce.model.layers import DecoderLayer, EncoderLayer
-from transduce.model.packing import Packing
+from transduce.model.packing import Packing, real_places
 from transduce.model.positions import Positions
 
 _INITIAL_STEPS = 64  # room of a new decoder cache; it doubles as needed
@@ -175,8 +175,7 @@ class Transformer(nn.Module):
         if self.decoder_norm is not None:
             x = self.decoder_norm(x)
         if packing is None:
-            real_BT = torch.arange(target_BT.size(1), device=target_lengths_B.device) < target_lengths_B[:, None]
-            x = x[real_BT.to(x.device)]
+            x = x.flatten(0, 1).index_select(0, real_places(target_lengths_B, target_BT.size(1), x.device))
         return x
 
     def _embed_target(self, target_BT: Tensor) -> Tensor:
@@ -276,7 +275,7 @@ class Transformer(nn.Module):
 def padding_mask(lengths_B: Tensor, num_positions: int, device: torch.device) -> Tensor | None:
     """Returns the (B, 1, 1, S) mask of real tokens, or None where all are real."""
     real_BS = torch.arange(num_positions, device=lengths_B.device) < lengths_B[:, None]
-    return None if bool(real_BS.all()) else real_BS[:, None, None].to(device)
+    return None if bool(real_BS.all()) else real_BS[:, None, None].to(device, non_blocking=True)
 
 
 def _in_compute_dtype(x: Tensor) -> Tensor:

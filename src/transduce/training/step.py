@@ -107,11 +107,11 @@ def train_step(
         torch.nn.utils.clip_grads_with_norm_(parameters, train.max_gradient_norm, norm)
     rate = noam(step, model_config.d_model, train.warmup_steps, train.learning_rate_factor)
     rate *= cooldown(step, train.max_steps, train.cooldown_steps)
-    gradient_norm = float(norm)
+    # All that the host needs to know, in one wait: a GPU then updates while the next batch is made.
+    gradient_norm, total_loss, total_nll = torch.cat([norm.double()[None], sums]).tolist()
     if math.isfinite(gradient_norm):
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.step()
-    total_loss, total_nll = sums.tolist()
     num_source_tokens = int(store.source_lengths[rows].sum())
     return StepResult(total_loss, total_nll, num_target_tokens, num_source_tokens, gradient_norm, rate, flops)

@@ -1,0 +1,173 @@
+"""What works on a CPU works on another device: nothing is left behind on the host, and the host seldom waits.
+
+On the device of `pretended_gpu`, in a process of its own.
+"""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where this file is run, and not collected
+import pretended_gpu
+from pretended_gpu import begin, waits
+from transduce.config import Config, DecodeConfig, ModelConfig, TrainConfig
+from transduce.data.store import ParallelStore, StoreWriter
+from transduce.engines.interface import Conditions
+from transduce.engines.torch import TorchEngine
+from transduce.model import Transformer
+from transduce.model.fixed import FixedDecoder
+from transduce.training.device import Compute
+from transduce.training.distributed import Ranks
+from transduce.training.guidance import Guidance
+from transduce.training.step import make_optimizer, train_step
+from transduce.training.validation import perplexity
+
+_BASE = ModelConfig(
+    vocab_size=40,
+    num_encoder_layers=1,
+    num_decoder_layers=2,
+    d_model=16,
+    d_ff=24,
+    num_heads=2,
+    d_k=8,
+    d_v=8,
+    dropout=0.0,
+)
+_CONFIGS = {
+    "post-norm": _BASE,
+    "released code": replace(_BASE, decoder_start="zero", attention_bias=True, target_space_embedding=True),
+    "learned positions": replace(_BASE, positions="learned", max_positions=200, norm="pre", tie_embeddings="none"),
+    "window": replace(_BASE, attention_window=4),
+}
+_SOURCES = [[7, 8, 9], [10, 11, 10, 8, 7, 5, 6], [4], [5, 6, 7, 8], [9] * 20]
+_SEARCHES: dict[str, tuple[dict[str, Any], int, list[Conditions] | None]] = {
+    "beam": ({"beam_size": 4}, 4, None),
+    "greedy": ({"beam_size": 1}, 1, None),
+    "groups": ({"beam_size": 4, "diversity_groups": 2, "diversity_penalty": 0.5}, 4, None),
+    "coverage": ({"beam_size": 3, "coverage_penalty": 0.2}, 3, None),
+    "drawn": ({"temperature": 1.0, "seed": 3, "top_k": 5, "top_p": 0.9}, 3, None),
+    "long": ({"beam_size": 2, "max_extra_tokens": 70, "min_tokens": 66}, 1, None),
+    "no repeats": ({"beam_size": 2, "no_repeat_ngram": 2, "min_tokens": 3}, 1, None),
+    "conditions": ({"beam_size": 4}, 2, [Conditions(prefix=(5,), required=(((6, 7),),), forbidden=((9,),))] * 5),
+}
+
+
+def _model(config: ModelConfig) -> Transformer:
+    torch.manual_seed(1)
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, 0.0, 0.3)
+    return model
+
+
+def _found(engine: TorchEngine, name: str) -> list[list[list[int]]]:
+    options, n_best, conditions = _SEARCHES[name]
+    found = engine.translate(_SOURCES, DecodeConfig(**{"max_extra_tokens": 9, **options}), n_best, conditions)
+    return [[each.ids for each in of_source] for of_source in found]
+
+
+def _decode() -> dict[str, Any]:
+    """Returns what differs from the CPU, and how often plain searches waited for the device."""
+    models = {name: _model(config).double() for name, config in _CONFIGS.items()}  # a difference is one, no rounding
+    here = {name: TorchEngine(model) for name, model in models.items()}
+    expected = {(name, search): _found(engine, search) for name, engine in here.items() for search in _SEARCHES}
+    scores = {name: engine.score(_SOURCES, _SOURCES) for name, engine in here.items()}
+    maps = {name: engine.attend([4, 5, 6], [7, 8]).cross for name, engine in here.items()}
+    different, waited = [], {}
+    with begin() as device:
+        for name, model in models.items():
+            engine = TorchEngine(model.to(device), record_steps=False)
+            for fixed in (False, True):
+                if fixed and model.config.attention_window:
+                    continue
+                engine.fixed = [FixedDecoder(engine.model, record=False)] if fixed else None
+                for search in _SEARCHES if name == "post-norm" else ("beam", "greedy"):
+                    waits.clear()
+                    if _found(engine, search) != expected[name, search]:
+                        different.append(f"{name}, {search}, fixed shapes: {fixed}")
+                    if search in ("beam", "greedy"):
+                        waited[f"{name}, {search}, fixed shapes: {fixed}"] = Counter(waits)
+            pairs = zip(engine.score(_SOURCES, _SOURCES), scores[name], strict=True)
+            if not all(np.allclose(*pair, atol=1e-6) for pair in pairs):
+                different.append(f"{name}, score")
+            if not np.allclose(engine.attend([4, 5, 6], [7, 8]).cross, maps[name], atol=1e-6):
+                different.append(f"{name}, attend")
+    return {"different": different, "waited": waited}
+
+
+def _train(folder: str) -> dict[str, Any]:
+    """Returns the greatest difference in weights after three updates, and what an update waited for."""
+    store = _store(Path(folder) / "train.arrow")
+    guide = Guidance(0.5, [token % 2 == 0 for token in range(40)], [token % 3 == 0 for token in range(40)])
+    settings = TrainConfig(
+        label_smoothing=0.1, warmup_steps=3, max_gradient_norm=0.5, micro_batch_tokens=40, adam_epsilon=1e-2
+    )
+    rows, found = np.arange(len(store)), {}  # in two micro-batches
+
+    def trained(config: ModelConfig, device: torch.device) -> tuple[dict[str, np.ndarray], list[str], float]:
+        whole = Config(model=config, train=settings)
+        model = _model(config).to(device)
+        optimizer, compute = make_optimizer(model, whole), Compute(device, torch.float32)
+        for step in range(1, 4):
+            train_step(model, optimizer, store, rows, step, whole, compute, Ranks(), guide)
+        waits.clear()
+        train_step(model, optimizer, store, rows, 4, whole, compute, Ranks())
+        waited = list(waits)
+        weights = {name: weight.cpu().numpy() for name, weight in model.weights().items()}
+        return weights, waited, perplexity(model, store, compute)
+
+    with begin() as device:  # first: where autograd has begun, it knows no new devices
+        away = {name: trained(config, device) for name, config in _CONFIGS.items()}
+    for name, config in _CONFIGS.items():
+        here, (weights, waited, measured) = trained(config, torch.device("cpu")), away[name]
+        difference = max(float(abs(weights[key] - here[0][key]).max()) for key in weights)
+        found[name] = {"difference": difference, "waited": waited, "perplexity": abs(measured / here[2] - 1)}
+    return found
+
+
+def _store(path: Path) -> ParallelStore:
+    random = np.random.default_rng(1)
+    with StoreWriter(path, tokenizer_fingerprint="none", vocab_size=40) as writer:
+        for length in (3, 5, 8, 12, 4, 6):
+            writer.write([random.integers(4, 40, length)], [random.integers(4, 40, length + 2)])
+    return ParallelStore.open(path)
+
+
+def _run(*arguments: str) -> Any:
+    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+needs_pretending = pytest.mark.skipif(not pretended_gpu.AVAILABLE, reason="this PyTorch lets no one make up a device")
+
+
+@needs_pretending
+def test_every_way_of_decoding_stays_on_the_device() -> None:
+    """And a search waits for the device where it looks at what has finished, and nowhere else."""
+    result = _run("decode")
+    assert result["different"] == []
+    for name, waited in result["waited"].items():
+        assert set(waited) == {"to the CPU"}, (name, waited)
+
+
+@needs_pretending
+def test_an_update_stays_on_the_device_and_waits_once(tmp_path: Path) -> None:
+    for name, found in _run("train", str(tmp_path)).items():
+        assert found["difference"] < 1e-5, name
+        assert found["perplexity"] < 1e-4, name
+        assert found["waited"] == ["tolist"], name
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    print(json.dumps({"decode": _decode, "train": _train}[sys.argv[1]](*sys.argv[2:])))
