@@ -7,6 +7,7 @@
 
 PYTHON ?= $(shell command -v python3.11 >/dev/null 2>&1 && echo python3.11 || echo python3)
 PIP_OPTIONS ?=
+export PIP_OPTIONS
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.transduce-ready
@@ -14,10 +15,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_OP
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test test-quick test-isa check format bench clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 setup: $(READY) ## make .venv with everything in it; the other targets do it by themselves
 
@@ -37,6 +38,12 @@ demo: $(READY) ## train a small English-German translator on the spot, and try i
 
 test: $(READY) ## run all tests, on all cores
 	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+test-quick: $(READY) ## run the unit tests, on all cores: under 90 seconds
+	@$(BIN)/python -m pytest tests/unit --numprocesses auto --dist loadfile
+
+test-isa: $(READY) ## run what computes as six other processors would; ISA=2,5 runs some of them
+	@$(BIN)/python tests/isa.py $(if $(ISA),--only $(ISA))
 
 check: $(READY) ## formatting, lint, types, and who may import whom
 	@$(BIN)/ruff format --check .

@@ -23,7 +23,7 @@ from transduce.target_scores import ScoreSummary
 from transduce.tensors import read_weights
 from transduce.training.state import checkpoints, read_progress
 
-pytestmark = pytest.mark.slow  # each cell is a process that loads PyTorch
+pytestmark = [pytest.mark.computes, pytest.mark.slow]  # each cell is a process that loads PyTorch
 
 RECIPE = """
 name = "small"

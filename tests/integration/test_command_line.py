@@ -10,6 +10,7 @@ import pytest
 
 from transduce.cli import info
 from transduce.cli.main import main
+from transduce.errors import MissingDependencyError
 from transduce.files import write_json
 
 
@@ -178,3 +179,20 @@ def test_an_unknown_option_shows_the_usage_of_its_command(
     message = capsys.readouterr().err
     assert message.startswith(usage)
     assert hint in message
+
+
+def test_windows_is_refused_in_one_line() -> None:
+    """Where the modules of POSIX are absent, the entry point says so before it imports a command."""
+    code = """
+import os, sys
+for name in ("fcntl", "resource", "termios", "pwd", "grp"):
+    sys.modules[name] = None
+from transduce.cli.main import main
+os.name = "nt"
+sys.exit(main(["--help"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == MissingDependencyError.exit_code
+    assert done.stdout == ""
+    assert done.stderr.startswith("transduce: error: Windows is not supported")
+    assert done.stderr.count("\n") == 1

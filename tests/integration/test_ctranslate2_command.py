@@ -11,6 +11,8 @@ from made_models import made_bundle
 from transduce.cli import main as command_line
 from transduce.translator import Translator
 
+pytestmark = pytest.mark.computes
+
 _WORDS = ["a", "dog", "runs", "two", "dogs", "grass", "man", "ball", "green", "over", "the", "12", "Ä", "😀"]
 
 

@@ -16,6 +16,8 @@ from transduce.constraints import Constraints
 from transduce.errors import ConfigError, DataError
 from transduce.translator import Translator
 
+pytestmark = pytest.mark.computes
+
 LINES = ["A dog runs.", "", "Two dogs run over the green grass to a man with a ball.", "grass", "a man", "A dog runs."]
 
 

@@ -17,6 +17,8 @@ from transduce.cli import evaluate
 from transduce.errors import DataError, EvaluationError
 from transduce.translator import Translator
 
+pytestmark = pytest.mark.computes
+
 _HYPOTHESIS = ["Er geht nach Hause, sagt sie.", "Das ist ein Satz.", "Noch ein wohl-bekannter Satz."]
 _REFERENCE = ["Er ging nach Hause, sagte sie.", "Dies ist ein Satz.", "Noch ein wohl-bekannter „Satz“."]
 _SOURCE = ["He goes home, she says.", "This is a sentence.", "Another well-known sentence."]

@@ -21,6 +21,8 @@ from transduce.tensors import read_weights
 from transduce.text import SubwordTokenizer
 from transduce.training.state import checkpoints
 
+pytestmark = pytest.mark.computes
+
 RECIPE = """
 name = "made"
 model = { num_encoder_layers = 1, num_decoder_layers = 3, d_model = 16, d_ff = 32, num_heads = 2, d_k = 8, d_v = 8 }

@@ -22,6 +22,8 @@ from transduce.model.attention import attention_weights
 from transduce.model.transformer import Transformer
 from transduce.text import SubwordTokenizer
 
+pytestmark = pytest.mark.computes
+
 SOURCE, TARGET = "Two dogs run over the green grass.", "a man with <s> dogs"
 SHAPE = {"num_encoder_layers": 2, "num_decoder_layers": 3, "num_heads": 2}
 EOS = 2

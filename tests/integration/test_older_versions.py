@@ -12,6 +12,8 @@ from transduce.cli.main import main
 from transduce.data.prepare import load_prepared
 from transduce.data.store import ParallelStore
 
+pytestmark = pytest.mark.computes
+
 _FIXTURES = Path(__file__).parents[1] / "fixtures" / "0.1.0"
 # Scores of about 1; float32 sums in another order differ by some 1e-6 a token.
 _ROUNDING = 1e-4

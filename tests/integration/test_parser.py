@@ -24,6 +24,8 @@ from transduce.tensors import read_weights
 from transduce.text import SubwordTokenizer
 from transduce.training.state import checkpoints
 
+pytestmark = pytest.mark.computes
+
 RECIPE = """
 name = "made"
 

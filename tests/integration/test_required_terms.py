@@ -13,6 +13,8 @@ from transduce.errors import ConfigError, DataError
 from transduce.passages import Handling
 from transduce.translator import Translator
 
+pytestmark = pytest.mark.computes
+
 LINES = ["A dog runs.", "", "Two dogs run over the green grass to a man with a ball.", "grass", "a man", "A dog runs."]
 GLOSSARY = ["dog\tman\tgrass", "green grass\tred ball", "ball\tTwo dogs"]
 

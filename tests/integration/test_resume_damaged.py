@@ -12,6 +12,8 @@ from transduce.errors import TrainingError
 from transduce.training.state import checkpoints
 from transduce.training.trainer import Trainer
 
+pytestmark = pytest.mark.computes
+
 
 def small_config() -> Config:
     config = preset("tiny")

@@ -13,6 +13,8 @@ from transduce.data.prepared import is_prepared
 from transduce.data.store import ParallelStore
 from transduce.errors import BundleError, ConfigError, DataError
 
+pytestmark = pytest.mark.computes
+
 _LINES = ["a dog runs", "two dogs run", "the green grass", "a man with a ball", "the dog", "grass and a ball"] * 10
 
 

@@ -15,6 +15,8 @@ from transduce.runs import average_run, train
 from transduce.sweep.results import Measured, Point, SweepResults
 from transduce.translator import Translator
 
+pytestmark = pytest.mark.computes
+
 RECIPE = """
 name = "small"
 

@@ -41,6 +41,8 @@ from transduce.training.state import Progress, check_checkpoint, checkpoint_weig
 from transduce.training.trainer import Outcome, Trainer
 from transduce.translator import Translator
 
+pytestmark = pytest.mark.computes
+
 RECIPE = """
 name = "small"
 

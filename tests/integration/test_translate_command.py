@@ -25,6 +25,8 @@ from transduce.passages import Handling
 from transduce.passages.markup import is_nested, mark_counts
 from transduce.translator import Translator
 
+pytestmark = pytest.mark.computes
+
 MAX_POSITIONS = 64
 LINES = [
     "A dog runs.",

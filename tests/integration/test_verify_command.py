@@ -16,6 +16,8 @@ from transduce.verification.report import CheckResult, Finding, Tie
 from transduce.verification.sample import choose
 from verified_model import LINES, save_model
 
+pytestmark = pytest.mark.computes
+
 QUICK = ["--quick", "--no-engines", "--device", "cpu", "--threads", "1"]
 
 

@@ -9,6 +9,8 @@ from exported_models import make_model
 from transduce.cli.main import main
 from transduce.errors import ExportError
 
+pytestmark = pytest.mark.computes
+
 QUICK = ["--quick", "--no-engines", "--device", "cpu", "--threads", "1", "--count", "4"]
 LINES = ["A dog runs.", "Two men talk.", "", "A man with a ball."]
 

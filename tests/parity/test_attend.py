@@ -7,6 +7,8 @@ from torch import Tensor
 from transduce.model import attention
 from transduce.model.attention import attend, attend_reference, attend_step, mask_bias
 
+pytestmark = pytest.mark.computes
+
 # (B, H, T, S, d_k, d_v)
 SHAPES = [(1, 1, 1, 1, 1, 1), (2, 3, 5, 5, 8, 8), (2, 3, 5, 7, 8, 4), (3, 2, 7, 4, 4, 12), (2, 4, 1, 9, 16, 16)]
 

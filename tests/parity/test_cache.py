@@ -11,6 +11,8 @@ from transduce.model import DecoderState, Memory, Transformer
 from transduce.model.packing import Packing
 from transduce.model.transformer import _INITIAL_STEPS
 
+pytestmark = pytest.mark.computes
+
 BASE = ModelConfig(
     vocab_size=40,
     num_encoder_layers=2,

@@ -15,6 +15,8 @@ from transduce.export import export_model
 from transduce.export.ctranslate2_system import CTranslate2System
 from transduce.export.native import NativeSystem
 
+pytestmark = pytest.mark.computes
+
 
 @pytest.mark.parametrize("quantization", ["float32", "int8"])
 def test_it_is_certified(tmp_path: Path, quantization: str) -> None:

@@ -17,6 +17,8 @@ from transduce.export import Certificate, export_model
 from transduce.export.huggingface_system import HuggingFaceSystem
 from transduce.export.native import NativeSystem
 
+pytestmark = pytest.mark.computes
+
 pytest.importorskip("transformers")
 
 # The norms of transformers add 1e-5 to a variance; the paper-map says what ours add.

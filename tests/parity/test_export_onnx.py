@@ -13,6 +13,8 @@ from transduce.config import DecodeConfig
 from transduce.export import export_model
 from transduce.export.native import NativeSystem
 
+pytestmark = pytest.mark.computes
+
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 

@@ -19,6 +19,8 @@ from transduce.model import Memory, Transformer, attention, fixed
 from transduce.model.fixed import FixedDecoder, Room
 from transduce.shortlist.table import Shortlist
 
+pytestmark = pytest.mark.computes
+
 _BASE = ModelConfig(
     vocab_size=40, num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=24, num_heads=2, d_k=8, d_v=8
 )

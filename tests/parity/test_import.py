@@ -22,6 +22,8 @@ from transduce.export.torch_description import TorchDescription, read_descriptio
 from transduce.export.torch_reading import take_apart
 from transduce.export.torch_system import TorchSystem
 
+pytestmark = pytest.mark.computes
+
 SOURCES, TARGETS = ([pair[side] for pair in random_pairs(8, 16)] for side in (0, 1))
 
 

@@ -10,6 +10,8 @@ from transduce.model.layers import DecoderLayer, EncoderLayer, Residual
 from transduce.model.packing import Packing
 from transduce.model.transformer import Transformer, padding_mask
 
+pytestmark = pytest.mark.computes
+
 D_MODEL, HEADS, D_FF = 12, 3, 20
 CPU = torch.device("cpu")
 

@@ -13,6 +13,8 @@ from transduce.model.attention import attend
 from transduce.model.windowed import window_mask, windowed_attend, windowed_attend_reference
 from transduce.paper.measure import count_flops, peak_bytes
 
+pytestmark = pytest.mark.computes
+
 CPU = torch.device("cpu")
 
 

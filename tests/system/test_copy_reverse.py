@@ -15,6 +15,8 @@ from transduce.training.state import checkpoints
 from transduce.training.trainer import Trainer
 from transduce.training.validation import perplexity
 
+pytestmark = pytest.mark.computes
+
 NUM_SYMBOLS, LONGEST = 20, 10
 FIRST_SYMBOL = len(SPECIAL_TOKENS)
 VOCAB_SIZE = FIRST_SYMBOL + NUM_SYMBOLS

@@ -10,7 +10,7 @@ from transduce import Translator
 from transduce.cli.main import main
 from transduce.data.demo_corpus import make_demo_corpus
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.computes, pytest.mark.slow]
 
 TIE = 1e-4  # scores closer than this may fall either way: float32 sums in another order
 

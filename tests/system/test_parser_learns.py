@@ -8,6 +8,8 @@ import pytest
 from made_trees import write_trees
 from transduce.cli.main import main
 
+pytestmark = pytest.mark.computes
+
 RECIPE = """
 name = "grammar"
 
@@ -39,6 +41,7 @@ target_batch_tokens = 800
 learning_rate_factor = 0.4
 warmup_steps = 100
 max_steps = 600
+cooldown_steps = 200 # a rate that stays high leaves F1 between 91 and 99, by luck
 label_smoothing = 0.0
 device = "cpu"
 precision = "fp32"
@@ -61,8 +64,10 @@ def test_a_small_grammar_is_learned(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").write_text(RECIPE)
     assert main(["parse", "train", str(tmp_path / "recipe.toml"), "--output", str(tmp_path / "run"), "--quiet"]) == 0
     metrics = json.loads((tmp_path / "run" / "model" / "metrics.json").read_text(encoding="utf-8"))
-    assert metrics["validation_perplexity"] < 1.1
-    assert metrics["test_grammar_f1"] > 95
-    assert metrics["test_grammar_complete_match"] > 80
-    assert metrics["test_grammar_tagging_accuracy"] > 95
-    assert metrics["test_grammar_repaired"] < 5
+    # Seeds 1 to 3, each with other instructions (default, avx2, avx512): perplexity 1.004 to 1.005, F1 98.0 to 99.3,
+    # complete match 97 to 99, tagging 98.9 to 99.6, repaired 1 to 3. One nested phrase that is lost costs F1 one point.
+    assert metrics["validation_perplexity"] < 1.05
+    assert metrics["test_grammar_f1"] > 92
+    assert metrics["test_grammar_complete_match"] > 85
+    assert metrics["test_grammar_tagging_accuracy"] > 93
+    assert metrics["test_grammar_repaired"] < 15

@@ -11,6 +11,8 @@ from transduce.model import attention
 from transduce.model.attention import attend, attend_reference, attention_weights, join_heads, split_heads
 from transduce.model.transformer import padding_mask
 
+pytestmark = pytest.mark.computes
+
 Attend = Callable[..., Tensor]
 
 

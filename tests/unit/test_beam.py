@@ -15,6 +15,8 @@ from transduce.decoding.candidates import best_candidates, best_candidates_refer
 from transduce.decoding.greedy import greedy_search
 from transduce.decoding.scores import Hypothesis, gnmt_penalty
 
+pytestmark = pytest.mark.computes
+
 
 def probabilities(**tokens: float) -> list[float]:
     names = {"eos": EOS, "unk": UNK, "a": A, "b": B, "c": C}

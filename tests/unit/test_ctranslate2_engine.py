@@ -17,6 +17,8 @@ from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, DataError
 from transduce.text import BOS, EOS, PAD, UNK
 
+pytestmark = pytest.mark.computes
+
 _TIE = 1e-4
 
 

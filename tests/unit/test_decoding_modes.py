@@ -16,6 +16,8 @@ from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError
 from transduce.model import Transformer
 
+pytestmark = pytest.mark.computes
+
 _CONFIG = ModelConfig(
     vocab_size=20, num_encoder_layers=2, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8
 )

@@ -9,6 +9,8 @@ from torch import Tensor
 from transduce.training import loss as loss_module
 from transduce.training.loss import Smoothing, projected_loss, smoothed_cross_entropy_reference
 
+pytestmark = pytest.mark.computes
+
 
 def test_smoothing_by_hand() -> None:
     uniform = Smoothing.of(0.1, 5, "uniform")  # the right token: 0.9 + 0.1/5

@@ -10,6 +10,8 @@ from transduce.config import ModelConfig
 from transduce.model import Transformer, prepack
 from transduce.model.prepacked import PrepackedLinear, QuantizedLinear
 
+pytestmark = pytest.mark.computes
+
 CONFIG = ModelConfig(
     vocab_size=75, num_encoder_layers=1, num_decoder_layers=2, d_model=24, d_ff=40, num_heads=2, d_k=8, d_v=8
 )

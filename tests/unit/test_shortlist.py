@@ -24,6 +24,8 @@ from transduce.shortlist.learning import Learned, Pairs, coverage, hold_out, lea
 from transduce.shortlist.table import Shortlist, load_shortlist, save_shortlist
 from transduce.text import BOS, EOS, PAD, UNK, SubwordTokenizer
 
+pytestmark = pytest.mark.computes
+
 _VOCAB = made_tokenizer().vocab_size
 _OPTIONS = DecodeConfig(beam_size=4, max_extra_tokens=4)
 

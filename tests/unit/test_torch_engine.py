@@ -12,6 +12,8 @@ from transduce.engines.torch import TorchEngine
 from transduce.errors import DataError
 from transduce.model import Transformer
 
+pytestmark = pytest.mark.computes
+
 _CONFIG = ModelConfig(
     vocab_size=12, num_encoder_layers=2, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8
 )

@@ -8,6 +8,8 @@ import torch
 from transduce.config import ModelConfig
 from transduce.model import Transformer
 
+pytestmark = pytest.mark.computes
+
 SHAPE = ModelConfig(
     vocab_size=400,
     num_encoder_layers=1,

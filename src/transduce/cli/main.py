@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from transduce import __version__
 from transduce.cli.failures import REPORTED, replace_closed_streams, report
-from transduce.errors import suggestion
+from transduce.errors import MissingDependencyError, suggestion
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -101,6 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     replace_closed_streams()
     args = argparse.Namespace(debug=False)
     try:
+        _require_posix()
         args = _parse(arguments)
         # Read when torch is first imported. Its OpenMP threads wait for each other by spinning: where another process
         # wants the same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
@@ -112,6 +113,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.debug and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
             raise
         return report(error, vars(args))
+
+
+def _require_posix() -> None:
+    """Refuses Windows before any command is imported: several import what only POSIX systems have, such as fcntl."""
+    if os.name != "posix":
+        raise MissingDependencyError("Windows is not supported: use Linux, macOS, or Linux inside Windows (WSL).")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
