@@ -104,11 +104,8 @@ def with_corpus(config: Config, folder: Path, source_language: str, target_langu
 
 def _clear(folder: Path, overwrite: bool) -> None:
     """Makes `folder` an empty demo folder; what is not a demo's is never removed."""
-    if folder.exists() and any(folder.iterdir()):
-        if not (folder / _MARK).is_file():
-            raise TrainingError(f"{folder}: exists and is not a demo's; it is left as it is. Choose another --output.")
-        if not overwrite:
-            raise TrainingError(f"{folder}: there is a demo here already. Add --overwrite to begin anew.")
-        for name in ("corpus", "run", "model"):
-            shutil.rmtree(folder / name, ignore_errors=True)
+    foreign = "" if (folder / _MARK).is_file() else "it is not a demo's"
+    files.require_free(folder, overwrite=overwrite, foreign=foreign, error=TrainingError)
+    for name in ("corpus", "run", "model"):
+        shutil.rmtree(folder / name, ignore_errors=True)
     files.write_json(folder / _MARK, {"made_by": "transduce demo"})

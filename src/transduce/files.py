@@ -1,7 +1,7 @@
-"""Files that are either whole or absent: atomic writes, checksums.
+"""Files that are either whole or absent: atomic writes, checksums, and what may not be overwritten.
 
 Everything that Transduce writes goes through here: to a temporary name beside the target, fsync, rename.
-A crash leaves the old file or the new one, never a half of either.
+A crash leaves the old file or the new one, never a half of either. Pipes and devices are written to and stay.
 """
 
 import contextlib
@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from transduce.errors import DataError, TransduceError
 
 if sys.version_info >= (3, 14):
     from compression import zstd as zstd
@@ -50,9 +52,60 @@ def sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+def is_special(path: Path) -> bool:
+    """Returns whether `path` is written to in place: a pipe, a device, or a name for a descriptor, as /dev/stdout is.
+
+    A descriptor may be one of a regular file; its name is none of the file's all the same.
+    """
+    folder = path.absolute().parent
+    if folder == Path("/dev") or Path("/dev/fd") in (folder, *folder.parents) or Path("/proc") in folder.parents:
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def require_free(
+    path: Path, *, overwrite: bool, foreign: str = "", error: type[TransduceError] = DataError, option: str = "--output"
+) -> None:
+    """Refuses an output that would replace what a user could lose: a file with bytes, a folder with files.
+
+    Args:
+        path: a file or folder to be written.
+        overwrite: whether the user allows that it is replaced.
+        foreign: why it may not be replaced even so, as "it is not a model folder"; "" where nothing speaks against it.
+        error: what is raised.
+        option: the option that names the path, for the message; "": there is none.
+
+    Raises:
+        TransduceError: of the kind of `error`; something stands at `path`, and may not be replaced.
+    """
+    if path == Path("-") or is_special(path):
+        return
+    if foreign and (path.is_file() or _holds_something(path)):
+        raise error(f"{path}: exists, and {foreign}; it is left as it is. Name another {option}, or delete it.")
+    if not overwrite and _holds_something(path):
+        instead = f", or name another {option}" if option else ""
+        raise error(f"{path}: exists already. Add --overwrite to replace it{instead}.")
+
+
+def _holds_something(path: Path) -> bool:
+    if path.is_dir():
+        return any(path.iterdir())
+    return path.is_file() and path.stat().st_size > 0
+
+
 @contextlib.contextmanager
 def atomic_path(target: Path) -> Iterator[Path]:
-    """Yields a temporary path beside `target` to write to; on success it becomes `target`, else it is removed."""
+    """Yields a temporary path to write to; on success it becomes `target`, else it is removed.
+
+    Where `target` is a pipe or a device, it is given the bytes instead.
+    """
+    if is_special(target):
+        with tempfile.TemporaryDirectory() as folder:
+            temporary = Path(folder, f"output{target.suffix}")
+            yield temporary
+            with temporary.open("rb") as written, target.open("wb") as sink:
+                shutil.copyfileobj(written, sink)
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     os.close(descriptor)

@@ -188,7 +188,8 @@ def average_run(
             replaced, for lack of `overwrite`.
     """
     config = load_run_config(run)
-    _require_free(output, overwrite)
+    foreign = "" if (output / "model.safetensors").is_file() else "it is not a model folder"
+    files.require_free(output, overwrite=overwrite, foreign=foreign, error=BundleError)
     progress, weights = _average(run, last, best)
     if not best and len(progress) < last and show_progress:
         print(f"note: {run} has {len(progress)} checkpoints; averaging those", file=sys.stderr)
@@ -196,17 +197,6 @@ def average_run(
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     metrics = _measure(config, weights, tokenizer, prepared, progress)
     return save_bundle(output, config, weights, tokenizer, metrics)
-
-
-def _require_free(output: Path, overwrite: bool) -> None:
-    if not (output.is_file() or (output.is_dir() and any(output.iterdir()))):
-        return
-    if not (output / "model.safetensors").is_file():
-        raise BundleError(f"{output}: exists and is not a model folder; it is left as it is. Choose another --output.")
-    if not overwrite:
-        raise BundleError(
-            f"{output}: there is a model here already. Add --overwrite to replace it, or choose another --output."
-        )
 
 
 def _average(run: Path, last: int, best: bool) -> tuple[list[Progress], dict[str, np.ndarray]]:

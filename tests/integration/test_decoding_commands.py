@@ -52,7 +52,7 @@ def command(*arguments: str | Path) -> int:
 
 def translated(models: Path, folder: Path, *options: str | Path) -> list[str]:
     source, output = write(folder / "in.txt", LINES), folder / "out.txt"
-    assert command("translate", models / "a", "--input", source, "--output", output, *options) == 0
+    assert command("translate", models / "a", "--input", source, "--output", output, "--overwrite", *options) == 0
     return output.read_bytes().decode("utf-8").split("\n")[:-1]
 
 
@@ -281,3 +281,38 @@ def test_score_wants_a_target_for_each_source(models: Path, tmp_path: Path, caps
         translator.score(["a", "b"], ["c"])
     with pytest.raises(TypeError, match="Give lists of lines"):
         translator.score("ab", ["c", "d"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("score", "MODEL", "--source", "TEXT", "--target", "TEXT", "--output", "MINE"),
+        ("translate", "MODEL", "--input", "TEXT", "--output", "MINE"),
+        ("parse", "run", "MODEL", "--input", "TEXT", "--output", "MINE"),
+        ("parse", "draw", "TREES", "--output", "MINE"),
+        ("verify", "MODEL", "--json", "MINE"),
+        ("inspect", "MODEL", "--source", "A", "--output", "MINE"),
+        ("inspect", "MODEL", "--source", "A", "--data", "MINE"),
+        ("inspect", "MODEL", "--source", "A", "--pharaoh", "MINE"),
+    ],
+)
+def test_an_output_that_exists_is_not_replaced(
+    models: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+) -> None:
+    monkeypatch.setattr(command_line, "COMMANDS", ("translate", "score", "parse", "verify", "inspect"))
+    mine = write(tmp_path / "mine.json", ["mine"])
+    named = {
+        "MODEL": models / "a",
+        "TEXT": write(tmp_path / "text", LINES),
+        "TREES": write(tmp_path / "trees", ["(S (NN dog))"]),
+        "MINE": mine,
+    }
+    assert command(*(named.get(argument, argument) for argument in arguments)) == DataError.exit_code
+    option = arguments[-2]
+    expected = f"{mine}: exists already. Add --overwrite to replace it, or name another {option}.\n"
+    assert capsys.readouterr().err.endswith(expected)
+    assert Path(mine).read_text() == "mine\n"

@@ -42,6 +42,7 @@ def test_export_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = make_model(tmp_path / "model", attention_window=4).path
     (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
     huggingface = ["export", str(model), "--format", "huggingface"]
     cases = [
         ([*huggingface, "--output", str(tmp_path / "out")], 7, "model.attention_window = 4"),
@@ -93,7 +94,10 @@ def test_an_edited_card_is_not_lost(tmp_path: Path, capsys: pytest.CaptureFixtur
     model, output = make_model(tmp_path / "model").path, tmp_path / "out"
     arguments = ["export", str(model), "--format", "ctranslate2", "--output", str(output), "--sample", "3"]
     assert main(arguments) == 0
-    assert main(arguments) == 0  # an export may be replaced
+    assert main(arguments) == 7
+    assert f"{output}: exists already. Add --overwrite" in capsys.readouterr().err
+    arguments.append("--overwrite")
+    assert main(arguments) == 0
     card = output / "README.md"
     card.write_text(text := card.read_text(encoding="utf-8") + "Made for the museum.\n", encoding="utf-8")
     capsys.readouterr()
@@ -111,5 +115,5 @@ def test_an_export_below_the_threshold_leaves_nothing(tmp_path: Path, capsys: py
     assert not output.exists()
     assert main([*arguments, "--force"]) == 0
     assert json.loads((output / "certificate.json").read_text(encoding="utf-8"))["verdict"] == "forced"
-    assert main([*arguments[:-2]]) == 0  # an export may be replaced
+    assert main([*arguments[:-2], "--overwrite"]) == 0
     assert json.loads((output / "certificate.json").read_text(encoding="utf-8"))["verdict"] == "passed"

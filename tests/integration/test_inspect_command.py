@@ -170,7 +170,9 @@ def test_a_large_page_is_warned_of(
     monkeypatch.setattr("transduce.cli.inspect._LARGE_PAGE", 10_000)
     assert inspect(model_folder, "--source", SOURCE, "--words") == 0
     assert "warning" not in capsys.readouterr().err
-    assert inspect(model_folder, "--source", SOURCE) == 0
+    assert inspect(model_folder, "--source", SOURCE) == DataError.exit_code
+    assert "attention.html: exists already. Add --overwrite" in capsys.readouterr().err
+    assert inspect(model_folder, "--source", SOURCE, "--overwrite") == 0
     assert "--words makes less" in capsys.readouterr().err
 
 
@@ -248,7 +250,7 @@ def test_a_line_of_a_file_is_shown(model_folder: Path, tmp_path: Path, capsys: p
     assert inspect(model_folder, "--input", "source", "--line", "2") == 0
     assert SOURCE in (tmp_path / "attention.html").read_text(encoding="utf-8")
     assert "warning" not in capsys.readouterr().err
-    assert inspect(model_folder, "--input", "source", "--line", "3") == 0
+    assert inspect(model_folder, "--input", "source", "--line", "3", "--overwrite") == 0
     assert "line 3: longer than the 63 tokens" in capsys.readouterr().err
 
 

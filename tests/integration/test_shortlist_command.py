@@ -102,6 +102,8 @@ def test_a_prepared_folder_is_a_corpus_too_unless_of_another_tokenizer(
     assert made_tokenizer().vocab_size > found["coverage"]["mean_ids"] > 0
     assert main([*arguments, "--overwrite", "--set", "text.vocab_size=290"]) == 0
     assert main(["shortlist", model, "--data", str(prepared)]) == DataError.exit_code
+    assert "shortlist.safetensors: exists already. Add --overwrite to replace it." in capsys.readouterr().err
+    assert main(["shortlist", model, "--data", str(prepared), "--overwrite"]) == DataError.exit_code
     assert "another tokenizer" in capsys.readouterr().err
 
 

@@ -107,7 +107,7 @@ def test_killed_at_any_time_and_resumed(upper: Translator, source: Path, tmp_pat
     assert done.returncode == 0, done.stderr.decode()
     assert output.read_bytes() == whole.read_bytes()
     assert not list(tmp_path.glob("*.partial*"))
-    assert not list(tmp_path.glob(".*"))
+    assert list(tmp_path.glob(".out*")) == [tmp_path / ".out.gz.journal.json"]
 
 
 def journal_lines(output: Path) -> int:
@@ -201,6 +201,30 @@ def test_other_models_beside_the_first_are_another_job(upper: Translator, source
     assert read(tmp_path / "out") == read(source).upper()
 
 
+def test_a_finished_job_says_so_and_another_is_refused(upper: Translator, source: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    translate_file(upper, source, output)
+    assert translate_file(upper, source, output, resume=True) == Summary(80, 80, was_finished=True)
+    for change, named in (
+        ({"options": upper.with_options(beam_size=1)}, "out: was made with beam_size = 4, and now beam_size = 1"),
+        ({"n_best": 2}, "out: was made with n_best = 1, and now n_best = 2"),
+        ({"handling": Handling(split="always")}, "out: was made with split = auto, and now split = always"),
+    ):
+        with pytest.raises(ConfigError, match=named):
+            translate_file(upper, source, output, resume=True, **change)  # type: ignore[arg-type]
+    other = text_translator(str.upper)
+    other.checksums = {"the model's model.safetensors": "a"}
+    with pytest.raises(ConfigError, match=r"with sha256 of the model's model\.safetensors = nothing, and now"):
+        translate_file(other, source, output, resume=True)
+    source.write_text(source.read_text() + "one more\n")
+    with pytest.raises(DataError, match=r"out: was made from another input: all of its 80 lines .* has more"):
+        translate_file(upper, source, output, resume=True)
+    with pytest.raises(DataError, match=r"out: exists already\. Add --overwrite"):
+        translate_file(upper, source, output)
+    assert read(output) == "".join(line.upper() + "\n" for line in LINES)
+    assert translate_file(upper, source, output, overwrite=True) == Summary(81, 0)
+
+
 def test_what_is_asked_line_by_line_may_be_mended_where_it_was_not_used_yet(source: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
 
@@ -220,7 +244,7 @@ def test_what_is_asked_line_by_line_may_be_mended_where_it_was_not_used_yet(sour
 
     with pytest.raises(DataError, match="fewer"):
         job([""] * 43, resume=False)
-    with pytest.raises(DataError, match="was made from another input: its first 40 lines"):
+    with pytest.raises(DataError, match="was made from another input: 40 lines of it"):
         job(["A"] + [""] * 79, resume=True)  # this one was used
     with pytest.raises(DataError, match="more"):
         job([""] * 81, resume=True)
@@ -235,7 +259,8 @@ def test_no_lines_make_a_whole_file(upper: Translator, tmp_path: Path, suffix: s
     assert translate_file(upper, tmp_path / "in", output) == Summary(0, 0)
     assert read(output) == ""
     assert (output.stat().st_size > 0) == bool(suffix)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", output.name]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f".{output.name}.journal.json", "in", output.name]
+    assert translate_file(upper, tmp_path / "in", output, resume=True) == Summary(0, 0, was_finished=True)
 
 
 def test_an_output_is_as_private_as_new_files_are(source: Path, tmp_path: Path) -> None:
@@ -279,7 +304,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch: pytest.
         assert isinstance(translator.engine, TextEngine)
         translator.engine.seen = _Forgetful()
         tracemalloc.start()
-        translate_file(translator, source, tmp_path / "out.txt.gz", window=100)
+        translate_file(translator, source, tmp_path / f"out{count}.txt.gz", window=100)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]

@@ -572,7 +572,7 @@ def test_average_command(finished_run: Path, tmp_path: Path, capsys: pytest.Capt
     assert "not a run folder" in capsys.readouterr().err
     again = ["average", str(finished_run), "--last", "2", "--output", str(tmp_path / "best")]
     assert command_line(again) == BundleError.exit_code
-    assert "there is a model here already. Add --overwrite" in capsys.readouterr().err
+    assert "exists already. Add --overwrite" in capsys.readouterr().err
     assert Bundle.load(tmp_path / "best").metrics["averaged_steps"] != "8, 10"
     assert command_line([*again, "--overwrite"]) == 0
     assert Bundle.load(tmp_path / "best").metrics["averaged_steps"] == "8, 10"

@@ -60,7 +60,7 @@ def only_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
 def translate_file(model: Path, folder: Path, *options: str) -> list[str]:
     source, output = folder / "in.txt", folder / "out.txt"
     source.write_text("".join(line + "\n" for line in LINES), encoding="utf-8", newline="\n")
-    arguments = ["translate", str(model), "--input", str(source), "--output", str(output), *options]
+    arguments = ["translate", str(model), "--input", str(source), "--output", str(output), "--overwrite", *options]
     assert command_line.main(arguments) == 0
     text = output.read_bytes().decode("utf-8")
     assert text.endswith("\n")
@@ -81,7 +81,7 @@ def test_one_line_out_for_each_line_in(
     assert output == translator.translate(LINES)
     said = capsys.readouterr().err
     assert re.fullmatch(r"transduce: engine: torch on (cpu|cuda:0)\n", said)  # which "auto" took, and no more
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]  # no temporary file is left
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.txt.journal.json", "in.txt", "out.txt"]
 
 
 def test_a_line_that_is_cut_short_is_named(
@@ -235,7 +235,7 @@ def test_json_lines_and_columns(model_folder: Path, translator: Translator, tmp_
     table.write_text("1\tA dog runs.\n2\tTwo dogs\n", encoding="utf-8")
     assert run_on(model_folder, table, columns, "--column", "2") == 0
     assert columns.read_bytes().decode() == f"1\tA dog runs.\t{first}\n2\tTwo dogs\t{second}\n"
-    assert run_on(model_folder, table, columns, "--column", "2", "--replace") == 0
+    assert run_on(model_folder, table, columns, "--column", "2", "--replace", "--overwrite") == 0
     assert columns.read_bytes().decode() == f"1\t{first}\n2\t{second}\n"
 
 
@@ -269,18 +269,52 @@ def test_resume_on_the_command_line(model_folder: Path, tmp_path: Path, capsys: 
     assert run_on(model_folder, source, output, *options) == DataError.exit_code
     errors = capsys.readouterr().err
     assert f"in.jsonl, line {window + 1}, column 1: not JSON" in errors
-    assert f"{window} lines are done and kept. The same with --resume goes on." in errors
+    assert f"{window} lines are done and kept. Go on with --resume." in errors
     source.write_text("\n".join(good) + "\n")
     assert run_on(model_folder, source, output, *options, "--max-extra-tokens", "3") == ConfigError.exit_code
     assert "was begun with max_extra_tokens = 5, and now max_extra_tokens = 3" in capsys.readouterr().err
     assert run_on(model_folder, source, output, *options) == 0
-    assert f"resumed after {window} lines that were done; {window + 5} in all" in capsys.readouterr().err
+    assert f"resumed after {window} lines done before; {window + 5} in all" in capsys.readouterr().err
     whole = tmp_path / "whole.jsonl"
     assert run_on(model_folder, source, whole, *options[:4]) == 0
     assert output.read_bytes() == whole.read_bytes()
     assert (
         command_line.main(["translate", str(model_folder), "--input", str(source), "--resume"]) == ConfigError.exit_code
     )
+
+
+def test_what_is_finished_is_finished(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_text("A dog runs.\n")
+    assert run_on(model_folder, source, output, "--beam-size", "1") == 0
+    before = output.read_bytes(), output.stat().st_mtime_ns
+    assert run_on(model_folder, source, output, "--beam-size", "1", "--resume") == 0
+    assert f"transduce: {output}: finished already, by the same command; 1 line.\n" in capsys.readouterr().err
+    assert run_on(model_folder, source, output, "--beam-size", "2", "--resume") == ConfigError.exit_code
+    assert f"{output}: was made with beam_size = 1, and now beam_size = 2" in capsys.readouterr().err
+    assert run_on(Path("no model"), source, output, "--beam-size", "1") == DataError.exit_code  # before it is loaded
+    assert f"{output}: exists already. Add --overwrite" in capsys.readouterr().err
+    assert run_on(model_folder, source, output, "--resume", "--overwrite") == ConfigError.exit_code
+    source.write_text("Two dogs.\n")
+    assert run_on(model_folder, source, output, "--beam-size", "1", "--resume") == DataError.exit_code
+    assert "was made from another input" in capsys.readouterr().err
+    assert (output.read_bytes(), output.stat().st_mtime_ns) == before
+    assert run_on(model_folder, source, output, "--beam-size", "1", "--overwrite") == 0
+
+
+def test_a_closed_output_and_a_reader_that_goes_away_are_no_success(model_folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.write_text("A dog runs.\n" * 2000)
+    command = f"{sys.executable} -m transduce translate {model_folder} --beam-size 1 --input {source} --window 20"
+    closed = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True, check=False)
+    assert closed.returncode == 1
+    assert "standard output is closed" in closed.stderr
+    assert "Traceback" not in closed.stderr
+    pipe = f"({command}; echo $? >&2) | head -1"
+    read = subprocess.run(pipe, shell=True, capture_output=True, text=True, check=False)
+    assert read.stderr.endswith("\n141\n")
+    assert "Traceback" not in read.stderr
+    assert read.stdout.count("\n") == 1
 
 
 def test_a_window_of_one_answers_each_line_at_once(model_folder: Path) -> None:
@@ -337,6 +371,11 @@ def test_calibrate(
     assert 0 < (best.confidence or 0) < 1
     assert command_line.main(["calibrate", str(model), *files, "--test-source", files[1]]) == ConfigError.exit_code
     assert "belong together" in capsys.readouterr().err
+    before = (model / "confidence.json").read_bytes()
+    assert command_line.main(["calibrate", str(model), *files]) == DataError.exit_code
+    assert f"{model / 'confidence.json'}: exists already. Add --overwrite to replace it." in capsys.readouterr().err
+    assert (model / "confidence.json").read_bytes() == before
+    files.append("--overwrite")
     (tmp_path / "blank").write_text("\n" * 60)
     (tmp_path / "short").write_text("A dog.\n")
     for source, reason in (

@@ -423,7 +423,9 @@ def test_exports_and_imports_replace_their_own_kind_only_and_only_as_it_was_writ
             export_model(source, model, "ctranslate2", sample=3)
     with pytest.raises(BundleError, match="it is an export; it is left as it is"):
         import_huggingface(folder, folder, sample=3)
-    import_huggingface(folder, model, sample=3)  # again
+    with pytest.raises(BundleError, match=r"exists already\. Add --overwrite"):
+        import_huggingface(folder, model, sample=3)
+    import_huggingface(folder, model, sample=3, overwrite=True)
     assert {path.name for path in model.iterdir()} == set(before)
     with (model / "README.md").open("a") as card:
         card.write("Which languages it knows.\n")
@@ -433,7 +435,7 @@ def test_exports_and_imports_replace_their_own_kind_only_and_only_as_it_was_writ
     (model / "confidence.json").write_text("{}")
     with pytest.raises(BundleError, match=r"confidence\.json changed or came since the import"):
         import_huggingface(folder, model, sample=3)
-    export_model(bundle.path, folder, "huggingface", sample=3)  # again
+    export_model(bundle.path, folder, "huggingface", sample=3, overwrite=True)
     weights = load_file(folder / "model.safetensors")
     save_file({name: value * 2 for name, value in weights.items()}, folder / "model.safetensors")
     with pytest.raises(ExportError, match=r"model\.safetensors changed or came since the export"):

@@ -1,11 +1,14 @@
 """Files and folders that are either whole or absent, also where the system has no exchange of names."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from transduce import files
+from transduce.errors import BundleError, DataError
 
 
 def write_folder(target: Path, text: str) -> None:
@@ -60,3 +63,36 @@ def test_names_change_in_one_step(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b.txt"]
     assert [path.name for path in (tmp_path / "b").iterdir()] == ["a.txt"]
     assert not files._exchange(tmp_path / "a", tmp_path / "absent")
+
+
+def test_what_could_be_lost_is_not_overwritten(tmp_path: Path) -> None:
+    absent, empty, full, folder = (tmp_path / name for name in ("absent", "empty", "full", "folder"))
+    empty.touch()
+    full.write_text("mine")
+    folder.mkdir()
+    for free in (absent, empty, folder, Path("/dev/null"), Path("/dev/stdout"), Path("-")):
+        files.require_free(free, overwrite=False)
+    (folder / "mine").touch()
+    for taken in (full, folder):
+        with pytest.raises(DataError, match=rf"{taken}: exists already\. Add --overwrite .* another --output\."):
+            files.require_free(taken, overwrite=False)
+        files.require_free(taken, overwrite=True)
+        with pytest.raises(BundleError, match=r"exists, and it is no model; it is left as it is"):
+            files.require_free(taken, overwrite=True, foreign="it is no model", error=BundleError)
+    with pytest.raises(DataError, match=r"to replace it\.$"):
+        files.require_free(full, overwrite=False, option="")
+
+
+def test_pipes_and_devices_are_written_to_and_stay(tmp_path: Path) -> None:
+    assert not files.is_special(Path("/dev/shm/file"))
+    assert files.is_special(Path("/dev/fd/63"))
+    files.write_text(Path("/dev/null"), "text")
+    assert Path("/dev/null").is_char_device()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as executor:
+        read = executor.submit(pipe.read_text)
+        files.write_text(pipe, "text")
+        assert read.result() == "text"
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]

@@ -2,10 +2,13 @@
 
 import gzip
 import json
+import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,15 +68,25 @@ for moment in range(1, 1000):
     moments += 1
     job(path)
     assert path.read_text() == expected, moment
-    assert [file.name for file in folder.iterdir()] == [path.name], moment
+    record = folder / f".{path.name}.journal.json"
+    assert sorted(folder.iterdir()) == [record, path], moment
     path.unlink()
+    record.unlink()
 print(moments)
 """
 
 
-def run_job(path: Path, *, stop_after: int | None = None, resume: bool = True, lines: list[str] = LINES) -> int:
+def run_job(
+    path: Path,
+    *,
+    stop_after: int | None = None,
+    resume: bool = True,
+    overwrite: bool = False,
+    lines: list[str] = LINES,
+    beam_size: int = 4,
+) -> int:
     """Runs the job, or its first windows and then an error; returns how many lines were done before."""
-    with ResumableOutput(path, {"beam_size": 4}, resume=resume) as output:
+    with ResumableOutput(path, {"beam_size": beam_size}, resume=resume, overwrite=overwrite) as output:
         done = output.num_lines
         rest: Iterator[str] = iter(lines)
         output.skip(rest)
@@ -84,6 +97,10 @@ def run_job(path: Path, *, stop_after: int | None = None, resume: bool = True, l
             chunk = remaining[start : start + WINDOW]
             output.write(chunk, [line.upper() for line in chunk])
     return done
+
+
+def record_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.journal.json")
 
 
 def stop(path: Path, after: int = 1) -> None:
@@ -100,7 +117,8 @@ def test_resumed_is_the_same_file(tmp_path: Path, suffix: str) -> None:
         assert not resumed.exists()
     assert run_job(resumed) == 9
     assert resumed.read_bytes() == whole.read_bytes()
-    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([whole.name, resumed.name])
+    records = [record_of(whole), record_of(resumed)]
+    assert sorted(tmp_path.iterdir()) == sorted([*records, whole, resumed])
     data = whole.read_bytes()
     unpack = {"": bytes, ".gz": gzip.decompress, ".zst": _unzstd}[suffix]
     assert unpack(data).decode() == "".join(line.upper() + "\n" for line in LINES)
@@ -147,7 +165,7 @@ def test_another_job_is_refused_by_name(tmp_path: Path) -> None:
 def test_another_input_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "out"
     stop(path)
-    with pytest.raises(DataError, match=r"another input: its first 3 lines are done, and this input has others"):
+    with pytest.raises(DataError, match=r"another input: 3 lines of it are done, and this input has others"):
         run_job(path, lines=["line 0", "line X", *LINES[2:]])
     with pytest.raises(DataError, match=r"this input has only 2"):
         run_job(path, lines=LINES[:2])
@@ -161,17 +179,41 @@ def test_another_input_is_refused(tmp_path: Path) -> None:
     [
         (lambda partial, journal: partial.write_bytes(b"LINE 0\n"), "has 7 bytes, and its journal says 21"),
         (lambda partial, journal: partial.write_bytes(b"x" * 21), "was changed since it was written"),
-        (lambda partial, journal: journal.write_text("{"), "has a journal that cannot be read"),
+        (lambda partial, journal: journal.write_text("{"), r"out\.partial\.json: is no journal of a translation"),
         (lambda partial, journal: journal.write_text('{"format": 99}'), "format 99"),
+        (lambda partial, journal: journal.write_text('{"format": 1}'), r"out\.partial\.json: has no 'job'"),
+        (lambda partial, journal: journal.write_text("[1]"), "is no journal"),
+        (lambda partial, journal: journal.write_bytes(b"\xff"), "is no journal"),
+        (lambda partial, journal: journal.write_text("[" * 100_000), "is no journal"),
+        (lambda partial, journal: journal.write_text(" " * 2_000_000), "2,000,000 bytes are too many"),
+        (lambda partial, journal: change(journal, lines="3"), "lines = '3'"),
+        (lambda partial, journal: change(journal, lines=True), "lines = True"),
+        (lambda partial, journal: change(journal, bytes=-1), "bytes = -1"),
+        (lambda partial, journal: change(journal, job=[]), r"job = \[\]"),
+        (lambda partial, journal: change(journal, whole=0), "whole = 0"),
+        (lambda partial, journal: change(journal, lines=10**30), "lines = 1000"),
+        (lambda partial, journal: change(journal, lines=10**12), "this input has only 10"),
+        (lambda partial, journal: change(journal, read_sha256=""), "this input has others"),
     ],
 )
 def test_damage_is_noticed(tmp_path: Path, damage: object, message: str) -> None:
     path = tmp_path / "out"
     stop(path)
     assert callable(damage)
-    damage(tmp_path / "out.partial", tmp_path / "out.partial.json")
-    with pytest.raises(DataError, match=message):
+    partial = tmp_path / "out.partial"
+    damage(partial, tmp_path / "out.partial.json")
+    before = partial.read_bytes()
+    with pytest.raises(DataError, match=message) as raised:
         run_job(path)
+    assert "\n" not in str(raised.value)
+    assert "--overwrite" in str(raised.value)
+    assert partial.read_bytes() == before  # what was done is not lost
+    run_job(path, resume=False, overwrite=True)
+    assert path.read_text() == "".join(line.upper() + "\n" for line in LINES)
+
+
+def change(journal: Path, **values: object) -> None:
+    journal.write_text(json.dumps(json.loads(journal.read_text()) | values))
 
 
 def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
@@ -203,6 +245,15 @@ def test_devices_are_written_to_and_stay(tmp_path: Path) -> None:
     assert Path("/dev/stdout").is_symlink()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_full_device_is_named() -> None:
+    with (
+        pytest.raises(DataError, match=r"/dev/full: cannot be written: No space left"),
+        open_stream(Path("/dev/full"), {}, resume=False) as output,
+    ):
+        output.write(["a"], ["A"])
+
+
 def test_empty_input_gives_an_empty_file(tmp_path: Path) -> None:
     for suffix in ("", ".gz", ".zst"):
         run_job(tmp_path / f"out{suffix}", lines=[])
@@ -214,3 +265,107 @@ def test_the_journal_names_the_job(tmp_path: Path) -> None:
     journal = json.loads((tmp_path / "out.partial.json").read_text())
     assert journal["job"] == {"beam_size": 4}
     assert journal["lines"] == 6
+
+
+def test_what_is_finished_stays_finished(tmp_path: Path) -> None:
+    path = tmp_path / "out.gz"
+    run_job(path)
+    before = path.read_bytes(), path.stat()
+    assert run_job(path) == 10
+    with pytest.raises(ConfigError, match=r"out\.gz: was made with beam_size = 4, and now beam_size = 1\."):
+        run_job(path, beam_size=1)
+    with pytest.raises(DataError, match=r"out\.gz: was made from another input: all of its 10 lines .* has more"):
+        run_job(path, lines=[*LINES, "line 10"])
+    with pytest.raises(DataError, match=r"all of its 10 lines are done, and this input has only 9"):
+        run_job(path, lines=LINES[:9])
+    with pytest.raises(DataError, match=r"this input has others"):
+        run_job(path, lines=[*LINES[:9], "line X"])
+    with pytest.raises(DataError, match=r"out\.gz: exists already\. Add --overwrite"):
+        run_job(path, resume=False)
+    after = path.read_bytes(), path.stat()
+    assert (after[0], after[1].st_mtime_ns, after[1].st_ino) == (before[0], before[1].st_mtime_ns, before[1].st_ino)
+    assert sorted(tmp_path.iterdir()) == [record_of(path), path]
+    path.write_bytes(b"mine")
+    with pytest.raises(DataError, match=r"out\.gz: was changed since it was finished"):
+        run_job(path)
+    assert path.read_bytes() == b"mine"
+
+
+def test_a_file_that_stands_there_is_replaced_with_overwrite_only(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("mine")
+    for resume in (False, True):
+        with pytest.raises(DataError, match=r"out: exists already.*--overwrite"):
+            run_job(path, resume=resume)
+        assert path.read_text() == "mine"
+        assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(KeyboardInterrupt):
+        run_job(path, resume=False, overwrite=True, stop_after=1)
+    assert path.read_text() == "mine"  # until the new one is whole
+    assert run_job(path) == 3  # with --resume, the job that may overwrite goes on
+    assert path.read_text() == "".join(line.upper() + "\n" for line in LINES)
+    run_job(path, resume=False, overwrite=True, lines=LINES[:2])
+    assert path.read_text() == "LINE 0\nLINE 1\n"
+    with pytest.raises(ConfigError, match="give one of them"), open_stream(path, {}, resume=True, overwrite=True):
+        pass
+
+
+def test_a_file_that_came_since_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    stop(path)
+    path.write_text("mine")
+    with pytest.raises(DataError, match="came to stand here since"):
+        run_job(path)
+    assert path.read_text() == "mine"
+    path.unlink()
+    assert run_job(path) == 3
+
+
+def test_overwrite_drops_what_an_earlier_run_began(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    stop(path)
+    assert run_job(path, resume=False, overwrite=True, beam_size=1) == 0
+    assert run_job(path, beam_size=1) == 10
+
+
+def test_rows_are_on_the_disk_before_the_journal_tells_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out"
+    partial, journal = tmp_path / "out.partial", tmp_path / "out.partial.json"
+    calls: list[tuple[str, int]] = []  # (what, bytes of the partial file)
+    fsync, replace = os.fsync, os.replace
+
+    def record_sync(descriptor: int) -> None:
+        if partial.exists() and os.path.sameopenfile(descriptor, file := os.open(partial, os.O_RDONLY)):
+            calls.append(("sync", os.fstat(file).st_size))
+        fsync(descriptor)
+
+    def record_replace(source: Any, target: Any, **options: Any) -> None:
+        if Path(target) == journal:
+            calls.append(("journal", partial.stat().st_size))
+        elif Path(target) == path:
+            calls.append(("rename", Path(source).stat().st_size))
+        replace(source, target, **options)
+
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(os, "replace", record_replace)
+    run_job(path, lines=LINES[:4])
+    steps = [("sync", 21), ("journal", 21), ("sync", 28), ("journal", 28), ("sync", 28), ("journal", 28)]
+    assert calls == [("journal", 0), *steps, ("rename", 28)]
+
+
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="this system has no limit on files")
+def test_a_disk_that_is_full_loses_nothing(tmp_path: Path) -> None:
+    """A limit on a file's size stands for a full disk: a write takes a part of the bytes, the next none."""
+    path, lines = tmp_path / "out", [f"a long line number {number:06}" for number in range(400)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))
+    try:
+        with pytest.raises(DataError, match=r"out\.partial: cannot be written: "):
+            run_job(path, lines=lines)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    done = json.loads((tmp_path / "out.partial.json").read_text())["lines"]
+    assert 0 < done < 400
+    assert not path.exists()
+    assert run_job(path, lines=lines) == done
+    assert path.read_text() == "".join(line.upper() + "\n" for line in lines)

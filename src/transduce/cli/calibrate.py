@@ -21,7 +21,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.decoding import add_machine, add_search, loading_arguments, say_engine
+from transduce.cli.decoding import add_machine, add_overwrite, add_search, loading_arguments, say_engine
 from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--threshold", type=float, default=60.0, metavar="CHRF", help="least chrF of a good one; default: %(default)s"
     )
+    add_overwrite(parser, "the calibration that the model has already")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_search(parser, beam_size=4, length_penalty=0.6, extra=50)
     add_machine(parser)
@@ -53,9 +54,11 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= args.threshold <= 100:  # nor NaN
         raise ConfigError(f"--threshold {args.threshold:g}: chrF goes from 0 to 100; give a number between.")
     # Imported here, so that `transduce --help` need not load what they need.
-    from transduce.passages.calibration import calibrate, measure, require_lines, save_calibration
+    from transduce.files import require_free
+    from transduce.passages.calibration import FILE, calibrate, measure, require_lines, save_calibration
     from transduce.translator import Translator
 
+    require_free(args.model / FILE, overwrite=args.overwrite, option="")
     sources, references = _pairs(args.source, args.reference)
     require_lines(sum(bool(line.strip() and other.strip()) for line, other in zip(sources, references, strict=True)))
     test = _pairs(args.test_source, args.test_reference) if args.test_source is not None else None

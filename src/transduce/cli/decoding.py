@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from transduce.config import DecodeConfig
 from transduce.engines.interface import ENGINES, QUANTIZATIONS, SHORTLIST_CHOICES, Engine
-from transduce.files import atomic_path
+from transduce.files import atomic_path, is_special
 
 
 def add_files(parser: argparse.ArgumentParser, what: str) -> None:
@@ -23,6 +23,12 @@ def add_files(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "--output", type=Path, default=None, metavar="FILE", help="appears when it is whole; default: stdout"
     )
+    add_overwrite(parser)
+
+
+def add_overwrite(parser: Any, what: str = "an output that exists already") -> None:
+    """Declares that an output may be replaced; see `files.require_free`."""
+    parser.add_argument("--overwrite", action="store_true", help=f"replace {what}")
 
 
 def add_search(parser: argparse.ArgumentParser, *, beam_size: int, length_penalty: float, extra: int) -> Any:
@@ -134,7 +140,7 @@ def say_engine(args: argparse.Namespace, engine: Engine) -> None:
 
 @contextlib.contextmanager
 def open_output(path: Path | None) -> Iterator[IO[str]]:
-    """Opens a file that is written whole or not at all, or standard output."""
+    """Opens a file that is written whole or not at all, or standard output, a pipe or a device."""
     if path is None or path == Path("-"):
         # Always UTF-8 and "\n", whatever the locale. Detached at the end, so that standard output stays open.
         output = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
@@ -143,6 +149,10 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
             output.flush()
         finally:
             output.detach()
+        return
+    if is_special(path):
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
         return
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         yield file

@@ -22,6 +22,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from transduce.cli.decoding import add_overwrite
 from transduce.cli.report import print_report
 from transduce.engines.interface import QUANTIZATIONS
 
@@ -37,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", metavar="DIR", type=Path, required=True, help="folder to write, whole or not at all"
     )
+    add_overwrite(parser, "an earlier export")
     parser.add_argument(
         "--quantization",
         metavar="KIND",
@@ -89,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
         threshold=args.threshold,
         max_difference=args.max_difference,
         force=args.force,
+        overwrite=args.overwrite,
     )
     print_report(certificate.to_markdown())
     print(f"{args.output}: written; its README.md says how to use it.", file=sys.stderr)

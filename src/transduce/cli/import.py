@@ -27,6 +27,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from transduce.cli.decoding import add_overwrite
 from transduce.cli.export import add_certificate
 from transduce.cli.report import print_report
 
@@ -39,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", type=Path, help="folder of transformers, or safetensors file")
     parser.add_argument("--format", choices=FORMATS, help="the system that wrote it; default: by what PATH holds")
     parser.add_argument("--output", metavar="MODEL", type=Path, required=True, help="model folder to write")
+    add_overwrite(parser, "an earlier import")
     parser.add_argument("--description", metavar="FILE", type=Path, help="torch: the TOML file")
     parser.add_argument("--tokenizer", metavar="PATH", type=Path, help="torch: tokenizer.json, or a folder with one")
     add_certificate(parser)
@@ -61,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
         "threshold": args.threshold,
         "max_difference": args.max_difference,
         "force": args.force,
+        "overwrite": args.overwrite,
     }
     if form == "huggingface":
         certificate = import_huggingface(args.path, args.output, **measured)

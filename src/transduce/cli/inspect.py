@@ -28,8 +28,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transduce.cli.decoding import add_overwrite
 from transduce.errors import ConfigError
-from transduce.files import atomic_path, write_text
+from transduce.files import atomic_path, require_free, write_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,6 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--figure", type=Path, metavar="FILE", help="a picture of one layer, .png or .svg")
     output.add_argument("--data", type=Path, metavar="FILE", help="all weights and pieces, .npz or .json")
     output.add_argument("--pharaoh", type=Path, metavar="FILE", help="word alignments, a line a pair; - is stdout")
+    add_overwrite(output, "outputs that exist already")
     output.add_argument("--words", action="store_true", help="page and picture by words, subword pieces merged")
     figure = parser.add_argument_group("picture")
     # The kinds of `inspection.view`, written out: importing them here would load numpy for `--help`.
@@ -117,11 +119,11 @@ def _check(args: argparse.Namespace) -> None:
         from transduce.inspection import arrays
 
         arrays.require_ending(args.data)
-    _require_apart(args)
+    _require_outputs(args)
 
 
-def _require_apart(args: argparse.Namespace) -> None:
-    """Sees that no output is a file that is read, which it would replace."""
+def _require_outputs(args: argparse.Namespace) -> None:
+    """Checks that no output is a file that is read, and that none replaces what may not be replaced."""
     from transduce.data.readers import STDIN, require_apart
 
     texts = [path for path in (args.input, args.target_file) if path != STDIN]
@@ -130,6 +132,10 @@ def _require_apart(args: argparse.Namespace) -> None:
     for output in asked if any(asked) else [_DEFAULT_PAGE]:
         if output != _STDOUT:
             require_apart(output, *texts, *model)
+    options = ("--output", "--figure", "--data", "--pharaoh")
+    for option, output in zip(options, asked if any(asked) else [_DEFAULT_PAGE], strict=False):
+        if output is not None:
+            require_free(output, overwrite=args.overwrite, option=option)
 
 
 def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:

@@ -23,8 +23,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transduce.cli.decoding import add_overwrite
 from transduce.errors import ConfigError, DataError
-from transduce.files import write_text
+from transduce.files import require_free, write_text
 
 if TYPE_CHECKING:
     from transduce.parsing import Tree
@@ -40,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trees", type=Path, nargs="?", default=Path("-"), metavar="TREES", help="default: stdin")
     parser.add_argument("--format", choices=("text", "svg", "brackets"), help="default: by --output's ending; text")
     parser.add_argument("--output", type=Path, metavar="FILE", help="written atomically; default: stdout")
+    add_overwrite(parser)
     parser.add_argument("--number", type=int, metavar="N", help="the N-th tree only, from 1")
     parser.add_argument(
         "--normalise", action="store_true", help="without traces, function tags and the mark of the top"
@@ -52,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     from transduce.data.readers import require_apart
 
     require_apart(args.output, args.trees)
+    if args.output is not None:
+        require_free(args.output, overwrite=args.overwrite)
     pieces = _pieces(args, _format(args.format, args.output))
     if args.output is None:
         for piece in pieces:

@@ -75,10 +75,13 @@ class _Counts:
 def run(args: argparse.Namespace) -> int:
     """Parses, and returns the exit code."""
     from transduce.data.readers import read_lines, require_apart
+    from transduce.files import require_free
     from transduce.parser import Parser
     from transduce.parsing.pairs import tree_words
 
     require_apart(args.output, args.input)
+    if args.output is not None:
+        require_free(args.output, overwrite=args.overwrite)
     gold = _read_gold(args.input) if args.trees else []
     sentences = [" ".join(tree_words(tree)) for tree in gold] if args.trees else read_lines(args.input)
     parser = Parser.load(args.model, **loading_arguments(args))

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from transduce.cli.decoding import (
     add_ensemble,
     add_machine,
+    add_overwrite,
     loading_arguments,
     open_output,
     say_engine,
@@ -48,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="text, .gz or .zst; - is stdin")
     parser.add_argument("--target", type=Path, required=True, metavar="FILE", help="its translation, line for line")
     parser.add_argument("--output", type=Path, metavar="FILE", help="written atomically; default: stdout")
+    add_overwrite(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--tokens", action="store_true", help="a row for each piece")
     form.add_argument("--json", action="store_true", help="an object for each pair")
@@ -60,12 +62,15 @@ def run(args: argparse.Namespace) -> int:
     """Scores the pairs, and returns the exit code."""
     from transduce.data.readers import STDIN, read_pairs, require_apart
     from transduce.data.treebank import sentence_reader
+    from transduce.files import require_free
     from transduce.target_scores import ScoreSummary
     from transduce.translator import Translator
 
     if args.source == args.target == STDIN:
         raise ConfigError("standard input ('-') can be only one of --source and --target.")
     require_apart(args.output, args.source, args.target)
+    if args.output is not None:
+        require_free(args.output, overwrite=args.overwrite)
     pairs = read_pairs([args.source, args.target])
     translator = Translator.load(args.model, **loading_arguments(args), ensemble=args.ensemble)
     say_engine(args, translator.engine)

@@ -26,6 +26,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from transduce.cli.decoding import add_overwrite
 from transduce.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--max-pairs", type=int, metavar="N", help="learn from N pairs at most, evenly spread; default: 500 000"
     )
     parser.add_argument("--iterations", type=int, metavar="N", help="of EM; default: 5")
+    add_overwrite(parser, "the shortlist that the model has already")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -57,10 +59,12 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.bundle import Bundle
-    from transduce.shortlist import learning
+    from transduce.files import require_free
+    from transduce.shortlist import FILE, learning
     from transduce.shortlist.table import save_shortlist
 
     bundle = Bundle.load(args.model)
+    require_free(bundle.path / FILE, overwrite=args.overwrite, option="")
     pairs, held_out = _pairs(args, bundle)
     learned = learning.learn(
         pairs,

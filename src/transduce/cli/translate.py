@@ -26,7 +26,8 @@ at "\n" and nowhere else. Files may end in .gz or .zst, on both sides.
 
 --output FILE appears when it is whole. Until then FILE.partial and its journal FILE.partial.json lie beside it.
 However the command was stopped, the same command with --resume goes on, to the very same file; other options or
-another input are refused.
+another input are refused. What is finished stays finished: the same command with --resume says so and does nothing,
+for the journal is kept as .FILE.journal.json. A FILE that exists is replaced with --overwrite only.
 
 --ray has the lines translated by many workers: on this machine (--ray local), or in the Ray cluster that it is part of
 (--ray auto; see "ray start --help"). Files are read and written here; the model folder must be on every machine, under
@@ -153,6 +154,7 @@ def run(args: argparse.Namespace) -> int:
     layout = _layout(args)
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.data.readers import STDIN, require_apart, require_file
+    from transduce.files import require_free
     from transduce.streams import translate_file
     from transduce.translator import with_changes
 
@@ -160,6 +162,8 @@ def run(args: argparse.Namespace) -> int:
         require_file(args.input)
     named = (args.prefix, args.forbid, args.forbid_by_line, args.glossary, args.require_by_line)
     require_apart(args.output, args.input, *named)
+    if args.output is not None and not args.resume:
+        require_free(args.output, overwrite=args.overwrite)
     if args.window is not None and args.window < 1:
         raise ConfigError(f"--window {args.window}: must be 1 or greater.")
     if args.workers is not None and args.ray is None:
@@ -191,17 +195,23 @@ def run(args: argparse.Namespace) -> int:
             check_end=beside.check_end,
             window=args.window or (1 if typed else None),
             resume=args.resume,
+            overwrite=args.overwrite,
             progress=_is_file(args.output) and sys.stderr.isatty(),
             warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
         )
-    if summary.num_resumed:
-        print(
-            f"transduce: resumed after {summary.num_resumed:,} lines that were done; {summary.num_lines:,} in all.",
-            file=sys.stderr,
-        )
+    if summary.was_finished:
+        lines = _counted(summary.num_lines, "line")
+        print(f"transduce: {args.output}: finished already, by the same command; {lines}.", file=sys.stderr)
+    elif summary.num_resumed:
+        resumed = _counted(summary.num_resumed, "line")
+        print(f"transduce: resumed after {resumed} done before; {summary.num_lines:,} in all.", file=sys.stderr)
     if summary.num_terms:
         print(f"transduce: {summary.num_honoured:,} of {summary.num_terms:,} required terms came out.", file=sys.stderr)
     return 0
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _handling(args: argparse.Namespace) -> "Handling":

@@ -24,6 +24,8 @@ scores differ by less than rounding may fall either way: such ties are listed an
 import argparse
 from pathlib import Path
 
+from transduce.cli.decoding import add_overwrite
+
 SUMMARY = "check on your own model that what is promised holds: causality, padding, batches, cache, scores, engines"
 
 
@@ -38,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--export", type=Path, nargs="+", default=[], metavar="DIR", help="exports of this model, to be certified again"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the whole report there, as JSON")
+    add_overwrite(parser, "a report that exists already")
     limits = parser.add_argument_group("what may differ")
     limits.add_argument(
         "--tolerance", type=float, metavar="X", help="of a log-probability, by rounding (default: 0.001)"
@@ -54,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
     require("train", ["torch"])
     from transduce.errors import ConfigError
-    from transduce.files import write_json
+    from transduce.files import require_free, write_json
     from transduce.verification import QUICK, Settings, verify
 
     for name in ("count", "tolerance", "tie"):
@@ -62,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"--{name} {value}: must be greater than 0.")
     given = {"num_sentences": args.count, "log_probability": args.tolerance, "tie": args.tie}
     values = (QUICK if args.quick else {}) | {key: value for key, value in given.items() if value is not None}
+    if args.json is not None:
+        require_free(args.json, overwrite=args.overwrite, option="--json")
     report = verify(
         args.model,
         sentences=args.sentences,

@@ -53,6 +53,7 @@ def export_model(
     threshold: float | None = None,
     max_difference: float | None = None,
     force: bool = False,
+    overwrite: bool = False,
 ) -> Certificate:
     """Writes the model folder `model` to the folder `output` in another system's format.
 
@@ -61,7 +62,7 @@ def export_model(
 
     Args:
         model: a model folder.
-        output: a folder; one that is there must be an earlier export, and is replaced.
+        output: a folder.
         format: one of `FORMATS`.
         quantization: how numbers are stored; other than "float32" with "ctranslate2" only.
         sentences: a file of source lines; None takes the model's validation data, or else built-in sentences.
@@ -70,6 +71,7 @@ def export_model(
         threshold: the least share of positions at which both must find the same token most probable.
         max_difference: the greatest mean difference of log-probabilities.
         force: whether to write it all the same; the certificate then says so.
+        overwrite: whether to replace an earlier export that stands at `output`.
 
     Raises:
         ConfigError: there is no such format or quantization.
@@ -78,7 +80,7 @@ def export_model(
     """
     output = Path(output)
     _check(format, quantization, threshold)
-    require_writable(output)
+    require_writable(output, overwrite=overwrite)
     bundle = Bundle.load(model)
     bundle.verify()
     chosen = choose_sentences(bundle.config, sentences, references, limit=sample)
@@ -139,10 +141,10 @@ def position_limit(bundle: Bundle) -> int:
     return MAX_SOURCE_TOKENS + config.decode.max_extra_tokens + 1
 
 
-def require_writable(output: Path) -> None:
-    """Refuses to replace what is not an export, as it was written."""
-    if output.exists() and (why := why_not_replaceable(output, is_export=True)):
-        raise ExportError(f"{output}: exists, and {why}; it is left as it is. Choose another --output, or delete it.")
+def require_writable(output: Path, *, overwrite: bool) -> None:
+    """Refuses to replace what is not an export, as it was written, and any for lack of `overwrite`."""
+    foreign = why_not_replaceable(output, is_export=True)
+    files.require_free(output, overwrite=overwrite, foreign=foreign, error=ExportError)
 
 
 def _check(format: str, quantization: str, threshold: float | None) -> None:

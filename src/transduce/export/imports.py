@@ -75,6 +75,7 @@ def import_huggingface(
     threshold: float | None = None,
     max_difference: float | None = None,
     force: bool = False,
+    overwrite: bool = False,
 ) -> Certificate | None:
     """Makes the model folder `output` of a Marian or Pegasus checkpoint of `transformers`.
 
@@ -87,7 +88,7 @@ def import_huggingface(
         ExportError: our model cannot compute what this one does, or the certificate failed.
     """
     folder, output = Path(checkpoint), Path(output)
-    require_new(output)
+    require_new(output, overwrite=overwrite)
     if not folder.is_dir():
         raise BundleError(f"{folder}: no such folder.")
     read = read_checkpoint(folder)
@@ -117,6 +118,7 @@ def import_torch(
     threshold: float | None = None,
     max_difference: float | None = None,
     force: bool = False,
+    overwrite: bool = False,
 ) -> Certificate | None:
     """Makes the model folder `output` of the state dict of a `torch.nn.Transformer`.
 
@@ -131,6 +133,7 @@ def import_torch(
         threshold: see `export_model`.
         max_difference: see `export_model`.
         force: see `export_model`.
+        overwrite: whether to replace an earlier import that stands at `output`.
 
     Raises:
         BundleError: the state dict lacks something or has more than is described, or the tokeniser cannot become ours.
@@ -138,7 +141,7 @@ def import_torch(
         ExportError: our model cannot compute what this one does, or the certificate failed.
     """
     output = Path(output)
-    require_new(output)
+    require_new(output, overwrite=overwrite)
     if not isinstance(description, TorchDescription):
         description = read_description(Path(description))
     arrays = read_weights(Path(state))
@@ -199,10 +202,10 @@ def _checksums(origin: Path) -> dict[str, str]:
     return {path.name: files.sha256(path) for path in read}
 
 
-def require_new(output: Path) -> None:
-    """Refuses to replace what is not a model folder which an import wrote, with a certificate, as it was written."""
-    if output.exists() and (why := why_not_replaceable(output, is_export=False)):
-        raise BundleError(f"{output}: exists, and {why}; it is left as it is. Choose another --output, or delete it.")
+def require_new(output: Path, *, overwrite: bool) -> None:
+    """Refuses to replace what no import wrote as it stands, with a certificate, and any for lack of `overwrite`."""
+    foreign = why_not_replaceable(output, is_export=False)
+    files.require_free(output, overwrite=overwrite, foreign=foreign, error=BundleError)
 
 
 def _with_rest(order: np.ndarray, folder: Path) -> np.ndarray:

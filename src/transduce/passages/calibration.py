@@ -167,7 +167,7 @@ def load_calibration(bundle: Bundle | None) -> Calibration | None:
     if bundle is None or not (bundle.path / FILE).is_file():
         return None
     path = bundle.path / FILE
-    mend = "Make it again with 'transduce calibrate', or delete it."
+    mend = "Make it again with 'transduce calibrate --overwrite', or delete it."
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         if values["format"] != _FORMAT:

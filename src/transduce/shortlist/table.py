@@ -88,7 +88,7 @@ def load_shortlist(bundle: Bundle) -> Shortlist:
         BundleError: there is none, it is damaged, or it is that of another tokenizer.
     """
     path = bundle.path / FILE
-    mend = f"'transduce shortlist {bundle.path}' makes it again."
+    mend = f"'transduce shortlist {bundle.path} --overwrite' makes it again."
     if not path.is_file():
         raise BundleError(
             f"{bundle.path}: has no shortlist. Learn one from the training corpus: "

@@ -30,6 +30,7 @@ class Summary:
     num_resumed: int  # of these, those that an earlier run had done
     num_terms: int = 0  # that were required, of the lines of this run
     num_honoured: int = 0  # of these, those that came out
+    was_finished: bool = False  # an earlier run had finished the same job, and the output is as that left it
 
 
 def translate_file(
@@ -48,6 +49,7 @@ def translate_file(
     check_end: Callable[[], None] | None = None,
     window: int | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     progress: bool = False,
     warn: Callable[[str], None] | None = None,
 ) -> Summary:
@@ -71,13 +73,15 @@ def translate_file(
         check_end: called after the last line, before the output is whole; where it raises, the job can be resumed with
             other constraints behind those that were used.
         window: lines translated together; None chooses by batch size.
-        resume: whether to go on with what an earlier run of the same job left; where none did, it begins.
+        resume: whether to go on with what an earlier run of the same job left; where none did, it begins. An output
+            that the same job has finished stays as it is, and that of another job is refused.
+        overwrite: whether to replace a file that stands at `output`; not together with `resume`.
         progress: whether to show a bar with an estimate of the time left.
         warn: called with each warning; None issues Python's.
 
     Raises:
         ConfigError: an option is wrong, or is not the one with which the job was begun.
-        DataError: a file cannot be read or written; the message names file and line.
+        DataError: a file cannot be read or written, or `output` exists; the message names file and line.
     """
     workers = OneTranslator(translator) if isinstance(translator, Translator) else translator
     request = Request(
@@ -95,7 +99,7 @@ def translate_file(
     lines = read_lines(source)
     job = {**_description(workers.facts(request), request, window), "constraints": constraints_name}
     asked = None if constraints is None else iter(constraints)
-    with open_stream(output, job, resume=resume) as sink, _hint(sink, output, warn):
+    with open_stream(output, job, resume=resume, overwrite=overwrite) as sink, _hint(sink, output, warn):
         sink.skip(lines if asked is None else _beside(lines, asked))
         num_resumed = sink.num_lines
         num_terms = num_honoured = 0
@@ -112,7 +116,8 @@ def translate_file(
                 bar.update(len(done.lines))
         if check_end is not None:
             check_end()
-        return Summary(sink.num_lines, num_resumed, num_terms, num_honoured)
+        was_finished = isinstance(sink, ResumableOutput) and sink.already_whole
+        return Summary(sink.num_lines, num_resumed, num_terms, num_honoured, was_finished)
 
 
 def _beside(lines: Iterable[str], asked: Iterable[Constraints]) -> Iterator[str]:
@@ -132,8 +137,9 @@ def _hint(sink: StreamOutput, output: Path | None, warn: Callable[[str], None] |
     try:
         yield
     except BaseException:
-        if warn is not None and isinstance(sink, ResumableOutput) and sink.num_lines:
-            warn(f"{output}: stopped; {sink.num_lines:,} lines are done and kept. The same with --resume goes on.")
+        if warn is not None and isinstance(sink, ResumableOutput) and sink.num_lines and not sink.already_whole:
+            lines = "1 line is" if sink.num_lines == 1 else f"{sink.num_lines:,} lines are"
+            warn(f"{output}: stopped; {lines} done and kept. Go on with --resume.")
         raise
 
 

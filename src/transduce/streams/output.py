@@ -2,6 +2,7 @@
 
     big.de.partial        what is written so far; it takes the name big.de when it is whole
     big.de.partial.json   the journal: the job, lines read, bytes written, checksums of both
+    .big.de.journal.json  the journal of big.de when that is whole: it tells a job that has come to its end from another
 
 Rows go into the partial file, which is synced; only then is the journal replaced, atomically. Whatever the moment at
 which a process dies, the journal describes bytes that are on the disk: what stands behind them is cut off, and the work
@@ -11,14 +12,17 @@ depends on the time or on what came before; so the file is the same, byte for by
 
 import contextlib
 import fcntl
+import glob
 import gzip
 import hashlib
+import io
 import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from textwrap import shorten
 from typing import IO, Any, Protocol, Self
 
 from transduce import files
@@ -28,6 +32,17 @@ from transduce.files import zstd
 _FORMAT = 1
 _STDOUT = Path("-")
 _BLOCK_BYTES = 1 << 20
+_ANEW = "start anew with --overwrite"
+_JOURNAL = {
+    "job": dict,
+    "lines": int,
+    "bytes": int,
+    "read_sha256": str,
+    "written_sha256": str,
+    "whole": bool,
+    "overwrite": bool,
+}
+_LONGEST_JOURNAL = 1 << 20  # bytes; that of a job with a hundred options has a few thousand
 
 
 class StreamOutput(Protocol):
@@ -48,20 +63,25 @@ class StreamOutput(Protocol):
 
 
 @contextlib.contextmanager
-def open_stream(path: Path | None, job: Mapping[str, Any], *, resume: bool) -> Iterator[StreamOutput]:
+def open_stream(
+    path: Path | None, job: Mapping[str, Any], *, resume: bool, overwrite: bool = False
+) -> Iterator[StreamOutput]:
     """Opens standard output (None or "-"), a pipe or device, or a file that can be resumed.
 
     Args:
         path: where to write; `.gz` and `.zst` are compressed.
         job: what the rows depend on, but for the lines of input: JSON values by name.
-        resume: whether to go on with what an earlier run of the same job left.
+        resume: whether to go on with what an earlier run of the same job left; what it has finished stays as it is.
+        overwrite: whether to replace a file that stands at `path`, and to drop what an earlier run has begun there.
 
     Raises:
-        ConfigError: there is nothing to resume on standard output or a pipe.
-        DataError: another job, or another process, is at work on this file.
+        ConfigError: there is nothing to resume on standard output or a pipe, or both `resume` and `overwrite` are set.
+        DataError: a file stands at `path`, or another job, or another process, is at work on it.
     """
-    if path is not None and _is_file_to_be(path):
-        with ResumableOutput(path, job, resume=resume) as output:
+    if resume and overwrite:
+        raise ConfigError("--resume goes on with an output, --overwrite starts it anew: give one of them.")
+    if path is not None and is_resumable(path):
+        with ResumableOutput(path, job, resume=resume, overwrite=overwrite) as output:
             yield output
         return
     if resume:
@@ -69,21 +89,32 @@ def open_stream(path: Path | None, job: Mapping[str, Any], *, resume: bool) -> I
     if path is None or path == _STDOUT:
         yield _PlainOutput(sys.stdout.buffer)
     else:
-        with path.open("wb") as file:
+        with path.open("wb", buffering=0) as file, _named(path):
             yield _PlainOutput(file)
 
 
-def _is_file_to_be(path: Path) -> bool:
-    """Returns whether `path` is, or would be, a file that can be replaced; /dev/stdout may be a file, but is none."""
-    if path == _STDOUT or path.absolute().parent == Path("/dev"):
-        return False
-    return not path.exists() or path.is_file()
+def is_resumable(path: Path) -> bool:
+    """Returns whether an output at `path` would be a file that a job can go on with, and no pipe or device."""
+    return path != _STDOUT and not files.is_special(path)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Gives an error of the system the name of the device that could not be written to."""
+    try:
+        yield
+    except BrokenPipeError:  # a reader that went away
+        raise
+    except OSError as error:
+        if error.filename is None:
+            raise DataError(f"{path}: cannot be written: {error.strerror}.") from None
+        raise
 
 
 class _PlainOutput:
     """Writes at once what it is given."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes] | io.RawIOBase) -> None:
         self._file = file
         self.num_lines = 0
 
@@ -92,7 +123,7 @@ class _PlainOutput:
 
     def write(self, lines: Sequence[str], rows: Sequence[str]) -> None:
         """Writes rows and flushes them."""
-        self._file.write(_joined(rows))
+        _write_all(self._file, _joined(rows))
         self._file.flush()
         self.num_lines += len(lines)
 
@@ -105,24 +136,28 @@ class ResumableOutput:
         already_whole: the job had come to its end before, and there is nothing left to do.
     """
 
-    def __init__(self, path: Path, job: Mapping[str, Any], *, resume: bool) -> None:
+    def __init__(self, path: Path, job: Mapping[str, Any], *, resume: bool, overwrite: bool = False) -> None:
         """Opens the partial file of `path`, and cuts off what its journal does not know; see `open_stream`."""
+        if path.is_dir():
+            raise DataError(f"{path}: is a folder; name a file to write to.")
         self.path = path
         self.partial = path.with_name(path.name + ".partial")
         self.journal = path.with_name(path.name + ".partial.json")
+        self.record = path.with_name(f".{path.name}.journal.json")
         self.num_lines = 0
         self.already_whole = False
         self._job = json.loads(json.dumps(dict(job)))
+        self._overwrite = overwrite
         self._read_hash, self._written_hash = hashlib.sha256(), hashlib.sha256()
         self._num_bytes = 0
         self._expected_digest = self._read_hash.hexdigest()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.partial.open("ab")
+        self._file = self.partial.open("ab", buffering=0)  # what a full disk did not take is not tried again at the end
         try:
             self._lock()
             self._start(resume)
         except BaseException:
-            if not self._file.closed and self._file.tell() == 0 and not self.journal.exists():
+            if not self._file.closed and not self._size() and not self.journal.exists():
                 self.partial.unlink(missing_ok=True)
             self._file.close()
             raise
@@ -133,12 +168,11 @@ class ResumableOutput:
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         """Gives the file its name, or leaves it to be resumed; removes it where nothing is worth resuming."""
         with self._file:
-            if self.already_whole and kind is None:
-                self.partial.unlink(missing_ok=True)
-                self.journal.unlink(missing_ok=True)
+            if self.already_whole:
+                self.partial.unlink(missing_ok=True)  # the empty one that was opened
             elif kind is None:
                 self._finish()
-            elif self.num_lines == 0 and not self.already_whole:
+            elif self.num_lines == 0:
                 self.partial.unlink(missing_ok=True)
                 self.journal.unlink(missing_ok=True)
 
@@ -154,21 +188,28 @@ class ResumableOutput:
             found += 1
         too_many = self.already_whole and next(lines, None) is not None
         if found < self.num_lines or too_many or self._read_hash.hexdigest() != self._expected_digest:
-            which = f"only {found}" if found < self.num_lines else "more" if too_many else "others"
+            which = f"only {found:,}" if found < self.num_lines else "more" if too_many else "others"
+            done = "line" if self.num_lines == 1 else "lines"
+            of_it = (
+                f"all of its {self.num_lines:,} {done}" if self.already_whole else f"{self.num_lines:,} {done} of it"
+            )
             raise DataError(
-                f"{self.partial}: was made from another input: its first {self.num_lines} lines are done, and this "
-                f"input has {which}. Give the same input, or start anew: delete {self.partial} and {self.journal.name}."
+                f"{self._name}: was made from another input: {of_it} are done, and this input has {which}. "
+                f"Give the same input, or {_ANEW}."
             )
 
     def write(self, lines: Sequence[str], rows: Sequence[str]) -> None:
         """Writes rows, syncs them, and notes in the journal that `lines` are done."""
         data = self._packed(_joined(rows))
-        self._file.write(data)
+        try:
+            _write_all(self._file, data)
+            self._sync()
+        except OSError as error:  # a full disk: the journal knows nothing of the rows, and what it knows stays
+            raise DataError(f"{self.partial}: cannot be written: {error.strerror}.") from None
         self._written_hash.update(data)
         self._num_bytes += len(data)
         for line in lines:
             self._read_hash.update(line.encode() + b"\n")
-        self._sync()
         self.num_lines += len(lines)
         self._note(whole=False)
 
@@ -181,58 +222,81 @@ class ResumableOutput:
             return
 
     def _start(self, resume: bool) -> None:
-        for leftover in self.path.parent.glob(f".{self.journal.name}.*.part"):  # of a process that was killed
-            leftover.unlink(missing_ok=True)
-        state = self._read_journal()
-        if state is None and self._file.tell():
+        for name in (self.journal.name, self.record.name):
+            for leftover in self.path.parent.glob(f".{glob.escape(name)}.*.part"):  # of a process that was killed
+                leftover.unlink(missing_ok=True)
+        if self._size() and not self.journal.is_file():
             raise DataError(
                 f"{self.partial}: is not empty, and {self.journal.name}, which would say of what job it is, is not "
                 "there. Put that beside it, or move the file away."
             )
-        renamed = state is not None and state["whole"] and not self._file.tell() and self.path.is_file()
-        if state is None or (renamed and not resume) or not (state["lines"] or state["whole"]):
-            self._file.truncate(0)
-            self._note(whole=False)  # from here on, what is in the file is this job's
+        state = None if self._overwrite else _read_journal(self.journal)
+        if state is not None and state["whole"] and not self._size() and _size_of(self.path) == state["bytes"]:
+            self.journal.replace(self.record)  # the process was killed between its last two steps
+            state = None
+        if state is not None and (state["lines"] or state["whole"]):
+            self._go_on(state, resume)
             return
-        if not resume:
+        if resume and self.record.is_file() and self.path.is_file():
+            self._compare_with_finished()
+            return
+        # A job that was begun with `overwrite`, and killed before its first line was done, need not be told again.
+        self._overwrite |= resume and state is not None and state["overwrite"]
+        if resume and not self._overwrite and _size_of(self.path) > 0:
             raise DataError(
-                f"{self.partial}: an earlier run translated {state['lines']} lines. Go on with --resume, "
-                f"or start anew: delete it and {self.journal.name}."
+                f"{self.path}: exists already, and {self.record.name}, which would say of what job it is, is not "
+                f"there. {_ANEW.capitalize()}, or name another --output."
             )
+        files.require_free(self.path, overwrite=self._overwrite)
+        self._file.truncate(0)
+        self._note(whole=False)  # from here on, what is in the file is this job's
+
+    def _go_on(self, state: Mapping[str, Any], resume: bool) -> None:
+        """Goes on with what an earlier run left, of which `state` is the journal."""
+        if not resume:
+            lines = "1 line" if state["lines"] == 1 else f"{state['lines']:,} lines"
+            raise DataError(f"{self.partial}: an earlier run translated {lines}. Go on with --resume, or {_ANEW}.")
+        self._overwrite = state["overwrite"]
+        if not self._overwrite and _size_of(self.path) > 0:
+            raise DataError(f"{self.path}: came to stand here since the job was begun. Move it away, then --resume.")
         self._require_same_job(state["job"])
-        if renamed:  # and killed before the clean-up
-            self.already_whole, self.num_lines, self._expected_digest = True, state["lines"], state["read_sha256"]
-            return
-        if self._file.tell() < state["bytes"]:
-            raise self._damaged(f"has {self._file.tell()} bytes, and its journal says {state['bytes']}")
+        if self._size() < state["bytes"]:
+            raise _damaged(self.partial, f"has {self._size():,} bytes, and its journal says {state['bytes']:,}")
         self._file.truncate(state["bytes"])
         with self.partial.open("rb") as written:
             while block := written.read(_BLOCK_BYTES):
                 self._written_hash.update(block)
         if self._written_hash.hexdigest() != state["written_sha256"]:
-            raise self._damaged("was changed since it was written")
+            raise _damaged(self.partial, "was changed since it was written")
         self.num_lines, self._num_bytes = state["lines"], state["bytes"]
         self._expected_digest = state["read_sha256"]
 
-    def _read_journal(self) -> dict[str, Any] | None:
-        if not self.journal.is_file():
-            return None
-        try:
-            state: dict[str, Any] = json.loads(self.journal.read_text(encoding="utf-8"))
-            if state["format"] != _FORMAT:
-                raise ValueError(f"format {state['format']}")
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._damaged(f"has a journal that cannot be read ({error})") from None
-        return state
+    def _compare_with_finished(self) -> None:
+        """Sees that the file which stands at `path` is what this job came to."""
+        state = _read_journal(self.record)
+        assert state is not None  # the caller has seen it
+        self.already_whole = True
+        self._require_same_job(state["job"])
+        if _size_of(self.path) != state["bytes"] or files.sha256(self.path) != state["written_sha256"]:
+            raise DataError(f"{self.path}: was changed since it was finished. {_ANEW.capitalize()}, or move it away.")
+        self.num_lines, self._expected_digest = state["lines"], state["read_sha256"]
 
     def _require_same_job(self, before: Mapping[str, Any]) -> None:
         for name in sorted(before.keys() | self._job.keys()):
             was, now = before.get(name), self._job.get(name)
             if was != now:
+                made = "made" if self.already_whole else "begun"
                 raise ConfigError(
-                    f"{self.partial}: was begun with {name} = {_shown(was)}, and now {name} = {_shown(now)}. Resume "
-                    f"with the same, or start anew: delete it and {self.journal.name}."
+                    f"{self._name}: was {made} with {name} = {_shown(was)}, and now {name} = {_shown(now)}. Resume "
+                    f"with the same, or {_ANEW}."
                 )
+
+    @property
+    def _name(self) -> Path:
+        return self.path if self.already_whole else self.partial
+
+    def _size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
 
     def _finish(self) -> None:
         if not self._num_bytes:  # of no lines: a compressed file is one all the same
@@ -240,11 +304,10 @@ class ResumableOutput:
         self._sync()
         self._note(whole=True)
         self.partial.replace(self.path)
+        self.journal.replace(self.record)
         files.sync_folder(self.path.parent)
-        self.journal.unlink()
 
     def _sync(self) -> None:
-        self._file.flush()
         os.fsync(self._file.fileno())
 
     def _note(self, *, whole: bool) -> None:
@@ -256,8 +319,12 @@ class ResumableOutput:
             "read_sha256": self._read_hash.hexdigest(),
             "written_sha256": self._written_hash.hexdigest(),
             "whole": whole,
+            "overwrite": self._overwrite,
         }
-        files.write_json(self.journal, state)
+        try:
+            files.write_json(self.journal, state)
+        except OSError as error:
+            raise DataError(f"{self.journal}: cannot be written: {error.strerror}.") from None
 
     def _packed(self, data: bytes) -> bytes:
         if self.path.suffix == ".gz":
@@ -266,8 +333,42 @@ class ResumableOutput:
             return zstd.compress(data, level=3)
         return data
 
-    def _damaged(self, what: str) -> DataError:
-        return DataError(f"{self.partial}: {what}. Start anew: delete it and {self.journal.name}.")
+
+def _read_journal(path: Path) -> dict[str, Any] | None:
+    """Returns what a journal says, or None where there is none; raises DataError where it is damaged."""
+    if not path.is_file():
+        return None
+    try:
+        if path.stat().st_size > _LONGEST_JOURNAL:
+            raise ValueError(f"{path.stat().st_size:,} bytes are too many")
+        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if state["format"] != _FORMAT:
+            raise ValueError(f"format {state['format']!r}")
+        state.setdefault("overwrite", False)  # which 0.1.0 did not write
+        for name, kind in _JOURNAL.items():
+            if type(state[name]) is not kind or (kind is int and not 0 <= state[name] <= sys.maxsize):
+                raise ValueError(f"{name} = {shorten(repr(state[name]), 40, placeholder=' …')}")
+    except KeyError as error:
+        raise _damaged(path, f"has no {error}") from None
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _damaged(path, f"is no journal of a translation ({error})") from None
+    return state
+
+
+def _size_of(path: Path) -> int:
+    """Returns how many bytes a file has; -1 where there is none."""
+    return path.stat().st_size if path.is_file() else -1
+
+
+def _damaged(path: Path, what: str) -> DataError:
+    return DataError(f"{path}: {what}. {_ANEW.capitalize()}.")
+
+
+def _write_all(file: IO[bytes] | io.RawIOBase, data: bytes) -> None:
+    """Writes `data` to a file without a buffer, which may take a part of it at a time."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) or 0 :]
 
 
 def _joined(rows: Sequence[str]) -> bytes:
