@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # Each command is a module of this package with `SUMMARY`, `configure(parser)` and `run(args) -> int`.
 COMMANDS = (
     "demo",
+    "init",
     "prepare",
     "train",
     "average",
@@ -39,6 +40,7 @@ COMMANDS = (
 
 _EPILOG = """examples:
   transduce demo                                        a working English-German translator in minutes
+  transduce init --source train.en --target train.de --output mine.toml
   transduce train recipes/multi30k-en-de.toml --output runs/m30k
   transduce average runs/m30k --last 20 --output models/m30k
   echo "A dog runs." | transduce translate models/m30k

@@ -1,0 +1,65 @@
+"""Writes a first recipe for two aligned files: a commented TOML file that 'transduce train' takes as it is.
+
+The files are read once. Preset, vocabulary, batch and steps are chosen by the number of pairs, and the recipe says why;
+languages come from the files' names ("train.de"), or from --languages. Without --validation, up to a thousand pairs,
+evenly spread, are written beside the recipe; training leaves them out. The corpus itself is never changed, and no file
+is overwritten.
+
+examples:
+  transduce init --source train.en --target train.de --output mine.toml
+  transduce init --source train.en --target train.de --validation dev.en dev.de --output mine.toml
+  transduce init --source corpus/a.txt.gz --target corpus/b.txt.gz --languages en fr --output corpus/en-fr.toml
+"""
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from transduce.errors import ConfigError
+
+SUMMARY = "write a first recipe for two files of your own"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="the training corpus, .gz or .zst")
+    parser.add_argument("--target", type=Path, required=True, metavar="FILE", help="its translations, line by line")
+    parser.add_argument(
+        "--validation",
+        type=Path,
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+        help="other lines; default: some of the corpus",
+    )
+    parser.add_argument(
+        "--languages", nargs=2, metavar=("SOURCE", "TARGET"), help="codes, such as en de; default: by the files' names"
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="RECIPE", help="the file to write, .toml")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Writes the recipe, and returns the exit code."""
+    from transduce.data.first_recipe import language_of, look_at, write_recipe
+
+    if args.output.suffix != ".toml":
+        raise ConfigError(f"--output {args.output}: a recipe's name ends in .toml.")
+    if args.output.exists():
+        raise ConfigError(f"{args.output}: exists, and is left as it is. Choose another --output, or delete it.")
+    languages = tuple(args.languages or (language_of(args.source), language_of(args.target)))
+    for language in languages:
+        if language and not language.replace("-", "").isalnum():
+            raise ConfigError(
+                f"--languages {' '.join(languages)}: '{language}' is no language code, such as en or pt-BR."
+            )
+    corpus = look_at(args.source, args.target)
+    validation = tuple(args.validation) if args.validation else None
+    config = write_recipe(corpus, (languages[0], languages[1]), args.output, validation)
+    codes = " → ".join(languages) if all(languages) else "languages unknown: name them in the recipe"
+    print(f"{args.output}: {corpus.num_pairs:,} pairs, {codes}; {config.train.max_steps:,} steps", file=sys.stderr)
+    if validation is None:
+        print(f"held out beside it: {' '.join(Path(name).name for name in config.data.validation)}", file=sys.stderr)
+    recipe = shlex.quote(str(args.output))
+    print(f"next: transduce prepare {recipe} --check-only", file=sys.stderr)
+    print(f"then: transduce train {recipe} --output runs/{shlex.quote(args.output.stem)}", file=sys.stderr)
+    return 0

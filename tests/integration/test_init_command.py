@@ -1,0 +1,116 @@
+"""`transduce init`: two files in, a recipe out that trains as it is; nothing that was there is touched."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from transduce import Translator
+from transduce.cli.main import main
+from transduce.config import load_recipe
+from transduce.data.first_recipe import Corpus, language_of, write_recipe
+
+CORPUS = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0" / "corpus"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    for name in ("train.en", "train.de"):
+        (tmp_path / name).write_bytes((CORPUS / name).read_bytes())
+    return ["--source", str(tmp_path / "train.en"), "--target", str(tmp_path / "train.de")]
+
+
+def test_what_it_writes_trains_as_it_is(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe, run = tmp_path / "mine.toml", tmp_path / "run"
+    assert main(["init", *files, "--output", str(recipe)]) == 0
+    said = capsys.readouterr().err
+    assert "887 pairs, en → de" in said
+    assert "held out beside it: mine.validation.en mine.validation.de" in said
+    for name in ("train.en", "train.de"):
+        assert (tmp_path / name).read_bytes() == (CORPUS / name).read_bytes()
+    held_out = (tmp_path / "mine.validation.en").read_text(encoding="utf-8").splitlines()
+    corpus = (CORPUS / "train.en").read_text(encoding="utf-8").splitlines()
+    assert held_out == corpus[::20]
+
+    config = load_recipe(recipe)
+    assert (config.data.source_language, config.data.target_language) == ("en", "de")
+    settings = ["--set", "train.max_steps=2", "--set", "train.device=cpu", "--set", "train.average_last=1", "--quiet"]
+    assert main(["train", str(recipe), "--output", str(run), *settings]) == 0
+    report = (run / "data" / "report.json").read_text(encoding="utf-8")
+    assert f'"num_kept": {len(corpus) - len(held_out)}' in report  # what is held out is not trained on
+    assert len(Translator.load(run / "model").translate(["A dog."])) == 1
+
+
+def test_given_validation_files_and_languages_are_taken(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "sub" / "mine.toml"
+    recipe.parent.mkdir()
+    dev = [str(CORPUS / "dev.en"), str(CORPUS / "dev.de")]
+    arguments = ["init", *files, "--validation", *dev, "--languages", "en", "pt-BR", "--output", str(recipe)]
+    assert main(arguments) == 0
+    config = load_recipe(recipe)
+    assert config.data.validation == tuple(dev)
+    assert config.data.target_language == "pt-BR"
+    assert [path.name for path in recipe.parent.iterdir()] == ["mine.toml"]
+
+
+def test_a_packed_corpus_and_names_that_need_quotes(tmp_path: Path) -> None:
+    for name in ("train.en", "train.de"):
+        (tmp_path / f'the "{name}.gz').write_bytes(gzip.compress((CORPUS / name).read_bytes()))
+    files = ["--source", str(tmp_path / 'the "train.en.gz'), "--target", str(tmp_path / 'the "train.de.gz')]
+    assert main(["init", *files, "--output", str(tmp_path / 'my "own".toml')]) == 0
+    config = load_recipe(tmp_path / 'my "own".toml')
+    assert config.data.train == (('the "train.en.gz', 'the "train.de.gz'),)
+    assert config.data.validation == ('my "own".validation.en', 'my "own".validation.de')
+    assert config.name == 'my "own"'
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        ({"exists": "mine.toml"}, 2, "mine.toml: exists, and is left as it is"),
+        ({"exists": "mine.validation.de"}, 2, "mine.validation.de: exists, and is left as it is"),
+        ({"output": "mine.json"}, 2, "a recipe's name ends in .toml"),
+        ({"languages": ["en", 'd"']}, 2, "is no language code"),
+        ({"lines": 3}, 3, "3 pairs of lines with text; a recipe needs at least 20"),
+        ({"target": "none.de"}, 3, "none.de: no such file"),
+        ({"target": "short.de"}, 3, "they must be aligned line by line"),
+    ],
+)
+def test_nothing_is_written_where_something_is_wrong(
+    change: dict[str, object], code: int, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = int(str(change.get("lines", 30)))
+    (tmp_path / "a.en").write_text("A dog runs.\n" * lines, encoding="utf-8")
+    (tmp_path / "a.de").write_text("Ein Hund läuft.\n" * lines, encoding="utf-8")
+    (tmp_path / "short.de").write_text("Ein Hund läuft.\n", encoding="utf-8")
+    if "exists" in change:
+        (tmp_path / str(change["exists"])).write_text("mine", encoding="utf-8")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    arguments = ["--source", str(tmp_path / "a.en"), "--target", str(tmp_path / str(change.get("target", "a.de")))]
+    arguments += ["--output", str(tmp_path / str(change.get("output", "mine.toml")))]
+    if "languages" in change:
+        arguments += ["--languages", *map(str, change["languages"])]  # type: ignore[call-overload]
+    assert main(["init", *arguments]) == code
+    assert message in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("num_pairs", [20, 500, 29_000, 75_000, 400_000, 5_000_000])
+def test_every_size_gives_a_recipe_that_loads(num_pairs: int, tmp_path: Path) -> None:
+    for name in ("dev.en", "dev.de"):
+        (tmp_path / name).write_text("text\n", encoding="utf-8")
+    corpus = Corpus(tmp_path / "a", tmp_path / "b", num_pairs, 20 * num_pairs)
+    dev = (tmp_path / "dev.en", tmp_path / "dev.de")
+    config = write_recipe(corpus, ("", ""), tmp_path / "mine.toml", dev)
+    assert config.model.d_model == (512 if num_pairs >= 1_000_000 else 128)
+    assert 1000 <= config.train.max_steps <= 100_000
+    assert 1000 <= config.text.vocab_size <= 32_000
+    assert config.data.drop_leaked
+    assert all(line == line.rstrip() for line in (tmp_path / "mine.toml").read_text(encoding="utf-8").split("\n"))
+
+
+def test_languages_by_names() -> None:
+    names = ["a.en", "a.de.gz", "train.lc.norm.tok.fr", "a.txt", "a", "a.EN", "x.en.txt"]
+    assert [language_of(Path(name)) for name in names] == ["en", "de", "fr", "", "", "", ""]
