@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from made_models import made_bundle
 from text_engine import TextEngine, text_translator
 from transduce.config import DecodeConfig
 from transduce.constraints import Constraints
@@ -132,6 +133,33 @@ def test_a_mended_line_lets_the_job_go_on(upper: Translator, source: Path, tmp_p
     assert summary == Summary(num_lines=80, num_resumed=40)
     rows = [json.loads(row) for row in output.read_text().splitlines()]
     assert rows == [{"text": line, "translation": line.upper()} for line in LINES]
+
+
+def test_lines_of_more_sentences_than_the_model_knows_are_said_once(tmp_path: Path) -> None:
+    translator = text_translator(str.upper)
+    translator.bundle = made_bundle(tmp_path / "model")
+    lines = ["A dog.", "", "A dog. A man.", "Mr. Smith has a dog", "A cat. A bird. A cow", "A dog! A man?"]
+    (tmp_path / "in").write_text("".join(line + "\n" for line in lines))
+    said: list[str] = []
+
+    def job(name: str, *, known: object, **options: Any) -> list[str]:
+        metrics = {} if known is None else {"sentences_per_line": known}
+        (tmp_path / "model" / "metrics.json").write_text(json.dumps(metrics))
+        said.clear()
+        translate_file(translator, tmp_path / "in", tmp_path / name, warn=said.append, window=2, **options)
+        return said
+
+    for known in (None, 3, 0, "1"):  # what older folders lack, and what no training writes
+        assert job(f"{known}", known=known) == []
+    first, count = job("one", known=1)
+    assert first.startswith(f"{tmp_path / 'in'}, line 3: has more sentences than")
+    assert "--split-sentences always" in first
+    assert count.startswith(f"{tmp_path / 'in'}: 3 lines in all have more sentences than")
+    assert job("always", known=1, handling=Handling(split="always")) == []
+    blocks = ["<p>A dog.</p><p>A man.</p>", "A <b>dog.</b> A man.", "A dog."]
+    (tmp_path / "in").write_text("".join(line + "\n" for line in blocks))
+    [only] = job("html", known=1, handling=Handling(markup="html"))
+    assert only.startswith(f"{tmp_path / 'in'}, line 2: has more")
 
 
 def test_columns_and_json(upper: Translator, tmp_path: Path) -> None:

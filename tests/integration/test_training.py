@@ -548,6 +548,7 @@ def test_the_model_is_the_mean_of_the_last_checkpoints_and_translates(finished_r
         np.testing.assert_allclose(weight, (last[0][name] + last[1][name]) / 2, rtol=1e-6, atol=1e-7)
     assert bundle.metrics["averaged_steps"] == "8, 10"
     assert bundle.metrics["steps"] == 10
+    assert bundle.metrics["sentences_per_line"] == 1
     assert bundle.metrics["validation_perplexity"] > 1
     assert bundle.metrics["training_flops"] == read_progress(checkpoints(finished_run)[-1]).cost.flops > 10**6
     assert bundle.metrics["training_flops_steps"] == 10

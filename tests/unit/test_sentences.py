@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from text_engine import TextEngine, text_translator
 from transduce.errors import ConfigError, TokenizerError
 from transduce.passages import Handling
-from transduce.passages.sentences import fitting_spans, sentence_spans
+from transduce.passages.sentences import fitting_spans, num_sentences, sentence_spans, usual_sentences
 from transduce.text.windows import windows
 from transduce.translator import Translator
 
@@ -138,3 +138,30 @@ def test_windows_are_bounded_in_lines_and_characters(monkeypatch: pytest.MonkeyP
     assert list(windows(["a"] * 5, 2)) == [["a", "a"], ["a", "a"], ["a"]]
     assert list(windows(["abcdef", "abcdef", "a"], 5)) == [["abcdef", "abcdef"], ["a"]]
     assert list(windows([], 5)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        (" \t", 0),
+        ("A dog runs", 1),
+        ("A dog runs. ", 1),
+        ("Mr. Smith has a dog.", 1),
+        ("A dog runs. A man sits.", 2),
+        ("A dog runs! Why? It sees a ball.", 3),
+        ("A dog\nA man", 2),
+        ("一只狗在跑。一个人坐着。", 2),
+    ],
+)
+def test_number_of_sentences(text: str, expected: int) -> None:
+    assert num_sentences(text) == expected
+    assert num_sentences(text) == len(sentence_spans(text))
+
+
+def test_usual_number_of_sentences() -> None:
+    assert usual_sentences([]) == usual_sentences([" "]) == 0
+    one, two = "A dog runs.", "A dog runs. A man sits."
+    assert usual_sentences([one] * 95 + [two] * 5 + [""] * 50) == 1
+    assert usual_sentences([one] * 94 + [two] * 6) == 2
+    assert usual_sentences([two]) == 2

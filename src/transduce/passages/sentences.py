@@ -4,14 +4,19 @@ Parts are spans (start, end) of the text, in order, that neither begin nor end w
 is white space, or nothing.
 """
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from transduce.text import SubwordTokenizer
 
 Span = tuple[int, int]
 
+SENTENCES_METRIC = "sentences_per_line"  # in a model folder's metrics.json: see `usual_sentences`
+
 _FALLBACK_LANGUAGE = "en"
+_USUAL = 0.95  # share of training lines: what is rarer, a model has hardly learned
+_MAY_END_WITHIN = re.compile(r"[^\w\s,;'\"()-]|\n")  # a sign that may end a sentence; many lines have none
 _CHARACTERS_PER_TOKEN = 32  # far more than there are: how much of an endless text is encoded to find one cut
 # The places where a sentence that is too long may be cut: the best first.
 _PLACES = (
@@ -45,6 +50,19 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
         if start < line.end():
             spans.append((start, line.end()))
     return [span for span in (_trimmed(text, *span) for span in spans) if span[0] < span[1]]
+
+
+def num_sentences(text: str, language: str = "") -> int:
+    """Returns how many sentences `text` has; 0 where it is white space. For the language see `sentence_spans`."""
+    if not _MAY_END_WITHIN.search(text):
+        return 1 if text.strip() else 0
+    return len(sentence_spans(text, language))
+
+
+def usual_sentences(lines: Sequence[str], language: str = "") -> int:
+    """Returns how many sentences 95 of 100 lines have at most; lines of white space do not count. 0: there are none."""
+    counts = sorted(count for line in lines if (count := num_sentences(line, language)))
+    return counts[math.ceil(_USUAL * len(counts)) - 1] if counts else 0
 
 
 def fitting_spans(text: str, span: Span, limit: int, tokenizer: SubwordTokenizer) -> Iterator[Span]:

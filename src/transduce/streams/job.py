@@ -17,7 +17,7 @@ from transduce.glossary import GlossaryLike, glossary_of
 from transduce.passages import Handling
 from transduce.streams.layouts import Layout, PlainLines
 from transduce.streams.output import ResumableOutput, StreamOutput, open_stream
-from transduce.streams.windows import Facts, OneTranslator, Request, Window, Workers
+from transduce.streams.windows import Facts, OneTranslator, Request, Rows, Window, Workers
 from transduce.text.windows import windows
 from transduce.translator import Translator
 
@@ -102,22 +102,51 @@ def translate_file(
     with open_stream(output, job, resume=resume, overwrite=overwrite) as sink, _hint(sink, output, warn):
         sink.skip(lines if asked is None else _beside(lines, asked))
         num_resumed = sink.num_lines
-        num_terms = num_honoured = 0
+        tally = _Tally(source, tell)
         total = sum(1 for _ in read_lines(source)) if progress and source != STDIN and source.is_file() else None
         with progress_bar("translating", total, unit=" lines", shown=progress) as bar:
             bar.initial = bar.n = num_resumed
             chunks = windows(lines, window or Translator.window_lines(request.options))
             for done, rows in workers.translate(_numbered(chunks, asked, num_resumed + 1), request):
-                for message in rows.warnings:
-                    tell(message)
+                tally.add(rows)
                 read = done.lines if done.constraints is None else list(_beside(done.lines, done.constraints))
                 sink.write(read, rows.rows)
-                num_terms, num_honoured = num_terms + rows.num_terms, num_honoured + rows.num_honoured
                 bar.update(len(done.lines))
+        tally.end()
         if check_end is not None:
             check_end()
         was_finished = isinstance(sink, ResumableOutput) and sink.already_whole
-        return Summary(sink.num_lines, num_resumed, num_terms, num_honoured, was_finished)
+        return Summary(sink.num_lines, num_resumed, tally.num_terms, tally.num_honoured, was_finished)
+
+
+@dataclass
+class _Tally:
+    """What is said of lines and counted over a job."""
+
+    source: Path
+    tell: Callable[[str], None]
+    num_terms: int = 0
+    num_honoured: int = 0
+    num_of_many_sentences: int = 0
+
+    def add(self, rows: Rows) -> None:
+        """Counts the rows of a window, and passes on what is to be said of them."""
+        for message in rows.warnings:
+            self.tell(message)
+        self.num_terms += rows.num_terms
+        self.num_honoured += rows.num_honoured
+        if rows.of_many_sentences and not self.num_of_many_sentences:
+            first = f"{self.source}, line {rows.of_many_sentences[0]}"
+            self.tell(
+                f"{first}: has more sentences than the lines that the model was trained on: what follows may be lost. "
+                "--split-sentences always translates each by itself."
+            )
+        self.num_of_many_sentences += len(rows.of_many_sentences)
+
+    def end(self) -> None:
+        """Says what is known at the end only."""
+        if (count := self.num_of_many_sentences) > 1:
+            self.tell(f"{self.source}: {count:,} lines in all have more sentences than the model was trained on.")
 
 
 def _beside(lines: Iterable[str], asked: Iterable[Constraints]) -> Iterator[str]:

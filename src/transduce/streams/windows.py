@@ -13,6 +13,8 @@ from transduce.config import DecodeConfig
 from transduce.constraints import Constraints
 from transduce.glossary import Glossary
 from transduce.passages import Handling
+from transduce.passages.markup import Piece, pieces
+from transduce.passages.sentences import SENTENCES_METRIC, num_sentences
 from transduce.streams.layouts import Layout
 from transduce.translation import Translation
 from transduce.translator import Translator
@@ -50,6 +52,7 @@ class Rows:
     warnings: Sequence[str]
     num_terms: int = 0  # that were required
     num_honoured: int = 0  # of these, those that came out
+    of_many_sentences: Sequence[int] = ()  # numbers of the lines with more sentences than the model was trained on
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ def translate_window(translator: Translator, window: Window, request: Request) -
     )
     numbered = enumerate(zip(window.lines, found, strict=True), start=window.first)
     limit = translator.engine.max_source_tokens
+    most = 0 if request.handling.split == "always" else _usual_sentences(translator)
     came = [came for best, *_ in found for _, came in best.required]
     return Rows(
         rows=[row for number, (line, best) in numbered for row in request.layout.rows(line, number, best)],
@@ -141,7 +145,28 @@ def translate_window(translator: Translator, window: Window, request: Request) -
         ],
         num_terms=len(came),
         num_honoured=sum(came),
+        of_many_sentences=[
+            window.first + i
+            for i, (text, (best, *_)) in enumerate(zip(texts, found, strict=True))
+            if most and best.num_parts == 1 and _num_sentences(text, translator, request.handling) > most
+        ],
     )
+
+
+def _usual_sentences(translator: Translator) -> int:
+    """Returns how many sentences nearly all lines had that the model was trained on at most; 0: nobody knows."""
+    found = {} if translator.bundle is None else translator.bundle.metrics
+    known = found.get(SENTENCES_METRIC)
+    return known if isinstance(known, int) else 0
+
+
+def _num_sentences(text: str, translator: Translator, handling: Handling) -> int:
+    """Returns how many sentences go into one search: those of the piece between block tags that has most."""
+    language = handling.language
+    if not language and translator.bundle is not None:
+        language = translator.bundle.config.data.source_language
+    parts = [piece.plain for piece in pieces(text, handling.markup) if isinstance(piece, Piece)]
+    return max((num_sentences(part, language) for part in parts), default=0)
 
 
 def _with_inline_terms(
