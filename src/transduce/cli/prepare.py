@@ -10,7 +10,8 @@ A corpus is two files aligned line by line, or one TSV file; .gz and .zst are re
 trees it is treebanks, for a parser: see 'transduce parse train --help'. What is amiss is reported with file and line:
 hidden line breaks, empty sides, lines in the wrong language, duplicates, training pairs that stand in validation or
 test; and, once subwords are there to count, over-long and odd-ratio pairs. What is dropped, and by which limits, is up
-to the [data] section: see --set. Files that are not UTF-8 or not aligned stop everything, before any compute is spent.
+to the [data] section: see --set. Files that are not UTF-8 or not aligned stop everything, before any compute is spent:
+unequal line counts, lines that from some line on mean something else than the lines beside them, swapped sides.
 
 The output folder holds tokenizer.json, train.arrow, validation.arrow, report.json and, written last,
 manifest.json. A folder already prepared from the same files in the same way is used as it is. `transduce
@@ -64,7 +65,12 @@ def run(args: argparse.Namespace) -> int:
     from transduce.data import prepare as preparation
 
     if args.check_only:
-        print(preparation.check(config, progress=not args.quiet, mirror=args.mirror))
+        from transduce.data.doctor import require_aligned
+        from transduce.data.report import describe_examination
+
+        examination = preparation.check(config, progress=not args.quiet, mirror=args.mirror)
+        print(describe_examination(examination), flush=True)
+        require_aligned(examination.findings, config.data)
         return 0
     report = preparation.prepare(
         config,

@@ -121,6 +121,7 @@ class DataConfig:
     drop_leaked: bool = True  # drop pairs whose source or target is held out; short lines apart (data/doctor.py)
     drop_wrong_language: bool = False  # drop pairs with a side in the other side's language (data/languages.py)
     drop_duplicates: bool = False  # drop pairs that repeat an earlier one
+    allow_misaligned: bool = False  # use a corpus though the doctor finds that its sides do not belong together
 
     def __post_init__(self) -> None:
         _require(

@@ -27,6 +27,9 @@ from numpy.typing import NDArray
 from transduce.config import DataConfig
 from transduce.data.corpus import Chunk, CorpusFiles, Part, read_chunks
 from transduce.data.languages import SideLanguages
+from transduce.data.misalignment import AlignmentCheck
+from transduce.data.sides import Sides, compare_sides
+from transduce.errors import DataError
 
 TELLING_BYTES = 16  # of UTF-8: five characters of Chinese say as much as sixteen of English
 NUM_EXAMPLES = 3
@@ -72,8 +75,10 @@ class Findings:
         leaked_pairs: pairs that stand there whole.
         leaks_dropped: pairs dropped for it.
         held_out_empty: pairs of validation and test sets with an empty side.
-        held_out_wrong_language: lines of these sets in the other side's language.
+        held_out_wrong_language: pairs of these sets with a side in the other side's language.
         held_out_overlap: pairs of a held-out set whose source or target stands in another one.
+        misaligned: pairs of any set that do not belong together, by what is wrong with them
+            (`data/misalignment.py`); those of a part in the wrong language are not counted as such once more.
     """
 
     hidden_breaks: dict[str, Finding] = field(default_factory=dict)
@@ -90,6 +95,7 @@ class Findings:
     held_out_empty: Finding = field(default_factory=Finding)
     held_out_wrong_language: Finding = field(default_factory=Finding)
     held_out_overlap: dict[str, Finding] = field(default_factory=dict)
+    misaligned: dict[str, Finding] = field(default_factory=dict)
 
 
 @dataclass
@@ -123,16 +129,20 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examinat
         DataError: a file is not UTF-8, damaged, or not aligned with its other side.
     """
     findings = Findings()
-    languages = SideLanguages.learn(
-        pair for chunk in read_chunks(files.train, "", progress=False) for pair in chunk.pairs
-    )
-    held_out, counts = _read_held_out(files, languages, findings)
+    sides = compare_sides(files, data)
+    alignment = AlignmentCheck(sides)
+    held_out, counts = _read_held_out(files, sides, alignment, findings)
     kept: list[NDArray[np.bool_]] = []
     part_sizes = [0] * len(files.train)
     hashes = array("q")  # 8 bytes a pair
     parts: list[Chunk] = []  # the first chunk of each
     for chunk in read_chunks(files.train, "checking the corpus", progress=progress):
-        kept.append(_examine_chunk(chunk, data, held_out, languages, findings))
+        part = files.train[chunk.part]
+        # What is wrong with a part as a whole is said once, not of each line.
+        judged = data.drop_wrong_language or part not in sides.faults
+        kept.append(_examine_chunk(chunk, data, held_out, sides.languages if judged else None, findings))
+        if files.train.index(part) == chunk.part:  # not again where a part is named twice
+            alignment.add(part, chunk)
         hashes.extend(hash(pair) for pair in chunk.pairs)
         part_sizes[chunk.part] += len(kept[-1])
         if chunk.line == 1:
@@ -142,6 +152,8 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examinat
     findings.duplicates = Finding(len(duplicates), [_place_of(i, parts) for i in duplicates[:NUM_EXAMPLES].tolist()])
     if data.drop_duplicates:
         mask[duplicates] = False
+    for wrong in alignment.finish(files, progress=progress):
+        findings.misaligned[wrong.fault] = Finding(wrong.count, [wrong.place])
     return Examination(findings, mask, part_sizes, counts)
 
 
@@ -198,7 +210,7 @@ def find_duplicates(hashes: NDArray[np.int64], among: NDArray[np.bool_]) -> NDAr
 
 
 def _read_held_out(
-    files: CorpusFiles, languages: SideLanguages | None, findings: Findings
+    files: CorpusFiles, sides: Sides, alignment: AlignmentCheck, findings: Findings
 ) -> tuple[_HeldOut, dict[str, int]]:
     """Returns the lines of validation and test sets, and how many pairs each set has."""
     splits: dict[str, Part] = {"validation": files.validation} if files.validation else {}
@@ -212,8 +224,10 @@ def _read_held_out(
             _find_hidden_breaks(chunk, findings)
             empty = _empty(chunk)
             findings.held_out_empty.add(_places(chunk, empty))
-            for side, wrong in enumerate(_wrong_language(chunk, languages)):
-                findings.held_out_wrong_language.add(_places(chunk, wrong, side=side))
+            alignment.add(part, chunk)
+            sources, targets = _wrong_language(chunk, None if part in sides.faults else sides.languages)
+            wrong = sorted({*sources, *targets})
+            findings.held_out_wrong_language.add([chunk.place(i, side=i not in sources) for i in wrong])
             pairs = [(src.strip(), tgt.strip()) for src, tgt in chunk.pairs]
             overlap = [i for i, (src, tgt) in enumerate(pairs) if src in together.sources or tgt in together.targets]
             if overlap:
@@ -279,7 +293,8 @@ def _places(chunk: Chunk, indices: Sequence[int], side: int = 0) -> list[str]:
 
 def describe(findings: Findings) -> dict[str, Finding]:
     """Returns each finding that found something, under a phrase that goes after its count."""
-    phrases = {
+    phrases = {f"pairs misaligned: {fault}": finding for fault, finding in findings.misaligned.items()}
+    phrases |= {
         "training pairs with an empty side (dropped)": findings.empty,
         "training pairs with source and target the same": findings.copies,
         "training pairs whose source is in the target's language": findings.wrong_language_sources,
@@ -291,10 +306,24 @@ def describe(findings: Findings) -> dict[str, Finding]:
         "training pairs that are held out whole": findings.leaked_pairs,
         "training pairs dropped as leaked": findings.leaks_dropped,
         "held-out pairs with an empty side": findings.held_out_empty,
-        "held-out lines in the language of the other side": findings.held_out_wrong_language,
+        "held-out pairs with a side in the other side's language": findings.held_out_wrong_language,
     }
     phrases |= {
         f"pairs of {name} that stand in another held-out set": f for name, f in findings.held_out_overlap.items()
     }
     phrases |= {f"lines with a hidden line break, {name}": f for name, f in findings.hidden_breaks.items()}
     return {phrase: finding for phrase, finding in phrases.items() if finding.count}
+
+
+def require_aligned(findings: Findings, data: DataConfig) -> None:
+    """Refuses a corpus some of whose pairs do not belong together.
+
+    Raises:
+        DataError: there are such pairs, and `data.allow_misaligned` is not set.
+    """
+    if findings.misaligned and not data.allow_misaligned:
+        faults = "; ".join(findings.misaligned)
+        raise DataError(
+            f"The corpus is not aligned: {faults}. Mend the files; "
+            "or, if they are as they should be, set data.allow_misaligned=true."
+        )

@@ -25,6 +25,8 @@ Lines = Sequence[str]
 SAMPLE_PAIRS = 20_000  # every second one is learned from; the others test what was learned
 _MIN_TRIGRAMS = 24  # of a line that is judged: about as many letters
 _MIN_LINES = 100  # of each side to test with
+_MIN_JUDGED = 20  # lines of a file that is said to be in the wrong language
+_MOST = 0.6  # share of them that must be
 _MIN_RIGHT = 0.95  # share of the test lines that must be on their own side of zero
 
 _MAX_CHARACTERS = 1000  # of a line that are looked at: a bound for time and memory
@@ -74,6 +76,20 @@ class SideLanguages:
         wrong = means > self.typical[0] / 2 if side else means < self.typical[1] / 2
         places: list[int] = np.flatnonzero(wrong).tolist()
         return places
+
+    def turned(self, pairs: Sequence[tuple[str, str]]) -> tuple[bool, bool]:
+        """Returns for each side whether most of its lines that can be judged are in the other side's language."""
+        source, target = (self.mean_odds([pair[side] for pair in pairs]) for side in (0, 1))
+        wrong = ((source, source < self.typical[1] / 2), (target, target > self.typical[0] / 2))
+        judged = [int(np.isfinite(means).sum()) for means, _ in wrong]
+        return (
+            judged[0] >= _MIN_JUDGED and bool(wrong[0][1].sum() > _MOST * judged[0]),
+            judged[1] >= _MIN_JUDGED and bool(wrong[1][1].sum() > _MOST * judged[1]),
+        )
+
+    def exchanged(self) -> "SideLanguages":
+        """Returns the same with source and target exchanged."""
+        return SideLanguages(-self.odds, (-self.typical[1], -self.typical[0]))
 
     def mean_odds(self, lines: Lines) -> NDArray[np.float64]:
         """Returns the mean log-odds of each line's trigrams; NaN for a line with too few letters."""

@@ -20,7 +20,7 @@ from transduce import __version__
 from transduce.config import Config, TextConfig
 from transduce.data.batching import plan_epoch
 from transduce.data.corpus import CorpusFiles, Part, locate, read_chunks
-from transduce.data.doctor import Examination, examine
+from transduce.data.doctor import Examination, examine, require_aligned
 from transduce.data.encoding import EncodedSplit, encode_split
 from transduce.data.prepared import (
     FORMAT_VERSION,
@@ -39,7 +39,7 @@ from transduce.data.prepared import (
     with_checksums,
 )
 from transduce.data.progress import elapsed_time
-from transduce.data.report import EpochReport, PrepareReport, describe_examination
+from transduce.data.report import EpochReport, PrepareReport
 from transduce.data.store import ParallelStore
 from transduce.data.treebank import sentence_reader
 from transduce.errors import DataError
@@ -115,6 +115,7 @@ def _prepare(
     with stage("check"):
         examination = examine(files, config.data, progress=progress)
         _require_pairs(examination)
+        require_aligned(examination.findings, config.data)
     with stage("tokenizer"):
         by_shape = config.data.rare_words == "signatures"
         tokenizer = given or _learn_tokenizer(
@@ -142,12 +143,16 @@ def _prepare(
     )
 
 
-def check(config: Config, *, progress: bool = True, mirror: Path | None = None) -> str:
-    """Runs the doctor alone, writes nothing, and returns what it found, for people."""
+def check(config: Config, *, progress: bool = True, mirror: Path | None = None) -> Examination:
+    """Runs the doctor alone, writes nothing, and returns what it found.
+
+    Raises:
+        DataError: the corpus cannot be read, or no pairs are left.
+    """
     files = locate(config.data, mirror=mirror, progress=progress)
     examination = examine(files, config.data, progress=progress)
     _require_pairs(examination)
-    return describe_examination(examination)
+    return examination
 
 
 def _reuse(output: Path, wanted: dict[str, Any]) -> PrepareReport | None:

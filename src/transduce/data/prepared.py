@@ -20,7 +20,7 @@ MANIFEST, REPORT, TOKENIZER = "manifest.json", "report.json", "tokenizer.json"
 TRAIN, VALIDATION = "train.arrow", "validation.arrow"
 
 # These say where a corpus is or what it is called; what it becomes does not depend on them.
-_IRRELEVANT = {"folder", "download", "source_language", "target_language"}
+_IRRELEVANT = {"folder", "download", "source_language", "target_language", "allow_misaligned"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,271 @@
+"""Corpora whose lines went astray or whose sides were swapped; and aligned ones of all kinds, left in peace."""
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from transduce.config import DataConfig
+from transduce.data import slips
+from transduce.data.corpus import locate
+from transduce.data.demo_corpus import make_demo_corpus
+from transduce.data.doctor import Findings, examine, require_aligned
+from transduce.errors import DataError
+
+Pair = tuple[list[str], list[str]]
+Sides = tuple[list[str], list[str]]
+
+
+def words(count: int, consonants: str, vowels: str, seed: int) -> list[str]:
+    """Returns made words of one language: its letters tell them from those of another."""
+    random = Random(seed)
+    made = [
+        "".join(random.choice(s) for s in (consonants, vowels, consonants, vowels)[: 2 + i % 3]) for i in range(count)
+    ]
+    return [f"{word}{consonants[i % len(consonants)]}" for i, word in enumerate(made)]
+
+
+ABROAD = words(600, "bdgklm", "aei", 1)
+HERE = words(600, "prstvz", "ouy", 2)
+
+
+def translations(count: int, seed: int) -> Sides:
+    """Returns lines of made words, rare ones rare, and each word for word in another language and order."""
+    random = Random(seed)
+    source, target = [], []
+    for _ in range(count):
+        line = [int(600 * random.random() ** 3) for _ in range(random.randrange(4, 14))]
+        source.append(" ".join(HERE[i] for i in line) + ".")
+        target.append(" ".join(ABROAD[i] for i in line[::-1]) + ".")
+    return source, target
+
+
+def found(folder: Path, train: Sides, **held_out: Sides) -> Findings:
+    """Returns what the doctor says; the files are `train.s`, `train.t` and so on, the held-out ones in order."""
+    for name, sides in {"train": train, **held_out}.items():
+        for side, lines in zip("st", sides, strict=True):
+            text = "".join(f"{line}\n" for line in lines)
+            (folder / f"{name}.{side}").write_text(text, encoding="utf-8", newline="\n")
+    names = list(held_out)
+    data = DataConfig(
+        folder=str(folder),
+        train=(("train.s", "train.t"),),
+        validation=("validation.s", "validation.t") if "validation" in names else (),
+        test={name: (f"{name}.s", f"{name}.t") for name in names if name != "validation"},
+    )
+    findings = examine(locate(data), data, progress=False).findings
+    if findings.misaligned:
+        with pytest.raises(DataError, match="allow_misaligned=true"):
+            require_aligned(findings, data)
+    else:
+        require_aligned(findings, data)
+    return findings
+
+
+def astray(sides: Sides, line: int, back: int | None = None) -> Sides:
+    """Returns the sides without line `line` (from 0) of the target, and `back` of the source, the last if None."""
+    source, target = list(sides[0]), list(sides[1])
+    del target[line]
+    del source[-1 if back is None else back]
+    return source, target
+
+
+def only(findings: Findings) -> tuple[str, int, int]:
+    """Returns the one fault, how many pairs have it, and the first line of them."""
+    ((fault, finding),) = findings.misaligned.items()
+    return fault, finding.count, int(finding.examples[0].rsplit(":", 1)[1])
+
+
+@pytest.mark.parametrize("line", [150, 499, 900])
+@pytest.mark.parametrize("chunk", [7, 4096])
+def test_a_line_is_missing_in_a_small_corpus(
+    line: int, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.data.corpus.CHUNK_PAIRS", chunk)
+    fault, count, first = only(found(tmp_path, astray(translations(1000, 1), line)))
+    assert abs(first - (line + 1)) <= 2
+    assert count == 999 - (first - 1)
+    assert "to the end" in fault
+    assert f"belongs with the line before it in {tmp_path}/train.t" in fault
+    assert f"{tmp_path}/train.t lacks a line there" in fault
+
+
+def test_a_slip_that_ends_is_located_at_both_ends(tmp_path: Path) -> None:
+    source, target = astray(translations(2000, 2), 1500, back=600)
+    fault, count, first = only(found(tmp_path, (source, target)))
+    assert abs(first - 601) <= 2
+    assert abs(count - 900) <= 4
+    assert "belongs with the line after it" in fault
+
+
+def test_a_slip_in_a_big_corpus_is_located_by_reading_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slips, "_MAX_WINDOWS", 8)  # windows lie far apart
+    _, _, first = only(found(tmp_path, astray(translations(6000, 3), 4321)))
+    assert abs(first - 4322) <= 2
+
+
+def test_the_whole_file_is_one_line_off(tmp_path: Path) -> None:
+    fault, count, first = only(found(tmp_path, astray(translations(1500, 4), 0)))
+    assert (count, first) == (1499, 1)
+    assert "from the first line to the end" in fault
+
+
+def test_a_held_out_set_is_judged_by_what_training_taught(tmp_path: Path) -> None:
+    findings = found(
+        tmp_path, translations(1500, 5), validation=translations(100, 6), news=astray(translations(300, 7), 140)
+    )
+    fault, _, first = only(findings)
+    assert "news.s" in fault
+    assert abs(first - 141) <= 2
+
+
+def test_shuffled_lines_do_not_belong_together(tmp_path: Path) -> None:
+    source, target = translations(2000, 8)
+    Random(1).shuffle(target)
+    fault, count, _ = only(found(tmp_path, (source, target)))
+    assert "fits its neighbour no better than any other line" in fault
+    assert count == 2000
+
+
+def test_a_shuffled_stretch_is_found(tmp_path: Path) -> None:
+    source, target = translations(2000, 9)
+    target[700:1200] = sorted(target[700:1200])
+    fault, count, first = only(found(tmp_path, (source, target)))
+    assert "do not belong together from about line" in fault
+    assert abs(first - 701) <= 32
+    assert abs(count - 500) <= 64
+
+
+def exchanged(sides: Sides) -> Sides:
+    return sides[1], sides[0]
+
+
+@pytest.mark.parametrize("wrong", ["train", "validation", "news"])
+def test_swapped_sides_are_said_once_of_the_part_that_has_them(wrong: str, tmp_path: Path) -> None:
+    parts = {"train": translations(1500, 10), "validation": translations(300, 11), "news": translations(300, 12)}
+    parts[wrong] = exchanged(parts[wrong])
+    findings = found(tmp_path, parts["train"], validation=parts["validation"], news=parts["news"])
+    fault, count, _ = only(findings)
+    assert fault.startswith(f"{tmp_path}/{wrong}.s and {tmp_path}/{wrong}.t are swapped")
+    assert count == len(parts[wrong][0])
+    assert findings.held_out_wrong_language.count == 0
+    assert findings.wrong_language_sources.count == findings.wrong_language_targets.count == 0
+
+
+def test_a_file_in_the_wrong_language_is_named(tmp_path: Path) -> None:
+    source, _ = translations(1500, 13)
+    findings = found(tmp_path, (source, source[1:] + source[:1]), validation=translations(400, 14))
+    fault, _, _ = only(findings)
+    assert fault == f"{tmp_path}/train.t is in the language that {tmp_path}/train.s should be in"
+
+
+def test_of_two_parts_frequent_words_tell_which_is_swapped(tmp_path: Path) -> None:
+    english, german = "the dog and cat with house of man are street for", "der hund und katze mit haus von mann sind"
+    random = Random(3)
+
+    def lines(text: str, count: int) -> list[str]:
+        return [" ".join(random.choices(text.split(), k=10)) for _ in range(count)]
+
+    train, validation = (lines(german, 600), lines(english, 600)), (lines(english, 300), lines(german, 300))
+    for name, sides in {"train": train, "dev": validation}.items():
+        for language, side in zip(("en", "de"), sides, strict=True):
+            (tmp_path / f"{name}.{language}").write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
+    data = DataConfig(folder=str(tmp_path), train=(("train.en", "train.de"),), validation=("dev.en", "dev.de"))
+    swapped = [f for f in examine(locate(data), data, progress=False).findings.misaligned if "swapped" in f]
+    assert len(swapped) == 1
+    assert swapped[0].startswith(f"{tmp_path}/train.en")
+
+
+def test_a_swapped_held_out_pair_is_counted_once(tmp_path: Path) -> None:
+    validation = translations(200, 15)
+    validation[0][7], validation[1][7] = "rosto pusy tozu vyso zoru putyz sovu", "bame dagi kelam mibe lagi gakel dama"
+    validation[0][7], validation[1][7] = validation[1][7], validation[0][7]
+    findings = found(tmp_path, translations(1500, 16), validation=validation)
+    assert findings.held_out_wrong_language.count == 1
+
+
+# --- no false alarms ------------------------------------------------------------------------------------------
+
+
+def unspaced(sides: Sides) -> Sides:
+    """Returns the lines in ideographs, each word one or two, without spaces."""
+
+    def spell(lines: list[str], base: int, numbers: dict[str, int]) -> list[str]:
+        return ["".join(chr(base + numbers.setdefault(word, len(numbers))) for word in line.split()) for line in lines]
+
+    return spell(sides[0], 0x4E00, {}), spell(sides[1], 0x6E00, {})
+
+
+ALIGNED: dict[str, Callable[[], Sides]] = {
+    "translations": lambda: translations(1500, 20),
+    "copies": lambda: (translations(1500, 21)[0],) * 2,
+    "upper case": lambda: (translations(1500, 22)[0], [line.upper() for line in translations(1500, 22)[0]]),
+    "reversed words": lambda: (
+        translations(1500, 23)[0],
+        [" ".join(line.split()[::-1]) for line in translations(1500, 23)[0]],
+    ),
+    "reversed letters": lambda: (
+        ["".join(Random(i).choices("abcdefghij", k=8)) for i in range(1500)],
+        ["".join(Random(i).choices("abcdefghij", k=8))[::-1] for i in range(1500)],
+    ),
+    "no spaces": lambda: unspaced(translations(1500, 24)),
+    "one line again and again": lambda: (["the same line"] * 1500, ["dieselbe Zeile"] * 1500),
+    "every line four times": lambda: (
+        [line for line in translations(400, 25)[0] for _ in range(4)],
+        [line for line in translations(400, 25)[1] for _ in range(4)],
+    ),
+    "neighbours alike": lambda: (sorted(translations(1500, 26)[0]),) * 2,
+    "empty lines": lambda: (["", " "] * 700 + translations(100, 27)[0], ["", "x"] * 700 + translations(100, 27)[1]),
+    "numbers to words": lambda: ([str(i) for i in range(1500)], [" ".join(map(str, str(i))) for i in range(1500)]),
+}
+
+
+@pytest.mark.parametrize("name", ALIGNED)
+def test_what_is_aligned_is_left_in_peace(name: str, tmp_path: Path) -> None:
+    source, target = ALIGNED[name]()
+    assert not found(tmp_path, (source, target), validation=(source[:50], target[:50])).misaligned
+
+
+@pytest.mark.parametrize("count", [1, 10, 100, 200])
+def test_little_text_is_not_judged(count: int, tmp_path: Path) -> None:
+    source, target = translations(count, 28)
+    assert not found(tmp_path, (source, target)).misaligned
+    Random(1).shuffle(target)
+    assert not found(tmp_path, (source, target), validation=(target[:20], source[:20])).misaligned
+
+
+def test_no_spaces_is_no_excuse(tmp_path: Path) -> None:
+    _, _, first = only(found(tmp_path, astray(unspaced(translations(2000, 29)), 1200)))
+    assert abs(first - 1201) <= 4
+
+
+def test_the_demo_corpus_is_aligned(tmp_path: Path) -> None:
+    pytest.importorskip("babel")
+    pytest.importorskip("num2words")
+    for target in ("de", "fr"):
+        demo = make_demo_corpus(
+            tmp_path / target, target_language=target, num_train=2000, num_validation=60, num_test=60
+        )
+        train, validation, test = (
+            tuple(path.read_text(encoding="utf-8").splitlines() for path in paths)
+            for paths in (demo.train, demo.validation, demo.test)
+        )
+        assert not found(tmp_path, train, validation=validation, news=test).misaligned
+
+
+def test_real_text(shared: Path, tmp_path: Path) -> None:
+    folder = shared / "data/multi30k/raw"
+    if not folder.is_dir():
+        pytest.skip("no Multi30k here")
+
+    def read(name: str) -> Sides:
+        source, target = ((folder / f"{name}.{language}").read_text("utf-8").split("\n") for language in ("en", "de"))
+        return source[:4000], target[:4000]
+
+    train, validation = read("train"), read("val")
+    assert not found(tmp_path, train, validation=validation).misaligned
+    _, _, first = only(found(tmp_path, astray(train, 2345), validation=validation))
+    assert abs(first - 2346) <= 3
+    fault, _, _ = only(found(tmp_path, exchanged(train), validation=validation, news=read("test_2016_flickr")))
+    assert f"{tmp_path}/train.s and" in fault
