@@ -1,7 +1,7 @@
 """What several tests need: the folder of other people's data, where there is one; the attention of a pair."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,21 @@ if TYPE_CHECKING:
 # One thread: sums come out in the same order on every machine, and small models train faster. Read when torch loads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Matplotlib's list of fonts takes seconds to make: it stays where it is (see `user_cache`).
+os.environ.setdefault(
+    "MPLCONFIGDIR", str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "matplotlib")
+)
+
 _REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keeps what tests convert out of the user's own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        cache = tmp_path_factory.mktemp("cache")
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        yield cache
 
 
 @pytest.fixture(scope="session")

@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     import numpy as np  # at run time where weights are read: an engine with a copy of its own starts sooner without
 
 FORMAT = 1  # raised when older versions could no longer read what this one writes
-_WEIGHTS, _TOKENIZER, _METRICS, _CONFIG, _CARD = (
+WEIGHTS, _TOKENIZER, _METRICS, _CONFIG, _CARD = (
     "model.safetensors",
     "tokenizer.json",
     "metrics.json",
     "config.json",
     "README.md",
 )
-CHECKED = (_WEIGHTS, _TOKENIZER)  # the files whose checksums stand in config.json
+CHECKED = (WEIGHTS, _TOKENIZER)  # the files whose checksums stand in config.json
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Bundle:
         path = Path(path)
         if not path.is_dir():
             raise BundleError(f"{path}: no such model folder. 'transduce average RUN --output {path}' makes one.")
-        missing = [name for name in (_CONFIG, _WEIGHTS, _TOKENIZER) if not (path / name).is_file()]
+        missing = [name for name in (_CONFIG, WEIGHTS, _TOKENIZER) if not (path / name).is_file()]
         if missing:
             hint = ""
             if (path / "model" / _CONFIG).is_file():
@@ -119,8 +119,8 @@ class Bundle:
                 one of `config.json`'s checksum, or has numbers that are not finite.
         """
         self.require_shapes()
-        self.require_whole(_WEIGHTS)
-        return read_weights(self.path / _WEIGHTS)
+        self.require_whole(WEIGHTS)
+        return read_weights(self.path / WEIGHTS)
 
     def require_shapes(self) -> None:
         """Compares the configuration with the header of the weights, and reads no more of them than that.
@@ -128,18 +128,22 @@ class Bundle:
         Raises:
             BundleError: the header is damaged, or lists all weights that are missing, unknown, or of another shape.
         """
-        tensors, _ = read_header(self.path / _WEIGHTS)
+        tensors, _ = read_header(self.path / WEIGHTS)
         shapes = {name: stored.shape for name, stored in tensors.items()}
-        require_shapes(self.config.model, shapes, str(self.path / _WEIGHTS))
+        require_shapes(self.config.model, shapes, str(self.path / WEIGHTS))
 
-    def require_whole(self, name: str) -> None:
-        """Compares a file with its checksum; raises BundleError where it differs or there is none."""
+    def checksum(self, name: str) -> str:
+        """Returns the SHA-256 that a file must have; raises BundleError where `config.json` has none."""
         if name not in self.checksums:
             raise BundleError(
                 f"{self.path / _CONFIG}: has no checksum of {name}, so nobody can tell whether that is whole. Get the "
                 "folder again, or make it anew with 'transduce average'."
             )
-        if files.checksum(self.path / name) != self.checksums[name]:
+        return self.checksums[name]
+
+    def require_whole(self, name: str) -> None:
+        """Compares a file with its checksum; raises BundleError where it differs or there is none."""
+        if files.checksum(self.path / name) != self.checksum(name):
             raise BundleError(f"{self.path / name}: changed or damaged: its checksum differs from {_CONFIG}'s.")
 
     def verify(self) -> None:
@@ -162,9 +166,9 @@ def save_bundle(
     with files.atomic_folder(path) as folder:
         save_file(
             {name: np.ascontiguousarray(value, np.float32) for name, value in weights.items()},
-            folder / _WEIGHTS,
+            folder / WEIGHTS,
         )
-        files.make_readable(folder / _WEIGHTS)  # the library makes it its writer's alone
+        files.make_readable(folder / WEIGHTS)  # the library makes it its writer's alone
         tokenizer.save(folder / _TOKENIZER)
         files.write_json(folder / _METRICS, dict(metrics))
         num_parameters = sum(value.size for value in weights.values())

@@ -60,6 +60,12 @@ class ExportError(TransduceError):
     exit_code = 7
 
 
+class EngineError(TransduceError):
+    """An engine cannot work where it is: in a process that was forked after it was loaded."""
+
+    exit_code = 1
+
+
 class EvaluationError(TransduceError):
     """Hypotheses and references cannot be compared: unequal line counts, or nothing to score."""
 

@@ -1,21 +1,24 @@
 """A model is converted once, beside its files or in the user's cache, and anew when its weights are others."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from made_models import made_bundle
+from transduce import files
 from transduce.bundle import Bundle
 from transduce.engines.ctranslate2_cache import converted
 from transduce.errors import BundleError, ConfigError
 
 
 @pytest.fixture(autouse=True)
-def user_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -58,25 +61,123 @@ def test_a_shape_that_weights_do_not_show_counts_too(model: Bundle, tmp_path: Pa
     assert converted(other, "float32").name != converted(model, "float32").name
 
 
-def test_weights_changed_behind_the_configuration_are_noticed(model: Bundle) -> None:
-    folder = converted(model, "float32")
-    weights = model.path / "model.safetensors"
-    later = (folder / "model.bin").stat().st_mtime_ns + 10**9
-    os.utime(weights, ns=(later, later))  # copied, say
+def flip(path: Path, place: int = -1) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_weights_changed_behind_the_configuration_are_noticed(model: Bundle, older: bool) -> None:
+    """Whatever their date says: `cp -p` and archives restore old ones."""
+    folder, weights = converted(model, "float32"), model.path / "model.safetensors"
+    date = 10**9 if older else (folder / "model.bin").stat().st_mtime_ns + 10**10
+    os.utime(weights, ns=(date, date))
     assert converted(model, "float32") == folder
-    assert (folder / "model.bin").stat().st_mtime_ns > later - 10**9
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
-    os.utime(weights, ns=(later * 2, later * 2))
-    with pytest.raises(BundleError, match=r"model\.safetensors: changed or damaged"):
+    flip(weights)
+    os.utime(weights, ns=(date, date))
+    for quantization in ("float32", "int8"):
+        with pytest.raises(BundleError, match=r"model\.safetensors: changed or damaged"):
+            converted(model, quantization)
+
+
+def test_weights_that_were_compared_are_not_read_again(model: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_SETTLED_NANOSECONDS", 0)  # what was written a moment ago counts as settled
+    converted(model, "float32")
+    read: list[str] = []
+    sha256 = files.sha256
+    monkeypatch.setattr(files, "sha256", lambda path: (read.append(path.name), sha256(path))[1])
+    monkeypatch.setattr(files, "_known_digests", {})  # as in another process
+    converted(model, "float32")
+    assert sorted(read) == ["config.json", "model.bin", "shared_vocabulary.json"]  # all that is computed with
+    os.utime(model.path / "model.safetensors", ns=(10**9, 10**9))
+    for expected in (["model.safetensors"], []):
+        read.clear()
+        monkeypatch.setattr(files, "_known_digests", {})
         converted(model, "float32")
-    with pytest.raises(BundleError, match=r"model\.safetensors: changed or damaged"):
-        converted(model, "int8")
+        assert [name for name in read if name == "model.safetensors"] == expected
+
+
+def damage_contents(folder: Path) -> None:
+    flip(folder / "model.bin", 3000)
+
+
+def damage_vocabulary(folder: Path) -> None:
+    names = json.loads((folder / "shared_vocabulary.json").read_text())
+    names[40], names[41] = names[41], names[40]
+    (folder / "shared_vocabulary.json").write_text(json.dumps(names))
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "a flipped bit": damage_contents,
+    "a vocabulary in another order": damage_vocabulary,
+    "a cut": lambda folder: os.truncate(folder / "model.bin", 5000),
+    "a missing file": lambda folder: (folder / "config.json").unlink(),
+    "another file": lambda folder: (folder / "vmap.txt").write_text("x\ty\n"),
+    "a folder in it": lambda folder: (folder / "more").mkdir(),
+    "no file": lambda folder: (shutil.rmtree(folder), folder.write_text("")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_conversion_is_made_again(model: Bundle, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = converted(model, "float32")
+    whole = {file.name: file.read_bytes() for file in folder.iterdir()}
+    DAMAGES[damage](folder)
+    if folder.is_file():
+        folder.unlink()
+        folder.mkdir()
+    capsys.readouterr()
+    assert converted(model, "float32") == folder
+    assert "converting for CTranslate2, again: what is there was not made here" in capsys.readouterr().err
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == whole
+
+
+def test_a_conversion_that_came_with_a_folder_is_not_trusted(
+    model: Bundle, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = converted(model, "float32")
+    whole = (folder / "model.bin").read_bytes()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(own_cache.parent / "another"))  # whoever gets the folder
+    flip(folder / "model.bin", 3000)
+    converted(model, "float32")
+    assert (folder / "model.bin").read_bytes() == whole
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "[" * 100_000, '{"digest": 3}', '{"files": {"model.bin": 1}}'])
+def test_a_damaged_record_is_no_record(model: Bundle, own_cache: Path, content: str) -> None:
+    folder = converted(model, "float32")
+    [record] = (own_cache / "transduce" / "ctranslate2" / "records").iterdir()
+    values = record.read_text()
+    record.write_text(content)
+    assert converted(model, "float32") == folder
+    assert json.loads(record.read_text())["files"] == json.loads(values)["files"]
+
+
+def test_without_a_place_for_records_each_start_converts_and_says_so(
+    model: Bundle, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", no_home)
+    for _ in range(2):
+        assert converted(model, "int8").parent == model.path / "ctranslate2"
+        assert "so the next start converts again. Set XDG_CACHE_HOME" in capsys.readouterr().err
+
+
+def no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
+def test_a_link_in_a_model_folder_leads_nowhere(model: Bundle, own_cache: Path, tmp_path: Path) -> None:
+    valued = tmp_path / "mine" / "int8-0123456789abcdef"
+    valued.mkdir(parents=True)
+    (model.path / "ctranslate2").symlink_to(tmp_path / "mine")
+    assert converted(model, "int8").is_relative_to(own_cache)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == [valued.name]
 
 
 def test_a_folder_that_cannot_be_written_to_has_its_conversion_in_the_users_cache(
-    model: Bundle, user_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: Bundle, own_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     access = os.access
     closed = [model.path]
@@ -84,11 +185,11 @@ def test_a_folder_that_cannot_be_written_to_has_its_conversion_in_the_users_cach
         os, "access", lambda path, mode: not any(Path(path).is_relative_to(c) for c in closed) and access(path, mode)
     )
     folder = converted(model, "float32")
-    assert folder.is_relative_to(user_cache / "transduce" / "ctranslate2")
+    assert folder.is_relative_to(own_cache / "transduce" / "ctranslate2")
     assert str(folder) in capsys.readouterr().err
     assert converted(model, "float32") == folder
     assert capsys.readouterr().err == ""
-    closed.append(user_cache)
+    closed.append(own_cache)
     with pytest.raises(BundleError, match="Set XDG_CACHE_HOME"):
         converted(model, "int8")
 

@@ -28,8 +28,9 @@ from transduce.decoding.scores import Hypothesis, SpecialIds, hypothesis
 from transduce.engines.capabilities import require_ctranslate2_can
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.ctranslate2_limits import max_positions
+from transduce.engines.ctranslate2_loading import choose_device, compute_type, keep_in_forks, load_model
 from transduce.engines.interface import MAX_SOURCE_TOKENS, Conditions
-from transduce.errors import ConfigError, DataError
+from transduce.errors import ConfigError, DataError, EngineError
 
 if TYPE_CHECKING:
     from transduce.shortlist.table import Shortlist
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 _MAX_BATCH_TOKENS = 8192
 # Pairs scored together, and rows of logits that they may have: 300 MB at the paper's vocabulary.
 _SCORE_BATCH, _MAX_LOGIT_ROWS = 32, 2048
-_MOST_THREADS = 8  # unless told otherwise
 # Scores below are CTranslate2's for what it was forbidden to write.
 _IMPOSSIBLE = -1e8
 # Without a length penalty CTranslate2 stops earlier, where not all outputs have been found. This one moves no rank.
@@ -91,6 +91,8 @@ class CTranslate2Engine:
     ) -> None:
         """Takes a converted model with the names of its tokens, and whether to use its vocabulary map; see `load`."""
         self._model, self._tokens, self._name, self._shortlisted = model, list(tokens), name, shortlisted
+        self._process = os.getpid()
+        keep_in_forks(self, model)
         self._ids = {token: index for index, token in enumerate(tokens)}
         self._config, self._positions = config, max_positions(config)
         self._never = [[tokens[index]] for index in _SPECIALS.never_generated]
@@ -121,19 +123,9 @@ class CTranslate2Engine:
         """
         if threads is not None and threads < 1:
             raise ConfigError(f"threads = {threads}: must be 1 or greater.")
-        kind, index = _choose_device(device)
-        compute_type = _compute_type(quantization, kind, index)
-        threads = threads or min(_MOST_THREADS, _num_cores())
-        model = ctranslate2.Translator(
-            str(converted(bundle, quantization, shortlist)),
-            device=kind,
-            device_index=index,
-            compute_type=compute_type,
-            # Not all for one batch: in 8 bits or with a small model, a product is over before a second thread is awake.
-            inter_threads=threads if kind == "cpu" else 1,
-            intra_threads=1,
-            max_queued_batches=threads,  # few, for they are still searched when a process is told to end
-        )
+        kind, index = choose_device(device)
+        numbers = compute_type(quantization, kind, index)
+        model = load_model(converted(bundle, quantization, shortlist), kind, index, numbers, threads)
         shown = kind if kind == "cpu" else f"{kind}:{index}"
         name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlist is not None else ''}"
         tokens = bundle.tokenizer.tokens()
@@ -163,10 +155,12 @@ class CTranslate2Engine:
 
         Raises:
             ConfigError: an option or condition is not one that this engine can honour.
+            EngineError: this process was forked after the model was loaded.
         """
         if n_best > options.beam_size:
             raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
         require_ctranslate2_can(options, conditions or ())
+        self._require_own_process()
         results: list[list[Hypothesis]] = [[_EMPTY] for _ in sources]
         waiting = list(self._lines(sources, options, conditions))
         while waiting:
@@ -190,9 +184,11 @@ class CTranslate2Engine:
 
         Raises:
             DataError: a target is longer than the model's positions reach.
+            EngineError: this process was forked after the model was loaded.
         """
         if len(sources) != len(targets):
             raise DataError(f"{len(sources)} sources and {len(targets)} targets: give one target for each source.")
+        self._require_own_process()
         for number, target in enumerate(targets, start=1):
             if len(target) + 1 > self._positions:
                 raise DataError(
@@ -215,6 +211,14 @@ class CTranslate2Engine:
         for place, scores in zip(places, begun, strict=True):
             results[place] = list(scores.result().log_probs)
         return results
+
+    def _require_own_process(self) -> None:
+        """Raises EngineError in a process that was forked from the one that loaded the model, where it would hang."""
+        if os.getpid() != self._process:
+            raise EngineError(
+                "The ctranslate2 engine was loaded before this process was forked, and its threads are not here. Load "
+                "the model in this process, or start processes with 'spawn' (multiprocessing.get_context('spawn'))."
+            )
 
     def _lines(
         self, sources: Sequence[Sequence[int]], options: DecodeConfig, conditions: Sequence[Conditions] | None
@@ -333,10 +337,6 @@ class CTranslate2Engine:
         return [self._tokens[index] for index in ids]
 
 
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _batches(lines: Sequence[_Line], batch_size: int) -> Iterator[list[_Line]]:
     """Yields lines of similar length that can go together, longest first."""
     groups: dict[tuple[Any, ...], list[_Line]] = {}
@@ -348,37 +348,3 @@ def _batches(lines: Sequence[_Line], batch_size: int) -> Iterator[list[_Line]]:
             count = max(1, min(batch_size, _MAX_BATCH_TOKENS // (len(group[start].source) + 1)))
             yield group[start : start + count]
             start += count
-
-
-def _choose_device(name: str) -> tuple[str, int]:
-    """Returns the kind and number of the device called `name`.
-
-    Raises:
-        ConfigError: there is no such device here.
-    """
-    count = ctranslate2.get_cuda_device_count()
-    if name == "auto":
-        return ("cuda", 0) if count else ("cpu", 0)
-    kind, _, number = name.partition(":")
-    if name == "cpu":
-        return "cpu", 0
-    if kind != "cuda" or (number and not number.isdigit()):
-        raise ConfigError(f"device '{name}' cannot be used by CTranslate2. Use 'auto', 'cpu' or 'cuda'.")
-    if int(number or 0) >= count:
-        raise ConfigError(f"device '{name}' cannot be used: CTranslate2 finds {count} GPUs. Use 'auto' or 'cpu'.")
-    return kind, int(number or 0)
-
-
-def _compute_type(quantization: str, kind: str, index: int) -> str:
-    """Returns CTranslate2's name for the numbers to compute with; "int8" leaves the rest in float32 on every machine.
-
-    Raises:
-        ConfigError: the device cannot compute with them.
-    """
-    name = "int8_float32" if quantization == "int8" else quantization
-    able = ctranslate2.get_supported_compute_types(kind, index)
-    if name not in able:
-        raise ConfigError(
-            f"quantization '{quantization}': this {kind} cannot compute in it. It can in: {', '.join(sorted(able))}."
-        )
-    return name

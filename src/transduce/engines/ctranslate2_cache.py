@@ -3,6 +3,14 @@
     MODEL/ctranslate2/int8-1f0c…/                                  the model in int8; the digits stand for its weights
     MODEL/ctranslate2/int8-shortlist-7e1b…/                        and with its shortlist, for which they stand too
     ~/.cache/transduce/ctranslate2/NAME-8ac1…/int8-1f0c…/          where MODEL cannot be written to
+    ~/.cache/transduce/ctranslate2/records/int8-1f0c….json         what was converted here: sizes and checksums
+
+A conversion is used if this user's own cache has a record of it and each of its files is as recorded. All else is
+converted again: what came along with a model folder (nobody here knows what it was made of), what is damaged, what
+another version wrote. Only the user's cache is believed, for whoever can write there can do anything as that user.
+
+What is computed with is hashed at every load. The model's own weights, which are not read where a conversion is used,
+are hashed again only when the file's `stamp` is not the recorded one: an error there could change no translation.
 
 A folder appears when it is whole. Processes that convert the same model at once write it each, and the last's stays.
 """
@@ -15,11 +23,12 @@ import shutil
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transduce import files
-from transduce.bundle import Bundle
+from transduce.bundle import CHECKED, WEIGHTS, Bundle
 from transduce.engines.ctranslate2_limits import VERSION, require_convertible, require_quantization
+from transduce.engines.interface import QUANTIZATIONS
 from transduce.errors import BundleError
 from transduce.shortlist import FILE as SHORTLIST_FILE
 from transduce.shortlist import has_shortlist
@@ -47,72 +56,126 @@ def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" =
     """
     require_quantization(quantization)
     require_convertible(bundle.config.model)
-    checksum = _checksum(bundle, shortlisted=shortlist is not None)
-    name = f"{quantization}-{checksum}" if shortlist is None else f"{quantization}-shortlist-{checksum}"
-    places = (bundle.path / "ctranslate2", _user_place(bundle.path))
+    digest = _digest(bundle, shortlisted=shortlist is not None)
+    kind = quantization if shortlist is None else f"{quantization}-shortlist"
+    name = f"{kind}-{digest[:_DIGITS]}"
+    cache = _user_cache()
+    record = cache / "records" / f"{name}.json" if cache is not None else None
+    places = [bundle.path / "ctranslate2"]
+    if cache is not None:
+        path = bundle.path.resolve()
+        places.append(cache / f"{path.name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}")
     for place in places:
-        if _is_current(place / name, bundle):
+        if _is_as_recorded(place / name, record, digest):
+            _require_same_weights(bundle, record)
             return place / name
     for place in places:
-        if _writable(place):
-            print(f"transduce: converting for CTranslate2, this once: {place / name}", file=sys.stderr)
-            bundle.verify()  # the name vouches for the weights
+        if _is_writable(place):
+            again = "again: what is there was not made here, or is damaged" if (place / name).exists() else "this once"
+            print(f"transduce: converting for CTranslate2, {again}: {place / name}", file=sys.stderr)
             from transduce.engines.ctranslate2_model import convert
 
             convert(bundle, place / name, quantization, shortlist)
-            current = [_checksum(bundle, shortlisted=True)] if has_shortlist(bundle) else []
-            _delete_stale(place, {_checksum(bundle), *current})
+            _write_record(record, place / name, digest, bundle)
+            current = [_digest(bundle, shortlisted=True)] if has_shortlist(bundle) else []
+            _delete_stale(place, {each[:_DIGITS] for each in (_digest(bundle), *current)})
             return place / name
     raise BundleError(
-        f"{places[0]}: cannot be written to, nor can {places[1]}: there is no place for the converted model. "
+        f"{' and '.join(map(str, places))}: cannot be written to: there is no place for the converted model. "
         "Set XDG_CACHE_HOME to a folder that can be written to."
     )
 
 
-def _checksum(bundle: Bundle, *, shortlisted: bool = False) -> str:
-    """Returns the digits that stand for all that a conversion comes from, with the shortlist or without."""
-    names = ("model.safetensors", "tokenizer.json")
+def _digest(bundle: Bundle, *, shortlisted: bool = False) -> str:
+    """Returns what stands for all that a conversion comes from, with the shortlist or without."""
     parts = [VERSION, asdict(bundle.config.model)]
-    parts += [bundle.checksums.get(name) or files.sha256(bundle.path / name) for name in names]
+    parts += [bundle.checksum(name) for name in CHECKED]
     if shortlisted:
         parts.append(files.sha256(bundle.path / SHORTLIST_FILE))
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _user_place(model_folder: Path) -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME")
-    path = model_folder.resolve()
-    digits = hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
-    root = Path(cache) if cache else Path.home() / ".cache"
-    return root / "transduce" / "ctranslate2" / f"{path.name}-{digits}"
+def _user_cache() -> Path | None:
+    """Returns the folder of this user's conversions, or None where the user has no home."""
+    if cache := os.environ.get("XDG_CACHE_HOME"):
+        return Path(cache) / "transduce" / "ctranslate2"
+    try:
+        return Path.home() / ".cache" / "transduce" / "ctranslate2"
+    except RuntimeError:
+        return None
 
 
-def _is_current(folder: Path, bundle: Bundle) -> bool:
-    """Says whether the conversion is there; weights that changed after it must be what the checksums say.
-
-    Raises:
-        BundleError: they are not.
-    """
-    arrays, weights = folder / "model.bin", bundle.path / "model.safetensors"
-    if not arrays.is_file():
-        return False
-    if weights.stat().st_mtime_ns > arrays.stat().st_mtime_ns:
-        bundle.verify()
-        with contextlib.suppress(OSError):  # where it is read-only, the next load looks again
-            os.utime(arrays)
-    return True
-
-
-def _writable(folder: Path) -> bool:
+def _is_writable(folder: Path) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:  # read-only, or somebody else's
         return False
-    return os.access(folder, os.W_OK | os.X_OK)
+    # A link in a folder from elsewhere would have things written, and stale ones deleted, wherever it points to.
+    return os.access(folder, os.W_OK | os.X_OK) and not folder.is_symlink()
+
+
+# --- what was converted here ----------------------------------------------------------------------------------
+
+
+def _write_record(record: Path | None, folder: Path, digest: str, bundle: Bundle) -> None:
+    """Notes what was made; where that cannot be, says that it will not be used again."""
+    made = {file.name: {"bytes": file.stat().st_size, "sha256": files.sha256(file)} for file in folder.iterdir()}
+    values = {"digest": digest, "files": made, "weights": files.stamp(bundle.path / WEIGHTS)}
+    try:
+        if record is None:
+            raise OSError("the user has no home")
+        files.write_json(record, values)
+    except OSError as error:
+        print(
+            f"transduce: warning: no record of the conversion can be kept ({error}), so the next start converts again. "
+            "Set XDG_CACHE_HOME to a folder that can be written to.",
+            file=sys.stderr,
+        )
+
+
+def _read_record(record: Path | None) -> dict[str, Any]:
+    """Returns a record, or an empty one where there is none that can be read."""
+    try:
+        values = files.read_json(record) if record is not None else {}
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _is_as_recorded(folder: Path, record: Path | None, digest: str) -> bool:
+    """Says whether the conversion is there, and has the very files that were written here, and no others."""
+    values = _read_record(record)
+    expected = values.get("files")
+    if values.get("digest") != digest or not isinstance(expected, dict):
+        return False
+    try:
+        sizes = {file.name: file.stat().st_size if file.is_file() else -1 for file in folder.iterdir()}
+        if sizes != {name: known["bytes"] for name, known in expected.items()}:
+            return False
+        return all(files.sha256(folder / name) == known["sha256"] for name, known in expected.items())
+    except (OSError, KeyError, TypeError):
+        return False
+
+
+def _require_same_weights(bundle: Bundle, record: Path | None) -> None:
+    """Compares the model's weights with their checksum, but for a file that is as it was when that was last done.
+
+    Raises:
+        BundleError: they differ.
+    """
+    values, stamp = _read_record(record), files.stamp(bundle.path / WEIGHTS)
+    if stamp is not None and values.get("weights") == list(stamp):
+        return
+    bundle.require_whole(WEIGHTS)
+    if record is not None and stamp is not None:
+        with contextlib.suppress(OSError):  # where it cannot be noted, the next load compares again
+            files.write_json(record, values | {"weights": stamp})
 
 
 def _delete_stale(place: Path, current: set[str]) -> None:
+    """Deletes conversions of what the model folder no longer holds, and nothing that only looks like one."""
     for folder in place.iterdir():
-        _, _, digits = folder.name.rpartition("-")
-        if folder.is_dir() and len(digits) == _DIGITS and digits not in current and not folder.name.startswith("."):
+        kind, _, digits = folder.name.rpartition("-")
+        is_ours = kind.removesuffix("-shortlist") in QUANTIZATIONS and len(digits) == _DIGITS
+        if is_ours and folder.is_dir() and not folder.is_symlink() and digits not in current:
             shutil.rmtree(folder, ignore_errors=True)  # another process may be at the same

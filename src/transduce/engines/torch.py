@@ -15,7 +15,7 @@ from transduce.decoding.ensemble import mean_log_probabilities
 from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, Conditions
 from transduce.engines.torch_search import Batch, check, narrowed, search
-from transduce.errors import ConfigError, DataError
+from transduce.errors import ConfigError, DataError, EngineError
 from transduce.model import Transformer, prepack
 from transduce.model.fixed import FixedDecoder
 from transduce.model.maps import attention_maps
@@ -84,6 +84,7 @@ class TorchEngine:
         # Decoders in the place of the models' own steps; None: these. They are for one search at a time.
         self.fixed: list[FixedDecoder] | None = None
         self._searching = threading.Lock()
+        self._process = os.getpid()
         recordable = self.device.type == "cuda" and not any(each.config.attention_window for each in self.models)
         if record_steps and recordable and os.environ.get("TRANSDUCE_CUDA_GRAPHS") != "0":
             self.fixed = [FixedDecoder(each, record=True) for each in self.models]
@@ -149,6 +150,7 @@ class TorchEngine:
             ConfigError: an option or condition is not one that this engine can honour.
         """
         check(options, n_best, conditions, len(sources))
+        self._enter_process()
         results: list[list[Hypothesis]] = [[_EMPTY] for _ in sources]
         batch_size = (
             min(options.batch_size, max(1, _MAX_DRAWN // n_best)) if options.temperature else options.batch_size
@@ -191,6 +193,7 @@ class TorchEngine:
         if len(sources) != len(targets):
             raise DataError(f"{len(sources)} sources and {len(targets)} targets: give one target for each source.")
         self._check_targets(targets)
+        self._enter_process()
         results: list[list[float]] = [[] for _ in sources]
         places = sorted(range(len(sources)), key=lambda p: -(len(sources[p]) + len(targets[p])))
         with torch.inference_mode():
@@ -211,6 +214,7 @@ class TorchEngine:
         Raises:
             DataError: a side is longer than the model's learned positions reach.
         """
+        self._enter_process()
         source_BS, lengths_B = _pad([[*source, _SPECIALS.eos]], self.device)
         target_BT, _ = _pad([[*target, _SPECIALS.eos]], self.device)
         with torch.inference_mode():
@@ -219,6 +223,25 @@ class TorchEngine:
             torch.cat(layers).float().cpu().numpy() for layers in (maps.encoder, maps.decoder, maps.cross)
         )
         return AttentionWeights(encoder, decoder, cross)
+
+    def _enter_process(self) -> None:
+        """Makes the engine work in a process that was forked after it was made.
+
+        PyTorch's threads stayed in the other process, and whoever waits for them here hangs: so one thread does all, as
+        in the workers of PyTorch's own data loader.
+
+        Raises:
+            EngineError: the model is on a GPU, which a forked process cannot use.
+        """
+        if os.getpid() == self._process:
+            return
+        if self.device.type != "cpu":
+            raise EngineError(
+                f"The model was loaded onto {self.device} before this process was forked, which cannot use it. "
+                "Start the process with 'spawn' (multiprocessing.get_context('spawn')), and load the model there."
+            )
+        torch.set_num_threads(1)
+        self._process = os.getpid()
 
     def _check_targets(self, targets: Sequence[Sequence[int]]) -> None:
         limits = [limit for model in self.models if (limit := model.target_positions.limit) is not None]

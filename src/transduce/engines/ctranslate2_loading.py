@@ -1,0 +1,95 @@
+"""Opens a converted model: on which device, in which numbers, with how many threads; and what a fork does to it."""
+
+import ctypes
+import os
+import weakref
+from pathlib import Path
+
+import ctranslate2
+
+from transduce.errors import BundleError, ConfigError
+
+_MOST_THREADS = 8  # unless told otherwise
+# Whoever uses a model → the model: to a model itself there are no weak references.
+_models: "weakref.WeakKeyDictionary[object, ctranslate2.Translator]" = weakref.WeakKeyDictionary()
+
+
+def load_model(folder: Path, kind: str, index: int, numbers: str, threads: int | None) -> ctranslate2.Translator:
+    """Loads the converted model in `folder`; for the arguments see `choose_device` and `compute_type`.
+
+    `threads` are those of a CPU; None takes all cores, but no more than 8.
+
+    Raises:
+        BundleError: CTranslate2 cannot load it.
+    """
+    threads = threads or min(_MOST_THREADS, _num_cores())
+    try:
+        model = ctranslate2.Translator(
+            str(folder),
+            device=kind,
+            device_index=index,
+            compute_type=numbers,
+            # Not all for one batch: in 8 bits or with a small model, a product is over before a second thread is awake.
+            inter_threads=threads if kind == "cpu" else 1,
+            intra_threads=1,
+            max_queued_batches=threads,  # few, for they are still searched when a process is told to end
+        )
+    except (RuntimeError, ValueError) as error:
+        raise BundleError(f"{folder}: CTranslate2 cannot load it: {error}. Delete this folder and try again.") from None
+    return model
+
+
+def keep_in_forks(user: object, model: ctranslate2.Translator) -> None:
+    """Keeps a process that is forked while `user` lives from hanging when it ends.
+
+    A model that is taken apart waits for its threads, which stayed in the other process: so there it is never taken
+    apart.
+    """
+    _models[user] = model
+
+
+def _keep_models() -> None:
+    for model in _models.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(model))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_models)
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def choose_device(name: str) -> tuple[str, int]:
+    """Returns the kind and number of the device called `name`.
+
+    Raises:
+        ConfigError: there is no such device here.
+    """
+    count = ctranslate2.get_cuda_device_count()
+    if name == "auto":
+        return ("cuda", 0) if count else ("cpu", 0)
+    kind, _, number = name.partition(":")
+    if name == "cpu":
+        return "cpu", 0
+    if kind != "cuda" or (number and not number.isdigit()):
+        raise ConfigError(f"device '{name}' cannot be used by CTranslate2. Use 'auto', 'cpu' or 'cuda'.")
+    if int(number or 0) >= count:
+        raise ConfigError(f"device '{name}' cannot be used: CTranslate2 finds {count} GPUs. Use 'auto' or 'cpu'.")
+    return kind, int(number or 0)
+
+
+def compute_type(quantization: str, kind: str, index: int) -> str:
+    """Returns CTranslate2's name for the numbers to compute with; "int8" leaves the rest in float32 on every machine.
+
+    Raises:
+        ConfigError: the device cannot compute with them.
+    """
+    name = "int8_float32" if quantization == "int8" else quantization
+    able = ctranslate2.get_supported_compute_types(kind, index)
+    if name not in able:
+        raise ConfigError(
+            f"quantization '{quantization}': this {kind} cannot compute in it. It can in: {', '.join(sorted(able))}."
+        )
+    return name
