@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_OP
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-isa check format bench clean
+.PHONY: help setup demo test test-quick test-isa test-bugs check format bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -44,6 +44,9 @@ test-quick: $(READY) ## run the unit tests, on all cores: under 90 seconds
 
 test-isa: $(READY) ## run what computes as six other processors would; ISA=2,5 runs some of them
 	@$(BIN)/python tests/isa.py $(if $(ISA),--only $(ISA))
+
+test-bugs: $(READY) ## plant the bugs of tests/planted_bugs.toml, one at a time: the tests must catch nine in ten
+	@$(BIN)/python tests/plant_bugs.py --jobs 2
 
 check: $(READY) ## formatting, lint, types, and who may import whom
 	@$(BIN)/ruff format --check .

@@ -87,9 +87,10 @@ def processor_level() -> str:
 def run_tests(combination: Combination, arguments: list[str]) -> tuple[int, str]:
     """Runs pytest under one combination and returns its exit code and its last line."""
     processes = max(1, (os.cpu_count() or 1) // combination.threads)
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "computes", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "computes", "-p", "no:cacheprovider"]
     if processes > 1:
         command += ["--numprocesses", str(processes), "--dist", "loadfile"]
+    command += arguments
     environment = {**os.environ, **combination.environment}
     last = ""
     with subprocess.Popen(command, cwd=_REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) as tests:

@@ -1,0 +1,226 @@
+"""Plants the bugs of `planted_bugs.toml`, one at a time in a copy of the checkout, and reports which the tests catch.
+
+    python tests/plant_bugs.py                     every bug, with the tests that import the file it is planted in
+    python tests/plant_bugs.py --only beam,noam    those whose name has one of these words
+    python tests/plant_bugs.py --rest              survivors: all unit tests, then all that are not slow
+
+A bug is one line of one file:
+
+    [[bug]]
+    name = "no fsync before the rename"
+    file = "src/transduce/files.py"
+    old = "os.fsync("                    # stands once in the file, or names the line with enough around it
+    new = "len("
+    tests = ["tests/unit/test_files.py"] # optional: run first
+"""
+
+import argparse
+import concurrent.futures
+import importlib.util
+import json
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_REPOSITORY = Path(__file__).resolve().parents[1]
+_LIST = Path(__file__).with_name("planted_bugs.toml")
+_LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", ".*_cache", ".hypothesis", "*.egg-info", "build", "dist", "runs", "models"
+)
+_MAX_SECONDS = 600  # a bug may make a test wait for ever: that is caught, too
+_MAX_FILES = 8  # of tests that import the module; --rest runs the others
+_TIERS = ("unit", "parity", "integration", "architecture", "docs", "system")
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One line that is wrong."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What a kept result belongs to."""
+        return f"{self.file}: {self.old} -> {self.new}"
+
+    def line(self, text: str) -> int:
+        """Returns the number of the line, from 1."""
+        return text[: text.index(self.old)].count("\n") + 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a bug: the test that failed first, or "" where none did."""
+
+    bug: Bug
+    caught_by: str
+    num_files: int
+    seconds: float
+
+
+def read_bugs(path: Path, repository: Path) -> list[Bug]:
+    """Reads the list and checks that each bug can be planted.
+
+    Raises:
+        ValueError: a bug's `old` does not stand exactly once in its file, changes nothing, or is more than one line.
+    """
+    bugs = [
+        Bug(**{**each, "tests": tuple(each.get("tests", ()))})
+        for each in tomllib.loads(path.read_text(encoding="utf-8"))["bug"]
+    ]
+    faults = []
+    for bug in bugs:
+        file = repository / bug.file
+        count = file.read_text(encoding="utf-8").count(bug.old) if file.is_file() else 0
+        if count != 1:
+            faults.append(f"{bug.name}: {bug.old!r} stands {count} times in {bug.file}, not once")
+        if bug.old == bug.new or "\n" in bug.old.strip("\n"):
+            faults.append(f"{bug.name}: 'old' and 'new' are two different lines")
+        faults += [f"{bug.name}: there is no {test}" for test in bug.tests if not (repository / test).is_file()]
+    if faults:
+        raise ValueError("\n".join(faults))
+    return bugs
+
+
+def tests_of(bug: Bug, repository: Path) -> list[str]:
+    """Returns the test files to run: those named, that of the same name, and those that import the module."""
+    module = bug.file.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    package, _, name = module.rpartition(".")
+    imports = re.compile(
+        rf"\b{re.escape(module)}\b|from {re.escape(package)} import [^\n]*\b{re.escape(name)}\b", re.MULTILINE
+    )
+    files = sorted(
+        (path for path in (repository / "tests").rglob("test_*.py")),
+        key=lambda path: (_TIERS.index(path.parent.name) if path.parent.name in _TIERS else len(_TIERS), path.name),
+    )
+    found = [str(path.relative_to(repository)) for path in files if path.stem == f"test_{name}"]
+    found += [str(path.relative_to(repository)) for path in files if imports.search(path.read_text(encoding="utf-8"))]
+    return list(dict.fromkeys([*bug.tests, *found[:_MAX_FILES]]))
+
+
+def first_failure(copy: Path, arguments: Sequence[str]) -> str:
+    """Runs pytest in the copy until a test fails, and returns that test's name, or "" if all pass."""
+    shared = os.environ.get("TRANSDUCE_SHARED") or str(_REPOSITORY.parent / "shared")
+    environment = os.environ | {"PYTHONPATH": str(copy / "src"), "CI": "true", "TRANSDUCE_SHARED": shared}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *arguments]
+    with subprocess.Popen(
+        command,
+        cwd=copy,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=_MAX_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with whatever the tests have started
+            return f"{arguments[-1]}: not done after {_MAX_SECONDS} s"
+    if process.returncode in (0, 5):  # 5: all deselected
+        return ""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    return failed[1] if failed else f"{arguments[-1]}: exit code {process.returncode}"
+
+
+def try_bug(bug: Bug, copy: Path, rest: bool) -> Result:
+    """Plants a bug in the copy, runs its tests one file after another until one fails, and takes it out again."""
+    file = copy / bug.file
+    right = file.read_text(encoding="utf-8")
+    began, num_files, caught_by = time.monotonic(), 0, ""
+    named = tests_of(bug, copy)
+    rounds = [[test] for test in named]
+    if rest:
+        rounds += [["tests/unit"], ["-m", "not slow", "tests"]]
+    try:
+        _write_source(file, right.replace(bug.old, bug.new))
+        for arguments in rounds:
+            num_files += 1
+            caught_by = first_failure(copy, arguments)
+            if caught_by:
+                break
+    finally:
+        _write_source(file, right)
+    if "::" in caught_by and first_failure(copy, [caught_by]):
+        raise RuntimeError(f"{caught_by} fails without the bug, too: mend it first")
+    return Result(bug, caught_by, num_files, time.monotonic() - began)
+
+
+def _write_source(file: Path, text: str) -> None:
+    """Writes a module, and drops what Python compiled of it: a change of the same length and second goes unnoticed."""
+    file.write_text(text, encoding="utf-8")
+    Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
+
+
+def try_all(bugs: Sequence[Bug], num_copies: int, rest: bool, kept: Path | None) -> list[Result]:
+    """Tries the bugs in several copies of the checkout at once; writes each result to `kept` as it comes."""
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(num_copies) as pool:
+        copies: queue.Queue[Path] = queue.Queue()
+        for number in range(num_copies):
+            copies.put(Path(shutil.copytree(_REPOSITORY, Path(scratch) / str(number), ignore=_LEFT_OUT)))
+
+        def run(bug: Bug) -> Result:
+            copy = copies.get()
+            try:
+                return try_bug(bug, copy, rest)
+            finally:
+                copies.put(copy)
+
+        for done in concurrent.futures.as_completed([pool.submit(run, bug) for bug in bugs]):
+            result = done.result()
+            results.append(result)
+            what = f"caught by {result.caught_by}" if result.caught_by else f"SURVIVED {result.num_files} runs"
+            print(f"{len(results)}/{len(bugs)} {result.bug.name}: {what} ({result.seconds:.0f} s)", flush=True)
+            if kept:
+                known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+                known[result.bug.key] = result.caught_by
+                kept.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return results
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Tries the bugs, prints the survivors, and returns 1 where fewer were caught than must be."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", type=Path, default=_LIST, help="the bugs (default: %(default)s)")
+    parser.add_argument("--only", metavar="WORD,WORD", default="", help="bugs whose name or file has one of these")
+    parser.add_argument("--rest", action="store_true", help="run all other tests against what survives")
+    parser.add_argument("--jobs", type=int, default=1, help="bugs at a time")
+    parser.add_argument("--least", type=float, default=90.0, help="percentage that must be caught")
+    parser.add_argument("--kept", type=Path, help="JSON file of results; what it says was caught is not tried again")
+    given = parser.parse_args(arguments)
+    try:
+        bugs = read_bugs(given.list, _REPOSITORY)
+    except ValueError as error:
+        parser.error(str(error))
+    words = given.only.split(",")
+    bugs = [bug for bug in bugs if any(word in bug.name or word in bug.file for word in words)]
+    known = json.loads(given.kept.read_text(encoding="utf-8")) if given.kept and given.kept.exists() else {}
+    before = [bug for bug in bugs if known.get(bug.key)]
+    results = try_all([bug for bug in bugs if bug not in before], given.jobs, given.rest, given.kept)
+
+    survivors = [result.bug for result in results if not result.caught_by]
+    caught = len(bugs) - len(survivors)
+    for bug in survivors:
+        text = (_REPOSITORY / bug.file).read_text(encoding="utf-8")
+        print(f"survived: {bug.file}:{bug.line(text)}: {bug.name}: {bug.old!r} -> {bug.new!r}")
+    print(f"{caught} of {len(bugs)} caught" + (f", {len(before)} of them before" if before else ""))
+    return int(caught < len(bugs) * given.least / 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
