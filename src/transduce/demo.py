@@ -79,7 +79,7 @@ def run_demo(
         raise TrainingError(f"stopped after step {outcome.progress.step}; the demo starts anew each time")
     (run / "model").replace(folder / "model")
     show(f"translating {len(sources):,} held-out lines …")
-    translations = Translator.load(folder / "model").translate(sources)
+    translations = Translator.load(folder / "model", engine="torch").translate(sources)
     seconds = time.perf_counter() - started
     return DemoResult(
         folder / "model", outcome, sources, translations, references, bleu(translations, [references]), seconds

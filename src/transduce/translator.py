@@ -21,7 +21,7 @@ from transduce.config.schema import DecodeOptions
 from transduce.constraints import Constraints, apart, constraints_of, refusal, search_within, with_terms
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import AttendingEngine, Engine
-from transduce.engines.loading import checksums_of, choose_engine, load_engine, uses_shortlist
+from transduce.engines.loading import checksums_of, choose_engine, load_engine, require_engine, uses_shortlist
 from transduce.errors import BundleError, ConfigError, DataError
 from transduce.glossary import Glossary, GlossaryLike, glossary_of
 from transduce.passages import Handling, treat
@@ -68,8 +68,9 @@ class Translator:
 
         Args:
             path: a folder that `transduce train` or `transduce average` wrote.
-            engine: "torch" (the reference), "ctranslate2" (small, quick to start; needs no torch), or "auto": torch
-                where it is installed and has the quantization, else ctranslate2.
+            engine: "torch" (the reference), "ctranslate2" (small, quick to start; needs no torch), or "auto". That is
+                torch on a GPU. On a CPU it is ctranslate2, and torch, loaded by the first call that needs it, for what
+                ctranslate2 cannot do: docs/guides/engines.md.
             device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", …
             threads: CPU threads of the engine; None leaves its default.
             quantization: the numbers to compute with, such as "int8"; None is float32. The ctranslate2 engine converts
@@ -87,7 +88,7 @@ class Translator:
         """
         if isinstance(ensemble, str | Path):
             raise TypeError("Give a list of model folders as ensemble: for a single one, [folder].")
-        chosen = choose_engine(engine, quantization)
+        require_engine(engine, quantization)
         bundle = Bundle.load(Path(path))
         others = [Bundle.load(Path(other)) for other in ensemble]
         for other in others:
@@ -96,16 +97,24 @@ class Translator:
                     f"{other.path}: its tokenizer is not that of {bundle.path}. Models of one ensemble must share a "
                     "vocabulary: train them from one prepared corpus."
                 )
+        choice = choose_engine(
+            engine,
+            quantization,
+            device=device,
+            model=bundle.config.model,
+            num_models=1 + len(others),
+            shortlist=shortlist,
+        )
         loaded = load_engine(
             bundle,
-            chosen,
+            choice,
             device=device,
             threads=threads,
             quantization=quantization,
             others=others,
             shortlist=shortlist,
         )
-        read = checksums_of(bundle, others, with_shortlist=uses_shortlist(bundle, chosen, shortlist))
+        read = checksums_of(bundle, others, with_shortlist=uses_shortlist(bundle, choice.name, shortlist))
         return cls(loaded, bundle.tokenizer, bundle.config.decode, bundle, read)
 
     def translate(
@@ -247,7 +256,10 @@ class Translator:
             DataError: the source is empty or white space.
         """
         if not isinstance(self.engine, AttendingEngine):
-            raise ConfigError(f"{self.engine.name}: cannot tell its attention weights. Load with engine='torch'.")
+            raise ConfigError(
+                f"{self.engine.name}: cannot tell its attention weights. Load with engine='torch', "
+                "which needs PyTorch: pip install 'transduce[train]'."
+            )
         if not source.strip():
             raise DataError("The source is empty: there is nothing to attend to.")
         source_ids = self.tokenizer.encode(source)
@@ -339,8 +351,7 @@ class Translator:
 
         `forbidden` is asked of all lines, in place of `constraints`; `names` of lines are for errors.
         """
-        if n_best < 1 or (options.temperature == 0 and n_best > options.beam_size):
-            raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {options.beam_size}.")
+        require_n_best(n_best, options)
         texts = [line if line.strip() else "" for line in lines]
         sources = [ids if text else [] for text, ids in zip(texts, self.tokenizer.encode_batch(texts), strict=True)]
         asked = with_terms(constraints or [Constraints(forbidden=forbidden)] * len(lines), glossary, texts)
@@ -369,6 +380,12 @@ class Translator:
             source_truncated=truncated,
             ids=tuple(best.ids),
         )
+
+
+def require_n_best(n_best: int, options: DecodeConfig) -> None:
+    """Raises ConfigError where a search does not have as many outputs."""
+    if n_best < 1 or (options.temperature == 0 and n_best > options.beam_size):
+        raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {options.beam_size}.")
 
 
 def with_changes(options: DecodeConfig, changes: Mapping[str, Any]) -> DecodeConfig:

@@ -112,7 +112,7 @@ def test_translate_runs_without_torch_and_says_with_what(tmp_path: Path, options
     quantization = options[-1] if options else "float32"
     expected = Translator.load(model, engine="ctranslate2", quantization=quantization, device="cpu")
     assert done.stdout == "".join(line + "\n" for line in expected.translate(["A dog runs.", "", "Two dogs run."]))
-    assert f"transduce: engine: ctranslate2 on cpu, {quantization}\n" in done.stderr
+    assert f"transduce: engine: ctranslate2 on cpu, {quantization} (PyTorch is not installed)\n" in done.stderr
 
 
 def test_converting_and_translating_load_no_torch_that_is_there(tmp_path: Path) -> None:

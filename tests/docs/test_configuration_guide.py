@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
+from transduce.config.ranges import ranges_of
 from transduce.config.schema import SECTIONS
 
 _GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "configuration.md"
@@ -44,14 +45,18 @@ def rows(section: str) -> Iterator[str]:
         if get_origin(hint) is Literal:
             others = [value for value in get_args(hint) if value != default]
             shown = f"{default} (or {', '.join(others)})"
-        yield f"| `{section}.{field.name}` | {shown} | {comments[field.name]} |"
+        bounds = ranges_of(kind).get(field.name)
+        allowed = str(bounds[1]) if bounds is not None else ""
+        yield f"| `{section}.{field.name}` | {shown} | {allowed} | {comments[field.name]} |"
 
 
 def reference() -> str:
     """Returns the tables, as the guide has them."""
     parts = []
     for section in SECTIONS:
-        parts.append(f"## `[{section}]`\n\n| key | default | what |\n|---|---|---|\n" + "\n".join(rows(section)))
+        parts.append(
+            f"## `[{section}]`\n\n| key | default | numbers | what |\n|---|---|---|---|\n" + "\n".join(rows(section))
+        )
     return "\n\n".join(parts)
 
 
@@ -64,3 +69,10 @@ def test_each_key_is_explained(section: str) -> None:
     comments = comments_of(SECTIONS[section])
     assert all(comments.values()), comments
     assert comments.keys() == {field.name for field in fields(SECTIONS[section])}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_each_number_has_a_range(section: str) -> None:
+    kind: Any = SECTIONS[section]
+    numbers = {name for name, hint in get_type_hints(kind).items() if hint in (int, float)}
+    assert numbers == ranges_of(kind).keys()

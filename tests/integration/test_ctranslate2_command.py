@@ -37,7 +37,8 @@ def only_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
 def translate(model: Path, folder: Path, lines: list[str], *options: str) -> list[str]:
     source, output = folder / "in.txt", folder / "out.txt"
     source.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
-    arguments = ["translate", str(model), "--input", str(source), "--output", str(output), "--device", "cpu", *options]
+    arguments = ["translate", str(model), "--input", str(source), "--output", str(output), "--overwrite"]
+    arguments += ["--device", "cpu", *options]
     assert command_line.main(arguments) == 0
     return output.read_bytes().decode("utf-8").split("\n")[:-1]
 
@@ -85,7 +86,7 @@ def test_the_conversion_and_the_choice_are_said_once(
     translate(folder, tmp_path, lines[:2], "--quantization", "int8_float32")
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith(f"transduce: converting for CTranslate2, this once: {folder}")
-    assert second == "transduce: engine: ctranslate2 on cpu, int8_float32"
+    assert second == "transduce: engine: ctranslate2 on cpu, int8_float32 (torch has no int8_float32)"
     translate(folder, tmp_path, lines[:2], "--quantization", "int8_float32", "--engine", "ctranslate2")
     assert capsys.readouterr().err == ""
 

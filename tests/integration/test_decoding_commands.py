@@ -134,13 +134,13 @@ def test_standard_input_serves_once(models: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--top-k", "5"), "decode.top_k = 5: must be 0 where decode.temperature is 0"),
-        (("--temperature", "1", "--coverage-penalty", "1"), "decode.coverage_penalty = 1.0: must be 0 where"),
+        (("--top-k", "5"), "--top-k 5: must be 0 where decode.temperature is 0"),
+        (("--temperature", "1", "--coverage-penalty", "1"), "--coverage-penalty 1.0: must be 0 where"),
         (("--diversity-penalty", "0.3"), "--diversity-penalty acts between groups of beams: add --diversity-groups 2"),
-        (("--diversity-groups", "3"), "decode.diversity_groups = 3: must be a divisor of decode.beam_size (4)"),
-        (("--min-tokens", "9", "--max-tokens", "8"), "decode.min_tokens = 9: must be at most decode.max_tokens (8)"),
+        (("--diversity-groups", "3"), "--diversity-groups 3: must be a divisor of decode.beam_size (4)"),
+        (("--min-tokens", "9", "--max-tokens", "8"), "--min-tokens 9: must be at most decode.max_tokens (8)"),
         (("--n-best", "5"), "n-best = 5: must be at least 1 and at most the beam size, 4"),
-        (("--beam-size", "1", "--coverage-penalty", "1"), "decode.coverage_penalty = 1.0: must be 0 where"),
+        (("--beam-size", "1", "--coverage-penalty", "1"), "--coverage-penalty 1.0: must be 0 where"),
     ],
 )
 def test_contradicting_options_are_refused(

@@ -154,7 +154,7 @@ def test_run_on_text(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert lines.pop() == ""
     assert_trees_over(lines, SENTENCES)
     summary = capsys.readouterr().err
-    assert summary.startswith("transduce: engine: torch on cpu\n6 sentences; ")
+    assert summary.startswith("transduce: engine: ctranslate2 on cpu, float32 (the faster one on a CPU)\n6 sentences; ")
     trees = Parser.load(run / "model", device="cpu").parse(SENTENCES)
     assert lines == [str(tree) if tree else "" for tree in trees]
     for changes in (["--batch-size", "1"], ["--beam-size", "1"], ["--length-penalty", "2", "--max-extra-tokens", "3"]):

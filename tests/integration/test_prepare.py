@@ -427,7 +427,10 @@ def test_command_with_a_recipe(config: Config, tmp_path: Path, capsys: pytest.Ca
         (["prepare", "--output", "x"], "give a recipe, or --train"),
         (["prepare", "--train", "a", "b"], "Say where to write: --output DIR"),
         (["prepare", "r.toml", "--train", "a", "b", "--output", "x"], "not both"),
-        (["prepare", "--train", "a", "b", "--output", "x", "--workers", "0"], "--workers 0: must be at least 1"),
+        (
+            ["prepare", "--train", "a", "b", "--output", "x", "--workers", "0"],
+            "--workers 0: must be a whole number from 1",
+        ),
         (["prepare", "--train", "a", "b", "c", "--output", "x"], "must be a pair of files or one TSV file"),
     ],
 )

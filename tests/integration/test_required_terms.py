@@ -183,10 +183,10 @@ def test_a_glossary_goes_with_what_cuts_and_marks(models: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--beam-size", "1"), "decode.beam_size = 1: required phrases need 2 or more"),
-        (("--temperature", "1"), "decode.temperature = 1.0: required phrases need 0"),
-        (("--diversity-groups", "2"), "decode.diversity_groups = 2: required phrases need 1"),
-        (("--engine", "ctranslate2"), "'required' phrases: the ctranslate2 engine has no such thing"),
+        (("--beam-size", "1"), "--beam-size 1: required phrases need 2 or more"),
+        (("--temperature", "1"), "--temperature 1.0: required phrases need 0"),
+        (("--diversity-groups", "2"), "--diversity-groups 2: required phrases need 1"),
+        (("--engine", "ctranslate2"), "--glossary: the ctranslate2 engine has no required phrases"),
     ],
     ids=" ".join,
 )

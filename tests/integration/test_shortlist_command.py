@@ -113,7 +113,7 @@ def test_a_prepared_folder_is_a_corpus_too_unless_of_another_tokenizer(
         ([], "either --source and --target, or --data"),
         (["--source", "a"], "--source and --target belong together"),
         (["--data", "a", "--test-source", "b"], "--test-source and --test-target belong together"),
-        (["--data", "a", "--candidates", "0"], "--candidates 0: must be 1 or greater"),
+        (["--data", "a", "--candidates", "0"], "--candidates 0: must be a whole number from 1"),
     ],
 )
 def test_what_does_not_go_together_is_refused(

@@ -80,7 +80,7 @@ def test_one_line_out_for_each_line_in(
     assert output[0] == output[8]
     assert output == translator.translate(LINES)
     said = capsys.readouterr().err
-    assert re.fullmatch(r"transduce: engine: torch on (cpu|cuda:0)\n", said)  # which "auto" took, and no more
+    assert re.fullmatch(r"transduce: engine: .*\n", said)  # which "auto" took, and no more
     assert sorted(path.name for path in tmp_path.iterdir()) == [".out.txt.journal.json", "in.txt", "out.txt"]
 
 
@@ -171,7 +171,7 @@ def test_compressed_input(model_folder: Path, translator: Translator, tmp_path: 
     [
         (["--n-best", "5"], "n-best = 5"),
         (["--beam-size", "0"], "--beam-size 0"),
-        (["--length-penalty", "-1"], "--length-penalty -1.0"),
+        (["--length-penalty", "-1"], "--length-penalty -1:"),
         (["--device", "quantum"], "device 'quantum'"),
         (["--threads", "0"], "--threads 0"),
     ],
@@ -246,7 +246,7 @@ def test_json_lines_and_columns(model_folder: Path, translator: Translator, tmp_
         (["--into", "a"], "--into names a field"),
         (["--replace"], "--column N as well"),
         (["--column", "1", "--n-best", "2"], "Use JSON lines"),
-        (["--column", "0"], "columns count from 1"),
+        (["--column", "0"], "--column 0: must be a whole number from 1"),
         (["--field", "a", "--into", "a"], "cannot go into the field"),
     ],
 )
@@ -402,9 +402,9 @@ def test_calibrate(
     [
         (["--threshold", "nan"], "--threshold nan: chrF goes from 0 to 100"),
         (["--threshold", "200"], "--threshold 200: chrF goes from 0 to 100"),
-        (["--beam-size", "0"], "--beam-size 0: must be greater than 0."),
-        (["--length-penalty", "nan"], "--length-penalty nan: must be 0 or greater."),
-        (["--threads", "0"], "--threads 0: must be 1 or greater."),
+        (["--beam-size", "0"], "--beam-size 0: must be a whole number from 1 to 1,024."),
+        (["--length-penalty", "nan"], "--length-penalty nan: must be a number from 0 to 10."),
+        (["--threads", "0"], "--threads 0: must be a whole number from 1 to 1,024."),
         (["--threshold", "0"], "all of the 60 translations have a chrF of 0 or more, and a fit needs good and bad"),
     ],
 )
@@ -507,8 +507,9 @@ def test_a_single_line_is_not_taken_for_its_letters(translator: Translator) -> N
         next(translator.stream("A dog runs."))
 
 
-def test_scores_are_those_of_the_model(translator: Translator) -> None:
+def test_scores_are_those_of_the_model(model_folder: Path) -> None:
     """What the cached search sums up is what the whole-sequence decoder says of the same output."""
+    translator = Translator.load(model_folder, engine="torch", device="cpu")
     engine = translator.engine
     assert isinstance(engine, TorchEngine)
     source = translator.tokenizer.encode("Two dogs run over the green grass.")
@@ -528,7 +529,8 @@ def test_scores_are_those_of_the_model(translator: Translator) -> None:
         assert hypothesis.score == pytest.approx(total * 6 / (5 + length), abs=1e-3)
 
 
-def test_a_model_in_training_stays_in_training(translator: Translator) -> None:
+def test_a_model_in_training_stays_in_training(model_folder: Path) -> None:
+    translator = Translator.load(model_folder, engine="torch", device="cpu")
     assert isinstance(translator.engine, TorchEngine)
     torch.manual_seed(1)
     model = Transformer(translator.engine.model.config).train()
@@ -538,7 +540,8 @@ def test_a_model_in_training_stays_in_training(translator: Translator) -> None:
     assert first[1][0].ids == []
 
 
-def test_an_output_without_numbers_is_still_an_output(translator: Translator) -> None:
+def test_an_output_without_numbers_is_still_an_output(model_folder: Path) -> None:
+    translator = Translator.load(model_folder, engine="torch", device="cpu")
     assert isinstance(translator.engine, TorchEngine)
     with torch.no_grad():
         for parameter in translator.engine.model.parameters():

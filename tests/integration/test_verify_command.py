@@ -76,8 +76,8 @@ def test_a_tolerance_below_rounding_fails(bundle: Bundle, capsys: pytest.Capture
         (["nowhere"], 4, "no such model folder"),
         (["MODEL", "--sentences", "nowhere.en"], 3, "nowhere.en"),
         (["MODEL", "--device", "warp"], 2, "device 'warp'"),
-        (["MODEL", "--count", "0"], 2, "--count 0: must be greater than 0"),
-        (["MODEL", "--tie", "0"], 2, "--tie 0.0: must be greater"),
+        (["MODEL", "--count", "0"], 2, "--count 0: must be a whole number from 1"),
+        (["MODEL", "--tie", "0"], 2, "--tie 0: must be a number greater"),
     ],
 )
 def test_wrong_arguments_are_errors(

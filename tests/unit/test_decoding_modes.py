@@ -152,7 +152,7 @@ def test_limits_yield_to_what_is_asked(engine: TorchEngine) -> None:
 
 
 def test_a_seed_is_a_number_that_a_machine_holds() -> None:
-    with pytest.raises(ConfigError, match=r"decode\.seed = .*: must be less than 2\^62"):
+    with pytest.raises(ConfigError, match=r"decode\.seed = .*: must be from 0 to 2\^62 - 1"):
         replace(_BASE, seed=2**62)
 
 

@@ -3,16 +3,21 @@
 import builtins
 import importlib.machinery
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 
 from made_models import made_bundle
 from transduce import Translator
+from transduce.config import DecodeConfig, ModelConfig
 from transduce.engines import loading
+from transduce.engines.capabilities import lack_of_ctranslate2
 from transduce.engines.interface import QUANTIZATIONS, TORCH_QUANTIZATIONS
-from transduce.engines.loading import choose_engine
+from transduce.engines.loading import EngineChoice, choose_engine
+from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, MissingDependencyError
 from transduce.model.prepacked import Precision
 
@@ -34,23 +39,64 @@ def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.delitem(sys.modules, f"transduce.engines.{package}", raising=False)
 
 
-def test_auto_is_torch_where_that_is_installed_and_has_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert choose_engine() == "torch"
-    assert [choose_engine("auto", name) for name in ("float32", "int8", "bfloat16")] == ["torch"] * 3
-    assert [choose_engine("auto", name) for name in ("float16", "int8_bfloat16")] == ["ctranslate2"] * 2
+def chosen(*arguments: Any, **named: Any) -> str:
+    return choose_engine(*arguments, **{"device": "cpu", **named}).name
+
+
+def test_auto_on_a_cpu_is_the_faster_engine_that_can_do_it() -> None:
+    assert [chosen("auto", name) for name in (None, "float32", "int8", "float16", "int8_bfloat16")] == [
+        "ctranslate2"
+    ] * 5
+    assert chosen("auto", "bfloat16") == "torch"  # not every processor can elsewhere
+    assert choose_engine("auto", device="cpu").reason == "the faster one on a CPU"
+    sampling = lack_of_ctranslate2(DecodeConfig(temperature=1.0))
+    assert choose_engine("auto", device="cpu", lack=sampling) == EngineChoice(
+        "torch", "ctranslate2 has no sampling: decode.temperature = 1.0"
+    )
+    assert chosen("auto", num_models=2) == chosen("auto", model=ModelConfig(attention_window=4)) == "torch"
+    assert chosen("auto", shortlist="on") == "torch"
+    assert chosen("auto", shortlist="auto") == "ctranslate2"
+
+
+def test_auto_on_a_gpu_is_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chosen(device="cuda") == chosen(device="cuda:1") == chosen(device="mps") == "torch"
+    for num_gpus, expected in ((0, "ctranslate2"), (1, "torch")):
+        monkeypatch.setattr("ctranslate2.get_cuda_device_count", lambda count=num_gpus: count)
+        assert chosen(device="auto") == expected
+
+
+def test_auto_takes_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        hide(patch, "ctranslate2")
+        assert chosen() == chosen("auto", "int8") == "torch"
     hide(monkeypatch, "torch")
-    assert choose_engine() == choose_engine("auto", "int8") == "ctranslate2"
-    assert choose_engine("torch") == "torch"  # what is named is never exchanged
+    assert chosen() == chosen(device="cuda") == chosen("auto", "bfloat16") == chosen(shortlist="on") == "ctranslate2"
+    assert chosen("torch") == "torch"  # what is named is never exchanged
+    with pytest.raises(MissingDependencyError, match=r"temperature = 1.0: .*pip install 'transduce\[train\]'"):
+        chosen(lack=lack_of_ctranslate2(DecodeConfig(temperature=1.0)))
+    far = lack_of_ctranslate2(DecodeConfig(max_extra_tokens=5000), (), ModelConfig())
+    assert chosen(lack=far) == "ctranslate2"  # which shorter lines do not need
 
 
 def test_a_named_engine_is_taken_or_refused() -> None:
-    assert choose_engine("ctranslate2") == choose_engine("ctranslate2", "int8") == "ctranslate2"
+    assert chosen("ctranslate2") == chosen("ctranslate2", "int8") == "ctranslate2"
     with pytest.raises(ConfigError, match="Did you mean 'ctranslate2'"):
         choose_engine("ctranslate")
     with pytest.raises(ConfigError, match="the torch engine has float32, bfloat16, int8"):
         choose_engine("torch", "float16")
     with pytest.raises(ConfigError, match="Did you mean 'int8'"):
         choose_engine("auto", "int9")
+
+
+def test_outputs_beyond_the_positions_of_a_conversion_are_torchs() -> None:
+    options = [DecodeConfig(max_extra_tokens=3071), DecodeConfig(max_extra_tokens=3072)]
+    assert [lack_of_ctranslate2(each, (), ModelConfig()) is None for each in options] == [True, False]
+    bounded = DecodeConfig(max_extra_tokens=9999, max_tokens=4095)
+    assert lack_of_ctranslate2(bounded, (), ModelConfig()) is None
+    beyond = lack_of_ctranslate2(DecodeConfig(max_extra_tokens=9, min_tokens=4096), (), ModelConfig())
+    assert beyond is not None
+    assert beyond.option == "min_tokens"
+    assert lack_of_ctranslate2(options[1], (), ModelConfig(positions="learned")) is None
 
 
 def test_numbers_that_torch_has_are_those_of_its_engine() -> None:
@@ -60,12 +106,63 @@ def test_numbers_that_torch_has_are_those_of_its_engine() -> None:
 
 def test_the_translator_says_what_it_runs_in(tmp_path: Path) -> None:
     made_bundle(tmp_path / "model")
-    assert Translator.load(tmp_path / "model", device="cpu").engine.name == "torch on cpu"
-    assert Translator.load(tmp_path / "model", device="cpu", quantization="int8").engine.name == "torch on cpu in int8"
+    assert Translator.load(tmp_path / "model", device="cpu").engine.name == "ctranslate2 on cpu, float32"
+    load = partial(Translator.load, tmp_path / "model", engine="torch", device="cpu")
+    assert load().engine.name == "torch on cpu"
+    assert load(quantization="int8").engine.name == "torch on cpu in int8"
     translator = Translator.load(tmp_path / "model", engine="ctranslate2", device="cpu", quantization="int8")
     assert translator.engine.name == "ctranslate2 on cpu, int8"
-    with pytest.raises(ConfigError, match="engine='torch'"):
+    with pytest.raises(ConfigError, match=r"engine='torch', which needs PyTorch: pip install 'transduce\[train\]'"):
         translator.attend("A dog runs.")
+
+
+_LINES = ["A dog runs.", "Two dogs", "", "dog"]
+
+
+def test_auto_does_everything_and_loads_the_reference_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_bundle(tmp_path / "model", ending=2.0)
+    loads: list[str] = []
+    load_torch = loading._load_torch
+
+    def counted(*arguments: Any) -> TorchEngine:
+        loads.append("torch")
+        return load_torch(*arguments)
+
+    monkeypatch.setattr(loading, "_load_torch", counted)
+    auto, torch, fast = (
+        Translator.load(tmp_path / "model", engine=name, device="cpu") for name in ("auto", "torch", "ctranslate2")
+    )
+    loads.clear()
+    assert auto.translate_n_best(_LINES, 3) == fast.translate_n_best(_LINES, 3)
+    assert auto.score(["A dog"], ["Two"]) == fast.score(["A dog"], ["Two"])
+    assert loads == []
+    sampled = {"temperature": 1.0, "seed": 3}
+    assert auto.translate(_LINES, **sampled) == torch.translate(_LINES, **sampled)
+    assert auto.translate(_LINES, coverage_penalty=0.2) == torch.translate(_LINES, coverage_penalty=0.2)
+    np.testing.assert_array_equal(auto.attend("A dog", "Two").cross, torch.attend("A dog", "Two").cross)
+    assert loads == ["torch"]
+    assert auto.engine.name == fast.engine.name  # whatever was called before
+
+
+def test_auto_scores_what_is_longer_than_the_positions_of_a_conversion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_bundle(tmp_path / "model")
+    for module in ("automatic", "ctranslate2"):
+        monkeypatch.setattr(f"transduce.engines.{module}.max_positions", lambda config: 20)
+    auto, torch = (Translator.load(tmp_path / "model", engine=name, device="cpu") for name in ("auto", "torch"))
+    long = ["two dogs " * 30]
+    assert auto.score(["A"], long) == torch.score(["A"], long)
+
+
+def test_terms_change_only_the_lines_that_need_them(tmp_path: Path) -> None:
+    made_bundle(tmp_path / "model", ending=2.0)
+    auto = Translator.load(tmp_path / "model", device="cpu")
+    plain = auto.translate(_LINES)
+    required = [["dog"], [], [], []]
+    found = auto.translate(_LINES, required=required)
+    assert found[1:] == plain[1:]
+    assert "dog" in found[0].lower()
 
 
 @pytest.mark.parametrize(

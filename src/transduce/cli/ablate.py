@@ -25,6 +25,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transduce.cli.numbers import real, whole
 from transduce.errors import ConfigError, TrainingError
 
 if TYPE_CHECKING:
@@ -44,17 +45,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grid", metavar="NAME|FILE", default="table3", help="see above; default: %(default)s")
     parser.add_argument("--output", metavar="DIR", type=Path, required=True, help="folder to write")
     parser.add_argument("--rows", metavar="NAMES", help="these rows only, such as base,A1,B2; more may follow later")
-    parser.add_argument("--seeds", metavar="N", type=int, default=1, help="trainings of each row; default: %(default)s")
+    parser.add_argument(
+        "--seeds", metavar="N", type=whole(1, 1000), default=1, help="trainings of each row; default: %(default)s"
+    )
     budget = parser.add_argument_group("budget of each cell (default: the recipe's steps)")
-    budget.add_argument("--steps", metavar="N", type=int, help="updates; row 'big' of table3 makes three times as many")
     budget.add_argument(
-        "--minutes", metavar="M", type=float, help="of training, validation apart; the same for each row"
+        "--steps", metavar="N", type=whole(1), help="updates; row 'big' of table3 makes three times as many"
+    )
+    budget.add_argument(
+        "--minutes",
+        metavar="M",
+        type=real(0, 10_000_000, above=True),
+        help="of training, validation apart; the same for each row",
     )
     parser.add_argument(
-        "--width", metavar="D", type=int, help="give the base the paper's layers and proportions at this d_model"
+        "--width",
+        metavar="D",
+        type=whole(1, 1_000_000),
+        help="give the base the paper's layers and proportions at this d_model",
     )
     parser.add_argument(
-        "--jobs", metavar="K", type=int, default=1, help="cells side by side, threads shared out; default: %(default)s"
+        "--jobs",
+        metavar="K",
+        type=whole(1, 1024),
+        default=1,
+        help="cells side by side, threads shared out; default: %(default)s",
     )
     parser.add_argument("--tokenized", action="store_true", help="the corpus is tokenised already: BLEU of its tokens")
     parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder that stands in for the network")
@@ -71,7 +86,6 @@ def run(args: argparse.Namespace) -> int:
     from transduce.ablation.report import render
     from transduce.ablation.study import TABLE, ablate
 
-    _require_positive(args)
     grid = find_grid(args.grid)
     results = ablate(
         grid,
@@ -89,13 +103,6 @@ def run(args: argparse.Namespace) -> int:
     if failed:
         print(f"{failed} cells failed, see {args.output / TABLE}; the same command tries them again", file=sys.stderr)
     return TrainingError.exit_code if failed else 0
-
-
-def _require_positive(args: argparse.Namespace) -> None:
-    for name in ("seeds", "jobs", "steps", "minutes"):
-        value = getattr(args, name)
-        if value is not None and value <= 0:
-            raise ConfigError(f"--{name} {value}: must be greater than 0.")
 
 
 def _base(args: argparse.Namespace, grid: "Grid") -> "Config":

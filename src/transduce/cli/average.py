@@ -12,6 +12,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from transduce.cli.numbers import whole
+
 SUMMARY = "average a run's checkpoints into a model folder"
 
 
@@ -21,18 +23,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="MODEL", type=Path, required=True, help="model folder to write")
     parser.add_argument("--overwrite", action="store_true", help="replace a model that stands there already")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--last", metavar="K", type=int, default=5, help="how many checkpoints; default: %(default)s")
+    which.add_argument(
+        "--last", metavar="K", type=whole(1), default=5, help="how many checkpoints; default: %(default)s"
+    )
     which.add_argument("--best", action="store_true", help="the one with the best validation score, not an average")
 
 
 def run(args: argparse.Namespace) -> int:
     """Averages, and returns the exit code."""
     from transduce.cli.requirements import require_training
-    from transduce.errors import ConfigError
 
     require_training()
-    if args.last < 1:
-        raise ConfigError(f"--last {args.last}: must be at least 1.")
     from transduce.runs import average_run
 
     bundle = average_run(args.run_folder, args.output, last=args.last, best=args.best, overwrite=args.overwrite)

@@ -21,7 +21,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.decoding import add_machine, add_overwrite, add_search, loading_arguments, say_engine
+from transduce.cli.decoding import add_machine, add_overwrite, add_search, loading_arguments, open_model, say_engine
 from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -62,8 +62,9 @@ def run(args: argparse.Namespace) -> int:
     sources, references = _pairs(args.source, args.reference)
     require_lines(sum(bool(line.strip() and other.strip()) for line, other in zip(sources, references, strict=True)))
     test = _pairs(args.test_source, args.test_reference) if args.test_source is not None else None
-    translator = Translator.load(args.model, **loading_arguments(args))
-    say_engine(args, translator.engine)
+    opened = open_model(args)
+    translator = Translator.load(args.model, **loading_arguments(args, opened.choice))
+    say_engine(args, opened, translator.engine)
     assert translator.bundle is not None  # it was loaded from one
     calibration = calibrate(*measure(translator, sources, references, **_search(args)), args.threshold)
     report = _report(calibration)

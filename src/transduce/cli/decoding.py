@@ -7,11 +7,17 @@ import io
 import sys
 from collections.abc import Iterable, Iterator, Sized
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from transduce.cli.numbers import THREADS, setting
 from transduce.config import DecodeConfig
 from transduce.engines.interface import ENGINES, QUANTIZATIONS, SHORTLIST_CHOICES, Engine
+from transduce.errors import ConfigError
 from transduce.files import atomic_path, is_special
+
+if TYPE_CHECKING:
+    from transduce.bundle import Bundle
+    from transduce.engines.loading import EngineChoice
 
 
 def add_files(parser: argparse.ArgumentParser, what: str) -> None:
@@ -34,13 +40,18 @@ def add_overwrite(parser: Any, what: str = "an output that exists already") -> N
 def add_search(parser: argparse.ArgumentParser, *, beam_size: int, length_penalty: float, extra: int) -> Any:
     """Declares the options of the search, with the paper's values in their help, and returns their group."""
     search = parser.add_argument_group("search (defaults come from the model folder)")
-    search.add_argument("--beam-size", type=int, metavar="N", help=f"1 is greedy search; the paper uses {beam_size}")
     search.add_argument(
-        "--length-penalty", type=float, metavar="A", help=f"GNMT's alpha; the paper uses {length_penalty}"
+        "--beam-size", type=setting("beam_size"), metavar="N", help=f"1 is greedy search; the paper uses {beam_size}"
+    )
+    search.add_argument(
+        "--length-penalty",
+        type=setting("length_penalty"),
+        metavar="A",
+        help=f"GNMT's alpha; the paper uses {length_penalty}",
     )
     search.add_argument(
         "--max-extra-tokens",
-        type=int,
+        type=setting("max_extra_tokens"),
         metavar="N",
         help=f"longest output: source length + N; the paper uses {extra}",
     )
@@ -51,11 +62,20 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
     """Declares what else a search may be told: what it looks for, what it draws, and what must or may not come out."""
     rules = parser.add_argument_group("rules of the search")
     rules.add_argument(
-        "--coverage-penalty", type=float, metavar="B", help="GNMT's beta: prefer what leaves nothing out"
+        "--coverage-penalty",
+        type=setting("coverage_penalty"),
+        metavar="B",
+        help="GNMT's beta: prefer what leaves nothing out",
     )
-    rules.add_argument("--min-tokens", type=int, metavar="N", help="no translation is shorter, in pieces")
-    rules.add_argument("--max-tokens", type=int, metavar="N", help="nor longer, whatever the source's length")
-    rules.add_argument("--no-repeat-ngram", type=int, metavar="N", help="no N pieces in a row come twice")
+    rules.add_argument(
+        "--min-tokens", type=setting("min_tokens"), metavar="N", help="no translation is shorter, in pieces"
+    )
+    rules.add_argument(
+        "--max-tokens", type=setting("max_tokens"), metavar="N", help="nor longer, whatever the source's length"
+    )
+    rules.add_argument(
+        "--no-repeat-ngram", type=setting("no_repeat_ngram"), metavar="N", help="no N pieces in a row come twice"
+    )
     rules.add_argument("--prefix", type=Path, metavar="FILE", help="how each line's translation begins; empty: free")
     rules.add_argument("--forbid", type=Path, metavar="FILE", help="phrases that no translation may hold, one a line")
     rules.add_argument(
@@ -69,15 +89,21 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
         "--inline-terms", action="store_true", help='lines mark terms that must appear: <term to="Hund">dog</term>'
     )
     diverse = parser.add_argument_group("diverse n-best lists")
-    diverse.add_argument("--diversity-groups", type=int, metavar="G", help="groups that the beam is divided into")
-    diverse.add_argument("--diversity-penalty", type=float, metavar="L", help="how much they avoid each other")
-    drawn = parser.add_argument_group("random draws in place of a search")
-    drawn.add_argument("--temperature", type=float, metavar="T", help="1: the model's own probabilities; 0: search")
-    drawn.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable pieces only")
-    drawn.add_argument(
-        "--top-p", type=float, metavar="P", help="draw from the fewest pieces that have this probability"
+    diverse.add_argument(
+        "--diversity-groups", type=setting("diversity_groups"), metavar="G", help="groups that the beam is divided into"
     )
-    drawn.add_argument("--seed", type=int, metavar="N", help="another seed, other draws")
+    diverse.add_argument(
+        "--diversity-penalty", type=setting("diversity_penalty"), metavar="L", help="how much they avoid each other"
+    )
+    drawn = parser.add_argument_group("random draws in place of a search")
+    drawn.add_argument(
+        "--temperature", type=setting("temperature"), metavar="T", help="1: the model's own probabilities; 0: search"
+    )
+    drawn.add_argument("--top-k", type=setting("top_k"), metavar="K", help="draw from the K most probable pieces only")
+    drawn.add_argument(
+        "--top-p", type=setting("top_p"), metavar="P", help="draw from the fewest pieces that have this probability"
+    )
+    drawn.add_argument("--seed", type=setting("seed"), metavar="N", help="another seed, other draws")
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:
@@ -112,9 +138,14 @@ def add_machine(parser: argparse.ArgumentParser, *, batches: bool = True) -> Non
     """Declares on what, and how much at a time."""
     machine = parser.add_argument_group("machine")
     if batches:
-        machine.add_argument("--batch-size", type=int, metavar="N", help="lines decoded together; changes speed only")
+        machine.add_argument(
+            "--batch-size", type=setting("batch_size"), metavar="N", help="lines decoded together; changes speed only"
+        )
     machine.add_argument(
-        "--engine", choices=ENGINES, default="auto", help="auto is torch where it is installed, else ctranslate2"
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="auto is torch on a GPU; on a CPU ctranslate2, and torch for what that cannot do",
     )
     machine.add_argument(
         "--quantization",
@@ -124,18 +155,84 @@ def add_machine(parser: argparse.ArgumentParser, *, batches: bool = True) -> Non
         "float16, int16, int8_bfloat16, int8_float16",
     )
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
-    machine.add_argument("--threads", type=int, metavar="N", help="CPU threads")
+    machine.add_argument("--threads", type=THREADS, metavar="N", help="CPU threads")
+    parser.add_argument("--quiet", action="store_true", help="say nothing of the engine that was chosen")
 
 
-def loading_arguments(args: argparse.Namespace) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    """A model folder that was opened, how it is to be searched and by what; nothing was loaded or converted yet."""
+
+    bundle: "Bundle"
+    options: DecodeConfig
+    choice: "EngineChoice"
+    helped_for: str = ""  # the options that the torch engine does, beside the chosen one
+
+
+def open_model(args: argparse.Namespace, *, search: bool = True, required: str = "", attention: str = "") -> Opened:
+    """Opens the model folder, and refuses what the engine cannot do before it loads anything.
+
+    Args:
+        args: the command's arguments.
+        search: whether the command searches; False: it only scores.
+        required: the option, as the user wrote it, by which terms must appear.
+        attention: the option, as the user wrote it, that uses attention weights where an engine tells them.
+
+    Raises:
+        BundleError: the folder is incomplete or damaged.
+        ConfigError: an option is out of range, or the engine that was named does not have it.
+        MissingDependencyError: an option needs PyTorch, which is not installed.
+    """
+    from transduce.bundle import Bundle
+    from transduce.engines.capabilities import lack_of_ctranslate2, refusal, require_plain_beam
+    from transduce.engines.interface import Conditions
+    from transduce.engines.loading import choose_engine, require_engine
+    from transduce.translator import with_changes
+
+    require_engine(args.engine, args.quantization)
+    bundle = Bundle.load(args.model)
+    options = with_changes(bundle.config.decode, decode_changes(args))
+    if required:
+        require_plain_beam(options)
+    lack = lack_of_ctranslate2(options, (), bundle.config.model) if search else None
+    if lack is not None and (given := getattr(args, lack.option, None)) is not None:
+        lack = dataclasses.replace(lack, shown=f"--{lack.option.replace('_', '-')} {given}")
+    terms = lack_of_ctranslate2(DecodeConfig(), [Conditions(required=(((0,),),))]) if required else None
+    if terms is not None:
+        terms = dataclasses.replace(terms, shown=required)
+    num_models = 1 + len(getattr(args, "ensemble", ()))
+    if args.engine == "ctranslate2":
+        for each in (lack, terms):
+            if each is not None and not each.of_long_lines:
+                raise ConfigError(refusal(each))
+        if num_models > 1:
+            raise ConfigError("--ensemble: the ctranslate2 engine runs one model at a time. Use --engine torch.")
+    choice = choose_engine(
+        args.engine,
+        args.quantization,
+        device=args.device,
+        model=bundle.config.model,
+        num_models=num_models,
+        shortlist=getattr(args, "shortlist", "off"),
+        lack=lack,
+    )
+    if terms is not None and choice.name == "ctranslate2" and not choice.helped:
+        choose_engine(lack=terms)  # which says what to install
+        raise ConfigError(refusal(terms))
+    return Opened(bundle, options, choice, " and ".join(filter(None, (required, attention))) if choice.helped else "")
+
+
+def loading_arguments(args: argparse.Namespace, choice: "EngineChoice") -> dict[str, Any]:
     """Returns what `add_machine` declared, as keywords of `Translator.load`."""
-    return {name: getattr(args, name) for name in ("engine", "device", "threads", "quantization")}
+    engine = choice.name if choice.name == "torch" else args.engine
+    return {"engine": engine, **{name: getattr(args, name) for name in ("device", "threads", "quantization")}}
 
 
-def say_engine(args: argparse.Namespace, engine: Engine) -> None:
-    """Says on standard error which engine was chosen, where it was not named."""
-    if args.engine == "auto":
-        print(f"transduce: engine: {engine.name}", file=sys.stderr)
+def say_engine(args: argparse.Namespace, opened: Opened, engine: Engine) -> None:
+    """Says on standard error which engine was chosen and why, where it was not named."""
+    if args.engine == "auto" and not args.quiet:
+        helped = f"; torch for {opened.helped_for}, where needed" if opened.helped_for else ""
+        print(f"transduce: engine: {engine.name} ({opened.choice.reason}{helped})", file=sys.stderr)
 
 
 @contextlib.contextmanager

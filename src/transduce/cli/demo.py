@@ -13,6 +13,8 @@ kinds of value, that training never saw. Exact match is the share of them that c
 import argparse
 from pathlib import Path
 
+from transduce.cli.numbers import whole
+
 SUMMARY = "train and try a small translator on built-in data, in minutes"
 _SHOWN = 8
 
@@ -30,7 +32,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="two CLDR locales; default: en de",
     )
     parser.add_argument(
-        "--pairs", type=int, default=60_000, metavar="N", help="training pairs to make; default: %(default)s"
+        "--pairs",
+        type=whole(1, 10_000_000),
+        default=60_000,
+        metavar="N",
+        help="training pairs to make; default: %(default)s",
     )
     parser.add_argument("--overwrite", action="store_true", help="begin anew where a demo stands already")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a value of preset demo")

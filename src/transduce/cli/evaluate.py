@@ -30,7 +30,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.decoding import add_machine, loading_arguments, say_engine
+from transduce.cli.decoding import add_machine, loading_arguments, open_model, say_engine
 from transduce.errors import EvaluationError
 
 if TYPE_CHECKING:
@@ -112,8 +112,9 @@ def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str,
 
     source, reference = texts[args.source], texts[args.reference[0]]
     require_aligned(source, [reference])
-    translator = Translator.load(args.model, **loading_arguments(args))
-    say_engine(args, translator.engine)
+    opened = open_model(args, search=False)
+    translator = Translator.load(args.model, **loading_arguments(args, opened.choice))
+    say_engine(args, opened, translator.engine)
     summary = ScoreSummary()
     summary.add(translator.score(source.lines, reference.lines))
     return {"perplexity": summary.perplexity, "subwords": summary.pieces}

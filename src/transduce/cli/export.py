@@ -23,6 +23,7 @@ import sys
 from pathlib import Path
 
 from transduce.cli.decoding import add_overwrite
+from transduce.cli.numbers import real, whole
 from transduce.cli.report import print_report
 from transduce.engines.interface import QUANTIZATIONS
 
@@ -54,18 +55,22 @@ def add_certificate(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--sentences", metavar="FILE", type=Path, help="source lines; default: the validation data")
     group.add_argument("--references", metavar="FILE", type=Path, help="their translations, for BLEU")
     group.add_argument(
-        "--sample", metavar="N", type=int, default=200, help="at most N of them, evenly spread; default: %(default)s"
+        "--sample",
+        metavar="N",
+        type=whole(1, 1_000_000),
+        default=200,
+        help="at most N of them, evenly spread; default: %(default)s",
     )
     group.add_argument(
         "--threshold",
         metavar="SHARE",
-        type=float,
+        type=real(0, 1),
         help="least share of positions with the same most probable token; default: 0.999, quantised 0.97",
     )
     group.add_argument(
         "--max-difference",
         metavar="D",
-        type=float,
+        type=real(0, 1000),
         help="greatest mean difference of log-probabilities; default: 0.001, quantised 0.1",
     )
     group.add_argument("--force", action="store_true", help="write it below the threshold too; the certificate says so")

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.decoding import add_overwrite
+from transduce.cli.numbers import THREADS, whole
 from transduce.errors import ConfigError
 from transduce.files import atomic_path, require_free, write_text
 
@@ -57,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     pair.add_argument("--target-file", type=Path, metavar="FILE", help="their translations; default: the model's own")
     pair.add_argument(
-        "--line", type=int, default=1, metavar="N", help="the line of --input to show; default: %(default)s"
+        "--line", type=whole(1), default=1, metavar="N", help="the line of --input to show; default: %(default)s"
     )
     output = parser.add_argument_group(f"output (default: the page, as {_DEFAULT_PAGE})")
     output.add_argument("--output", type=Path, metavar="FILE", help="the page, .html")
@@ -70,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     # The kinds of `inspection.view`, written out: importing them here would load numpy for `--help`.
     kinds = ("encoder", "decoder", "cross")
     figure.add_argument("--attention", choices=kinds, default="encoder", help="default: %(default)s")
-    figure.add_argument("--layer", type=int, metavar="N", help="default: the last but one, as in the paper")
+    figure.add_argument("--layer", type=whole(1, 1000), metavar="N", help="default: the last but one, as in the paper")
     figure.add_argument("--heads", metavar="N,N", help="default: all")
     figure.add_argument("--word", metavar="TEXT", help="only the lines of this word")
     parser.add_argument_group("alignment").add_argument(
@@ -78,7 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     machine = parser.add_argument_group("machine")
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
-    machine.add_argument("--threads", type=int, metavar="N", help="CPU threads")
+    machine.add_argument("--threads", type=THREADS, metavar="N", help="CPU threads")
 
 
 def run(args: argparse.Namespace) -> int:

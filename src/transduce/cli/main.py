@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from transduce import __version__
 from transduce.cli.failures import REPORTED, replace_closed_streams, report
+from transduce.cli.numbers import Number
 from transduce.errors import MissingDependencyError, suggestion
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ class CommandParser(argparse.ArgumentParser):
             choices = list(map(str, action.choices))
             nearest = suggestion(str(value), choices)
             raise argparse.ArgumentError(action, f"'{value}' is none of {', '.join(choices)}.{nearest}")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        if isinstance(action.type, Number):  # whose errors are one line, without the usage
+            return action.type.read(arg_string, action.option_strings[-1])
+        return super()._get_value(action, arg_string)
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         """Unlike argparse's own, hides no error: help that a full disk swallows is none."""

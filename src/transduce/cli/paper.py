@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transduce.cli.numbers import whole
 from transduce.cli.report import print_report
 from transduce.paper.scales import SCALES
 
@@ -125,8 +126,12 @@ EXPERIMENTS = {
                     "help": "these rows beside the base, such as A1,B2; more may follow later",
                 },
             ),
-            Option("--seeds", "seeds", {"metavar": "N", "type": int, "help": "trainings of each row"}),
-            Option("--jobs", "jobs", {"metavar": "K", "type": int, "default": 1, "help": "seeds trained side by side"}),
+            Option("--seeds", "seeds", {"metavar": "N", "type": whole(1, 1000), "help": "trainings of each row"}),
+            Option(
+                "--jobs",
+                "jobs",
+                {"metavar": "K", "type": whole(1, 1024), "default": 1, "help": "seeds trained side by side"},
+            ),
             _SET,
             Option(
                 "--tokenized",
@@ -159,7 +164,7 @@ EXPERIMENTS = {
                 },
             ),
             Option("--silver", "silver", {"metavar": "TREES", "type": Path, "help": "silver trees, in place of --raw"}),
-            Option("--seeds", "seeds", {"metavar": "N", "type": int, "help": "trainings of each parser"}),
+            Option("--seeds", "seeds", {"metavar": "N", "type": whole(1, 1000), "help": "trainings of each parser"}),
             Option(
                 "--baseline",
                 "baseline",
@@ -186,7 +191,7 @@ EXPERIMENTS = {
         ),
         options=(
             Option("--model", "model", {"metavar": "DIR", "type": Path, "help": "model folder"}),
-            Option("--layer", "layer", {"metavar": "N", "type": int, "help": "default: the last but one"}),
+            Option("--layer", "layer", {"metavar": "N", "type": whole(1, 1000), "help": "default: the last but one"}),
             Option("--sentence", "sentence", {"metavar": "TEXT", "help": "of Figure 3, with --word"}),
             Option("--word", "word", {"metavar": "TEXT", "help": "the word of it whose attention is shown"}),
             Option(

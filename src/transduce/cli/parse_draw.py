@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.decoding import add_overwrite
+from transduce.cli.numbers import whole
 from transduce.errors import ConfigError, DataError
 from transduce.files import require_free, write_text
 
@@ -42,11 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("text", "svg", "brackets"), help="default: by --output's ending; text")
     parser.add_argument("--output", type=Path, metavar="FILE", help="written atomically; default: stdout")
     add_overwrite(parser)
-    parser.add_argument("--number", type=int, metavar="N", help="the N-th tree only, from 1")
+    parser.add_argument("--number", type=whole(1), metavar="N", help="the N-th tree only, from 1")
     parser.add_argument(
         "--normalise", action="store_true", help="without traces, function tags and the mark of the top"
     )
-    parser.add_argument("--width", type=int, metavar="N", help="columns for text; default: the terminal's")
+    parser.add_argument(
+        "--width", type=whole(1, 100_000), metavar="N", help="columns for text; default: the terminal's"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -26,6 +26,7 @@ from transduce.cli.decoding import (
     add_machine,
     add_search,
     loading_arguments,
+    open_model,
     open_output,
     say_engine,
     warn_truncated,
@@ -84,14 +85,12 @@ def run(args: argparse.Namespace) -> int:
         require_free(args.output, overwrite=args.overwrite)
     gold = _read_gold(args.input) if args.trees else []
     sentences = [" ".join(tree_words(tree)) for tree in gold] if args.trees else read_lines(args.input)
-    parser = Parser.load(args.model, **loading_arguments(args))
-    say_engine(args, parser.translator.engine)
-    options = parser.translator.with_options(
-        args.beam_size, args.length_penalty, args.max_extra_tokens, args.batch_size
-    )
+    opened = open_model(args)
+    parser = Parser.load(args.model, **loading_arguments(args, opened.choice))
+    say_engine(args, opened, parser.translator.engine)
     counts, scored = _Counts(), []
     with open_output(args.output) as output:
-        results = parser.stream(with_progress(sentences, args, "parsing"), options=options)
+        results = parser.stream(with_progress(sentences, args, "parsing"), options=opened.options)
         for number, parse in enumerate(results, start=1):
             if parse.source_truncated:
                 limit = parser.translator.engine.max_source_tokens

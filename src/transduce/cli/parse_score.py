@@ -30,6 +30,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transduce.cli.numbers import whole
 from transduce.cli.report import print_report
 from transduce.errors import EvaluationError
 
@@ -49,10 +50,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gold-punctuation", action="store_true", help="punctuation is what the gold tags say, not each tree's own"
     )
-    parser.add_argument("--max-words", type=int, metavar="N", help="leave out sentences of more words than these")
+    parser.add_argument("--max-words", type=whole(1), metavar="N", help="leave out sentences of more words than these")
     parser.add_argument(
         "--max-errors",
-        type=int,
+        type=whole(0),
         metavar="N",
         help="how many sentences may be impossible to compare; default: MAX_ERROR of the parameters, 10",
     )

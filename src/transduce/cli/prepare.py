@@ -23,6 +23,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transduce.cli.numbers import THREADS
 from transduce.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tokenizer", type=Path, metavar="FILE", help="use this tokenizer.json, learn none")
     parser.add_argument("--mirror", type=Path, metavar="DIR", help="folder that stands in for the network")
-    parser.add_argument("--workers", type=int, metavar="N", help="threads that encode; default: all cores")
+    parser.add_argument("--workers", type=THREADS, metavar="N", help="threads that encode; default: all cores")
     parser.add_argument("--overwrite", action="store_true", help="prepare again what was prepared differently")
     parser.add_argument("--check-only", action="store_true", help="report on the text; write nothing")
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
@@ -55,8 +56,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     config = configuration(args)
-    if args.workers is not None and args.workers < 1:
-        raise ConfigError(f"--workers {args.workers}: must be at least 1.")
     if args.output is None and not args.check_only:
         raise ConfigError("Say where to write: --output DIR. Or add --check-only to look only.")
     from transduce.cli.requirements import require

@@ -29,10 +29,12 @@ from transduce.cli.decoding import (
     add_machine,
     add_overwrite,
     loading_arguments,
+    open_model,
     open_output,
     say_engine,
     warn_truncated,
 )
+from transduce.cli.numbers import setting
 from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -53,7 +55,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--tokens", action="store_true", help="a row for each piece")
     form.add_argument("--json", action="store_true", help="an object for each pair")
-    parser.add_argument("--length-penalty", type=float, metavar="A", help="alpha of the score; default: the model's")
+    parser.add_argument(
+        "--length-penalty", type=setting("length_penalty"), metavar="A", help="alpha of the score; default: the model's"
+    )
     add_ensemble(parser)
     add_machine(parser, batches=False)
 
@@ -72,8 +76,9 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         require_free(args.output, overwrite=args.overwrite)
     pairs = read_pairs([args.source, args.target])
-    translator = Translator.load(args.model, **loading_arguments(args), ensemble=args.ensemble)
-    say_engine(args, translator.engine)
+    opened = open_model(args, search=False)
+    translator = Translator.load(args.model, **loading_arguments(args, opened.choice), ensemble=args.ensemble)
+    say_engine(args, opened, translator.engine)
     read = sentence_reader(translator.bundle.config.data, translator.tokenizer) if translator.bundle else str
     summary, number = ScoreSummary(), 0
     with open_output(args.output) as output:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.decoding import add_overwrite
+from transduce.cli.numbers import whole
 from transduce.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,12 +45,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="or the folder of 'transduce prepare' or of a run")
     parser.add_argument("--test-source", type=Path, metavar="FILE", help="other lines, to measure the coverage on")
     parser.add_argument("--test-target", type=Path, metavar="FILE", help="their translations")
-    parser.add_argument("--candidates", type=int, metavar="K", help="pieces kept for each source piece; default: 100")
-    parser.add_argument("--frequent", type=int, metavar="F", help="pieces that every sentence has; default: 300")
     parser.add_argument(
-        "--max-pairs", type=int, metavar="N", help="learn from N pairs at most, evenly spread; default: 500 000"
+        "--candidates", type=whole(1, 1_000_000), metavar="K", help="pieces kept for each source piece; default: 100"
     )
-    parser.add_argument("--iterations", type=int, metavar="N", help="of EM; default: 5")
+    parser.add_argument(
+        "--frequent", type=whole(0, 1_000_000), metavar="F", help="pieces that every sentence has; default: 300"
+    )
+    parser.add_argument(
+        "--max-pairs", type=whole(1), metavar="N", help="learn from N pairs at most, evenly spread; default: 500 000"
+    )
+    parser.add_argument("--iterations", type=whole(1, 1000), metavar="N", help="of EM; default: 5")
     add_overwrite(parser, "the shortlist that the model has already")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -94,11 +99,6 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError("Give the training corpus: either --source and --target, or --data.")
     if (args.test_source is None) != (args.test_target is None):
         raise ConfigError("--test-source and --test-target belong together: give both.")
-    least = {"candidates": 1, "frequent": 0, "max_pairs": 1, "iterations": 1}
-    for name, bound in least.items():
-        value = getattr(args, name)
-        if value is not None and value < bound:
-            raise ConfigError(f"--{name.replace('_', '-')} {value}: must be {bound} or greater.")
 
 
 def _pairs(args: argparse.Namespace, bundle: "Bundle") -> "tuple[Pairs, Pairs]":

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from transduce.cli.numbers import setting
+from transduce.config.ranges import Range
 from transduce.errors import ConfigError
 
 SUMMARY = "decode with many beam sizes, length penalties and averages, and compare"
@@ -41,7 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     score.add_argument("--lowercase", action="store_true", help="ignore case")
     score.add_argument("--language", metavar="CODE", help="target language, for the paper's BLEU; default: the model's")
     machine = parser.add_argument_group("machine")
-    machine.add_argument("--batch-size", type=int, metavar="N", help="lines translated together; changes speed only")
+    machine.add_argument(
+        "--batch-size", type=setting("batch_size"), metavar="N", help="lines translated together; changes speed only"
+    )
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
     parser.add_argument("--quiet", action="store_true", help="say nothing until the end")
 
@@ -86,7 +90,7 @@ def _numbers(args: argparse.Namespace, name: str, kind: Callable[[str], _Number]
         values = tuple(dict.fromkeys(kind(part) for part in text.split(",")))
     except ValueError:
         raise ConfigError(f"{option} {text}: write numbers with commas between them, such as 1,2,4.") from None
-    least = 0 if name == "length_penalty" else 1
-    if any(value < least for value in values):
-        raise ConfigError(f"{option} {text}: each must be at least {least}.")
+    bounds = Range(1, 1_000_000_000) if name == "average" else setting(name).bounds
+    if any(value not in bounds for value in values):
+        raise ConfigError(f"{option} {text}: each must be {bounds}.")
     return values

@@ -73,19 +73,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.decoding import (
+    Opened,
     add_ensemble,
     add_files,
     add_machine,
     add_rules,
     add_search,
     add_shortlist,
-    decode_changes,
     loading_arguments,
+    open_model,
     say_engine,
 )
+from transduce.cli.numbers import whole
 from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from transduce.bundle import Bundle
     from transduce.constraints import Constraints
     from transduce.passages import Handling
     from transduce.streams import Layout
@@ -105,17 +108,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     files.add_argument("--resume", action="store_true", help="go on with what an earlier run of this command left")
     files.add_argument(
         "--window",
-        type=int,
+        type=whole(1, 10_000_000),
         metavar="LINES",
         help="lines read, sorted by length and written together: fewer for input that trickles in (1: each line is "
         "answered at once), more for speed; default: 32 batches",
     )
     files.add_argument("--field", metavar="NAME", help="lines are JSON objects; translate this field")
     files.add_argument("--into", metavar="NAME", help="the new field for the translation; default: translation")
-    files.add_argument("--column", type=int, metavar="N", help="lines are tab-separated; translate column N (from 1)")
+    files.add_argument(
+        "--column", type=whole(1, 1_000_000), metavar="N", help="lines are tab-separated; translate column N (from 1)"
+    )
     files.add_argument("--replace", action="store_true", help="the translation takes the column's place")
     search = add_search(parser, beam_size=4, length_penalty=0.6, extra=50)
-    search.add_argument("--n-best", type=int, default=1, metavar="N", help="translations for each line, as rows")
+    search.add_argument(
+        "--n-best", type=whole(1, 1_000_000), default=1, metavar="N", help="translations for each line, as rows"
+    )
     search.add_argument("--scores", action="store_true", help="add a column with the score")
     add_rules(parser)
     add_handling(parser)
@@ -125,7 +132,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     cluster = parser.add_argument_group("many machines (needs the extra 'ray')")
     cluster.add_argument("--ray", metavar="ADDRESS", help="local, auto, HOST:6379 or ray://HOST:10001")
     cluster.add_argument(
-        "--workers", type=int, metavar="N", help="default: one a GPU, else one a processor or --threads"
+        "--workers", type=whole(1, 100_000), metavar="N", help="default: one a GPU, else one a processor or --threads"
     )
 
 
@@ -156,7 +163,6 @@ def run(args: argparse.Namespace) -> int:
     from transduce.data.readers import STDIN, require_apart, require_file
     from transduce.files import require_free
     from transduce.streams import translate_file
-    from transduce.translator import with_changes
 
     if args.input != STDIN:
         require_file(args.input)
@@ -164,20 +170,17 @@ def run(args: argparse.Namespace) -> int:
     require_apart(args.output, args.input, *named)
     if args.output is not None and not args.resume:
         require_free(args.output, overwrite=args.overwrite)
-    if args.window is not None and args.window < 1:
-        raise ConfigError(f"--window {args.window}: must be 1 or greater.")
     if args.workers is not None and args.ray is None:
         raise ConfigError("--workers is for many workers in a Ray cluster: give --ray ADDRESS as well, such as local.")
+    if args.ray is not None:
+        from transduce.streams.cluster import imported_ray
+
+        imported_ray()
     beside = _Beside(args)
     handling = _handling(args)
     typed = args.input == STDIN and sys.stdin.isatty()
-    with _loaded(args) as translator:
-        _require_translator(translator)
-        options = with_changes(translator.options, decode_changes(args))
-        if args.diversity_penalty is not None and options.diversity_groups == 1:
-            raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
-        if args.confidence:
-            _note_where_uncalibrated(translator)
+    opened = _opened(args)
+    with _loaded(args, opened) as translator:
         if typed:
             print("Type a line to translate; Ctrl-D ends.", file=sys.stderr)
         summary = translate_file(
@@ -185,7 +188,7 @@ def run(args: argparse.Namespace) -> int:
             args.input,
             args.output,
             layout=layout,
-            options=options,
+            options=opened.options,
             n_best=args.n_best,
             handling=handling,
             constraints=beside.constraints(),
@@ -202,10 +205,10 @@ def run(args: argparse.Namespace) -> int:
     if summary.was_finished:
         lines = _counted(summary.num_lines, "line")
         print(f"transduce: {args.output}: finished already, by the same command; {lines}.", file=sys.stderr)
-    elif summary.num_resumed:
+    elif summary.num_resumed and not args.quiet:
         resumed = _counted(summary.num_resumed, "line")
         print(f"transduce: resumed after {resumed} done before; {summary.num_lines:,} in all.", file=sys.stderr)
-    if summary.num_terms:
+    if summary.num_terms and not args.quiet:
         print(f"transduce: {summary.num_honoured:,} of {summary.num_terms:,} required terms came out.", file=sys.stderr)
     return 0
 
@@ -224,7 +227,7 @@ def _handling(args: argparse.Namespace) -> "Handling":
         confidence=args.confidence,
         language=args.language,
     )
-    if args.prefix or args.require_by_line:
+    if args.prefix or args.require_by_line or args.inline_terms:
         handling.of_whole_lines()  # what contradicts them is refused before the first line
     return handling
 
@@ -239,17 +242,35 @@ def _is_file(output: Path | None) -> bool:
         return False
 
 
-def _require_translator(loaded: "Translator | RayWorkers") -> None:
-    bundle = loaded.bundle
-    if bundle is not None and bundle.config.data.format == "trees":
+def _opened(args: argparse.Namespace) -> Opened:
+    """Opens the model folder, and refuses what is known to be wrong before the model is loaded."""
+    from transduce.translator import require_n_best
+
+    terms = [name for name in ("glossary", "require_by_line", "inline_terms") if getattr(args, name)]
+    opened = open_model(
+        args,
+        required=f"--{terms[0].replace('_', '-')}" if terms else "",
+        attention=f"--markup {args.markup}" if args.markup != "none" else "",
+    )
+    _require_translator(opened.bundle)
+    require_n_best(args.n_best, opened.options)
+    if args.diversity_penalty is not None and opened.options.diversity_groups == 1:
+        raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
+    if args.confidence:
+        _note_where_uncalibrated(opened.bundle, quiet=args.quiet)
+    return opened
+
+
+def _require_translator(bundle: "Bundle") -> None:
+    if bundle.config.data.format == "trees":
         path = bundle.path
         raise ConfigError(f"{path}: this model is a parser. 'transduce parse run {path}' makes trees of sentences.")
 
 
-def _note_where_uncalibrated(translator: "Translator | RayWorkers") -> None:
+def _note_where_uncalibrated(bundle: "Bundle", *, quiet: bool) -> None:
     from transduce.passages.calibration import load_calibration
 
-    if load_calibration(translator.bundle) is None:
+    if load_calibration(bundle) is None and not quiet:
         print(
             "transduce: note: this model is not calibrated: the confidence is the geometric mean of the tokens' "
             "probabilities. 'transduce calibrate' makes it that of a good translation.",
@@ -258,15 +279,15 @@ def _note_where_uncalibrated(translator: "Translator | RayWorkers") -> None:
 
 
 @contextlib.contextmanager
-def _loaded(args: argparse.Namespace) -> "Iterator[Translator | RayWorkers]":
+def _loaded(args: argparse.Namespace, opened: Opened) -> "Iterator[Translator | RayWorkers]":
     """Yields the model here, or workers that have it."""
     from transduce.translator import Translator
 
     if args.ray is None:
         translator = Translator.load(
-            args.model, **loading_arguments(args), ensemble=args.ensemble, shortlist=args.shortlist
+            args.model, **loading_arguments(args, opened.choice), ensemble=args.ensemble, shortlist=args.shortlist
         )
-        say_engine(args, translator.engine)
+        say_engine(args, opened, translator.engine)
         yield translator
         return
     from transduce.streams.cluster import ray_workers
@@ -275,11 +296,12 @@ def _loaded(args: argparse.Namespace) -> "Iterator[Translator | RayWorkers]":
         args.model,
         address=args.ray,
         num_workers=args.workers,
-        **loading_arguments(args),
+        **loading_arguments(args, opened.choice),
         ensemble=args.ensemble,
         shortlist=args.shortlist,
     ) as workers:
-        print(f"transduce: workers: {workers.num_workers}", file=sys.stderr)
+        if not args.quiet:
+            print(f"transduce: workers: {workers.num_workers}", file=sys.stderr)
         yield workers
 
 

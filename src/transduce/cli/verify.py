@@ -25,6 +25,7 @@ import argparse
 from pathlib import Path
 
 from transduce.cli.decoding import add_overwrite
+from transduce.cli.numbers import THREADS, real, whole
 
 SUMMARY = "check on your own model that what is promised holds: causality, padding, batches, cache, scores, engines"
 
@@ -33,7 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     parser.add_argument("--sentences", type=Path, metavar="FILE", help="text to verify on, .gz or .zst; one a line")
-    parser.add_argument("--count", type=int, metavar="N", help="sentences to translate (default: 40; 16 with --quick)")
+    parser.add_argument(
+        "--count", type=whole(1, 1_000_000), metavar="N", help="sentences to translate (default: 40; 16 with --quick)"
+    )
     parser.add_argument("--quick", action="store_true", help="look at less: seconds for a small model")
     parser.add_argument("--no-engines", action="store_true", help="leave the other engines out")
     parser.add_argument(
@@ -43,12 +46,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_overwrite(parser, "a report that exists already")
     limits = parser.add_argument_group("what may differ")
     limits.add_argument(
-        "--tolerance", type=float, metavar="X", help="of a log-probability, by rounding (default: 0.001)"
+        "--tolerance",
+        type=real(0, 1000, above=True),
+        metavar="X",
+        help="of a log-probability, by rounding (default: 0.001)",
     )
-    limits.add_argument("--tie", type=float, metavar="X", help="scores closer than this are equal (default: 0.0001)")
+    limits.add_argument(
+        "--tie", type=real(0, 1000, above=True), metavar="X", help="scores closer than this are equal (default: 0.0001)"
+    )
     machine = parser.add_argument_group("machine")
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
-    machine.add_argument("--threads", type=int, metavar="N", help="CPU threads")
+    machine.add_argument("--threads", type=THREADS, metavar="N", help="CPU threads")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,13 +64,9 @@ def run(args: argparse.Namespace) -> int:
     from transduce.cli.requirements import require
 
     require("train", ["torch"])
-    from transduce.errors import ConfigError
     from transduce.files import require_free, write_json
     from transduce.verification import QUICK, Settings, verify
 
-    for name in ("count", "tolerance", "tie"):
-        if (value := getattr(args, name)) is not None and value <= 0:
-            raise ConfigError(f"--{name} {value}: must be greater than 0.")
     given = {"num_sentences": args.count, "log_probability": args.tolerance, "tie": args.tie}
     values = (QUICK if args.quick else {}) | {key: value for key, value in given.items() if value is not None}
     if args.json is not None:

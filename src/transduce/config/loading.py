@@ -5,6 +5,7 @@ Precedence, later wins: the preset that the recipe names → the recipe's sectio
 
 import dataclasses
 import json
+import math
 import tomllib
 import types
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from transduce.config.presets import preset
+from transduce.config.ranges import shown
 from transduce.config.schema import SECTIONS, Config
 from transduce.errors import ConfigError, suggestion
 
@@ -50,8 +52,10 @@ def _read_recipe(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: no such recipe. A recipe is a TOML file; see the folder recipes/ for examples.")
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a byte order mark in front
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # also of text that is not UTF-8, and of numbers of thousands of digits
         raise ConfigError(f"{path}: not a TOML file: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: not a recipe: its values are nested too deeply.") from None
     return values
 
 
@@ -67,12 +71,18 @@ def apply_settings(config: Config, settings: Sequence[str]) -> Config:
         key, equals, text = setting.partition("=")
         parts = key.strip().split(".")
         if not equals or not all(parts) or (len(parts) < 2 and key.strip() != "name"):
-            raise ConfigError(f"--set {setting}: write section.key=value, for example --set train.max_steps=2000.")
+            raise ConfigError(
+                f"--set {_cut(setting)}: write section.key=value, for example --set train.max_steps=2000."
+            )
         _set(changes, config, parts, _parse_value(text.strip()))
     try:
         return apply(config, changes)
     except ConfigError as error:
-        raise ConfigError(f"--set {' --set '.join(settings)}: {error}") from None
+        raise ConfigError(f"--set {' --set '.join(_cut(each) for each in settings)}: {error}") from None
+
+
+def _cut(setting: str) -> str:
+    return setting if len(setting) <= _LONGEST_SHOWN else f"{setting[:_LONGEST_SHOWN]} …"
 
 
 def _set(changes: dict[str, Any], config: Config, parts: list[str], value: Any) -> None:
@@ -93,9 +103,10 @@ def _set(changes: dict[str, Any], config: Config, parts: list[str], value: Any) 
 
 def _parse_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        values = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
         return text
+    return values["value"] if len(values) == 1 else text  # a line break in it begins another key
 
 
 def apply(config: Config, values: dict[str, Any]) -> Config:
@@ -129,24 +140,43 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     """Checks `value` against the annotation `hint`; integers pass as floats, lists as tuples, nothing else bends."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
-        value = _FORMERLY.get(key, {}).get(value, value)
-        if value in arguments:
+        if isinstance(value, str):
+            value = _FORMERLY.get(key, {}).get(value, value)
+        if isinstance(value, str) and value in arguments:
             return value
         choices = ", ".join(repr(a) for a in arguments)
-        raise ConfigError(f"{key} = {value!r}: must be one of {choices}.{suggestion(str(value), map(str, arguments))}")
+        near = suggestion(value[:100], map(str, arguments)) if isinstance(value, str) else ""
+        raise ConfigError(f"{key} = {shown(value)}: must be one of {choices}.{near}")
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(_convert(item, arguments[0], f"{key}[{place}]") for place, item in enumerate(value))
     if origin is dict and isinstance(value, dict):
-        return {str(k): _convert(item, arguments[1], f"{key}.{k}") for k, item in value.items()}
+        return {_text(k, key): _convert(item, arguments[1], f"{key}.{k}") for k, item in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return float(value) if abs(value) < _LARGEST else math.inf  # which no key may be
+    if hint is str and isinstance(value, str):
+        return _text(value, key)
     if isinstance(hint, type) and isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
         return value
     wanted = "a list" if origin is tuple else "a table" if origin is dict else _TYPE_NAMES.get(hint, str(hint))
     example = next((f" Write {text}." for name, text in _EXAMPLES.items() if key.startswith(name)), "")
-    raise ConfigError(f"{key} = {value!r}: must be {wanted}.{example}")
+    raise ConfigError(f"{key} = {shown(value)}: must be {wanted}.{example}")
 
 
+def _text(value: str, key: str) -> str:
+    """Returns the text; raises ConfigError where no file can be named so, or no file can hold it."""
+    if "\0" in value:
+        raise ConfigError(f"{key} = {shown(value)}: must not hold a NUL character.")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"{key} = {shown(value)}: must be UTF-8; rename the file where this is a file's name."
+        ) from None
+    return value
+
+
+_LONGEST_SHOWN = 300  # characters of a setting, in errors
+_LARGEST = 10**300  # integers below become floats as they are
 # What values were called before: key, then old and new name.
 _FORMERLY = {"train.best_by": {"bleu": "score"}}
 

@@ -6,64 +6,73 @@ recipe file, then `--set section.key=value`: see `transduce.config.loading`.
 """
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
+from transduce.config.ranges import Range, check_ranges, shown
 from transduce.errors import ConfigError
 
 
 def _require(condition: bool, key: str, value: Any, demand: str) -> None:
     if not condition:
-        raise ConfigError(f"{key} = {value!r}: must be {demand}.")
+        raise ConfigError(f"{key} = {shown(value)}: must be {demand}.")
 
 
-def _require_positive(section: str, config: Any, *names: str) -> None:
-    for name in names:
-        _require(getattr(config, name) > 0, f"{section}.{name}", getattr(config, name), "greater than 0")
+# Numbers by what they count or measure. The bounds are far beyond what anybody trains, and within what can be computed.
+Layers = Annotated[int, Range(1, 1000)]
+Width = Annotated[int, Range(1, 1_000_000)]
+Heads = Annotated[int, Range(1, 1024)]
+Vocabulary = Annotated[int, Range(1, 10_000_000)]
+VocabularyOrNone = Annotated[int, Range(0, 10_000_000)]
+Pieces = Annotated[int, Range(260, 10_000_000)]
+Length = Annotated[int, Range(1, 1_000_000)]
+LengthOrNone = Annotated[int, Range(0, 1_000_000)]
+Limit = Annotated[int, Range(0, 100_000)]
+Beam = Annotated[int, Range(1, 1024)]
+BatchSize = Annotated[int, Range(1, 65_536)]
+Count = Annotated[int, Range(1, 1_000_000_000)]
+CountOrNone = Annotated[int, Range(0, 1_000_000_000)]
+Seed = Annotated[int, Range(0, 2**62 - 1)]
+Rate = Annotated[float, Range(0, 1, below=True)]
+Fraction = Annotated[float, Range(0, 1, above=True)]
+Exponent = Annotated[float, Range(0, 10)]
+Weight = Annotated[float, Range(0, 1000)]
+Factor = Annotated[float, Range(0, 1_000_000, above=True)]
+Ratio = Annotated[float, Range(0, 1_000_000)]
+Minutes = Annotated[float, Range(0, 10_000_000)]
+Norm = Annotated[float, Range(0, 1_000_000_000)]
 
-
-def _require_not_negative(section: str, config: Any, *names: str) -> None:
-    for name in names:
-        _require(getattr(config, name) >= 0, f"{section}.{name}", getattr(config, name), "0 or greater")
-
-
-def _require_rate(section: str, config: Any, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        _require(0 <= value < 1, f"{section}.{name}", value, "at least 0 and less than 1")
+_REPEATS = Range(1, 1_000_000)  # of `data.repeat`
+_LEAST_TEMPERATURE = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """The shape of an encoder-decoder Transformer (§3; the columns of Table 3)."""
 
-    vocab_size: int = 37000  # rows of the embedding table; training sets it to the tokeniser's size
-    num_encoder_layers: int = 6  # N (§3.1)
-    num_decoder_layers: int = 6  # likewise
-    d_model: int = 512  # width of embeddings and of what each sub-layer puts out
-    d_ff: int = 2048  # inner width of the feed-forward networks (§3.3)
-    num_heads: int = 8  # h, of each attention (§3.2.2)
-    d_k: int = 64  # width of a head's queries and keys; never derived from d_model: Table 3 (B) changes it alone
-    d_v: int = 64  # width of a head's values
-    dropout: float = 0.1  # on each sub-layer's output and on embedding + position (§5.4)
-    attention_dropout: float = 0.0  # on attention weights; not in the paper
-    ffn_dropout: float = 0.0  # between the two layers of the FFN; not in the paper
-    attention_window: int = 0  # r: self-attention sees r // 2 positions to each side (§4, Table 1); 0: all
+    vocab_size: Vocabulary = 37000  # rows of the embedding table; training sets it to the tokeniser's size
+    num_encoder_layers: Layers = 6  # N (§3.1)
+    num_decoder_layers: Layers = 6  # likewise
+    d_model: Width = 512  # width of embeddings and of what each sub-layer puts out
+    d_ff: Width = 2048  # inner width of the feed-forward networks (§3.3)
+    num_heads: Heads = 8  # h, of each attention (§3.2.2)
+    d_k: Width = 64  # width of a head's queries and keys; never derived from d_model: Table 3 (B) changes it alone
+    d_v: Width = 64  # width of a head's values
+    dropout: Rate = 0.1  # on each sub-layer's output and on embedding + position (§5.4)
+    attention_dropout: Rate = 0.0  # on attention weights; not in the paper
+    ffn_dropout: Rate = 0.0  # between the two layers of the FFN; not in the paper
+    attention_window: LengthOrNone = 0  # r: self-attention sees r // 2 positions to each side (§4, Table 1); 0: all
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # §3.5, Table 3 (E)
     sinusoid_layout: Literal["interleaved", "concatenated"] = "interleaved"  # sines and cosines by turns, or in halves
-    max_positions: int = 1024  # rows of a learned position table; sinusoids have no limit
+    max_positions: Length = 1024  # rows of a learned position table; sinusoids have no limit
     tie_embeddings: Literal["all", "target", "none"] = "all"  # all: both embeddings and the output (§3.4)
     norm: Literal["post", "pre"] = "post"  # after each sub-layer (§3.1), or before, with a final norm of each stack
-    layer_norm_epsilon: float = 1e-6  # added to the variance
+    layer_norm_epsilon: Fraction = 1e-6  # added to the variance
     attention_bias: bool = False  # biases on the projections W_Q, W_K, W_V, W_O
     target_space_embedding: bool = False  # t2t: a learned vector (of a 32-row table) added to the encoder input
     decoder_start: Literal["bos", "zero"] = "bos"  # t2t starts from a zero vector
 
     def __post_init__(self) -> None:
-        _require_positive("model", self, "vocab_size", "d_model", "d_ff", "num_heads", "d_k", "d_v")
-        _require_positive("model", self, "max_positions", "layer_norm_epsilon")
-        _require_positive("model", self, "num_encoder_layers", "num_decoder_layers")
-        _require_not_negative("model", self, "attention_window")
-        _require_rate("model", self, "dropout", "attention_dropout", "ffn_dropout")
+        check_ranges("model", self)
         _require(
             self.positions == "learned" or self.d_model % 2 == 0,
             "model.d_model",
@@ -77,18 +86,12 @@ class TextConfig:
     """The subword tokeniser, learned from the training text of both sides together (§5.1)."""
 
     algorithm: Literal["bpe", "wordpiece"] = "bpe"  # BPE is the paper's en-de, word pieces its en-fr
-    vocab_size: int = 37000  # pieces to learn, special tokens included
-    min_frequency: int = 2  # a pair of pieces must occur this often to be merged
-    sample_pairs: int = 2_000_000  # sentence pairs that the tokeniser learns from, spread over the corpus
+    vocab_size: Pieces = 37000  # pieces to learn, the 4 special tokens and 256 bytes included
+    min_frequency: Count = 2  # a pair of pieces must occur this often to be merged
+    sample_pairs: Count = 2_000_000  # sentence pairs that the tokeniser learns from, spread over the corpus
 
     def __post_init__(self) -> None:
-        _require(
-            self.vocab_size >= 260,
-            "text.vocab_size",
-            self.vocab_size,
-            "at least 260 (4 special tokens + 256 bytes)",
-        )
-        _require_positive("text", self, "min_frequency", "sample_pairs")
+        check_ranges("text", self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,23 +118,22 @@ class DataConfig:
     test: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by name; never trained on
     # Of trees: words that are not in the vocabulary whole are cut into pieces, or read by their shape and so one token.
     rare_words: Literal["pieces", "signatures"] = "pieces"
-    max_tokens: int = 256  # longest side of a training pair, in subwords
-    max_ratio: float = 4.0  # greatest length ratio of the two sides, in subwords (0: no limit)
-    ratio_slack_tokens: int = 8  # this many subwords of difference are forgiven before the ratio counts
+    max_tokens: Length = 256  # longest side of a training pair, in subwords
+    max_ratio: Ratio = 4.0  # greatest length ratio of the two sides, in subwords (0: no limit)
+    ratio_slack_tokens: LengthOrNone = 8  # this many subwords of difference are forgiven before the ratio counts
     drop_leaked: bool = True  # drop pairs whose source or target is held out; short lines apart (data/doctor.py)
     drop_wrong_language: bool = False  # drop pairs with a side in the other side's language (data/languages.py)
     drop_duplicates: bool = False  # drop pairs that repeat an earlier one
     allow_misaligned: bool = False  # use a corpus though the doctor finds that its sides do not belong together
 
     def __post_init__(self) -> None:
+        check_ranges("data", self)
         _require(
             self.rare_words == "pieces" or self.format == "trees",
             "data.rare_words",
             self.rare_words,
             "'pieces' where data.format is not 'trees': translations need the words themselves",
         )
-        _require_positive("data", self, "max_tokens")
-        _require_not_negative("data", self, "max_ratio", "ratio_slack_tokens")
         for key, names in [
             *(("train", names) for names in self.train),
             ("validation", self.validation),
@@ -141,10 +143,11 @@ class DataConfig:
             demand = "a pair of files or one TSV file" if self.format == "text" else "one or more files of trees"
             _require(is_right or (key == "validation" and not names), f"data.{key}", list(names), demand)
         _require(
-            not self.repeat or (len(self.repeat) == len(self.train) and min(self.repeat) > 0),
+            not self.repeat
+            or (len(self.repeat) == len(self.train) and all(number in _REPEATS for number in self.repeat)),
             "data.repeat",
             list(self.repeat),
-            f"a number from 1 for each of the {len(self.train)} entries of data.train, or empty",
+            f"a number {_REPEATS} for each of the {len(self.train)} entries of data.train, or empty",
         )
 
 
@@ -152,48 +155,40 @@ class DataConfig:
 class TrainConfig:
     """Training (§5)."""
 
-    max_steps: int = 100_000  # updates
-    max_minutes: float = 0.0  # of training, over all sittings; 0: no limit but that of steps
-    source_batch_tokens: int = 25_000  # budget of a global batch, padding counted, over all devices
-    target_batch_tokens: int = 25_000  # likewise; a batch keeps within both
-    micro_batch_tokens: int = 0  # target tokens a device works on at once; 0: all of its share
-    label_smoothing: float = 0.1  # ε_ls (§5.4)
+    max_steps: Count = 100_000  # updates
+    max_minutes: Minutes = 0.0  # of training, over all sittings; 0: no limit but that of steps
+    source_batch_tokens: Count = 25_000  # budget of a global batch, padding counted, over all devices
+    target_batch_tokens: Count = 25_000  # likewise; a batch keeps within both
+    micro_batch_tokens: CountOrNone = 0  # target tokens a device works on at once; 0: all of its share
+    label_smoothing: Rate = 0.1  # ε_ls (§5.4)
     # Of a parser: weight of a loss that holds a head of each inner decoder layer to the word that the output is at.
-    guided_attention: float = 0.0
+    guided_attention: Weight = 0.0
     smoothing: Literal["uniform", "others"] = "uniform"  # ε spread over V (Szegedy et al.) or over V - 1 (t2t)
-    learning_rate_factor: float = 1.0  # multiplies eq. 3
-    warmup_steps: int = 4000  # of eq. 3
-    cooldown_steps: int = 0  # of the last steps, over which the rate falls to 0; 0: it does not (the paper)
-    adam_beta1: float = 0.9  # of Adam (§5.3)
-    adam_beta2: float = 0.98  # likewise
-    adam_epsilon: float = 1e-9  # likewise
-    max_gradient_norm: float = 0.0  # clip to this norm; 0: report the norm, do not clip (the paper)
+    learning_rate_factor: Factor = 1.0  # multiplies eq. 3
+    warmup_steps: Count = 4000  # of eq. 3
+    cooldown_steps: CountOrNone = 0  # of the last steps, over which the rate falls to 0; 0: it does not (the paper)
+    adam_beta1: Rate = 0.9  # of Adam (§5.3)
+    adam_beta2: Rate = 0.98  # likewise
+    adam_epsilon: Fraction = 1e-9  # likewise
+    max_gradient_norm: Norm = 0.0  # clip to this norm; 0: report the norm, do not clip (the paper)
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where the device computes in it
     compile: bool = False  # torch.compile; on CPU it costs minutes and gains nothing
     device: str = "auto"  # a GPU where there is one; or cpu, cuda, cuda:1, …
-    seed: int = 1  # of initialisation, order and dropout
-    checkpoint_steps: int = 0  # from one checkpoint to the next; 0: not by steps
-    checkpoint_minutes: float = 10.0  # §6.1: every 10 minutes; 0: not by time
-    keep_checkpoints: int = 5  # the last so many
-    validate_steps: int = 1000  # from one validation to the next; 0: only at the end
+    seed: Seed = 1  # of initialisation, order and dropout
+    checkpoint_steps: CountOrNone = 0  # from one checkpoint to the next; 0: not by steps
+    checkpoint_minutes: Minutes = 10.0  # §6.1: every 10 minutes; 0: not by time
+    keep_checkpoints: Count = 5  # the last so many
+    validate_steps: CountOrNone = 1000  # from one validation to the next; 0: only at the end
     validate_bleu: bool = True  # decode the validation set, for BLEU (F1 of a parser), besides its perplexity
-    validate_bleu_sentences: int = 500  # at most this many sentences are decoded
-    validate_beam_size: int = 1  # of that decoding; 1: greedy
-    early_stopping: int = 0  # stop after this many validations without a better score; 0: never
+    validate_bleu_sentences: Count = 500  # at most this many sentences are decoded
+    validate_beam_size: Beam = 1  # of that decoding; 1: greedy
+    early_stopping: CountOrNone = 0  # stop after this many validations without a better score; 0: never
     best_by: Literal["score", "perplexity"] = "score"  # score: BLEU, or a parser's F1
-    average_last: int = 5  # checkpoints averaged into the final model; 1: none (Table 3)
-    log_steps: int = 50  # from one line of metrics.jsonl to the next
+    average_last: Count = 5  # checkpoints averaged into the final model; 1: none (Table 3)
+    log_steps: Count = 50  # from one line of metrics.jsonl to the next
 
     def __post_init__(self) -> None:
-        _require_positive("train", self, "max_steps", "source_batch_tokens", "target_batch_tokens")
-        _require_positive("train", self, "learning_rate_factor", "warmup_steps", "adam_epsilon", "keep_checkpoints")
-        _require_positive("train", self, "validate_bleu_sentences", "validate_beam_size", "average_last", "log_steps")
-        _require_not_negative(
-            "train", self, "max_minutes", "micro_batch_tokens", "max_gradient_norm", "guided_attention"
-        )
-        _require_not_negative("train", self, "checkpoint_steps", "checkpoint_minutes", "validate_steps")
-        _require_not_negative("train", self, "early_stopping", "seed", "cooldown_steps")
-        _require_rate("train", self, "label_smoothing", "adam_beta1", "adam_beta2")
+        check_ranges("train", self)
         _require(
             self.early_stopping == 0 or self.validate_steps > 0,
             "train.early_stopping",
@@ -224,28 +219,29 @@ class TrainConfig:
 class DecodeConfig:
     """How outputs are found: by beam search (§6.1), by greedy search, or drawn: see docs/guides/decoding.md."""
 
-    beam_size: int = 4  # hypotheses looked at side by side; 1: greedy
-    length_penalty: float = 0.6  # α of GNMT's ((5 + length) / 6)^α
-    coverage_penalty: float = 0.0  # β of GNMT's coverage penalty (Wu et al. 2016, eq. 14); 0: none, and no cost
-    max_extra_tokens: int = 50  # output limit: source length + this
-    max_tokens: int = 0  # output limit whatever the source's length; 0: none but that above
-    min_tokens: int = 0  # no output ends before it has as many
-    no_repeat_ngram: int = 0  # no n tokens in a row come twice in an output; 0: anything may
-    diversity_groups: int = 1  # beams are shared out over as many groups that avoid each other's tokens
-    diversity_penalty: float = 0.5  # λ of diverse beam search (Vijayakumar et al. 2016)
-    temperature: float = 0.0  # 0: search; above: outputs are drawn, at 1 from the model's own distribution
-    top_k: int = 0  # drawn from the k most probable tokens only; 0: from all
-    top_p: float = 1.0  # drawn from the fewest tokens that have this much of the probability together
-    seed: int = 1  # of what is drawn
-    batch_size: int = 32  # sentences decoded together; changes speed, never a translation
+    beam_size: Beam = 4  # hypotheses looked at side by side; 1: greedy
+    length_penalty: Exponent = 0.6  # α of GNMT's ((5 + length) / 6)^α
+    coverage_penalty: Weight = 0.0  # β of GNMT's coverage penalty (Wu et al. 2016, eq. 14); 0: none, and no cost
+    max_extra_tokens: Limit = 50  # output limit: source length + this
+    max_tokens: Limit = 0  # output limit whatever the source's length; 0: none but that above
+    min_tokens: Limit = 0  # no output ends before it has as many
+    no_repeat_ngram: Limit = 0  # no n tokens in a row come twice in an output; 0: anything may
+    diversity_groups: Beam = 1  # beams are shared out over as many groups that avoid each other's tokens
+    diversity_penalty: Weight = 0.5  # λ of diverse beam search (Vijayakumar et al. 2016)
+    temperature: Weight = 0.0  # 0: search; from 0.001: outputs are drawn, at 1 from the model's own distribution
+    top_k: VocabularyOrNone = 0  # drawn from the k most probable tokens only; 0: from all
+    top_p: Fraction = 1.0  # drawn from the fewest tokens that have this much of the probability together
+    seed: Seed = 1  # of what is drawn
+    batch_size: BatchSize = 32  # sentences decoded together; changes speed, never a translation
 
     def __post_init__(self) -> None:
-        _require_positive("decode", self, "beam_size", "diversity_groups", "batch_size")
-        _require_not_negative("decode", self, "length_penalty", "coverage_penalty", "max_extra_tokens", "max_tokens")
-        _require_not_negative("decode", self, "min_tokens", "no_repeat_ngram", "diversity_penalty", "temperature")
-        _require_not_negative("decode", self, "top_k", "seed")
-        _require(self.seed < 2**62, "decode.seed", self.seed, "less than 2^62")
-        _require(0 < self.top_p <= 1, "decode.top_p", self.top_p, "greater than 0 and at most 1")
+        check_ranges("decode", self)
+        _require(
+            self.temperature == 0 or self.temperature >= _LEAST_TEMPERATURE,
+            "decode.temperature",
+            self.temperature,
+            f"0, or at least {_LEAST_TEMPERATURE}: below, all that is drawn is the most probable token",
+        )
         _require(
             self.max_tokens == 0 or self.min_tokens <= self.max_tokens,
             "decode.min_tokens",

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from transduce.config import DecodeConfig
-from transduce.engines.interface import Conditions
+from transduce.config import DecodeConfig, ModelConfig
+from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS
+from transduce.engines.interface import MAX_SOURCE_TOKENS, Conditions
 from transduce.errors import ConfigError
 from transduce.markdown import table
 
@@ -30,6 +31,7 @@ CAPABILITIES = (
         "float32, bfloat16, float16, int8, int16, and int8 with each of the first three",
     ),
     Capability("models", "all", "all but those with `model.attention_window`"),
+    Capability("ensembles (`--ensemble`)", "yes", _NO),
     Capability("greedy and beam search", "yes", "yes", ("beam_size",)),
     Capability(
         "end of a search",
@@ -68,7 +70,24 @@ CAPABILITIES = (
     Capability("attention weights", "yes", _NO),
 )
 
-_LACKING = {option for row in CAPABILITIES if row.ctranslate2 == _NO for option in row.options}
+_LACKING = {option: row.what for row in CAPABILITIES if row.ctranslate2 == _NO for option in row.options}
+# These change nothing by themselves: each says more of another option, which is looked for instead.
+_SECONDARY = ("diversity_penalty", "seed", "joining")
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Something that a call needs and the ctranslate2 engine does not have."""
+
+    what: str  # as in the table
+    option: str  # the field of `DecodeConfig`, `Conditions` or `ModelConfig` that needs it
+    shown: str  # that field, as people write it
+    of_long_lines: bool = False  # whether only outputs of long lines need it
+
+    @property
+    def reason(self) -> str:
+        """Why another engine was chosen."""
+        return f"ctranslate2 has no {self.what}: {self.shown}"
 
 
 def capability_table() -> str:
@@ -81,17 +100,48 @@ def _with_options(row: Capability) -> str:
     return ", ".join(f"`{option}`" for option in row.options)
 
 
-def require_ctranslate2_can(options: DecodeConfig, conditions: Sequence[Conditions]) -> None:
-    """Raises ConfigError, naming the option, where something is asked that the ctranslate2 engine has not."""
+def lack_of_ctranslate2(
+    options: DecodeConfig, conditions: Sequence[Conditions] = (), model: ModelConfig | None = None
+) -> Lack | None:
+    """Returns what a search needs that the ctranslate2 engine does not have, or None.
+
+    With `model`, outputs that may grow beyond its positions count too, whatever the length of the source.
+    """
     plain = DecodeConfig()
     for name in (field.name for field in fields(DecodeConfig)):
         value = getattr(options, name)
-        # What is not asked for has its default, and the penalty between groups means nothing to a single one.
-        if name in _LACKING and value != getattr(plain, name) and name not in ("diversity_penalty", "seed"):
-            raise _lacking(f"decode.{name} = {value}")
+        if name in _LACKING and name not in _SECONDARY and value != getattr(plain, name):
+            return Lack(_LACKING[name], name, f"decode.{name} = {value}")
     for name in (field.name for field in fields(Conditions)):
-        if name in _LACKING and any(getattr(condition, name) for condition in conditions):
-            raise _lacking(f"'{name}' phrases")
+        if name in _LACKING and name not in _SECONDARY and any(getattr(condition, name) for condition in conditions):
+            return Lack(_LACKING[name], name, f"'{name}' phrases")
+    return _lack_of_positions(options, model) if model is not None else None
+
+
+def _lack_of_positions(options: DecodeConfig, model: ModelConfig) -> Lack | None:
+    if model.positions == "learned":  # their table bounds every engine alike
+        return None
+    longest = MAX_SOURCE_TOKENS + options.max_extra_tokens
+    name = "max_extra_tokens"
+    if options.max_tokens and options.max_tokens < longest:
+        longest, name = options.max_tokens, "max_tokens"
+    if options.min_tokens > longest:
+        longest, name = options.min_tokens, "min_tokens"
+    if longest < MAX_SINUSOIDS:
+        return None
+    return Lack(f"outputs of {MAX_SINUSOIDS} tokens or more", name, f"decode.{name} = {getattr(options, name)}", True)
+
+
+def require_ctranslate2_can(options: DecodeConfig, conditions: Sequence[Conditions]) -> None:
+    """Raises ConfigError, naming the option, where a call needs what the ctranslate2 engine does not have."""
+    lack = lack_of_ctranslate2(options, conditions)
+    if lack is not None:
+        raise ConfigError(refusal(lack))
+
+
+def refusal(lack: Lack) -> str:
+    """Returns the message for what was named for the ctranslate2 engine, and is not to be had there."""
+    return f"{lack.shown}: the ctranslate2 engine has no {lack.what}. Use the torch engine (--engine torch)."
 
 
 def require_plain_beam(options: DecodeConfig) -> None:
@@ -103,7 +153,3 @@ def require_plain_beam(options: DecodeConfig) -> None:
     ):
         if wrong:
             raise ConfigError(f"decode.{name} = {value}: required phrases need {instead}.")
-
-
-def _lacking(what: str) -> ConfigError:
-    return ConfigError(f"{what}: the ctranslate2 engine has no such thing. Use the torch engine (--engine torch).")

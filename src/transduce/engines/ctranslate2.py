@@ -29,7 +29,7 @@ from transduce.engines.capabilities import require_ctranslate2_can
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.ctranslate2_loading import choose_device, compute_type, keep_in_forks, load_model
-from transduce.engines.interface import MAX_SOURCE_TOKENS, Conditions
+from transduce.engines.interface import MAX_SOURCE_TOKENS, Conditions, require_threads
 from transduce.errors import ConfigError, DataError, EngineError
 
 if TYPE_CHECKING:
@@ -121,8 +121,7 @@ class CTranslate2Engine:
             ConfigError: there is no such device or quantization here, or the model cannot be converted.
             BundleError: the model folder is damaged.
         """
-        if threads is not None and threads < 1:
-            raise ConfigError(f"threads = {threads}: must be 1 or greater.")
+        require_threads(threads)
         kind, index = choose_device(device)
         numbers = compute_type(quantization, kind, index)
         model = load_model(converted(bundle, quantization, shortlist), kind, index, numbers, threads)

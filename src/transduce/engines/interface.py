@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from transduce.config import DecodeConfig
+from transduce.config.ranges import Range, require_within
 from transduce.decoding.scores import Hypothesis
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ QUANTIZATIONS = (
     "int16",
 )
 TORCH_QUANTIZATIONS = ("float32", "bfloat16", "int8")
+# More are never of use, and some systems do not survive the attempt.
+THREADS = Range(1, 1024)
 SHORTLIST_CHOICES = ("on", "off", "auto")  # see `engines.loading.choose_shortlist`
 
 
@@ -40,6 +43,12 @@ class Conditions:
     # After one of these tokens such a phrase does not count: they make another word of its last, "dogs" of "dog".
     joining: tuple[int, ...] = ()
     forbidden: tuple[tuple[int, ...], ...] = ()  # phrases that no output may hold
+
+
+def require_threads(threads: int | None) -> None:
+    """Raises ConfigError where there cannot be as many CPU threads; None is an engine's default."""
+    if threads is not None:
+        require_within(threads, "threads", int, THREADS)
 
 
 class Engine(Protocol):

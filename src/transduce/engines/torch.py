@@ -13,7 +13,7 @@ from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.decoding.ensemble import mean_log_probabilities
 from transduce.decoding.scores import Hypothesis, SpecialIds
-from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, Conditions
+from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, Conditions, require_threads
 from transduce.engines.torch_search import Batch, check, narrowed, search
 from transduce.errors import ConfigError, DataError, EngineError
 from transduce.model import Transformer, prepack
@@ -104,8 +104,7 @@ class TorchEngine:
         `threads` sets PyTorch's CPU threads for the whole process.
         """
         if threads is not None:
-            if threads < 1:
-                raise ConfigError(f"threads = {threads}: must be 1 or greater.")
+            require_threads(threads)
             torch.set_num_threads(threads)
         target = choose_device(device)
         models = []

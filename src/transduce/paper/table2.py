@@ -199,7 +199,7 @@ def _test(system: System, test: str, tokenized: bool, say: Say) -> Values:
     data = system.config.data
     pairs = list(read_pairs([Path(data.folder, name) for name in data.test[test]]))
     references = [target for _, target in pairs]
-    translator, lines = Translator.load(system.model), []
+    translator, lines = Translator.load(system.model, engine="torch"), []
     for found in translator.stream([source for source, _ in pairs]):
         lines.append(found[0].text)
         if len(lines) % 20 == 0 or len(lines) == len(pairs):

@@ -21,7 +21,7 @@ from typing import Any, cast
 from transduce import __version__
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
-from transduce.engines.loading import choose_engine
+from transduce.engines.loading import require_engine
 from transduce.errors import ConfigError, MissingDependencyError, TransduceError
 from transduce.streams.windows import Facts, Request, Rows, Window, facts_of, in_order, translate_window
 from transduce.translator import Translator
@@ -153,8 +153,8 @@ def ray_workers(
         ConfigError: there is no cluster at `address`, or it is too small for so many workers.
         MissingDependencyError: Ray is not installed.
     """
-    ray = _imported()
-    choose_engine(engine, quantization)  # a wrong name is told before anything starts
+    ray = imported_ray()
+    require_engine(engine, quantization)  # a wrong name is told before anything starts
     bundle = Bundle.load(Path(model))
     threads = threads or 1
     with _connected(ray, address) as ours:
@@ -190,7 +190,8 @@ def ray_workers(
                     ray.kill(actor)
 
 
-def _imported() -> Any:
+def imported_ray() -> Any:
+    """Returns the module; raises MissingDependencyError where it is not installed."""
     try:
         import ray
     except ModuleNotFoundError:

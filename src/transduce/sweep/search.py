@@ -235,7 +235,7 @@ def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str
     """Returns what decodes, and the checksum of its weights."""
     if count == 0:
         weights = _fingerprint(subject, count)
-        return Translator.load(subject, device=device), weights
+        return Translator.load(subject, engine="torch", device=device), weights
     paths = _last_checkpoints(subject, count)
     weights = _checksum(paths)
     config = load_run_config(subject)

@@ -1,0 +1,83 @@
+"""Which numbers a key may have: declared beside the key in the schema, checked where a section is made.
+
+    beam_size: Annotated[int, Range(1, 1024)] = 4
+
+The same ranges stand in docs/guides/configuration.md and bound the options of the command line.
+"""
+
+import math
+import reprlib
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from transduce.errors import ConfigError
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
+_SHORT.maxlong = 40
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 8
+
+
+def shown(value: Any) -> str:
+    """Returns the value as Python writes it, cut short where it is long or deep."""
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # Python writes no integer of more than 4300 digits
+        return "a number of thousands of digits"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers from `least` to `most`; infinity and NaN are never among them."""
+
+    least: float
+    most: float
+    above: bool = False  # whether `least` itself is not among them
+    below: bool = False  # whether `most` itself is not among them
+
+    def __contains__(self, value: Any) -> bool:
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
+        if (self.above and value == self.least) or (self.below and value == self.most):
+            return False
+        return bool(self.least <= value <= self.most)
+
+    def __str__(self) -> str:
+        if not self.above and not self.below:
+            return f"from {_written(self.least)} to {_written(self.most)}"
+        low = f"greater than {_written(self.least)}" if self.above else f"at least {_written(self.least)}"
+        return f"{low} and {'less than' if self.below else 'at most'} {_written(self.most)}"
+
+
+def _written(value: float) -> str:
+    if value == 2**62 - 1:
+        return "2^62 - 1"
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+@cache
+def ranges_of(section: type) -> dict[str, tuple[type, Range]]:
+    """Returns the type and range of each key of a section that is a number."""
+    found = {}
+    for key, hint in get_type_hints(section, include_extras=True).items():
+        if get_origin(hint) is Annotated:
+            kind, bounds = get_args(hint)
+            found[key] = (kind, bounds)
+    return found
+
+
+def require_within(value: Any, key: str, kind: type, bounds: Range) -> None:
+    """Raises ConfigError, naming the key, where `value` is no such number or is outside of its range."""
+    allowed = (int,) if kind is int else (int, float)
+    if isinstance(value, bool) or not isinstance(value, allowed):
+        raise ConfigError(f"{key} = {shown(value)}: must be {'a whole number' if kind is int else 'a number'}.")
+    if value not in bounds:
+        raise ConfigError(f"{key} = {shown(value)}: must be {bounds}.")
+
+
+def check_ranges(name: str, section: Any) -> None:
+    """Raises ConfigError for the first number of a section that is out of its range; `name` is the section's."""
+    made_of: type = type(section)
+    for key, (kind, bounds) in ranges_of(made_of).items():
+        require_within(getattr(section, key), f"{name}.{key}", kind, bounds)

@@ -1,0 +1,62 @@
+"""The engine "auto" on a CPU: the fast engine for all that it can do, the reference for the rest.
+
+Which of the two runs a call depends on the options and conditions of that call alone (`engines.capabilities`), never on
+the machine or on how much there is to do.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from transduce.config import DecodeConfig, ModelConfig
+from transduce.decoding.scores import Hypothesis
+from transduce.engines.capabilities import lack_of_ctranslate2
+from transduce.engines.ctranslate2_limits import max_positions
+from transduce.engines.interface import AttendingEngine, AttentionWeights, Conditions, Engine
+
+
+class AutomaticEngine:
+    """Two engines of one model; the second is loaded by the first call that needs it, and kept."""
+
+    def __init__(self, fast: Engine, load_reference: Callable[[], AttendingEngine], config: ModelConfig) -> None:
+        """Takes the fast engine, what loads the reference, and the shape of the model that both run."""
+        self.fast, self._load_reference, self._config = fast, load_reference, config
+        self._reference: AttendingEngine | None = None
+        self._loading = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The fast engine's name: that of the reference would make it depend on what was called before."""
+        return self.fast.name
+
+    @property
+    def max_source_tokens(self) -> int:
+        """Tokens of a source beyond this many are not read."""
+        return self.fast.max_source_tokens
+
+    @property
+    def reference(self) -> AttendingEngine:
+        """The engine that can do everything; loaded here, once."""
+        with self._loading:
+            if self._reference is None:
+                self._reference = self._load_reference()
+            return self._reference
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodeConfig,
+        n_best: int = 1,
+        conditions: Sequence[Conditions] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Returns each source's hypotheses, best first; see `Engine.translate`."""
+        lack = lack_of_ctranslate2(options, conditions or (), self._config)
+        return (self.fast if lack is None else self.reference).translate(sources, options, n_best, conditions)
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Returns the log-probability of each target token; see `Engine.score`."""
+        longest = max((len(target) + 1 for target in targets), default=0)
+        return (self.fast if longest <= max_positions(self._config) else self.reference).score(sources, targets)
+
+    def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
+        """Returns the attention weights for one pair; see `AttendingEngine.attend`."""
+        return self.reference.attend(source, target)
