@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from transduce import Attention
-from transduce.inspection import explorer_page
+from transduce.inspection import alignment_scores, best_heads, explorer_page, word_weights
 
 pytestmark = pytest.mark.slow
 sync_api: Any = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the page is NOT tested")
@@ -34,10 +34,15 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory, random_attention: Callable[..., Attention]) -> Path:
-    """The page of two sentences of forty words, with the layers and heads of the paper's base model."""
+def attention(random_attention: Callable[..., Attention]) -> Attention:
+    """Two sentences of forty words, with the layers and heads of the paper's base model."""
+    return random_attention(SOURCE, TARGET, layers=6, heads=8)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory, attention: Attention) -> Path:
+    """Its page."""
     path: Path = tmp_path_factory.mktemp("page") / "page.html"
-    attention = random_attention(SOURCE, TARGET, layers=6, heads=8)
     path.write_text(explorer_page(attention, model="base"), encoding="utf-8")
     return path
 
@@ -58,6 +63,20 @@ def page(browser: Any, file: Path, request: pytest.FixtureRequest) -> Iterator[A
     yield page
     context.close()
     assert trouble == []
+
+
+@pytest.fixture
+def encoder(page: Any) -> Any:
+    """The page at the encoder's fifth layer, all heads, by pieces."""
+    page.keyboard.press("e")
+    page.keyboard.press("w")
+    for _ in range(6):
+        page.keyboard.press("ArrowUp")
+    for _ in range(4):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("a")
+    assert title(page) == "Encoder, layer 5 of 6, all heads"
+    return page
 
 
 def title(page: Any) -> str:
@@ -83,7 +102,7 @@ def ink(page: Any, canvas: str) -> int:
 
 
 @pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
-def test_it_opens_at_once(page: Any) -> None:
+def test_it_opens_at_once(page: Any, attention: Attention) -> None:
     times = []
     for _ in range(3):  # the best counts: the machine may have other things to do
         page.reload()
@@ -91,18 +110,50 @@ def test_it_opens_at_once(page: Any) -> None:
     assert min(times) < MAX_SECONDS
     assert page.inner_text("#source") == SOURCE
     assert page.inner_text("#target") == TARGET
-    assert title(page) == "Encoder, layer 5 of 6, all heads"
+    [best] = best_heads(alignment_scores(word_weights(attention)), 1)
+    assert title(page) == f"Decoder to encoder, layer {best.layer} of 6, head {best.head}"
+    assert page.inner_text("#matrix-title") == f"Layer {best.layer}, head {best.head}"
+    assert page.locator("#queries li").all_inner_texts() == [*WORDS[::-1], "</s>"]
+    assert page.locator("#units input:checked").get_attribute("value") == "word"
     assert page.locator("#grid .cell").count() == 48
     assert page.locator("#statistics tbody tr").count() == 48
     assert page.locator("#aligned span").count() == 40
     assert ink(page, "#lines") > 1000
 
 
+def test_pieces_are_a_click_away(page: Any) -> None:
+    before = title(page)
+    page.locator("#units input[value=piece]").click()
+    assert page.locator("#queries li").count() > 41
+    assert title(page) == before
+    assert "Point at a piece" in page.inner_text("#lines-note")
+    page.keyboard.press("w")
+    assert page.locator("#queries li").count() == 41
+    assert "Point at a word" in page.inner_text("#lines-note")
+
+
+@pytest.mark.parametrize("width", [1366, 600])
+@pytest.mark.parametrize("pair", [(SOURCE, TARGET), ("a dog runs", "ein Hund rennt"), ("a", "b")])
+def test_the_matrix_fills_its_card(
+    browser: Any, width: int, pair: tuple[str, str], random_attention: Callable[..., Attention], tmp_path: Path
+) -> None:
+    (tmp_path / "page.html").write_text(explorer_page(random_attention(*pair), model="m"), encoding="utf-8")
+    page = browser.new_page(viewport={"width": width, "height": 768})
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_function("() => document.getElementById('matrix').style.width")
+    card, canvas = (page.locator(name).bounding_box() for name in ("section:has(> #matrix)", "#matrix"))
+    wider = page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    page.close()
+    assert canvas["width"] == pytest.approx(card["width"] - 34, abs=2)  # less its padding and border
+    assert canvas["height"] <= 41 * 36 + 200
+    assert wider == 0
+
+
 def test_nothing_is_wider_than_a_laptop(page: Any) -> None:
     assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
 
 
-def test_arrows_move_through_layers_and_heads(page: Any) -> None:
+def test_arrows_move_through_layers_and_heads(page: Any, encoder: Any) -> None:
     all_lines = ink(page, "#lines")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")  # there is no seventh layer
@@ -123,7 +174,7 @@ def test_arrows_move_through_layers_and_heads(page: Any) -> None:
     assert page.inner_text("#matrix-title") == "Layer 5, head 8"
 
 
-def test_tab_reaches_everything(page: Any) -> None:
+def test_tab_reaches_everything(page: Any, encoder: Any) -> None:
     reached = []
     for _ in range(40):
         page.keyboard.press("Tab")
@@ -134,8 +185,8 @@ def test_tab_reaches_everything(page: Any) -> None:
             )
         )
     stops = list(dict.fromkeys(reached))
-    assert [stop for stop in stops if stop in ("kinds", "layers", "heads", "queries", "keys", "best", "grid")] == [
-        "kinds", "layers", "heads", "queries", "keys", "best", "grid",
+    assert [stop for stop in stops if stop in ("kinds", "units", "layers", "heads", "queries", "keys", "best", "grid")] == [
+        "kinds", "units", "layers", "heads", "queries", "keys", "best", "grid",
     ]  # fmt: skip
     assert "statistics" in stops
     page.locator("#kinds input").first.focus()
@@ -143,7 +194,7 @@ def test_tab_reaches_everything(page: Any) -> None:
     assert title(page).startswith("Decoder, layer 5")
 
 
-def test_a_word_under_the_pointer_shows_what_it_looks_at(page: Any) -> None:
+def test_a_word_under_the_pointer_shows_what_it_looks_at(page: Any, encoder: Any) -> None:
     everything = ink(page, "#lines")
     assert page.inner_text("#reading") == ""
     page.locator("#queries li").nth(3).hover()
@@ -158,7 +209,7 @@ def test_a_word_under_the_pointer_shows_what_it_looks_at(page: Any) -> None:
     assert ink(page, "#lines") == everything
 
 
-def test_shares_are_the_means_of_the_weights(page: Any) -> None:
+def test_shares_are_the_means_of_the_weights(page: Any, encoder: Any) -> None:
     page.keyboard.press("ArrowRight")  # one head: a row sums to 1
     page.locator("#queries li").nth(1).hover()
     page.wait_for_selector("#keys li[data-share]")
@@ -166,7 +217,7 @@ def test_shares_are_the_means_of_the_weights(page: Any) -> None:
     assert 70 < sum(shares) <= 110  # less what is below one per cent, and rounding
 
 
-def test_words_by_keyboard(page: Any) -> None:
+def test_words_by_keyboard(page: Any, encoder: Any) -> None:
     page.locator("#queries li").first.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
@@ -181,7 +232,7 @@ def test_words_by_keyboard(page: Any) -> None:
     page.wait_for_function("() => !document.getElementById('reading').textContent")
 
 
-def test_the_grid_chooses_a_head(page: Any) -> None:
+def test_the_grid_chooses_a_head(page: Any, encoder: Any) -> None:
     page.locator("#grid .cell").nth(2 * 8 + 4).click()
     assert title(page) == "Encoder, layer 3 of 6, head 5"
     page.keyboard.press("ArrowRight")  # moves the focus within the grid, and chooses nothing yet
@@ -201,7 +252,7 @@ def test_the_matrix_tells_a_weight(page: Any) -> None:
     assert re.search(r"“.+” looks at “.+”: \d+\.\d %", page.inner_text("#cell"))
 
 
-def test_statistics_are_sorted_by_any_column(page: Any) -> None:
+def test_statistics_are_sorted_by_any_column(page: Any, encoder: Any) -> None:
     def column() -> list[float]:
         cells = page.eval_on_selector_all("#statistics tbody tr", "rows => rows.map(r => r.cells[2].textContent)")
         return [float(cell) for cell in cells]

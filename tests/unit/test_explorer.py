@@ -56,7 +56,9 @@ def data_of(page: str) -> dict[str, Any]:
 def test_the_page_has_every_weight_to_a_255th(random_attention: MakeAttention) -> None:
     attention = random_attention("making it difficult", "es schwierig machen")
     data = data_of(explorer_page(attention, model="m30k"))
-    for shown, expected in zip(data["views"], views(attention), strict=True):
+    assert [unit["unit"] for unit in data["units"]] == ["word", "piece"]
+    by_word, by_piece = (unit["views"] for unit in data["units"])
+    for shown, expected in zip([*by_word, *by_piece], views(attention, words=True) + views(attention), strict=True):
         weights = np.frombuffer(base64.b64decode(shown["weights"]), np.uint8).reshape(expected.weights.shape) / 255
         np.testing.assert_allclose(weights, expected.weights, atol=0.5 / 255 + 1e-6)
         assert shown["queries"] == [unit.label for unit in expected.queries]
@@ -72,15 +74,17 @@ def test_the_page_knows_the_alignment(random_attention: MakeAttention) -> None:
     links = align(word_weights(attention), best_heads(scores))
     assert data["alignment"]["links"] == [list(link) for link in links]
     assert data["alignment"]["pharaoh"] == " ".join(f"{source}-{target}" for source, target in links)
-    np.testing.assert_allclose(data["views"][2]["statistics"]["alignment"], scores, atol=1e-4)
-    assert data["views"][2]["keys"] == ["making", "it", "difficult", "</s>"]
+    [words] = data["units"]
+    assert words["unit"] == "word"
+    np.testing.assert_allclose(words["views"][2]["statistics"]["alignment"], scores, atol=1e-4)
+    assert words["views"][2]["keys"] == ["making", "it", "difficult", "</s>"]
 
 
 def test_forty_words_of_the_papers_model_stay_below_three_megabytes(random_attention: MakeAttention) -> None:
     source = " ".join(f"word{n}s" for n in range(40))  # two pieces each
     page = explorer_page(random_attention(source, source, layers=6, heads=8), model="base")
     assert len(page.encode()) < 3_000_000
-    assert len(data_of(page)["views"][0]["queries"]) == 81
+    assert [len(unit["views"][0]["queries"]) for unit in data_of(page)["units"]] == [41, 81]
 
 
 def test_the_page_names_nothing_to_load(random_attention: MakeAttention) -> None:

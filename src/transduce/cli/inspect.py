@@ -66,7 +66,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--data", type=Path, metavar="FILE", help="all weights and pieces, .npz or .json")
     output.add_argument("--pharaoh", type=Path, metavar="FILE", help="word alignments, a line a pair; - is stdout")
     add_overwrite(output, "outputs that exist already")
-    output.add_argument("--words", action="store_true", help="page and picture by words, subword pieces merged")
+    output.add_argument(
+        "--words", action="store_true", help="the picture by words; the page without its subword pieces"
+    )
     figure = parser.add_argument_group("picture")
     # The kinds of `inspection.view`, written out: importing them here would load numpy for `--help`.
     kinds = ("encoder", "decoder", "cross")

@@ -27,12 +27,12 @@ _STATISTICS = tuple(HeadStatistics.__dataclass_fields__)
 
 
 def explorer_page(attention: Attention, *, model: str, words: bool = False) -> str:
-    """Returns the page for one pair, the same text each time.
+    """Returns the page for one pair, the same text each time. It opens on the head that aligns the two best, by words.
 
     Args:
         attention: what `Translator.attend` returned.
         model: the model's name, for the title.
-        words: whether to merge subword pieces into words, which also keeps the page of a long pair small.
+        words: whether to leave out the weights by subword pieces, which keeps the page of a long pair small.
     """
     parts = {
         "title": html.escape(f"Attention of {model}"),
@@ -53,16 +53,14 @@ def _data(attention: Attention, model: str, words: bool) -> dict[str, Any]:
     scores = alignment_scores(weights)
     best = best_heads(scores)
     links = align(weights, best)
-    shown = views(attention, words=words)
-    tables = {view.kind: _rounded(head_statistics(view)) for view in shown}
-    tables["cross"]["alignment"] = scores.round(4).tolist()
+    by_word = views(attention, words=True)
+    units = {"word": by_word} if words else {"word": by_word, "piece": views(attention)}
     return {
         "model": model,
         "source": attention.source,
         "target": attention.target,
-        "unit": "word" if words else "piece",
-        "colours": head_colours(shown[0].num_heads),
-        "views": [_view(view) | {"statistics": tables[view.kind]} for view in shown],
+        "colours": head_colours(by_word[0].num_heads),
+        "units": [{"unit": unit, "views": [_view(view, scores) for view in shown]} for unit, shown in units.items()],
         "alignment": {
             "best": best,
             "source": split_words(attention.source),
@@ -73,21 +71,21 @@ def _data(attention: Attention, model: str, words: bool) -> dict[str, Any]:
     }
 
 
-def _view(view: View) -> dict[str, Any]:
+def _view(view: View, alignment: np.ndarray) -> dict[str, Any]:
+    table = head_statistics(view)
+    statistics = {name: getattr(table, name).round(4).tolist() for name in _STATISTICS}
+    if view.kind == "cross":
+        statistics["alignment"] = alignment.round(4).tolist()
     quantised = np.rint(np.clip(view.weights, 0.0, 1.0) * 255).astype(np.uint8)
     return {
         "kind": view.kind,
         "layers": view.num_layers,
         "heads": view.num_heads,
-        "start": view.usual_layer,
         "queries": [unit.label for unit in view.queries],
         "keys": [unit.label for unit in view.keys],
         "weights": base64.b64encode(quantised.tobytes()).decode("ascii"),  # [layer][head][query][key], a byte each
+        "statistics": statistics,
     }
-
-
-def _rounded(statistics: HeadStatistics) -> dict[str, Any]:
-    return {name: getattr(statistics, name).round(4).tolist() for name in _STATISTICS}
 
 
 def _json_in_html(value: Any) -> str:

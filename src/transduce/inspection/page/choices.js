@@ -1,6 +1,13 @@
 // What people do, and what is then shown anew: all that hangs on the attention, on layer and heads, on a word.
 
-function chooseView(view) {
+function chooseUnit(unit) {
+  state.unit = unit;
+  for (const node of document.querySelectorAll(".unit")) node.textContent = unit.unit;
+  chooseKind(state.view.kind);
+}
+
+function chooseKind(kind) {
+  const view = state.unit.views.find((one) => one.kind === kind);
   state.view = view;
   state.layer = Math.min(state.layer, view.layers - 1);
   state.pinned = state.hovered = state.cell = null;
@@ -50,7 +57,8 @@ function onKey(event) {
   if (arrow && (event.target.type === "radio" || event.target.closest(".scroll"))) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const kind = { e: "encoder", d: "decoder", c: "cross" }[key];
-  if (kind) chooseView(data.views.find((view) => view.kind === kind));
+  if (kind) chooseKind(kind);
+  else if (key === "w") chooseUnit(data.units[(data.units.indexOf(state.unit) + 1) % data.units.length]);
   else if (key === "ArrowUp") chooseLayer(state.layer - 1);
   else if (key === "ArrowDown") chooseLayer(state.layer + 1);
   else if (key === "ArrowLeft") moveHead(-1);
@@ -72,7 +80,7 @@ function showView() {
   const room = Math.floor((window.innerHeight - 300) / rows);
   document.documentElement.style.setProperty("--row", `${Math.max(15, Math.min(28, room))}px`);
   for (const side of ["queries", "keys"]) fillColumn(side);
-  element("lines-note").textContent = `${NOTES[view.kind]} Point at a ${data.unit}, or choose it, to see its lines alone.`;
+  element("lines-note").textContent = `${NOTES[view.kind]} Point at a ${state.unit.unit}, or choose it, to see its lines alone.`;
   element("statistics-title").textContent = `Statistics of the heads: ${NAMES[view.kind].toLowerCase()}`;
   element("place").textContent =
     view.kind === "decoder" ? "; the same place is what was written last"
@@ -91,6 +99,7 @@ function showChoice() {
   element("lines-title").textContent = `${NAMES[view.kind]}, layer ${layer + 1} of ${view.layers}, ${title}`;
   for (const input of element("controls").querySelectorAll("input")) {
     if (input.name === "kind") input.checked = input.value === view.kind;
+    if (input.name === "unit") input.checked = input.value === state.unit.unit;
     if (input.name === "layer") input.checked = Number(input.value) === layer;
     if (input.name === "head") input.checked = heads.has(Number(input.value));
   }

@@ -10,17 +10,21 @@ const NOTES = {
 };
 
 const data = JSON.parse(element("data").textContent);
-for (const view of data.views) {
+for (const view of data.units.flatMap((unit) => unit.views)) {
   const characters = atob(view.weights);
   view.bytes = new Uint8Array(characters.length); // filled by a loop: `Uint8Array.from` takes ten times as long
   for (let at = 0; at < characters.length; at++) view.bytes[at] = characters.charCodeAt(at);
 }
 
+// The page opens on the head of the decoder that aligns source and target best.
+const [best] = data.alignment.best.map(([layer, head]) => ({ layer: layer - 1, head: head - 1 }));
+
 const state = {
-  view: data.views[0],
-  layer: data.views[0].start - 1,
-  heads: new Set(allHeads(data.views[0])), // those drawn as lines
-  head: 0, // the one chosen last: it is shown as a matrix
+  unit: data.units[0], // words, or subword pieces
+  view: data.units[0].views.find((view) => view.kind === "cross"),
+  layer: best.layer,
+  heads: new Set([best.head]), // those drawn as lines
+  head: best.head, // the one chosen last: it is shown as a matrix
   pinned: null, // a word that was chosen, {side: "queries" or "keys", index}
   hovered: null, // one under the pointer or the focus
   cell: null, // the matrix's cell under the pointer, {query, key}

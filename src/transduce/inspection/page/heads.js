@@ -57,51 +57,70 @@ function gridCell(view, layer, head) {
   return cell;
 }
 
-/** Where the matrix's cells lie: `size` pixels each, after labels where they can be read. */
-const matrix = { size: 1, left: 0, top: 0 };
+/** Where the matrix's cells lie, in pixels: it is as wide as its card, after labels where they can be read. */
+const matrix = { width: 1, height: 1, left: 0, top: 0 };
+const LABEL = 13; // pixels of a label's letters, where cells have room for them
+
+/** Sets the sizes for the room that there is, and returns the pixels of a label's letters; 0: no labels. */
+function layOut(room) {
+  const { view } = state;
+  const context = make("canvas").getContext("2d");
+  const columns = view.keys.length;
+  let letters = LABEL;
+  const widest = (labels) => {
+    context.font = `${letters}px system-ui, sans-serif`;
+    return Math.max(...labels.map((label) => context.measureText(label).width)) + 8;
+  };
+  matrix.left = Math.min(widest(view.queries), room / 3);
+  matrix.width = (room - matrix.left) / columns;
+  if (matrix.width < 9) {
+    Object.assign(matrix, { left: 0, top: 0, width: room / columns, height: Math.max(2, room / columns) });
+    return 0;
+  }
+  matrix.height = Math.min(matrix.width, 36);
+  letters = Math.min(LABEL, Math.floor(matrix.height * 0.8));
+  matrix.upright = widest(view.keys) <= matrix.width;
+  matrix.top = matrix.upright ? letters + 10 : Math.min(widest(view.keys), 160);
+  return letters;
+}
 
 function drawMatrix() {
   const { view, layer, head, cell } = state;
   const canvas = element("matrix");
-  const room = Math.min(canvas.parentElement.clientWidth - 32, 640);
-  const longest = Math.max(...view.queries.map((label) => label.length), ...view.keys.map((label) => label.length));
-  const columns = view.keys.length;
-  // A label takes about 0.45 of a cell's side for each character.
-  matrix.size = Math.min(26, Math.floor(room / (columns + 0.45 * longest + 1)));
-  const labelled = matrix.size >= 9;
-  if (!labelled) matrix.size = Math.max(2, Math.floor(room / columns));
-  matrix.left = matrix.top = labelled ? Math.ceil((0.45 * longest + 0.6) * matrix.size) : 0;
-  const width = matrix.left + matrix.size * columns;
-  canvas.style.width = `${width}px`;
-  const context = contextOf(canvas, width, matrix.top + matrix.size * view.queries.length);
+  const room = canvas.parentElement.clientWidth - 32;
+  const letters = layOut(room);
+  const [columns, rows] = [view.keys.length, view.queries.length];
+  canvas.style.width = `${room}px`;
+  const context = contextOf(canvas, room, matrix.top + matrix.height * rows + 1);
   const style = getComputedStyle(document.documentElement);
   context.imageSmoothingEnabled = false;
-  const inside = [matrix.left, matrix.top, matrix.size * columns, matrix.size * view.queries.length];
+  const inside = [matrix.left, matrix.top, matrix.width * columns, matrix.height * rows];
   context.drawImage(pixels(view, layer, head), ...inside);
   context.strokeStyle = style.getPropertyValue("--line");
   context.strokeRect(...inside);
-  if (labelled) drawLabels(context, style.getPropertyValue("--ink"));
+  if (letters) drawLabels(context, letters, style.getPropertyValue("--ink"));
   if (cell) {
+    const corner = [matrix.left + cell.key * matrix.width, matrix.top + cell.query * matrix.height];
     context.strokeStyle = style.getPropertyValue("--ink");
-    context.strokeRect(matrix.left + cell.key * matrix.size, matrix.top + cell.query * matrix.size, matrix.size, matrix.size);
+    context.strokeRect(...corner, matrix.width, matrix.height);
   }
-  canvas.setAttribute("aria-label", `Weights of layer ${layer + 1}, head ${head + 1}: ${view.queries.length} rows that look, ` +
+  canvas.setAttribute("aria-label", `Weights of layer ${layer + 1}, head ${head + 1}: ${rows} rows that look, ` +
     `${columns} columns that are looked at. The statistics below and the words above say the same.`);
 }
 
-function drawLabels(context, ink) {
+function drawLabels(context, letters, ink) {
   const { view } = state;
   context.fillStyle = ink;
-  context.font = `${Math.round(matrix.size * 0.72)}px system-ui, sans-serif`;
+  context.font = `${letters}px system-ui, sans-serif`;
   context.textBaseline = "middle";
   context.textAlign = "right";
-  view.queries.forEach((label, row) => context.fillText(label, matrix.left - 4, matrix.top + (row + 0.5) * matrix.size, matrix.left - 4));
-  context.textAlign = "left";
+  view.queries.forEach((label, row) => context.fillText(label, matrix.left - 4, matrix.top + (row + 0.5) * matrix.height, matrix.left - 4));
+  context.textAlign = matrix.upright ? "center" : "left";
   view.keys.forEach((label, column) => {
     context.save();
-    context.translate(matrix.left + (column + 0.5) * matrix.size, matrix.top - 4);
-    context.rotate(-Math.PI / 2);
-    context.fillText(label, 0, 0, matrix.top - 4);
+    context.translate(matrix.left + (column + 0.5) * matrix.width, matrix.top - (matrix.upright ? letters / 2 + 4 : 4));
+    if (!matrix.upright) context.rotate(-Math.PI / 2);
+    context.fillText(label, 0, 0, matrix.upright ? matrix.width - 4 : matrix.top - 4);
     context.restore();
   });
 }
@@ -109,8 +128,8 @@ function drawLabels(context, ink) {
 function pointAtCell(event) {
   const { view, layer, head } = state;
   const box = element("matrix").getBoundingClientRect();
-  const key = Math.floor((event.clientX - box.left - matrix.left) / matrix.size);
-  const query = Math.floor((event.clientY - box.top - matrix.top) / matrix.size);
+  const key = Math.floor((event.clientX - box.left - matrix.left) / matrix.width);
+  const query = Math.floor((event.clientY - box.top - matrix.top) / matrix.height);
   const inside = key >= 0 && query >= 0 && key < view.keys.length && query < view.queries.length;
   state.cell = inside ? { query, key } : null;
   state.hovered = inside ? { side: "queries", index: query } : null;

@@ -2,7 +2,6 @@
 
 element("source").textContent = data.source;
 element("target").textContent = data.target;
-for (const node of document.querySelectorAll(".unit")) node.textContent = data.unit;
 element("controls").addEventListener("submit", (event) => event.preventDefault());
 for (const side of ["queries", "keys"]) {
   element(side).addEventListener("pointerleave", () => hover(null));
@@ -16,5 +15,5 @@ document.addEventListener("keydown", onKey);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showWord);
 window.addEventListener("resize", showWord);
 fillAlignment();
-showView();
+chooseUnit(data.units[0]);
 document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds, for whoever waits or measures

@@ -14,7 +14,10 @@ function fillControls() {
     if (fieldset.querySelectorAll("input").length === choices.length) return;
     fieldset.replaceChildren(fieldset.querySelector("legend"), ...choices);
   };
-  fill("kinds", data.views.map((one) => choice("radio", "kind", one.kind, NAMES[one.kind].toLowerCase(), () => chooseView(one))));
+  const kinds = Object.keys(NAMES);
+  fill("kinds", kinds.map((kind) => choice("radio", "kind", kind, NAMES[kind].toLowerCase(), () => chooseKind(kind))));
+  fill("units", data.units.map((one) => choice("radio", "unit", one.unit, `${one.unit}s`, () => chooseUnit(one))));
+  element("units").hidden = data.units.length === 1;
   const layers = Array.from({ length: view.layers }, (_, layer) => layer);
   fill("layers", layers.map((layer) => choice("radio", "layer", layer, layer + 1, () => chooseLayer(layer))));
   fill("heads", allHeads(view).map((head) => {
@@ -77,14 +80,14 @@ function statisticsRow({ layer, head }, columns, greatest, first) {
 }
 
 function fillAlignment() {
-  const cross = data.views.find((view) => view.kind === "cross");
+  const cross = state.unit.views.find((view) => view.kind === "cross");
   const { best, source, target, links, pharaoh } = data.alignment;
   element("best").replaceChildren(
     ...best.map(([layer, head]) => {
       const score = cross.statistics.alignment[layer - 1][head - 1].toFixed(2);
       const button = headButton(layer - 1, head - 1, `layer ${layer}, head ${head}: ${score}`);
       button.addEventListener("click", () => {
-        chooseView(cross);
+        chooseKind("cross");
         chooseHead(layer - 1, head - 1);
         element("lines-title").scrollIntoView({ block: "center" });
       });
