@@ -45,6 +45,11 @@ def _padded(lines: list[str]) -> list[str]:
     return padded
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Returns `1 line`, `2 lines` or `12,000 lines`; a plural without an s of its own is given."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def short(value: float) -> str:
     """Returns a number with three significant digits: 1.23, 0.0451, 1.2e-07, 12,300."""
     if value == 0:

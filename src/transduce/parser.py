@@ -47,6 +47,9 @@ class Parser:
         data = translator.bundle.config.data if translator.bundle is not None else DataConfig(format="trees")
         self._read = sentence_reader(data, translator.tokenizer)
 
+    def __repr__(self) -> str:
+        return f"Parser({self.translator.summary})"
+
     @classmethod
     def load(
         cls,

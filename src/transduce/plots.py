@@ -52,6 +52,18 @@ def log_sizes(panel: Any, sizes: Sequence[float], *, base: float = 10) -> None:
     panel.set_xticks([], minor=True)
 
 
+def count_axis(axis: Any) -> None:
+    """Gives an axis of counts (`panel.xaxis`, `panel.yaxis`) marks at whole numbers only; its scale is set before."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    whole = FuncFormatter(lambda value, _: f"{value:,.0f}" if value == round(value) else "")
+    if axis.get_scale() == "linear":
+        axis.set_major_locator(MaxNLocator(integer=True))
+    else:
+        axis.set_minor_formatter(FuncFormatter(lambda *_: ""))
+    axis.set_major_formatter(whole)
+
+
 def save_chart(figure: Any, path: Path) -> None:
     """Writes a figure, in the format that the file's name ends in, atomically."""
     with atomic_path(path) as temporary:

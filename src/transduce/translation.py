@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from transduce.markdown import counted
 from transduce.terms import Choice
 from transduce.text import BOS_TOKEN
 
@@ -50,6 +51,13 @@ class Attention:
     cross: "np.ndarray"  # (layers, heads, T, S), float32
     source_truncated: bool  # longer than the model reads: only the beginning has pieces and weights
     target_truncated: bool
+
+    def __repr__(self) -> str:
+        """Says what it is of, without the weights: thousands of numbers are nothing to read."""
+        layers, heads = self.cross.shape[:2]
+        pieces = f"{len(self.source_pieces)} → {counted(len(self.target_pieces), 'piece')}"
+        shape = f"{counted(layers, 'layer')} of {counted(heads, 'head')}"
+        return f"Attention({self.source!r} → {self.target!r}, {pieces}, {shape})"
 
     @property
     def input_pieces(self) -> tuple[str, ...]:

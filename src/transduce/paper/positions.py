@@ -20,7 +20,7 @@ from transduce.model.positions import sinusoids
 from transduce.paper.experiment import Cell, Cells, Experiment, Say, Values
 from transduce.paper.learning import FIRST_SYMBOL, copying, draw_sequences, right_tokens, train
 from transduce.paper.scales import Scale, at_scale
-from transduce.plots import log_sizes, new_chart, save_chart
+from transduce.plots import count_axis, log_sizes, new_chart, save_chart
 from transduce.training.batch import Batch
 from transduce.training.device import Compute
 
@@ -289,6 +289,7 @@ def _draw(settings: Settings, cells: Cells, folder: Path) -> None:
     left.axvline(settings.trained_length + 0.5, color="#888888", linestyle="--", linewidth=1)
     left.text(settings.trained_length + 0.7, 0.02, "not seen in training", color="#555555", fontsize=8)
     left.set(xlabel="symbols to copy", ylabel="tokens right", ylim=(0, 1.03), title="Copying, by length")
+    count_axis(left.xaxis)
     left.legend()
     for name, label in (
         ("random_table", "random vectors: least squares"),

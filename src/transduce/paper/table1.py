@@ -21,7 +21,7 @@ from transduce.paper.layer_types import Kind, Shape, batch, layer, recurrent_flo
 from transduce.paper.measure import count_flops, exponents, peak_bytes, shortest_seconds
 from transduce.paper.reach import longest_chain, stack_of, steps_until_all_reach
 from transduce.paper.scales import Scale, at_scale
-from transduce.plots import COLOURS, log_sizes, new_chart, save_chart
+from transduce.plots import COLOURS, count_axis, log_sizes, new_chart, save_chart
 from transduce.training.device import Compute
 
 
@@ -259,5 +259,7 @@ def _draw(settings: Settings, cells: Cells, folder: Path) -> None:
     ):
         log_sizes(axis, sizes)
         axis.set(yscale="log", xlabel="positions n", title=title)
+    for axis in axes[2:]:
+        count_axis(axis.yaxis)
     figure.legend(*axes[2].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     save_chart(figure, folder / "table1.png")
