@@ -7,7 +7,7 @@ import json
 import ssl
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -34,6 +34,7 @@ class Server:
     cut_after: list[int] = field(default_factory=list)  # bytes after which to hang up first
     ranges: bool = True
     redirect: str = ""
+    answer: Callable[[BaseHTTPRequestHandler], None] | None = None  # in place of all this
     requests: list[str] = field(default_factory=list)  # the Range header of each
 
     def url(self, name: str) -> str:
@@ -50,6 +51,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         def do_GET(self) -> None:
             wanted = self.headers.get("Range", "")
             state.requests.append(wanted)
+            if state.answer is not None:
+                state.answer(self)
+                return
             if state.redirect:
                 self.send_response(302)
                 self.send_header("Location", state.redirect)
@@ -220,6 +224,118 @@ def test_a_redirect_to_plain_http_is_refused(server: Server, tmp_path: Path) -> 
     server.redirect = "http://example.org/a.bin"
     with pytest.raises(DownloadError, match="only https"):
         download(server.url("a.bin"), tmp_path / "a.bin", progress=False)
+
+
+# --- servers that never come to an end, or say odd things -----------------------------------------------------
+
+
+def respond(handler: BaseHTTPRequestHandler, status: int, body: bytes = b"", **headers: str) -> None:
+    handler.send_response(status)
+    for name, value in headers.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def fails(server: Server, folder: Path, match: str, **options: Any) -> None:
+    with pytest.raises(DownloadError, match=match) as caught:
+        download(server.url("a.bin"), folder / "a.bin", SHA256, progress=False, **options)
+    assert server.url("a.bin") in str(caught.value)
+    assert not (folder / "a.bin").exists()
+
+
+def test_a_byte_at_each_attempt_is_no_progress(server: Server, tmp_path: Path) -> None:
+    server.files["a.bin"] = BODY
+    server.cut_after = [1] * 1000
+    fails(server, tmp_path, "after 4 attempts")
+    assert len(server.requests) == 4
+
+
+def test_attempts_have_an_end_though_each_brings_much(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download_module, "_PROGRESS_BYTES", 100)
+    monkeypatch.setattr(download_module, "_MAX_ATTEMPTS", 7)
+    server.files["a.bin"] = BODY
+    server.cut_after = [200] * 1000
+    fails(server, tmp_path, "after 7 attempts")
+    assert (tmp_path / "a.bin.part").stat().st_size == 1400  # for the next run
+
+
+def test_ranges_that_were_not_asked_for_have_an_end(server: Server, tmp_path: Path) -> None:
+    server.answer = lambda handler: respond(
+        handler, 206, BODY[7:100], Content_Range=f"bytes 7-99/{len(BODY)}", Content_Length="93"
+    )
+    fails(server, tmp_path, "another range")
+
+
+def test_all_attempts_together_have_a_limit_of_time(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download_module, "_MAX_SECONDS", -1.0)
+    server.files["a.bin"] = BODY
+    server.cut_after = [500_000]
+    fails(server, tmp_path, "not whole after")
+
+
+def test_a_trickle_is_broken_off(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download_module, "_SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(download_module, "_SLOW_BYTES", len(BODY) + 1)  # as if the connection were slow
+    server.files["a.bin"] = BODY
+    fails(server, tmp_path, "the connection brought [0-9]+ bytes in 0 seconds")
+
+
+@pytest.mark.parametrize("status", [201, 204, 203, 226, 299, 305, 418, 999])
+def test_an_odd_status_is_no_file(status: int, server: Server, tmp_path: Path) -> None:
+    server.answer = lambda handler: respond(handler, status, b"", Content_Length="0")
+    fails(server, tmp_path, f"answered {status}")
+    assert not leftovers(tmp_path)
+
+
+def test_a_body_without_a_length_is_capped(server: Server, tmp_path: Path) -> None:
+    server.answer = lambda handler: respond(handler, 200, BODY)
+    fails(server, tmp_path, "longer than 1000 bytes: refused", max_bytes=1000)
+    assert not leftovers(tmp_path) or (tmp_path / "a.bin.part").stat().st_size <= 1000
+
+
+def test_a_length_beyond_the_cap_is_refused_at_once(server: Server, tmp_path: Path) -> None:
+    server.answer = lambda handler: respond(handler, 200, b"", Content_Length=str(10**15))
+    fails(server, tmp_path, "longer than")
+
+
+@pytest.mark.parametrize("length", ["-5", "many", "٣", "5, 5"])
+def test_a_length_that_is_no_number_is_none(length: str, server: Server, tmp_path: Path) -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b"HTTP/1.0 200 OK\r\nContent-Length: " + length.encode() + b"\r\n\r\n" + BODY)
+
+    server.answer = answer
+    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
+    assert (tmp_path / "a.bin").read_bytes() == BODY
+
+
+def test_a_range_that_is_cut_short_is_gone_on_with(server: Server, tmp_path: Path) -> None:
+    """A server may send less than the rest of the file, and say so."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        start = int((handler.headers.get("Range") or "bytes=0-").removeprefix("bytes=").rstrip("-"))
+        piece = BODY[start : start + 300_000]
+        said = f"bytes {start}-{start + len(piece) - 1}/{len(BODY)}"
+        respond(handler, 206, piece, Content_Range=said, Content_Length=str(len(piece)))
+
+    server.answer = answer
+    download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
+    assert (tmp_path / "a.bin").read_bytes() == BODY
+
+
+@pytest.mark.parametrize("ledger", ["{", "[]", '{"a": 1}', '{"a": "x"}', "[" * 100_000])
+def test_a_damaged_ledger_of_checksums_is_named(
+    ledger: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote = Remote(server.url("train.gz"))
+    monkeypatch.setitem(SOURCES, "toy", Source("A toy.", "-", "-", (Output("train", remote),)))
+    (tmp_path / "checksums.json").write_text(ledger)
+    with pytest.raises(DownloadError, match=r"checksums\.json: damaged"):
+        fetch("toy", tmp_path, progress=False)
 
 
 # --- named sources --------------------------------------------------------------------------------------------

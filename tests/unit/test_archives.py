@@ -1,14 +1,17 @@
 """Archives that are not trusted: unsafe ones are refused, damaged and oversized ones reported."""
 
+import contextlib
 import gzip
 import io
 import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from transduce.data import archives
 from transduce.data.archives import extract
 from transduce.errors import DownloadError
 
@@ -95,3 +98,83 @@ def test_too_large_missing_and_damaged(tmp_path: Path) -> None:
     (tmp_path / "text.gz").write_bytes(b"<html>not found</html>")
     with pytest.raises(DownloadError, match="damaged"):
         extract(tmp_path / "text.gz", {"": tmp_path / "out"}, 1000)
+
+
+# --- what tries to fill disk or memory, and what is odd -------------------------------------------------------
+
+
+def refused(folder: Path, name: str, match: str, max_bytes: int = 1000) -> None:
+    with pytest.raises(DownloadError, match=match) as caught:
+        extract(folder / name, {"good": folder / "out"}, max_bytes)
+    assert name in str(caught.value)
+
+
+def test_what_is_passed_over_counts_too(tmp_path: Path) -> None:
+    (tmp_path / "a.tgz").write_bytes(tar_of({"bomb": bytes(5000), "good": b"good\n"}))
+    refused(tmp_path, "a.tgz", "more than 4000 bytes: refused at 'bomb'")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("bomb", bytes(5000))
+        packed.writestr("good", "good\n")
+    refused(tmp_path, "a.zip", "more than 4000 bytes: refused at 'bomb'")
+
+
+def test_too_many_members_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "_MAX_MEMBERS", 10)
+    (tmp_path / "a.tar").write_bytes(tar_of({str(i): b"" for i in range(11)} | {"good": b"x"}, "w"))
+    refused(tmp_path, "a.tar", "more than 10 members: refused at '10'")
+
+
+def test_a_member_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(tar_of({"good": b"one", "./good": b"two"}, "w"))
+    refused(tmp_path, "a.tar", "'good' stands there twice")
+
+
+def test_a_tar_with_a_boundless_header_is_refused_unread(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        header = tarfile.TarInfo("attributes")
+        header.type, header.size = tarfile.XHDTYPE, 3 << 20
+        tar.addfile(header, io.BytesIO(bytes(3 << 20)))
+    (tmp_path / "a.tgz").write_bytes(buffer.getvalue())
+    refused(tmp_path, "a.tgz", "what precedes 'attributes' has 3145728 bytes", max_bytes=1 << 30)
+
+
+@pytest.mark.parametrize("name", ["C:/evil", "C:evil", "a\nb", "\x1b[2Jevil", "\u202egnp.evil"])
+def test_odd_names_are_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(tar_of({"good": b"good\n", name: b""}, "w"))
+    refused(tmp_path, "a.tar", "unsafe")
+
+
+def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
+        link = zipfile.ZipInfo("good")
+        link.external_attr = 0o120777 << 16
+        packed.writestr(link, "/etc/passwd")
+    refused(tmp_path, "a.zip", "unsafe")
+
+
+def test_an_archive_in_an_archive_is_not_opened(tmp_path: Path) -> None:
+    inner = tar_of({"good": b"good\n"})
+    (tmp_path / "a.tar").write_bytes(tar_of({"inner.tgz": inner}, "w"))
+    refused(tmp_path, "a.tar", "has no file 'good'", max_bytes=1 << 20)
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tgz", "a.zip", "a.txz", "a.tbz2"])
+def test_damage_anywhere_is_reported(name: str, tmp_path: Path) -> None:
+    text = b"".join(b"line %d\n" % i for i in range(200))
+    if name == "a.zip":
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.writestr("good", text)
+        whole = buffer.getvalue()
+    else:
+        mode = {"a.tar": "w", "a.tgz": "w:gz", "a.txz": "w:xz", "a.tbz2": "w:bz2"}[name]
+        whole = tar_of({"good": text}, mode)
+    random = Random(name)
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for _ in range(random.randrange(1, 4)):
+            damaged[random.randrange(min(len(damaged), 700))] = random.randrange(256)
+        (tmp_path / name).write_bytes(damaged[: random.randrange(len(whole))] if random.random() < 0.3 else damaged)
+        with contextlib.suppress(DownloadError):  # a byte that means nothing does no harm
+            extract(tmp_path / name, {"good": tmp_path / "out"}, 10_000)

@@ -1,18 +1,37 @@
 """Taking named files out of tar, gz and zip archives that came from elsewhere and are not trusted."""
 
+import errno
 import gzip
 import lzma
 import posixpath
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 from transduce.errors import DownloadError
 
 _CHUNK_BYTES = 1 << 20
+_MAX_MEMBERS = 100_000
+_MAX_HEADER_BYTES = 1 << 20  # of what a tar says about one member: `tarfile` reads it into memory whole
+_PASSED_OVER = 4  # times as much as may be taken out may stand in the archive
+
+
+_DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    lzma.LZMAError,
+    zlib.error,
+    EOFError,
+    # What the libraries raise of fields that make no sense, of encryption, and of methods they do not know:
+    ValueError,
+    OverflowError,
+    RuntimeError,
+    struct.error,
+)
 
 
 def extract(archive: Path, wanted: dict[str, Path], max_bytes: int) -> None:
@@ -22,8 +41,11 @@ def extract(archive: Path, wanted: dict[str, Path], max_bytes: int) -> None:
     an absolute path, climbs with `..`, links out, or is a device: nobody packs a corpus so. The member of a
     plain `.gz` file is called "".
 
+    Archives inside an archive are files like others: they are not opened.
+
     Raises:
-        DownloadError: the archive is damaged or unsafe, a member is missing, or all together exceed `max_bytes`.
+        DownloadError: the archive is damaged or unsafe, has too many members, a member is missing or stands there
+            twice, those wanted exceed `max_bytes` together, or all members exceed it by far.
     """
     budget = _Budget(archive, max_bytes)
     try:
@@ -35,7 +57,9 @@ def extract(archive: Path, wanted: dict[str, Path], max_bytes: int) -> None:
             missing = _from_zip(archive, wanted, budget)
         else:
             missing = _from_tar(archive, wanted, budget)
-    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
+    except (*_DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # a full disk, say, is not its fault
+            raise
         raise DownloadError(f"{archive}: damaged or unsafe archive: {error}. Delete it and download again.") from None
     if missing:
         raise DownloadError(f"{archive}: has no file '{sorted(missing)[0]}'. Is it the right archive?")
@@ -43,12 +67,19 @@ def extract(archive: Path, wanted: dict[str, Path], max_bytes: int) -> None:
 
 def _check_member(name: str, link: str | None, regular: bool) -> None:
     """Refuses a member that could be written, or could lead, to outside the folder it is unpacked in."""
-    unsafe = not regular or name.startswith(("/", "\\")) or ".." in PurePosixPath(name.replace("\\", "/")).parts
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    unsafe = not regular or ".." in parts or parts[:1] == ("/",) or ":" in "".join(parts[:1])
+    unsafe = unsafe or not name.isprintable()
     if link is not None:
         inside = posixpath.normpath(posixpath.join(posixpath.dirname(name), link))
         unsafe = unsafe or link.startswith("/") or inside.startswith("..")
     if unsafe:
-        raise tarfile.TarError(f"member '{name}' is a device, a path or a link that leads outside")
+        raise tarfile.TarError(f"member {name!r} is a device, a path or a link that leads outside")
+
+
+def _require_once(name: str, missing: set[str]) -> None:
+    if name not in missing:
+        raise tarfile.TarError(f"member '{name}' stands there twice")
 
 
 class _Budget:
@@ -56,6 +87,17 @@ class _Budget:
 
     def __init__(self, archive: Path, max_bytes: int) -> None:
         self._archive, self._max_bytes, self._used_bytes = archive, max_bytes, 0
+        self._num_members = self._declared_bytes = 0
+
+    def add(self, name: str, size: int) -> None:
+        """Counts a member, wanted or not, with the size that the archive says it has."""
+        self._num_members += 1
+        self._declared_bytes += size
+        if self._num_members > _MAX_MEMBERS:
+            raise DownloadError(f"{self._archive}: has more than {_MAX_MEMBERS} members: refused at '{name}'.")
+        if self._declared_bytes > _PASSED_OVER * self._max_bytes:
+            most = _PASSED_OVER * self._max_bytes
+            raise DownloadError(f"{self._archive}: its members have more than {most} bytes: refused at '{name}'.")
 
     def copy(self, source: IO[bytes] | gzip.GzipFile, target: IO[bytes]) -> None:
         while chunk := source.read(_CHUNK_BYTES):
@@ -65,15 +107,27 @@ class _Budget:
             target.write(chunk)
 
 
+class _TarMember(tarfile.TarInfo):
+    """A member whose name and attributes, which stand before it, are not of boundless length."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> Any:
+        if not (self.isreg() or self.isdir()) and self.size > _MAX_HEADER_BYTES:
+            raise tarfile.TarError(f"what precedes '{self.name}' has {self.size} bytes")
+        return super()._proc_member(tar)  # type: ignore[misc]
+
+
 def _from_tar(archive: Path, wanted: dict[str, Path], budget: _Budget) -> set[str]:
     missing = set(wanted)
-    with tarfile.open(archive, "r|*") as tar:  # one pass: a compressed tar cannot be read backwards
+    with tarfile.open(archive, "r|*", tarinfo=_TarMember) as tar:  # one pass: a compressed tar cannot be read backwards
         for member in tar:
             link = member.linkname if member.issym() or member.islnk() else None
-            _check_member(member.name, link, member.isfile() or member.isdir() or link is not None)
+            regular = member.isfile() and member.sparse is None
+            _check_member(member.name, link, regular or member.isdir() or link is not None)
             name = str(PurePosixPath(member.name))
+            budget.add(name, member.size)
             if name not in wanted or not member.isfile():
                 continue
+            _require_once(name, missing)
             source = tar.extractfile(member)
             assert source is not None  # it is a regular file
             with source, wanted[name].open("wb") as target:
@@ -89,7 +143,9 @@ def _from_zip(archive: Path, wanted: dict[str, Path], budget: _Budget) -> set[st
             kind = stat.S_IFMT(member.external_attr >> 16)
             _check_member(member.filename, None, kind in (0, stat.S_IFREG, stat.S_IFDIR))
             path = PurePosixPath(member.filename)
+            budget.add(str(path), member.file_size)
             if str(path) in wanted and not member.is_dir():
+                _require_once(str(path), missing)
                 with packed.open(member) as source, wanted[str(path)].open("wb") as target:
                     budget.copy(source, target)
                 missing.discard(str(path))

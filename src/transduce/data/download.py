@@ -4,11 +4,13 @@ import contextlib
 import hashlib
 import http.client
 import ipaddress
+import re
 import ssl
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,12 +22,37 @@ from transduce.files import sync_file, sync_folder
 
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_SECONDS = 60.0
-_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)  # between attempts that brought nothing; after the last we give up
+_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)  # between attempts that brought next to nothing; after the last we give up
+_PROGRESS_BYTES = 1 << 20  # that an attempt must bring to be worth going on at once
+_MAX_ATTEMPTS = 100
+_MAX_SECONDS = 24 * 3600.0  # of all attempts of one run; the next run goes on
+_SLOW_SECONDS, _SLOW_BYTES = 60.0, 60 << 10  # a connection that brings less in that time is broken off
+MAX_BYTES = 8_000_000_000  # of a file of which nothing else is known
 _PASSING = (408, 425, 429, 500, 502, 503, 504)  # statuses that another attempt may cure
+
+
+_RANGE = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19}|\*)", re.ASCII)
 
 
 class _Interrupted(Exception):
     """This attempt failed; the next may succeed."""
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """How long a file may be, and until when (`time.monotonic`) it must be there."""
+
+    url: str
+    max_bytes: int
+    deadline: float
+
+    def check_size(self, size: int) -> None:
+        if size > self.max_bytes:
+            raise DownloadError(f"{self.url}: is longer than {self.max_bytes} bytes: refused. Is it the right address?")
+
+    def check_time(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise DownloadError(f"{self.url}: not whole after {_MAX_SECONDS / 3600:.0f} hours. {advice(self.url)}")
 
 
 def check_url(url: str) -> None:
@@ -55,7 +82,9 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(_SafeRedirects)
 
 
-def download(url: str, target: Path, checksum: str | None = None, *, progress: bool = True) -> None:
+def download(
+    url: str, target: Path, checksum: str | None = None, *, max_bytes: int = MAX_BYTES, progress: bool = True
+) -> None:
     """Downloads `url` to `target`, which appears only when it is whole and verified.
 
     What has arrived waits in `<target>.part` for the next attempt, or the next run.
@@ -64,26 +93,35 @@ def download(url: str, target: Path, checksum: str | None = None, *, progress: b
         url: where from.
         target: where to.
         checksum: `sha256:…` or `md5:…`; None: not known, then only the length is checked.
+        max_bytes: the longest that the file may be, whatever the server says of its length.
         progress: whether to show a progress bar.
 
     Raises:
-        DownloadError: the server refuses, cannot be reached after several attempts, or sent something else.
+        DownloadError: the server refuses, cannot be reached after several attempts, is too slow, or sent something
+            else or too much.
     """
     check_url(url)
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
-    failures = 0
+    limits = _Limits(url, max_bytes, deadline=time.monotonic() + _MAX_SECONDS)
+    failures = attempts = 0
     while True:
         before = _size(part)
+        attempts += 1
         try:
-            _fetch(url, part, progress=progress)
+            _fetch(url, part, limits, progress=progress)
             break
         except _Interrupted as error:
             # An attempt that brought something forward does not count as a failure.
-            failures = 0 if _size(part) > before else failures + 1
-            if failures > len(_PAUSES_SECONDS):
-                raise DownloadError(f"{url}: {error}, after {failures} attempts. {advice(url)}") from None
+            failures = 0 if _size(part) >= before + _PROGRESS_BYTES else failures + 1
+            if failures > len(_PAUSES_SECONDS) or attempts == _MAX_ATTEMPTS:
+                raise DownloadError(f"{url}: {error}, after {attempts} attempts. {advice(url)}") from None
             time.sleep(_PAUSES_SECONDS[failures - 1] if failures else 0)
+            limits.check_time()
+        except DownloadError:
+            if _size(part) > max_bytes:
+                part.unlink()
+            raise
     _finish(url, part, target, checksum)
 
 
@@ -96,7 +134,7 @@ def advice(url: str) -> str:
     )
 
 
-def _fetch(url: str, part: Path, *, progress: bool) -> None:
+def _fetch(url: str, part: Path, limits: _Limits, *, progress: bool) -> None:
     """Makes one attempt to bring `part` to its full length."""
     have = _size(part)
     validator = part.with_name(part.name + ".etag")
@@ -108,19 +146,23 @@ def _fetch(url: str, part: Path, *, progress: bool) -> None:
     request = urllib.request.Request(url, headers=headers)
     try:
         with _OPENER.open(request, timeout=_TIMEOUT_SECONDS) as response:
-            resumed = response.status == 206 and _range_start(response) == have
+            if response.status not in (200, 206):
+                raise DownloadError(f"{url}: the server answered {response.status} and no file. {advice(url)}")
+            start, total = _content_range(response)
+            resumed = response.status == 206 and start == have
             if response.status == 206 and not resumed:
-                part.unlink()
+                part.unlink(missing_ok=True)
                 raise _Interrupted("the server sent another range than was asked for")
             if not resumed:
                 have = 0
                 _remember(validator, response.headers.get("ETag", ""))
-            length = response.headers.get("Content-Length")
-            total = have + int(length) if length is not None else None
+                total = _number(response.headers.get("Content-Length"))
+            limits.check_size(total or 0)
             with part.open("ab" if resumed else "wb") as file:
-                _copy(response, file, have, total, part.name.removesuffix(".part") if progress else "")
+                _copy(response, file, have, total, limits, part.name.removesuffix(".part") if progress else "")
     except urllib.error.HTTPError as error:
-        _explain(url, part, error)
+        with error:
+            _explain(url, part, error)
     except urllib.error.URLError as error:
         if isinstance(error.reason, ssl.SSLCertVerificationError):
             raise DownloadError(f"{url}: the server's certificate is not valid: {error.reason}.") from None
@@ -129,12 +171,21 @@ def _fetch(url: str, part: Path, *, progress: bool) -> None:
         raise _Interrupted(f"the connection broke ({error or type(error).__name__})") from None
 
 
-def _copy(response: Any, file: IO[bytes], have: int, total: int | None, name: str) -> None:
+def _copy(response: Any, file: IO[bytes], have: int, total: int | None, limits: _Limits, name: str) -> None:
+    slow_since, slow_bytes = time.monotonic(), 0
     with tqdm(total=total, initial=have, unit="B", unit_scale=True, desc=name, disable=not name) as bar:
-        while chunk := response.read(_CHUNK_BYTES):
-            file.write(chunk)
+        while chunk := response.read1(_CHUNK_BYTES):  # read1: what there is, however little, so that time is looked at
             have += len(chunk)
+            limits.check_size(have)
+            file.write(chunk)
             bar.update(len(chunk))
+            slow_bytes += len(chunk)
+            now = time.monotonic()
+            if now - slow_since >= _SLOW_SECONDS:
+                limits.check_time()
+                if slow_bytes < _SLOW_BYTES:
+                    raise _Interrupted(f"the connection brought {slow_bytes} bytes in {now - slow_since:.0f} seconds")
+                slow_since, slow_bytes = now, 0
     if total is not None and have < total:
         raise _Interrupted(f"the connection broke at {have} of {total} bytes")
 
@@ -144,7 +195,7 @@ def _explain(url: str, part: Path, error: urllib.error.HTTPError) -> None:
     if error.code == 416:  # our part is as long as the file, or longer
         if (error.headers.get("Content-Range") or "").removeprefix("bytes */") == str(_size(part)):
             return
-        part.unlink()
+        part.unlink(missing_ok=True)
         raise _Interrupted("what had arrived does not fit the file on the server") from None
     if error.code in _PASSING:
         raise _Interrupted(f"the server answered {error.code} {error.reason}") from None
@@ -180,10 +231,14 @@ def verify(path: Path, checksum: str, origin: str) -> None:
         )
 
 
-def _range_start(response: Any) -> int:
-    """Returns the first byte of `Content-Range: bytes 100-199/200`, or -1."""
-    text = (response.headers.get("Content-Range") or "").removeprefix("bytes ").partition("-")[0]
-    return int(text) if text.isdigit() else -1
+def _content_range(response: Any) -> tuple[int, int | None]:
+    """Returns first byte and length of the whole from `Content-Range: bytes 100-199/200`; -1 and None: not said."""
+    found = _RANGE.fullmatch(response.headers.get("Content-Range") or "")
+    return (int(found[1]), _number(found[2])) if found else (-1, None)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and len(text) < 20 and text.isascii() and text.isdigit() else None
 
 
 def _remember(validator: Path, etag: str) -> None:

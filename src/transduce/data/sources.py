@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.data.archives import extract
-from transduce.data.download import advice, check_url, download, verify
+from transduce.data.download import MAX_BYTES, advice, check_url, download, verify
 from transduce.errors import ConfigError, DownloadError, suggestion
 from transduce.files import sha256, sync_file, sync_folder, write_json
 
@@ -28,7 +28,7 @@ class Remote:
 
     url: str
     checksum: str | None = None
-    max_bytes: int = 8_000_000_000  # of what is taken out of it
+    max_bytes: int = MAX_BYTES  # of the file, and of what is taken out of it
 
     @property
     def name(self) -> str:
@@ -200,8 +200,17 @@ def _bring(remote: Remote, outputs: list[Output], folder: Path, mirror: Path | N
 def _recorded(folder: Path) -> dict[str, str]:
     """Returns the SHA-256 of every file that was downloaded into `folder` before."""
     ledger = folder / "checksums.json"
-    digests: dict[str, str] = json.loads(ledger.read_text(encoding="utf-8")) if ledger.is_file() else {}
-    return digests
+    if not ledger.is_file():
+        return {}
+    try:
+        digests = json.loads(ledger.read_text(encoding="utf-8"))
+        if not all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests.values()):
+            raise ValueError("a value is no SHA-256")
+    except (ValueError, RecursionError, AttributeError, TypeError) as error:
+        raise DownloadError(
+            f"{ledger}: damaged: {error}. Restore it; or delete it and {folder / 'downloads'}, and fetch again."
+        ) from None
+    return dict(digests)
 
 
 def _record(remote: Remote, archive: Path, folder: Path, *, progress: bool) -> None:
@@ -230,7 +239,7 @@ def _archive(remote: Remote, folder: Path, mirror: Path | None, *, progress: boo
         check_url(remote.url)
         archive = folder / "downloads" / remote.name
         if not archive.is_file():
-            download(remote.url, archive, checksum, progress=progress)
+            download(remote.url, archive, checksum, max_bytes=remote.max_bytes, progress=progress)
         elif checksum is not None:
             verify(archive, checksum, str(archive))
     return archive
