@@ -23,6 +23,7 @@ import torch
 from transduce import __version__, files
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, to_dict
+from transduce.config.parameters import require_memory
 from transduce.data.corpus import locate_tests
 from transduce.data.prepare import Prepared, difference_from, is_prepared, load_prepared, prepare
 from transduce.data.store import ParallelStore
@@ -79,6 +80,8 @@ def train(
             another process is training there now.
         DataError: the corpus cannot be used; nothing was trained.
     """
+    # Before hours of preparation. The size of the vocabulary is known after it only.
+    require_memory(dataclasses.replace(config.model, vocab_size=min(config.model.vocab_size, config.text.vocab_size)))
     compute = Compute.of(local_device(config.train.device), config.train.precision)
     ranks = Ranks.join(compute.device)
     if run.exists() and not run.is_dir():

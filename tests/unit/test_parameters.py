@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from transduce.config import ModelConfig, preset
-from transduce.config.parameters import count_parameters, weight_shapes
+from transduce.config.parameters import count_parameters, require_memory, weight_shapes
+from transduce.errors import ConfigError
 from transduce.model import Transformer
 
 
@@ -81,3 +82,30 @@ def test_the_count_is_that_of_the_model(config: ModelConfig) -> None:
     shapes = {name: tuple(weight.shape) for name, weight in model.weights().items()}
     assert weight_shapes(config) == shapes
     assert count_parameters(config) == model.num_parameters == sum(map(math.prod, shapes.values()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"d_ff": 1_000_000}, ["model.d_ff = 1000000"]),
+        ({"d_model": 100_000}, ["model.d_model = 100000"]),
+        ({"num_encoder_layers": 1000}, ["model.num_encoder_layers = 1000"]),
+        ({"vocab_size": 10_000_000}, ["model.vocab_size = 10000000"]),
+    ],
+)
+def test_a_model_that_no_memory_holds_is_refused_by_the_keys_that_make_it_large(
+    changes: dict[str, int], named: list[str]
+) -> None:
+    config = ModelConfig(**changes)
+    needed = 4 * count_parameters(config)
+    require_memory(config, needed)
+    with pytest.raises(ConfigError) as refused:
+        require_memory(config, needed - 1)
+    assert str(refused.value).split(": ")[0] == ", ".join(named)
+
+
+def test_a_model_is_weighed_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = ModelConfig(vocab_size=300)
+    monkeypatch.setattr("transduce.config.parameters._memory_bytes", lambda: 4 * count_parameters(config) - 1)
+    with pytest.raises(ConfigError, match="the weights alone would take"):
+        Transformer(config)

@@ -1,10 +1,12 @@
 """The weights of a model, from its configuration alone: their names, shapes and number (the last column of Table 3)."""
 
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions
 from transduce.config.schema import ModelConfig
-from transduce.errors import BundleError
+from transduce.errors import BundleError, ConfigError
 
 TARGET_SPACES = 32  # rows of the released code's "target space" table
 _SHOWN_PROBLEMS = 40
@@ -87,3 +89,48 @@ def require_shapes(config: ModelConfig, found: Mapping[str, tuple[int, ...]], wh
         problems[_SHOWN_PROBLEMS:] = [f"and {len(problems) - _SHOWN_PROBLEMS} more"]
     if problems:
         raise BundleError(f"{where}: the weights do not fit the configuration:\n  " + "\n  ".join(problems))
+
+
+def require_memory(config: ModelConfig, memory_bytes: int | None = None) -> None:
+    """Raises ConfigError, naming the keys at fault, where the weights alone would not fit into memory.
+
+    Args:
+        config: the model that is about to be made.
+        memory_bytes: how much there is; None: this machine's.
+    """
+    memory_bytes = _memory_bytes() if memory_bytes is None else memory_bytes
+    needed = _FLOAT32_BYTES * count_parameters(config)
+    if needed <= memory_bytes:
+        return
+    plain = ModelConfig()
+    smaller = {key: count_parameters(_with_default(config, plain, key)) for key in _SIZES}
+    least = min(smaller.values())
+    keys = [key for key in _SIZES if smaller[key] <= 2 * least]
+    shown = ", ".join(f"model.{key} = {getattr(config, key)}" for key in keys)
+    raise ConfigError(
+        f"{shown}: the weights alone would take {needed / 1e9:,.0f} GB, and this machine has "
+        f"{memory_bytes / 1e9:,.0f} GB. Make the model smaller."
+    )
+
+
+def _with_default(config: ModelConfig, plain: ModelConfig, key: str) -> ModelConfig:
+    return replace(config, **{key: min(getattr(config, key), getattr(plain, key))})
+
+
+def _memory_bytes() -> int:
+    return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES"))
+
+
+_FLOAT32_BYTES = 4
+# The keys that make a model large.
+_SIZES = (
+    "vocab_size",
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "d_k",
+    "d_v",
+    "max_positions",
+)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from transduce.errors import ConfigError
 
+_LONGEST = 300  # characters
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
 _SHORT.maxlong = 40
@@ -22,7 +23,8 @@ _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 8
 def shown(value: Any) -> str:
     """Returns the value as Python writes it, cut short where it is long or deep."""
     try:
-        return _SHORT.repr(value)
+        text = _SHORT.repr(value)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     except ValueError:  # Python writes no integer of more than 4300 digits
         return "a number of thousands of digits"
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from transduce.config import ModelConfig
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, starts_from_zero
-from transduce.config.parameters import TARGET_SPACES, require_shapes
+from transduce.config.parameters import TARGET_SPACES, require_memory, require_shapes
 from transduce.config.special_ids import BOS
 from transduce.model.attention import mask_bias
 from transduce.model.cache import DecoderState, LayerCache, Memory, Place
@@ -34,6 +34,7 @@ class Transformer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        require_memory(config)  # before the system kills the process for it
         self.config = config
         self.source_embedding = nn.Parameter(torch.empty(config.vocab_size, config.d_model))
         self.target_embedding = self.source_embedding
