@@ -22,7 +22,7 @@ from transduce.config import Config, from_dict, to_dict
 from transduce.config.parameters import require_shapes
 from transduce.errors import BundleError
 from transduce.model_card import model_card
-from transduce.tensors import read_header, read_weights
+from transduce.tensors import read_header, read_weights, require_finite
 from transduce.text import SubwordTokenizer
 
 if TYPE_CHECKING:
@@ -159,15 +159,23 @@ def save_bundle(
     tokenizer: SubwordTokenizer,
     metrics: Mapping[str, Any],
 ) -> Bundle:
-    """Writes a model folder, whole or not at all; one that stands there already is replaced."""
+    """Writes a model folder, whole or not at all; one that stands there already is replaced.
+
+    Raises:
+        BundleError: a weight is NaN or infinite, or the folder cannot be written.
+    """
     import numpy as np
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
+    arrays = {name: np.ascontiguousarray(value, np.float32) for name, value in weights.items()}
+    require_finite(arrays, f"{path}: not written")
+    files.sweep(path.parent, path.name)
     with files.atomic_folder(path) as folder:
-        save_file(
-            {name: np.ascontiguousarray(value, np.float32) for name, value in weights.items()},
-            folder / WEIGHTS,
-        )
+        try:
+            save_file(arrays, folder / WEIGHTS)
+        except SafetensorError as error:  # a full disk, say: the library has errors of its own
+            raise BundleError(f"{path}: cannot be written: {error}.") from None
         files.make_readable(folder / WEIGHTS)  # the library makes it its writer's alone
         tokenizer.save(folder / _TOKENIZER)
         files.write_json(folder / _METRICS, dict(metrics))

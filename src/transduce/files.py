@@ -5,9 +5,11 @@ A crash leaves the old file or the new one, never a half of either. Pipes and de
 """
 
 import contextlib
+import fnmatch
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -30,6 +32,9 @@ _SETTLED_NANOSECONDS = 2 * 10**9
 
 _UMASK = os.umask(0o077)  # it can only be asked for by setting it
 os.umask(_UMASK)
+
+# What a temporary name looks like: the target's, hidden, with eight characters that `tempfile` draws.
+_TEMPORARY = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}\.(?P<kind>part|old)")
 
 
 def make_readable(path: Path) -> None:
@@ -107,25 +112,19 @@ def atomic_path(target: Path) -> Iterator[Path]:
                 shutil.copyfileobj(written, sink)
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
+    with _temporary(target, folder=False) as temporary:
         yield temporary
         make_readable(temporary)
         sync_file(temporary)
         temporary.replace(target)
         sync_folder(target.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
     """Yields a temporary folder beside `target`; on success it becomes `target`, replacing what stood there."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    try:
+    with _temporary(target, folder=True) as temporary:
         yield temporary
         temporary.chmod(0o755)
         for file in temporary.rglob("*"):
@@ -137,8 +136,65 @@ def atomic_folder(target: Path) -> Iterator[Path]:
         elif not _exchange(temporary, target):
             _replace_in_two_steps(temporary, target)
         sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def _temporary(target: Path, *, folder: bool, suffix: str = ".part") -> Iterator[Path]:
+    """Yields a new file or folder beside `target`, locked while in use, and removes what has that name at the end."""
+    while True:
+        if folder:
+            name = tempfile.mkdtemp(prefix=f".{target.name}.", suffix=suffix, dir=target.parent)
+        else:
+            created, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=suffix, dir=target.parent)
+            os.close(created)
+        path = Path(name)
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:  # swept by another process before it was locked
+            continue
+        if _lock(descriptor, without_locks=True) and path.exists():
+            break
+        os.close(descriptor)
+    try:
+        yield path
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # after an exchange, what stood there before
+        _remove(path)
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def sweep(folder: Path, *targets: str) -> None:
+    """Removes what processes that were killed left in `folder` of files and folders that they were writing.
+
+    A process holds a lock on what it is writing, so that no other's work is touched. A folder that was set aside to be
+    replaced, and never was, gets its name back.
+
+    Args:
+        folder: where to sweep; it need not exist.
+        targets: the names that were being written, or patterns such as "step-*".
+    """
+    for path in [*folder.iterdir()] if folder.is_dir() else []:
+        match = _TEMPORARY.fullmatch(path.name)
+        if match is None or path.is_symlink() or not any(fnmatch.fnmatchcase(match["target"], t) for t in targets):
+            continue
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except OSError:  # gone meanwhile, or another user's
+            continue
+        try:
+            if _lock(descriptor, without_locks=False):
+                aside, target = path / match["target"], folder / match["target"]
+                if match["kind"] == "old" and aside.exists() and not target.exists():
+                    aside.replace(target)
+                _remove(path)
+        finally:
+            os.close(descriptor)
 
 
 def _exchange(first: Path, second: Path) -> bool:
@@ -156,32 +212,38 @@ def _exchange(first: Path, second: Path) -> bool:
 
 def _replace_in_two_steps(folder: Path, target: Path) -> None:
     """Sets the old folder aside for the instant in between, and puts it back should the second step fail."""
-    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent)) / target.name
-    target.replace(aside)
-    try:
-        folder.replace(target)
-    except BaseException:
-        aside.replace(target)
-        raise
-    finally:
-        shutil.rmtree(aside.parent)
+    with _temporary(target, folder=True, suffix=".old") as beside:
+        aside = beside / target.name
+        target.replace(aside)
+        try:
+            folder.replace(target)
+        except BaseException:
+            aside.replace(target)
+            raise
 
 
 @contextlib.contextmanager
 def exclusive(folder: Path) -> Iterator[bool]:
     """Holds `folder` for this block alone, and yields whether it could be had; a process that dies lets go of it."""
-    import fcntl
-
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            free = True
-        except BlockingIOError:
-            free = False
-        except OSError:  # a file system without locks: nobody can tell
-            free = True
-        yield free
+        yield _lock(file.fileno(), without_locks=True)
+
+
+def _lock(descriptor: int, *, without_locks: bool) -> bool:
+    """Locks an open file or folder, until it is closed; returns whether it could be had.
+
+    `without_locks` is the answer on a file system that has no locks, where nobody can tell.
+    """
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return without_locks
+    return True
 
 
 def write_text(path: Path, text: str) -> None:
@@ -247,4 +309,12 @@ def read_json(path: Path) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    return value
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Reads a JSON file that holds an object; as `read_json`, with a ValueError where it holds something else."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise ValueError(f"not a JSON object but {type(value).__name__}")
     return value

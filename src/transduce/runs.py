@@ -11,21 +11,19 @@ RUN/
 
 import contextlib
 import dataclasses
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from transduce import __version__, files
+from transduce import files
 from transduce.bundle import Bundle, save_bundle
-from transduce.config import Config, to_dict
+from transduce.config import Config
 from transduce.config.parameters import require_memory
 from transduce.data.corpus import locate_tests
-from transduce.data.prepare import Prepared, difference_from, is_prepared, load_prepared, prepare
+from transduce.data.prepare import Prepared, difference_from, load_prepared, prepare
 from transduce.data.store import ParallelStore
 from transduce.data.treebank import beginnings, read_treebank
 from transduce.errors import BundleError, ConfigError, TrainingError
@@ -35,28 +33,42 @@ from transduce.parsing import Tree, normalise
 from transduce.passages.sentences import SENTENCES_METRIC, usual_sentences
 from transduce.scoring import scorer_of
 from transduce.text import SubwordTokenizer
+from transduce.training import state
 from transduce.training.averaging import average
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks, local_device
 from transduce.training.guidance import Guidance
-from transduce.training.history import load_run_config as load_run_config
-from transduce.training.state import Progress, check_checkpoint, checkpoints, read_progress
+from transduce.training.history import CONFIG, load_run_config
+from transduce.training.run_folder import (
+    DATA,
+    changes_on_resume,
+    data_folder,
+    has_data_elsewhere,
+    laid_over,
+    load_run_data,
+    run_settings,
+    save_run_config,
+    save_run_data,
+)
+from transduce.training.state import Progress, check_checkpoint, checkpoints, read_progress, scheduled_checkpoints
 from transduce.training.trainer import Outcome, Trainer
 from transduce.training.validation import perplexity
 
-_CONFIG, _DATA = "config.json", "data.json"
-_SENTENCES_SAMPLE = 1000  # training lines whose sentences are counted
+__all__ = [
+    "average_run",
+    "data_folder",
+    "laid_over",
+    "load_run_config",
+    "load_run_data",
+    "measure_parser",
+    "read_test_trees",
+    "run_metrics",
+    "run_settings",
+    "train",
+    "with_vocabulary",
+]
 
-# What may differ between a run's own configuration and the one it is resumed with: nothing that changes an update.
-_FREE_ON_RESUME = {
-    "train.max_steps", "train.max_minutes", "train.device", "train.compile", "train.log_steps",
-    "train.checkpoint_steps", "train.checkpoint_minutes", "train.keep_checkpoints", "train.average_last",
-    "train.validate_steps", "train.validate_bleu", "train.validate_bleu_sentences", "train.validate_beam_size",
-    "train.early_stopping", "train.best_by",
-    "train.micro_batch_tokens",  # as the number of processes: rounding, and which numbers dropout draws
-    "name", "data.folder", "data.download", "data.source_language", "data.target_language", "data.test",
-    "decode.beam_size", "decode.length_penalty", "decode.max_extra_tokens", "decode.batch_size",
-}  # fmt: skip
+_SENTENCES_SAMPLE = 1000  # training lines whose sentences are counted
 
 
 def train(
@@ -68,12 +80,14 @@ def train(
     mirror: Path | None = None,
     show_progress: bool = True,
     finish: Callable[[Bundle], object] | None = None,
+    settings: Sequence[str] = (),
 ) -> Outcome:
     """Trains a model in the folder `run`, preparing the data there first unless `data` is a prepared folder.
 
     With `resume`, goes on from the last checkpoint exactly as if training had not stopped; what has changed in `config`
-    since may only be what changes no update (lengths, intervals, early stopping). `finish` is called with the model
-    folder when it is written, by one process where there are several.
+    since may only be what changes no update (lengths, intervals, early stopping), and is printed. `finish` is called
+    with the model folder when it is written, by one process where there are several. `settings` are those that were
+    laid over the recipe (`section.key=value`): they are noted in the run, for `run_settings`.
 
     Raises:
         TrainingError: `run` has a training in it already and `resume` is off; `config` is of another training; or
@@ -89,20 +103,35 @@ def train(
     with files.exclusive(run) if ranks.leads else contextlib.nullcontext(True) as alone:
         if not alone:
             raise TrainingError(f"{run}: another training is at work here. Stop it, wait, or choose another --output.")
-        return _train(config, run, resume, data, mirror, show_progress and ranks.leads, compute, ranks, finish)
+        _require_trainable(config, run, resume)
+        shown = show_progress and ranks.leads
+        if ranks.leads:
+            _sweep(run)
+            if resume:
+                for line in changes_on_resume(run, config, settings):
+                    print(f"resuming with a change: {line}", file=sys.stderr)
+            if not checkpoints(run):  # before the data are prepared, so that `settings` outlive a crash in there
+                save_run_config(run, config, settings)
+            prepared = _prepared(config, run, data, mirror, shown)
+        ranks.wait_for_long_work()
+        if not ranks.leads:
+            prepared = load_run_data(run, checksums=False)  # the leading process has compared them
+        config = with_vocabulary(config, SubwordTokenizer.load(prepared.tokenizer))
+        if ranks.leads:
+            save_run_config(run, config, settings)
+        outcome = _trainer(config, run, prepared, resume, shown, compute).fit()
+        if outcome.reason != "stopped" and ranks.leads:
+            bundle = average_run(
+                run, run / "model", last=config.train.average_last, overwrite=True, show_progress=show_progress
+            )
+            _compare(bundle.metrics, outcome.progress, run, shown)
+            if finish is not None:
+                finish(bundle)
+        ranks.wait_for_long_work()
+        return outcome
 
 
-def _train(
-    config: Config,
-    run: Path,
-    resume: bool,
-    data: Path | None,
-    mirror: Path | None,
-    show_progress: bool,
-    compute: Compute,
-    ranks: Ranks,
-    finish: Callable[[Bundle], object] | None,
-) -> Outcome:
+def _require_trainable(config: Config, run: Path, resume: bool) -> None:
     if checkpoints(run) and not resume:
         raise TrainingError(
             f"{run}: there is a training here already. Add --resume to go on with it, or choose another --output."
@@ -112,17 +141,19 @@ def _train(
             f"train.guided_attention = {config.train.guided_attention}: must be 0 where data.format is not 'trees': "
             "only a parser's target tells which word it is at."
         )
-    if resume and (run / _CONFIG).is_file():
-        _require_same_training(config, run)
-    if ranks.leads:
-        prepared = _prepared(config, run, data, mirror, show_progress)
-    ranks.wait_for_long_work()
-    if not ranks.leads:
-        prepared = load_prepared(data_folder(run), checksums=False)  # the leading process has compared them
+
+
+def _sweep(run: Path) -> None:
+    """Removes what processes that were killed left here; this process holds the run."""
+    state.sweep(run)
+    files.sweep(run, "model", CONFIG, DATA, "metrics.jsonl")
+    files.sweep(run / "data", "*.json", "*.arrow")
+
+
+def _trainer(
+    config: Config, run: Path, prepared: Prepared, resume: bool, show_progress: bool, compute: Compute
+) -> Trainer:
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
-    config = with_vocabulary(config, tokenizer)
-    if ranks.leads:
-        files.write_json(run / _CONFIG, {"transduce": __version__, "torch": torch.__version__, **to_dict(config)})
     store = ParallelStore.open(prepared.train)
     validation = ParallelStore.open(prepared.validation) if prepared.validation else None
     if config.train.early_stopping and validation is None:
@@ -143,16 +174,30 @@ def _train(
         trainer.report.say(f"{run}: no checkpoint to resume from; starting from the beginning")
     if show_progress:
         _announce(config, trainer, store)
-    outcome = trainer.fit()
-    bundle = None
-    if outcome.reason != "stopped" and ranks.leads:
-        bundle = average_run(
-            run, run / "model", last=config.train.average_last, overwrite=True, show_progress=show_progress
+    return trainer
+
+
+def _compare(metrics: Mapping[str, Any], progress: Progress, run: Path, show_progress: bool) -> None:
+    """Prints the averaged model's validation scores beside the last checkpoint's, and warns where they are worse."""
+    last = {name: score for name, score in progress.validations.items() if f"validation_{name}" in metrics}
+    if not last or metrics["averaged_steps"] == str(progress.step):
+        return
+    mean = {name: metrics[f"validation_{name}"] for name in last}
+    if show_progress:
+        means, lasts = (", ".join(f"{n.replace('_', ' ')} {v:.2f}" for n, v in each.items()) for each in (mean, last))
+        print(
+            f"validation: {means} by the mean of the checkpoints after steps {metrics['averaged_steps']}; {lasts} by "
+            "the last one alone",
+            file=sys.stderr,
         )
-    if bundle is not None and finish is not None:
-        finish(bundle)
-    ranks.wait_for_long_work()
-    return outcome
+    by = progress.best_by if progress.best_by in last else "perplexity"
+    if mean[by] > last[by] if by == "perplexity" else mean[by] < last[by]:
+        print(
+            f"warning: {run / 'model'}: by {by.replace('_', ' ')}, this mean of checkpoints ({mean[by]:.2f}) is worse "
+            f"than the last checkpoint alone ({last[by]:.2f}): it averages over too much of the training. Take fewer: "
+            f"transduce average {run} --last 1 --output MODEL.",
+            file=sys.stderr,
+        )
 
 
 def with_vocabulary(config: Config, tokenizer: SubwordTokenizer) -> Config:
@@ -186,32 +231,40 @@ def average_run(
 ) -> Bundle:
     """Averages the last `last` checkpoints of `run` (§6.1), or takes its `best` one, and writes a model folder.
 
-    The model is measured on the validation data before it is written.
+    The model is measured on the validation data before it is written. Checkpoints that came off the schedule, such as
+    when training was stopped, are left out; where there is no other, the last of them is taken, and that is printed.
 
     Raises:
-        BundleError: the run has no checkpoint, or `output` holds something that is not a model, or one that may not be
-            replaced, for lack of `overwrite`.
+        TrainingError: `run` is no run folder, or its data are not those that it was begun with.
+        BundleError: the run has no checkpoint, a weight is not finite, or `output` holds something that is not a model,
+            or one that may not be replaced, for lack of `overwrite`.
     """
     config = load_run_config(run)
     foreign = "" if (output / "model.safetensors").is_file() else "it is not a model folder"
     files.require_free(output, overwrite=overwrite, foreign=foreign, error=BundleError)
     progress, weights = _average(run, last, best)
     if not best and len(progress) < last and show_progress:
-        print(f"note: {run} has {len(progress)} checkpoints; averaging those", file=sys.stderr)
-    prepared = load_prepared(data_folder(run))
+        averaged = (
+            "1 checkpoint; taking that" if len(progress) == 1 else f"{len(progress)} checkpoints; averaging those"
+        )
+        print(f"note: {run} has {averaged}", file=sys.stderr)
+    prepared = load_run_data(run)
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     metrics = _measure(config, weights, tokenizer, prepared, progress)
     return save_bundle(output, config, weights, tokenizer, metrics)
 
 
 def _average(run: Path, last: int, best: bool) -> tuple[list[Progress], dict[str, np.ndarray]]:
-    """Returns where the checkpoints were made and the mean of their weights.
+    """Returns where the scheduled checkpoints were made and the mean of their weights.
 
     A training that goes on meanwhile removes its oldest: if one is gone, those that are there now are taken instead.
     """
     paths: list[Path] = []
     while True:
-        before, paths = paths, [run / "best"] if best else checkpoints(run)[-last:]
+        before, paths = paths, [run / "best"] if best else scheduled_checkpoints(run)[-last:]
+        if not paths and (stopped := checkpoints(run)):
+            paths = stopped[-1:]
+            print(f"warning: {run}: no checkpoint came by the schedule yet; taking {paths[0].name}", file=sys.stderr)
         if not paths or not paths[0].is_dir():
             raise BundleError(f"{run}: no {'best ' if best else ''}checkpoint to make a model of.")
         try:
@@ -271,67 +324,20 @@ def measure_parser(bundle: Bundle, tests: Mapping[str, Sequence[Tree]], *, show_
 
 
 def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None, show_progress: bool) -> Prepared:
-    run.mkdir(parents=True, exist_ok=True)
-    if data is None and not (run / _DATA).is_file():
-        if checkpoints(run) and is_prepared(run / "data"):  # what it began with, wherever the corpus is by now
-            return load_prepared(run / "data")
+    if checkpoints(run):  # what it began with, wherever the corpus is by now
+        prepared = load_run_data(run, data)
+    elif data is None and not has_data_elsewhere(run):
         report = prepare(config, run / "data", mirror=mirror, progress=show_progress)
         if show_progress:
             print(report, file=sys.stderr)
-        return load_prepared(run / "data")
-    prepared = load_prepared(data or data_folder(run))
-    if checkpoints(run):
-        _require_same_data(run, prepared)
-    elif show_progress and (differs := difference_from(config, prepared)):
-        message = f"warning: {prepared.folder}: was prepared differently from what the recipe says: {differs}."
-        print(f"{message} It is used as it is.", file=sys.stderr)
-    files.write_json(run / _DATA, {"folder": str(prepared.folder.resolve()), "train_sha256": _train_sha256(prepared)})
-    return prepared
-
-
-def _require_same_data(run: Path, now: Prepared) -> None:
-    """Lets the data of a resumed training have moved, but not changed: its batches would be others."""
-    if (run / _DATA).is_file():
-        before = json.loads((run / _DATA).read_text(encoding="utf-8")).get("train_sha256", _train_sha256(now))
+        prepared = load_prepared(run / "data")
     else:
-        before = _train_sha256(load_prepared(run / "data"))
-    if _train_sha256(now) != before:
-        raise TrainingError(f"{run}: was begun with other data than {now.folder}; it can be resumed with its own only.")
-
-
-def _train_sha256(prepared: Prepared) -> str:
-    return str(prepared.manifest["files"][prepared.train.name]["sha256"])
-
-
-def data_folder(run: Path) -> Path:
-    """Returns the folder of the prepared data that a run trains on."""
-    elsewhere = run / _DATA
-    if elsewhere.is_file():
-        return Path(json.loads(elsewhere.read_text(encoding="utf-8"))["folder"])
-    return run / "data"
-
-
-def _require_same_training(config: Config, run: Path) -> None:
-    before, now = _flat(to_dict(load_run_config(run))), _flat(to_dict(config))
-    free = _FREE_ON_RESUME | {"model.vocab_size"}
-    if config.train.cooldown_steps:
-        free -= {"train.max_steps"}  # the rate depends on where it ends
-    changed = [
-        f"  {key}: was {before.get(key)!r}, now {now.get(key)!r}"
-        for key in sorted(before.keys() | now.keys())
-        if before.get(key) != now.get(key) and key not in free and not key.startswith("data.test.")
-    ]
-    if changed:
-        raise TrainingError(
-            f"{run}: cannot be resumed with another configuration than it was begun with:\n" + "\n".join(changed)
-        )
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
+        prepared = load_prepared(data or data_folder(run))
+        if show_progress and (differs := difference_from(config, prepared)):
+            message = f"warning: {prepared.folder}: was prepared differently from what the recipe says: {differs}."
+            print(f"{message} It is used as it is.", file=sys.stderr)
+    save_run_data(run, prepared)
+    return prepared
 
 
 def _announce(config: Config, trainer: Trainer, store: ParallelStore) -> None:

@@ -65,3 +65,12 @@ def test_a_damaged_file(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-3])
     with pytest.raises(BundleError, match=rf"{file}: cannot be read"):
         average([path])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_not_finite_is_not_averaged(tmp_path: Path, value: float) -> None:
+    paths = [checkpoint(tmp_path / "1", a=[1.0], b=[2.0]), checkpoint(tmp_path / "2", a=[1.0], b=[value])]
+    with pytest.raises(
+        BundleError, match=rf"{paths[1]}/model\.safetensors: b: 1 of 1 numbers are infinite or not a number"
+    ):
+        average(paths)

@@ -48,6 +48,100 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_old_one(target: Path, m
     assert [path.name for path in target.parent.iterdir()] == ["target"]
 
 
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Returns the list that gets each fsync and each renaming, with the name that it was of."""
+    calls: list[tuple[str, str]] = []
+    replace, exchange, fsync = Path.replace, files._exchange, os.fsync
+
+    def name_of(descriptor: int) -> str:
+        found = os.fstat(descriptor)
+        return next((path.name for path in seen() if os.path.samestat(path.stat(), found)), "?")
+
+    def seen() -> list[Path]:
+        return [folder, *folder.rglob("*")]
+
+    def renamed(self: Path, target: Any) -> Path:
+        calls.append(("rename", Path(target).name))
+        return replace(self, target)
+
+    def exchanged(first: Path, second: Path) -> bool:
+        done = exchange(first, second)
+        calls.extend([("rename", second.name)] if done else [])
+        return done
+
+    def synced(descriptor: int) -> None:
+        calls.append(("sync", name_of(descriptor)))
+        fsync(descriptor)
+
+    folder = Path()
+    monkeypatch.setattr(Path, "replace", renamed)
+    monkeypatch.setattr(files, "_exchange", exchanged)
+    monkeypatch.setattr(files.os, "fsync", synced)
+    return calls
+
+
+def test_what_is_written_is_on_the_disk_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the name, before the call returns: a machine that loses its power keeps the old or the new, never a half."""
+    monkeypatch.chdir(tmp_path)
+    target = Path("target")
+    calls = recorded(monkeypatch)
+    files.write_text(target, "text")
+    (temporary, *rest) = calls
+    assert temporary[0] == "sync"
+    assert temporary[1].startswith(".target.")
+    assert rest == [("rename", "target"), ("sync", "")]
+    for again in (False, True):  # anew, and over one that stands there
+        calls.clear()
+        write_folder(Path("folder"), "text")
+        assert calls[0] == ("sync", "new.txt")
+        assert calls[1][1].startswith(".folder.")
+        assert ("rename", "folder") in calls[2:], again
+        assert calls[-1] == ("sync", "")
+        assert calls.index(("sync", "new.txt")) < calls.index(("rename", "folder"))
+
+
+def left_by_a_killed_process(folder: Path, name: str) -> Path:
+    """Returns a temporary folder that nobody holds."""
+    path = folder / name
+    path.mkdir()
+    (path / "half.txt").touch()
+    return path
+
+
+def test_what_a_killed_process_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
+    for name in (".target.abcdefgh.part", ".target.00_00_00.old"):
+        left_by_a_killed_process(tmp_path, name)
+    (tmp_path / ".target.xxxxxxxx.part").touch()
+    foreign = {".target.abc.part", ".other.abcdefgh.part", "target.abcdefgh.part", ".target.ABCDEFGH.part", ".target"}
+    for name in foreign:
+        left_by_a_killed_process(tmp_path, name)
+    with files.atomic_folder(tmp_path / "target") as held, files.atomic_path(tmp_path / "target.txt") as held_file:
+        files.sweep(tmp_path, "target", "target.txt")
+        assert held.is_dir()
+        assert held_file.is_file()
+        assert {path.name for path in tmp_path.iterdir()} == foreign | {held.name, held_file.name}
+    assert {path.name for path in tmp_path.iterdir()} == foreign | {"target", "target.txt"}
+    files.sweep(tmp_path / "absent", "target")
+
+
+def test_a_process_killed_between_two_renamings_loses_nothing(tmp_path: Path) -> None:
+    """Where names cannot be exchanged, the old folder is set aside for an instant: it gets its name back."""
+    (tmp_path / ".target.abcdefgh.old" / "target").mkdir(parents=True)
+    (tmp_path / ".target.abcdefgh.old" / "target" / "old.txt").write_text("old")
+    files.sweep(tmp_path, "target")
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+    assert (tmp_path / "target" / "old.txt").read_text() == "old"
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "null", '{"a": ' * 100_000, "\udcff"])
+def test_what_is_no_json_object_is_one_kind_of_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ValueError, match=r"."):
+        files.read_json_object(tmp_path / "a.json")
+
+
 def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     for _ in range(2):
         with files.exclusive(tmp_path / "new") as first, files.exclusive(tmp_path / "new") as second:

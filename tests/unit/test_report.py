@@ -1,12 +1,15 @@
 """The speed that is reported is that of training, whatever is done in between."""
 
+import errno
 import json
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from transduce.training.report import Report
+from transduce.errors import TrainingError
+from transduce.training.report import Report, TimeLeft
 from transduce.training.state import Progress
 from transduce.training.step import StepResult
 
@@ -24,10 +27,62 @@ def test_time_between_steps_counts_and_paused_time_does_not(tmp_path: Path, monk
             if step < 4:
                 with report.paused():
                     clock[0] += 50.0
-    (record,) = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert record["target_tokens_per_second"] == pytest.approx(40 / 4.0)
-    assert record["source_tokens_per_second"] == pytest.approx(32 / 4.0)
+    first, record = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert (first["step"], record["step"]) == (1, 4)
+    assert record["target_tokens_per_second"] == pytest.approx(30 / 3.0)
+    assert record["source_tokens_per_second"] == pytest.approx(24 / 3.0)
     assert record["loss"] == pytest.approx(2.0)
+
+
+def test_the_time_left_does_not_jump(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of 0.1 and 0.9 seconds in runs of ten, as short and long sentences come; a validation every 100 steps."""
+    clock = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    left = TimeLeft(1000)
+    left.start(200)
+    assert left.seconds == 0.0
+    estimates = []
+    for step in range(201, 1001):
+        clock[0] += 0.1 if step // 10 % 2 else 0.9
+        left.step(step)
+        if step % 100 == 0:
+            clock[0] += 20.0
+            left.pause(20.0)
+        if step % 20 == 0:
+            estimates.append((step, left.seconds))
+    assert estimates[-1] == (1000, 0.0)
+    for (_, before), (step, now) in pairwise(estimates):
+        assert before - now < 0.2 * before + 20, step  # it falls by what has passed, and by little more
+        assert now < 1.15 * before, step
+    for step, estimate in estimates[5:]:
+        assert estimate == pytest.approx((1000 - step) * (0.5 + 20 / 100), rel=0.35, abs=1), step
+
+
+def test_a_warning_is_printed_where_nothing_else_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(tmp_path, max_steps=10, log_steps=1, show=False)
+    report.say("progress")
+    report.warn("trouble")
+    assert capsys.readouterr().err == "trouble\n"
+    Report(tmp_path, max_steps=10, log_steps=1, show=False, write=False).warn("one process is enough")
+    assert capsys.readouterr().err == ""
+
+
+def test_metrics_that_cannot_be_written_are_one_clear_error(tmp_path: Path) -> None:
+    class Full:
+        name = "run/metrics.jsonl"
+
+        def write(self, _: str) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self) -> None:
+            pass
+
+    with Report(tmp_path, max_steps=10, log_steps=1, show=False) as report:
+        report.begin(0)
+        report._metrics.close()
+        report._metrics = Full()
+        with pytest.raises(TrainingError, match=r"run/metrics\.jsonl: cannot be written: No space left on device"):
+            report.step(RESULT, Progress(step=1))
 
 
 def test_what_a_crashed_training_recorded_past_its_checkpoint_is_dropped(tmp_path: Path) -> None:

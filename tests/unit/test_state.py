@@ -1,12 +1,15 @@
 """Checkpoints: what goes in comes out, damage is noticed, and a crash leaves nothing behind."""
 
 import json
+import math
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from transduce.config import Config, ModelConfig
 from transduce.errors import BundleError
@@ -17,10 +20,14 @@ from transduce.training.state import (
     check_checkpoint,
     checkpoint_path,
     checkpoints,
+    last_finite_checkpoint,
     load_checkpoint,
     prune,
+    purpose,
     save_checkpoint,
+    scheduled_checkpoints,
     set_aside,
+    sweep,
 )
 from transduce.training.step import make_optimizer
 
@@ -116,7 +123,12 @@ def test_damage_is_noticed_and_changes_nothing(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '"text"', '{"progress": {}}', '{"sha256": {}, "progress": {"nonsense": 1}}']
+    "content",
+    [
+        *("", "{", "[]", '"text"', '{"progress": {}}', '{"sha256": {}, "progress": {"nonsense": 1}}'),
+        '{"format": 1, "sha256": []}',
+        '{"a": ' * 100_000,
+    ],
 )
 def test_a_damaged_description_is_noticed(tmp_path: Path, content: str) -> None:
     model, optimizer = trained(1)
@@ -124,6 +136,67 @@ def test_a_damaged_description_is_noticed(tmp_path: Path, content: str) -> None:
     (tmp_path / "a" / "state.json").write_text(content)
     with pytest.raises(BundleError, match="not a whole checkpoint"):
         check_checkpoint(tmp_path / "a")
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    state = json.loads((path / "state.json").read_text())
+    change(state)
+    (path / "state.json").write_text(json.dumps(state))
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors"])
+@pytest.mark.parametrize("value", [None, "", "0", 7])
+def test_without_a_checksum_a_file_is_not_verified(tmp_path: Path, name: str, value: Any) -> None:
+    save_checkpoint(tmp_path / "a", *trained(1), PROGRESS)
+    rewrite(tmp_path / "a", lambda state: state["sha256"].update({name: value}))
+    with pytest.raises(BundleError, match="not a whole checkpoint"):
+        check_checkpoint(tmp_path / "a")
+    rewrite(tmp_path / "a", lambda state: state["sha256"].pop(name))
+    with pytest.raises(BundleError, match=rf"not a whole checkpoint: state.json has no '{name}'"):
+        check_checkpoint(tmp_path / "a")
+
+
+def test_a_changed_place_in_the_plan_is_noticed(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "a", *trained(1), PROGRESS)
+    rewrite(tmp_path / "a", lambda state: state["progress"].update(batch=4))
+    with pytest.raises(BundleError, match=r"the progress in state\.json was changed"):
+        check_checkpoint(tmp_path / "a")
+
+
+@pytest.mark.parametrize(("key", "value"), [("step", "7"), ("batch", -1), ("epoch", 1.5), ("seconds", "soon")])
+def test_counts_that_are_none_are_refused(tmp_path: Path, key: str, value: Any) -> None:
+    """Version 0.1.0 wrote no checksum of them."""
+    save_checkpoint(tmp_path / "a", *trained(1), PROGRESS)
+    rewrite(tmp_path / "a", lambda state: (state.pop("progress_sha256"), state["progress"].update({key: value})))
+    with pytest.raises(BundleError, match="not a whole checkpoint"):
+        check_checkpoint(tmp_path / "a")
+
+
+@pytest.mark.parametrize("poisoned", ["weight", "moment"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_not_finite_is_neither_written_nor_resumed_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, poisoned: str, value: float
+) -> None:
+    save_checkpoint(checkpoint_path(tmp_path, 1), *trained(1), PROGRESS)
+    model, optimizer = trained(1)
+    parameter = next(model.parameters())
+    with torch.no_grad():
+        (parameter if poisoned == "weight" else optimizer.state[parameter]["exp_avg_sq"]).view(-1)[3] = value
+    with pytest.raises(BundleError, match="source_embedding is not finite after step 7"):
+        save_checkpoint(checkpoint_path(tmp_path, 2), model, optimizer, PROGRESS)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-00000001"]
+
+    with monkeypatch.context() as patch:  # as version 0.1.0 did
+        patch.setattr(state_module, "first_not_finite", lambda _: None)
+        save_checkpoint(checkpoint_path(tmp_path, 2), model, optimizer, PROGRESS)
+    other, other_optimizer = trained(2)
+    before = other.source_embedding.detach().clone()
+    with pytest.raises(BundleError, match=r"step-00000002/\w+\.safetensors: .*source_embedding.* not a number"):
+        load_checkpoint(checkpoint_path(tmp_path, 2), other, other_optimizer)
+    assert torch.equal(other.source_embedding, before)
+    assert last_finite_checkpoint(tmp_path) == checkpoint_path(tmp_path, 1)
+    shutil.rmtree(checkpoint_path(tmp_path, 1))
+    assert last_finite_checkpoint(tmp_path) is None
 
 
 def test_a_missing_file_is_noticed(tmp_path: Path) -> None:
@@ -172,6 +245,16 @@ def test_a_crash_while_writing_leaves_no_checkpoint(
     assert check_checkpoint(checkpoint_path(tmp_path, 1)) == PROGRESS
 
 
+def test_the_librarys_own_errors_are_those_of_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(state_module, "save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_checkpoint(tmp_path / "a", *trained(1), PROGRESS)
+    assert not [*tmp_path.iterdir()]
+
+
 def test_writing_again_replaces(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "best", *trained(1), PROGRESS)
     model, optimizer = trained(2)
@@ -182,11 +265,11 @@ def test_writing_again_replaces(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
 
 
-def fake(run: Path, *steps: int) -> None:
+def fake(run: Path, *steps: int, purpose: str = "scheduled") -> None:
     for step in steps:
         path = checkpoint_path(run, step)
         path.mkdir(parents=True)
-        (path / "state.json").write_text(json.dumps({"step": step}))
+        (path / "state.json").write_text(json.dumps({"format": 1, "purpose": purpose}))
         (path / "model.safetensors").touch()
 
 
@@ -194,6 +277,9 @@ def test_checkpoints_are_listed_by_step_and_only_whole_ones(tmp_path: Path) -> N
     assert checkpoints(tmp_path) == []
     fake(tmp_path, 900, 10_000, 1000, 99)
     (checkpoint_path(tmp_path, 5000)).mkdir()  # half removed
+    for foreign in ("step-abc", "step-00000099.bak", "step-7", "step-000000099x"):
+        (tmp_path / "checkpoints" / foreign).mkdir()
+        (tmp_path / "checkpoints" / foreign / "state.json").write_text("{}")
     (tmp_path / "checkpoints" / ".step-00006000.x.part").mkdir()
     assert [path.name for path in checkpoints(tmp_path)] == [
         "step-00000099",
@@ -213,13 +299,40 @@ def test_prune_keeps_the_last(tmp_path: Path, keep: int, left: list[int]) -> Non
 
 def test_what_a_crash_left_of_a_checkpoint_is_removed(tmp_path: Path) -> None:
     fake(tmp_path, 1, 2)
-    (tmp_path / "checkpoints" / ".step-00000003.abc.part").mkdir()
-    (tmp_path / "checkpoints" / ".step-00000003.abc.part" / "model.safetensors").touch()
-    (tmp_path / "checkpoints" / "notes").mkdir()
+    for name in ("checkpoints/.step-00000003.abcd_123.part", ".best.01234567.part"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").touch()
+    checkpoint_path(tmp_path, 4).mkdir()  # half removed, by version 0.1.0
+    foreign = ("notes", "step-abc", "step-00000009", ".step-mine", ".other.01234567.part")
+    for name in foreign:
+        (tmp_path / "checkpoints" / name).mkdir()
+    (checkpoint_path(tmp_path, 9) / "model.safetensors").touch()  # not empty: whatever that is, it is not lost
+    sweep(tmp_path)
+    assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == {
+        *(*foreign, "step-00000001", "step-00000002")
+    }
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
+
+
+def test_only_scheduled_checkpoints_are_averaged_and_counted(tmp_path: Path) -> None:
+    def steps(paths: list[Path]) -> list[int]:
+        return [int(path.name.removeprefix("step-")) for path in paths]
+
+    fake(tmp_path, 10, 20, 30)
+    fake(tmp_path, 25, purpose="interim")
+    fake(tmp_path, 33, purpose="end")
+    assert steps(scheduled_checkpoints(tmp_path)) == [10, 20, 30, 33]
+    fake(tmp_path, 36, purpose="interim")  # training has gone on beyond its end
+    assert steps(scheduled_checkpoints(tmp_path)) == [10, 20, 30]
     prune(tmp_path, 2)
-    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
-        *("notes", "step-00000001", "step-00000002")
-    ]
+    assert steps(checkpoints(tmp_path)) == [20, 30, 36]
+    fake(tmp_path, 40)
+    prune(tmp_path, 2)
+    assert steps(checkpoints(tmp_path)) == [30, 40]
+    rewrite(checkpoint_path(tmp_path, 40), lambda state: state.pop("purpose"))  # as version 0.1.0 wrote it
+    assert purpose(checkpoint_path(tmp_path, 40)) == "scheduled"
+    (checkpoint_path(tmp_path, 30) / "state.json").write_text("{")  # whoever reads it will say so
+    assert steps(scheduled_checkpoints(tmp_path)) == [30, 40]
 
 
 def test_a_damaged_checkpoint_is_set_aside(tmp_path: Path) -> None:
@@ -236,6 +349,7 @@ def test_what_is_half_removed_is_no_checkpoint(tmp_path: Path, monkeypatch: pyte
     fake(tmp_path, 1, 2)
 
     def crash(path: Path) -> None:
+        (path / "model.safetensors").unlink()
         raise OSError("interrupted")
 
     monkeypatch.setattr(state_module.shutil, "rmtree", crash)

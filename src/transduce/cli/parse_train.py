@@ -33,10 +33,9 @@ def run(args: argparse.Namespace) -> int:
     from transduce.cli.requirements import require_training
 
     require_training()
-    from transduce.config import load_recipe
     from transduce.runs import measure_parser, read_test_trees
 
-    config = load_recipe(args.recipe, args.set)
+    config, settings = train.configuration(args)
     if config.data.format != "trees":
         raise ConfigError(
             f"{args.recipe}: trains no parser: data.format is '{config.data.format}'. For treebanks set it to 'trees'; "
@@ -49,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         for name in tests:
             print(_row(name, measured), file=sys.stderr)
 
-    return train.train(args, config, finish=measure if tests else None)
+    return train.train(args, config, settings, finish=measure if tests else None)
 
 
 def _row(name: str, metrics: dict[str, float]) -> str:

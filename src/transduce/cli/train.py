@@ -8,14 +8,15 @@ examples:
   torchrun --nproc-per-node 8 -m transduce train recipes/wmt14-en-de-base.toml --output runs/base
 
 Ctrl-C or SIGTERM finishes the step at hand, writes a checkpoint and leaves; --resume then goes on exactly as if
-nothing had happened. A second Ctrl-C leaves at once. The run folder gets config.json, checkpoints/, best/,
-metrics.jsonl, tensorboard/ and, at the end, model/: the averaged model, ready for 'transduce translate'.
+nothing had happened; what was --set at the start holds. A second Ctrl-C leaves at once. The run folder gets
+config.json, checkpoints/, best/, metrics.jsonl, tensorboard/ and, at the end, model/: the averaged model, ready for
+'transduce translate'.
 """
 
 import argparse
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,13 +51,32 @@ def run(args: argparse.Namespace) -> int:
     from transduce.cli.requirements import require_training
 
     require_training()
+    config, settings = configuration(args)
+    return train(args, config, settings)
+
+
+def configuration(args: argparse.Namespace) -> "tuple[Config, list[str]]":
+    """Returns the recipe with all settings laid over it, and the settings.
+
+    With --resume, what was set when the run was begun holds unless it is set anew.
+    """
     from transduce.config import load_recipe
+    from transduce.runs import laid_over, run_settings
 
-    return train(args, load_recipe(args.recipe, args.set))
+    settings = laid_over(run_settings(args.output), args.set) if args.resume else args.set
+    held = [setting for setting in settings if setting not in args.set]
+    if held and not args.quiet:
+        print(f"still set, as when {args.output} was begun: {' '.join(held)}", file=sys.stderr)
+    return load_recipe(args.recipe, settings), settings
 
 
-def train(args: argparse.Namespace, config: "Config", finish: "Callable[[Bundle], object] | None" = None) -> int:
-    """Trains as the arguments say, and returns the exit code; for `finish` see `runs.train`."""
+def train(
+    args: argparse.Namespace,
+    config: "Config",
+    settings: "Sequence[str]",
+    finish: "Callable[[Bundle], object] | None" = None,
+) -> int:
+    """Trains as the arguments say, and returns the exit code; for `finish` and `settings` see `runs.train`."""
     from transduce import runs
 
     outcome = runs.train(
@@ -67,6 +87,7 @@ def train(args: argparse.Namespace, config: "Config", finish: "Callable[[Bundle]
         mirror=args.mirror,
         show_progress=not args.quiet,
         finish=finish,
+        settings=settings,
     )
     step = outcome.progress.step
     if outcome.reason == "stopped":

@@ -8,12 +8,14 @@ The manifest is written last and removed first, so a folder without one is not p
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transduce.config import Config, DataConfig
-from transduce.data.corpus import CorpusFiles
 from transduce.errors import DataError
-from transduce.files import sha256
+from transduce.files import read_json_object, sha256
+
+if TYPE_CHECKING:
+    from transduce.data.corpus import CorpusFiles  # which knows trees: whoever opens a folder need not
 
 FORMAT_VERSION = 1
 MANIFEST, REPORT, TOKENIZER = "manifest.json", "report.json", "tokenizer.json"
@@ -98,16 +100,36 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         return None
     advice = "Run 'transduce prepare' again with --overwrite."
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_json_object(path)
         version = manifest["format_version"]
-    except (ValueError, KeyError, TypeError) as error:
+        if version == FORMAT_VERSION:
+            _require_sound(manifest)
+    except KeyError as error:
+        raise DataError(f"{path}: damaged: it has no {error}. {advice}") from None
+    except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{path}: damaged: {error}. {advice}") from None
     if version != FORMAT_VERSION:
         raise DataError(f"{path}: format {version}; this version of Transduce reads format {FORMAT_VERSION}. {advice}")
     return manifest
 
 
-def identity(config: Config, files: CorpusFiles, tokenizer_fingerprint: str | None) -> dict[str, Any]:
+def _require_sound(manifest: dict[str, Any]) -> None:
+    """Raises KeyError, TypeError or ValueError where a manifest lacks what is read of it."""
+    if type(manifest["vocab_size"]) is not int or not isinstance(manifest["tokenizer_fingerprint"], str):
+        raise ValueError("'vocab_size' is not a whole number, or 'tokenizer_fingerprint' not a text")
+    for name in (TOKENIZER, TRAIN):
+        manifest["files"][name]
+    for name, expected in manifest["files"].items():
+        if Path(name).name != name or type(expected["bytes"]) is not int or not isinstance(expected["sha256"], str):
+            raise ValueError(f"'files' says of {name!r} what cannot be")
+    found = manifest["identity"]
+    if not all(isinstance(found[section], dict) for section in ("text", "data")):
+        raise ValueError("'identity' has no sections 'text' and 'data'")
+    for item in found["inputs"]:
+        item["path"], item["bytes"], item["mtime_ns"], item["sha256"]
+
+
+def identity(config: Config, files: "CorpusFiles", tokenizer_fingerprint: str | None) -> dict[str, Any]:
     """Returns all that the prepared files depend on: configuration, input files, and a tokenizer given.
 
     A given tokenizer takes the place of the `text` section.

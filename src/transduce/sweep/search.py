@@ -12,18 +12,17 @@ from pathlib import Path
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import Config
-from transduce.data.prepare import load_prepared
 from transduce.engines.torch import TorchEngine, choose_device
 from transduce.errors import BundleError, ConfigError, EvaluationError, MissingDependencyError, suggestion
 from transduce.evaluation import METRICS, Text, evaluate
 from transduce.evaluation.report import require_aligned
 from transduce.model import Transformer
-from transduce.runs import data_folder, load_run_config
+from transduce.runs import load_run_config, load_run_data
 from transduce.sweep.picture import draw
 from transduce.sweep.results import Axes, Comparability, Measured, Point, SweepResults, render
 from transduce.text import SubwordTokenizer
 from transduce.training.averaging import average
-from transduce.training.state import checkpoints, weights_checksum
+from transduce.training.state import scheduled_checkpoints, weights_checksum
 from transduce.translator import Translator
 
 RESULTS, TABLE, PICTURE = "results.json", "table.md", "sweep.png"
@@ -240,14 +239,14 @@ def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str
     weights = _checksum(paths)
     config = load_run_config(subject)
     model = Transformer.from_weights(config.model, average(paths), str(subject))
-    tokenizer = SubwordTokenizer.load(load_prepared(data_folder(subject), checksums=False).tokenizer)
+    tokenizer = SubwordTokenizer.load(load_run_data(subject, checksums=False).tokenizer)
     return Translator(TorchEngine(model.to(choose_device(device))), tokenizer, config.decode), weights
 
 
 def _last_checkpoints(run: Path, count: int) -> list[Path]:
     if not _is_run(run):
         raise ConfigError(f"{run}: is not a run folder, and of a model folder there are no checkpoints to average.")
-    found = checkpoints(run)
+    found = scheduled_checkpoints(run)
     if len(found) < count:
         raise BundleError(
             f"{run}: has {len(found)} checkpoints, {count} are to be averaged. How many a training keeps is "

@@ -14,7 +14,7 @@ def average(paths: Sequence[Path]) -> dict[str, np.ndarray]:
     """Returns the mean of the checkpoints' weights, summed in float64, one checkpoint in memory at a time.
 
     Raises:
-        BundleError: there is nothing to average, or the checkpoints are of different models.
+        BundleError: there is nothing to average, a weight is not finite, or the checkpoints are of different models.
     """
     if not paths:
         raise BundleError("There are no checkpoints to average.")

@@ -12,9 +12,53 @@ from typing import Any, Self
 
 from tqdm import tqdm
 
+from transduce.errors import TrainingError
 from transduce.files import write_text
 from transduce.training.state import Progress
 from transduce.training.step import StepResult
+
+
+class TimeLeft:
+    """An estimate of the time until the last step that does not jump.
+
+    Batches differ in size, so the pace is a mean over hundreds of steps, in which older ones count less. Validations
+    and checkpoints come seldom: their time is shared out over all steps of this sitting.
+    """
+
+    _SPAN_STEPS = 300
+
+    def __init__(self, max_steps: int) -> None:
+        self._max_steps = max_steps
+        self.start(0)
+
+    def start(self, step: int) -> None:
+        """Begins a sitting at `step` updates done."""
+        self._first = self._step = step
+        self._weight = self._weighted_seconds = self._paused_seconds = 0.0
+        self._since = time.perf_counter()
+
+    def step(self, step: int) -> None:
+        """Takes in the end of a step."""
+        now = time.perf_counter()
+        decay = 1 - 1 / self._SPAN_STEPS
+        self._weight = decay * self._weight + 1
+        self._weighted_seconds = decay * self._weighted_seconds + now - self._since
+        self._since, self._step = now, step
+
+    def pause(self, seconds: float) -> None:
+        """Takes in time that was spent between steps."""
+        self._paused_seconds += seconds
+        self._since += seconds
+
+    @property
+    def seconds(self) -> float:
+        """The estimate; 0 before the first step."""
+        if self._step == self._first:
+            return 0.0
+        pace = self._weighted_seconds / self._weight + self._paused_seconds / max(
+            self._step - self._first, self._SPAN_STEPS
+        )
+        return (self._max_steps - self._step) * pace
 
 
 class Report:
@@ -31,6 +75,8 @@ class Report:
         self.bar: Any = None
         self._results: list[StepResult] = []
         self._since = time.perf_counter()
+        self._left = TimeLeft(max_steps)
+        self._brief = ""
         self._metrics: Any = None
         self._board: Any = None
 
@@ -58,17 +104,20 @@ class Report:
                 desc="train",
                 unit="step",
                 dynamic_ncols=True,
-                smoothing=0.1,
+                bar_format="{l_bar}{bar}| {n_fmt}/{total_fmt}, {elapsed} so far{postfix}",  # the time left is ours
             )
         self._since = time.perf_counter()
+        self._left.start(step)
 
     def step(self, result: StepResult, progress: Progress) -> None:
-        """Takes in one update."""
+        """Takes in one update; the first one is shown and written at once."""
         self._results.append(result)
-        if self.bar is not None:
-            self.bar.update(1)
-        if progress.step % self.log_steps == 0 or progress.step == self.max_steps:
+        self._left.step(progress.step)
+        if progress.step == 1 or progress.step % self.log_steps == 0 or progress.step == self.max_steps:
             self._flush(progress)
+        if self.bar is not None:
+            self.bar.set_postfix_str(f"{_clock(self._left.seconds)} left, {self._brief}", refresh=False)
+            self.bar.update(1)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -77,7 +126,9 @@ class Report:
         try:
             yield
         finally:
-            self._since += time.perf_counter() - started
+            seconds = time.perf_counter() - started
+            self._since += seconds
+            self._left.pause(seconds)
 
     def validation(self, scores: dict[str, float], progress: Progress, *, best: bool) -> None:
         """Shows and writes the scores of a validation."""
@@ -87,9 +138,14 @@ class Report:
 
     def say(self, message: str) -> None:
         """Prints a line without disturbing the live one."""
+        if self.show:
+            self.warn(message)
+
+    def warn(self, message: str) -> None:
+        """Prints a line even where nothing else is shown."""
         if self.bar is not None:
             self.bar.write(message, file=sys.stderr)
-        elif self.show:
+        elif self.write:
             print(message, file=sys.stderr, flush=True)
 
     def _flush(self, progress: Progress) -> None:
@@ -107,11 +163,9 @@ class Report:
         self._record("train", progress, values)
         rate = f"{values['target_tokens_per_second']:,.0f}"
         brief = f"loss {values['loss']:.3f}  ppl {values['perplexity']:.2f}  lr {last.learning_rate:.2e}  {rate} tok/s"
-        if self.bar is not None:
-            self.bar.set_postfix_str(brief)
-        else:
-            left = (self.max_steps - progress.step) * seconds / len(self._results)
-            self.say(f"step {progress.step}/{self.max_steps}  {brief}  ETA {_clock(left)}")
+        self._brief = brief
+        if self.bar is None:
+            self.say(f"step {progress.step}/{self.max_steps}  {brief}  ETA {_clock(self._left.seconds)}")
         self._results.clear()
         self._since = time.perf_counter()
 
@@ -125,7 +179,12 @@ class Report:
             "seconds": round(progress.seconds, 3),
         }
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        self._metrics.write(json.dumps(fixed | {"target_tokens": progress.target_tokens} | finite) + "\n")
+        try:
+            self._metrics.write(json.dumps(fixed | {"target_tokens": progress.target_tokens} | finite) + "\n")
+        except OSError as error:
+            raise TrainingError(
+                f"{self._metrics.name}: cannot be written: {error.strerror}. Make room and go on with --resume."
+            ) from error
         if self._board is not None:
             for name, value in values.items():
                 self._board.add_scalar(f"{kind}/{name}", value, progress.step)

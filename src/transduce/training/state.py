@@ -3,18 +3,23 @@
     checkpoints/step-00001000/
         model.safetensors        weights
         optimizer.safetensors    Adam's moments and step count
-        state.json               where in the plan, best score so far, checksums of the two files
+        state.json               where in the plan, best score so far, what it was written for, checksums
 
 There is no random state to keep: dropout of step n is drawn from (seed, n), and batch n is a function of (seed, epoch).
 """
 
+import hashlib
 import json
+import math
+import re
 import shutil
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -23,9 +28,19 @@ from transduce.errors import BundleError
 from transduce.model import Transformer
 from transduce.tensors import read_weights
 from transduce.training.cost import CostAccount
+from transduce.training.history import CHECKPOINT, STATE
+from transduce.training.history import checkpoint_path as checkpoint_path
+from transduce.training.history import checkpoints as checkpoints
 
-_PREFIX = "step-"
-_MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+_MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", STATE
+_FORMAT = 1
+
+# What a checkpoint was written for.
+#   scheduled: it came at its time, and may enter an average
+#   end: training ended there by its own rule; it counts as scheduled until training goes on beyond it
+#   interim: training was stopped there, say: it serves resuming, enters no average, and goes when a later one comes
+#   best: the copy with the best validation score, which lies apart
+Purpose = Literal["scheduled", "end", "interim", "best"]
 
 
 @dataclass
@@ -46,32 +61,68 @@ class Progress:
     cost: CostAccount = field(default_factory=CostAccount)
 
 
-def checkpoint_path(run: Path, step: int) -> Path:
-    """Returns the folder of the checkpoint after `step` updates."""
-    return run / "checkpoints" / f"{_PREFIX}{step:08d}"
+def scheduled_checkpoints(run: Path) -> list[Path]:
+    """Returns the checkpoints that may be averaged, oldest first.
+
+    Those on the schedule; the last one too, where training ended there by its own rule. Checkpoints of version 0.1.0,
+    which did not note what they were written for, count as scheduled.
+    """
+    found = checkpoints(run)
+    return [path for path in found if (what := purpose(path)) == "scheduled" or (what == "end" and path == found[-1])]
 
 
-def checkpoints(run: Path) -> list[Path]:
-    """Returns the run's checkpoints, oldest first."""
-    folder = run / "checkpoints"
-    return sorted(path for path in folder.glob(f"{_PREFIX}*") if (path / _STATE).is_file())
+def purpose(path: Path) -> Purpose:
+    """Returns what a checkpoint was written for; of a damaged one, which whoever reads it will name, "scheduled"."""
+    try:
+        noted: Purpose = _read_state(path).get("purpose", "scheduled")
+    except (OSError, ValueError):
+        return "scheduled"
+    return noted
 
 
-def save_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-    """Writes a checkpoint; a crash while writing leaves none of it."""
+def save_checkpoint(
+    path: Path,
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    progress: Progress,
+    purpose: Purpose = "scheduled",
+) -> None:
+    """Writes a checkpoint; a crash while writing leaves none of it.
+
+    Raises:
+        BundleError: a weight or a moment is not finite; nothing is written.
+        OSError: it cannot be written.
+    """
+    weights = {name: _own(weight) for name, weight in model.weights().items()}
+    moments = _moments(model, optimizer)
+    if name := first_not_finite(weights) or first_not_finite(moments):
+        raise BundleError(f"{name} is not finite after step {progress.step}.")
+    values = asdict(progress)
+    with files.atomic_folder(path) as folder:
+        try:
+            save_file(weights, folder / _MODEL)
+            save_file(moments, folder / _OPTIMIZER)
+        except SafetensorError as error:  # a full disk, say: the library has errors of its own
+            raise OSError(str(error)) from None
+        for name in (_MODEL, _OPTIMIZER):
+            files.make_readable(folder / name)  # the library makes them their writer's alone
+        checksums = {name: files.sha256(folder / name) for name in (_MODEL, _OPTIMIZER)}
+        state = {"format": _FORMAT, "purpose": purpose, "progress": values, "sha256": checksums}
+        files.write_json(folder / _STATE, state | {"progress_sha256": _digest(values)})
+
+
+def _moments(model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    moments = {
+    return {
         f"{key}:{names[id(parameter)]}": _own(value)
         for parameter, values in optimizer.state.items()
         for key, value in values.items()
     }
-    with files.atomic_folder(path) as folder:
-        save_file({name: _own(weight) for name, weight in model.weights().items()}, folder / _MODEL)
-        save_file(moments, folder / _OPTIMIZER)
-        for name in (_MODEL, _OPTIMIZER):
-            files.make_readable(folder / name)  # the library makes them their writer's alone
-        checksums = {name: files.sha256(folder / name) for name in (_MODEL, _OPTIMIZER)}
-        files.write_json(folder / _STATE, {"format": 1, "progress": asdict(progress), "sha256": checksums})
+
+
+def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """Returns the name of the first tensor with a NaN or an infinity in it."""
+    return next((name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())), None)
 
 
 def _own(tensor: Tensor) -> Tensor:
@@ -82,11 +133,11 @@ def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optim
     """Puts the checkpoint's weights into `model`, its moments into `optimizer`, and returns its progress.
 
     Raises:
-        BundleError: a file's checksum is wrong, or the checkpoint is of another model.
+        BundleError: a file's checksum is wrong, a value is not finite, or the checkpoint is of another model.
     """
     progress = check_checkpoint(path)
+    moments = _read_moments(path)
     model.load_weights(read_weights(path / _MODEL), str(path / _MODEL))
-    moments = load_file(path / _OPTIMIZER)
     for name, parameter in model.named_parameters():
         values = {key.split(":", 1)[0]: value for key, value in moments.items() if key.split(":", 1)[1] == name}
         if values:
@@ -94,39 +145,95 @@ def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optim
     return progress
 
 
+def _read_moments(path: Path) -> dict[str, Tensor]:
+    """Returns Adam's moments of a checkpoint; raises BundleError where one is not finite."""
+    moments = load_file(path / _OPTIMIZER)
+    if name := first_not_finite(moments):
+        raise BundleError(f"{path / _OPTIMIZER}: {name} has numbers that are infinite or not a number.")
+    return moments
+
+
+def last_finite_checkpoint(run: Path) -> Path | None:
+    """Returns the newest checkpoint that is whole and has finite weights and moments; reads them to see."""
+    for path in reversed(checkpoints(run)):
+        try:
+            check_checkpoint(path)
+            read_weights(path / _MODEL)
+            _read_moments(path)
+        except BundleError:
+            continue
+        return path
+    return None
+
+
 def check_checkpoint(path: Path) -> Progress:
     """Verifies a checkpoint's checksums and returns its progress; raises BundleError where a file is damaged."""
-    try:
-        for name, expected in _read_state(path)["sha256"].items():
-            if files.sha256(path / name) != expected:
-                raise BundleError(f"{path / name}: damaged: its checksum differs from the one in {_STATE}.")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BundleError(f"{path}: not a whole checkpoint: {error}.") from None
+    for name in (_MODEL, _OPTIMIZER):
+        expected = _checksum(path, name)
+        try:
+            found = files.sha256(path / name)
+        except OSError as error:
+            raise _not_whole(path, error) from None
+        if found != expected:
+            raise BundleError(f"{path / name}: damaged: its checksum differs from the one in {_STATE}.")
     return read_progress(path)
 
 
 def read_progress(path: Path) -> Progress:
     """Returns a checkpoint's progress without a look at its weights; raises BundleError where it cannot be read."""
     try:
-        values = _read_state(path)["progress"]
+        state = _read_state(path)
+        values = state["progress"]
+        if state.get("progress_sha256", digest := _digest(values)) != digest:
+            raise ValueError(f"the progress in {_STATE} was changed")
         if "cost" in values:  # not in checkpoints of before there were accounts
             values["cost"] = CostAccount.from_dict(values["cost"])
-        return Progress(**values)
+        progress = Progress(**values)
+        _require_sound(progress)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BundleError(f"{path}: not a whole checkpoint: {error}.") from None
+        raise _not_whole(path, error) from None
+    return progress
+
+
+def _require_sound(progress: Progress) -> None:
+    """Refuses counts that are none."""
+    for each in fields(progress):
+        value = getattr(progress, each.name)
+        if each.type is int and (type(value) is not int or value < 0):
+            raise ValueError(f"{each.name} is {value!r}, and must be a whole number from 0")
+    if not 0 <= progress.seconds < math.inf:
+        raise ValueError(f"seconds is {progress.seconds!r}")
 
 
 def weights_checksum(path: Path) -> str:
     """Returns the SHA-256 that a checkpoint's weights had when it was written; raises BundleError where it has none."""
+    return _checksum(path, _MODEL)
+
+
+def _checksum(path: Path, name: str) -> str:
     try:
-        return str(_read_state(path)["sha256"][_MODEL])
+        checksum = _read_state(path)["sha256"][name]
+        if not re.fullmatch("[0-9a-f]{64}", checksum):
+            raise ValueError(f"{_STATE} has no checksum of {name}")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"{path}: not a whole checkpoint: {error}.") from None
+        raise _not_whole(path, error) from None
+    return str(checksum)
+
+
+def _not_whole(path: Path, error: Exception) -> BundleError:
+    reason = f"{_STATE} has no {error}" if isinstance(error, KeyError) else error
+    return BundleError(f"{path}: not a whole checkpoint: {reason}.")
 
 
 def _read_state(path: Path) -> dict[str, Any]:
-    state: dict[str, Any] = json.loads((path / _STATE).read_text(encoding="utf-8"))
+    state = files.read_json_object(path / _STATE)
+    if state.get("format") != _FORMAT:
+        raise ValueError(f"{_STATE} has format {state.get('format')!r}, and this version reads format {_FORMAT}")
     return state
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def checkpoint_weights(path: Path) -> Path:
@@ -142,9 +249,20 @@ def set_aside(path: Path) -> Path:
 
 
 def prune(run: Path, keep: int) -> None:
-    """Removes all but the last `keep` checkpoints, and what a crash left of one that was being written."""
-    for path in (run / "checkpoints").glob(f".{_PREFIX}*"):
-        shutil.rmtree(path)
-    for path in checkpoints(run)[:-keep]:
-        (path / _STATE).unlink()  # first: what is half removed no longer counts as a checkpoint
-        shutil.rmtree(path)
+    """Removes all but the last `keep` scheduled checkpoints, and the last one of all if it is not among them."""
+    kept = scheduled_checkpoints(run)[-keep:]
+    for path in checkpoints(run)[:-1]:
+        if path not in kept:
+            going = path.with_name(f".{path.name}.removing.part")  # first: what is half removed is no checkpoint
+            if going.exists():
+                shutil.rmtree(going)
+            shutil.rmtree(path.rename(going))
+
+
+def sweep(run: Path) -> None:
+    """Removes what processes that were killed left of a run's checkpoints; only while no other process trains there."""
+    files.sweep(run, "best")
+    files.sweep(run / "checkpoints", "step-*")
+    for path in (run / "checkpoints").glob("step-*"):
+        if CHECKPOINT.fullmatch(path.name) and path.is_dir() and not any(path.iterdir()):  # version 0.1.0 left such
+            path.rmdir()

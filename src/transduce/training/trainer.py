@@ -4,7 +4,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -25,10 +25,14 @@ from transduce.training.guidance import Guidance
 from transduce.training.report import Report
 from transduce.training.state import (
     Progress,
+    Purpose,
     checkpoint_path,
     checkpoints,
+    last_finite_checkpoint,
     load_checkpoint,
     prune,
+    purpose,
+    read_progress,
     save_checkpoint,
     set_aside,
 )
@@ -91,7 +95,7 @@ class Trainer:
     def resume(self) -> bool:
         """Goes back to the last whole checkpoint; returns False where there is none at all.
 
-        Damaged ones after it are set aside: they must not be averaged at the end.
+        Damaged ones after it, and those with values that are not finite, are set aside: they must not be averaged.
 
         Raises:
             TrainingError: there are checkpoints, and all are damaged.
@@ -102,49 +106,72 @@ class Trainer:
             try:
                 self.progress = load_checkpoint(path, self.model, self.optimizer)
             except BundleError as error:
-                self.report.say(f"warning: {error} Trying the checkpoint before it.")
+                self.report.warn(f"warning: {error} Trying the checkpoint before it.")
                 damaged = True
             if self.ranks.agree(damaged, self.compute.device):  # all go on from the same one
                 continue
             if self.ranks.leads:
                 for later in found[place + 1 :]:
-                    self.report.say(f"set aside as {set_aside(later)}")
+                    self.report.warn(f"set aside as {set_aside(later)}")
+            self._note_schedule(found[: place + 1])
             self.report.say(f"resuming after step {self.progress.step} ({path})")
             return True
         if found:
+            which = "its only checkpoint is" if len(found) == 1 else f"all {len(found)} checkpoints are"
             raise TrainingError(
-                f"{self.run}: all {len(found)} checkpoints are damaged (see above); nothing to resume from. To begin "
-                "again, choose another --output or remove this folder's checkpoints."
+                f"{self.run}: {which} damaged (see above); nothing to resume from. To begin again, choose another "
+                "--output or remove this folder's checkpoints."
             )
         return False
 
+    def _note_schedule(self, found: Sequence[Path]) -> None:
+        """Takes up the schedule where the last scheduled checkpoint left it."""
+        last = next((path for path in reversed(found) if purpose(path) == "scheduled"), None)
+        before = Progress() if last is None else read_progress(last)
+        self._scheduled_step = before.step
+        self._seconds_carried = max(0.0, self.progress.seconds - before.seconds)
+
+    _scheduled_step = 0  # where the last scheduled checkpoint was made
+    _seconds_carried = 0.0  # of training since then, before this sitting
+
     def fit(self) -> Outcome:
-        """Trains until `max_steps`, `max_minutes`, early stopping, or a signal; leaves a checkpoint in each case."""
+        """Trains until `max_steps`, `max_minutes`, early stopping, or a signal; leaves a checkpoint in each case.
+
+        Raises:
+            TrainingError: weights or gradients are not finite, memory is short, or a checkpoint cannot be written.
+        """
         with self.report as report, _StopSignals() as stop:
             report.begin(self.progress.step)
             reason = "early" if self._stops_early() else "finished"
-            last_checkpoint = time.monotonic()
+            self._last_checkpoint = time.monotonic() - self._seconds_carried
             if self.progress.step and self._is_due(self.config.train.validate_steps) and not self._is_validated():
                 reason = "early" if self._validate() else "finished"  # a signal came before this one could be made
             while not self._is_spent() and reason != "early":
                 self._one_step()
-                if stopped := self.ranks.agree(stop.received is not None, self.compute.device):
-                    reason = "stopped"
+                stopped = self.ranks.agree(stop.received is not None, self.compute.device)
                 if not stopped and self._is_due(self.config.train.validate_steps):
                     reason = "early" if self._validate() else "finished"
-                if stopped or self._is_due(self.config.train.checkpoint_steps) or self._time_is_up(last_checkpoint):
-                    self._checkpoint()
-                    last_checkpoint = time.monotonic()
+                due = self._due_checkpoint()
+                if stopped or due is not None:
+                    self._checkpoint(due or "interim")
                 if stopped:
-                    return Outcome(reason, self.progress, stop.received)
+                    return Outcome("stopped", self.progress, stop.received)
             if not self._is_validated():
                 self._validate()
-            self._checkpoint()
-            return Outcome(reason, self.progress)
+            by_schedule = self._is_due(self.config.train.checkpoint_steps) or self._scheduled_step == self.progress.step
+            self._checkpoint("scheduled" if by_schedule else "end")
+            if self.ranks.agree(stop.received is not None, self.compute.device):
+                reason = "stopped"
+            return Outcome(reason, self.progress, stop.received)
 
     def _one_step(self) -> None:
         started = time.perf_counter()
         plan = self.plan(self.progress.epoch)
+        if self.progress.batch >= len(plan):
+            raise TrainingError(
+                f"{self.run}: batch {self.progress.batch} of epoch {self.progress.epoch} is next, and an epoch has "
+                f"{len(plan)}: the checkpoint is of other data, or damaged."
+            )
         rows = plan.batch(self.progress.batch)
         step = self.progress.step + 1
         model, optimizer = self.model, self.optimizer
@@ -175,14 +202,13 @@ class Trainer:
             return
         self.progress.skipped_steps += 1
         self._skipped_in_a_row += 1
-        self.report.say(
+        self.report.warn(
             f"warning: step {self.progress.step}: the gradient is not finite (loss {loss}); update left out"
         )
         if self._skipped_in_a_row >= _MAX_SKIPPED_IN_A_ROW:
             raise TrainingError(
                 f"{self.run}: {_MAX_SKIPPED_IN_A_ROW} updates in a row up to step {self.progress.step} had gradients "
-                "that are not finite. Lower train.learning_rate_factor, raise train.warmup_steps or set "
-                "train.max_gradient_norm, and resume from the last checkpoint."
+                f"that are not finite. {self._way_out()}"
             )
 
     _skipped_in_a_row = 0
@@ -213,18 +239,50 @@ class Trainer:
     def _is_due(self, every: int) -> bool:
         return every > 0 and self.progress.step % every == 0
 
-    def _time_is_up(self, last_checkpoint: float) -> bool:
-        minutes = self.config.train.checkpoint_minutes
-        up = minutes > 0 and time.monotonic() - last_checkpoint >= 60 * minutes
-        return self.ranks.agree(up, self.compute.device) if minutes > 0 else False
+    def _due_checkpoint(self) -> Purpose | None:
+        """Returns for what a checkpoint is due, if one is.
 
-    def _checkpoint(self) -> None:
+        Steps are the schedule where `checkpoint_steps` is set, since they do not depend on the machine: those by time
+        then serve resuming only.
+        """
+        train = self.config.train
+        if self._is_due(train.checkpoint_steps):
+            return "scheduled"
+        up = time.monotonic() - self._last_checkpoint >= 60 * train.checkpoint_minutes
+        if train.checkpoint_minutes > 0 and self.ranks.agree(up, self.compute.device):
+            return "interim" if train.checkpoint_steps else "scheduled"
+        return None
+
+    def _checkpoint(self, purpose: Purpose) -> None:
         with self.report.paused():
             if self.ranks.leads:
-                path = checkpoint_path(self.run, self.progress.step)
-                save_checkpoint(path, self.model, self.optimizer, self.progress)
+                self._save(checkpoint_path(self.run, self.progress.step), purpose)
                 prune(self.run, self.config.train.keep_checkpoints)
             self.ranks.wait()
+        self._last_checkpoint = time.monotonic()
+        if purpose == "scheduled":
+            self._scheduled_step = self.progress.step
+
+    def _save(self, path: Path, purpose: Purpose) -> None:
+        try:
+            save_checkpoint(path, self.model, self.optimizer, self.progress, purpose)
+        except BundleError as error:
+            raise TrainingError(f"{self.run}: {error} {self._way_out()}") from None
+        except OSError as error:
+            found = checkpoints(self.run)
+            left = f"{found[-1].name} is whole: make room and go on with --resume" if found else "make room"
+            raise TrainingError(f"{path}: cannot be written: {error.strerror or error}. {left}.") from error
+
+    def _way_out(self) -> str:
+        """Says from where, and how, a training goes on whose numbers are no longer finite."""
+        found = last_finite_checkpoint(self.run)
+        gentler = "a lower train.learning_rate_factor, or with train.max_gradient_norm"
+        if found is None:
+            return f"No checkpoint with finite weights is left: begin again with {gentler} (1.0, say)."
+        return (
+            f"The last checkpoint with finite weights is {found}: go on from there with --resume and {gentler}, such "
+            "as --set train.max_gradient_norm=1.0."
+        )
 
     def _validate(self) -> bool:
         """Scores the model as it is; returns whether training should stop early."""
@@ -251,7 +309,7 @@ class Trainer:
         if best:
             progress.best_score, progress.best_step = score, progress.step
             if self.ranks.leads:
-                save_checkpoint(self.run / "best", self.model, self.optimizer, progress)
+                self._save(self.run / "best", "best")
         self.ranks.wait()
 
     def _is_validated(self) -> bool:
