@@ -117,6 +117,17 @@ def test_a_table_by_hand() -> None:
     assert found[0].score == found[0].log_probability  # α = 0
 
 
+def test_a_search_goes_on_while_an_output_at_the_limit_could_win() -> None:
+    """EOS at once has log .5 / 1; A reaches log .47 / (7 / 6)^.6, which is more: the EOS after it counts as a token."""
+
+    def table(sentence: int, past: tuple[int, ...]) -> list[float]:
+        return probabilities(eos=0.5, a=0.47, b=0.03) if not past else probabilities(eos=1.0)
+
+    [[best]] = run(table, [1], 2)
+    assert best.ids == [A]
+    assert best.score > math.log(0.5)
+
+
 def test_a_penalty_prefers_the_longer_of_two() -> None:
     # Length 1: log 0.5 / 1. Length 7: log 0.45 / 2, better at α = 1 and worse at α = 0.
     def table(sentence: int, past: tuple[int, ...]) -> list[float]:

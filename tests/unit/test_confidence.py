@@ -1,5 +1,6 @@
 """Confidence: probabilities of words, and a calibration that is monotone, measured, and tied to its weights."""
 
+import json
 import math
 from pathlib import Path
 
@@ -110,6 +111,19 @@ def test_a_calibration_belongs_to_its_weights(tmp_path: Path) -> None:
     other = Bundle(tmp_path, None, {"model.safetensors": "5678"})  # type: ignore[arg-type]
     with pytest.raises(BundleError, match=r"other weights.*transduce calibrate"):
         load_calibration(other)
+    whole = (tmp_path / FILE).read_text()
+    (tmp_path / FILE).write_text(whole.replace('"threshold": 60.0', '"threshold": 60.5'))
+    with pytest.raises(BundleError, match="changed or damaged: its checksum differs"):
+        load_calibration(bundle)
+    values = json.loads(whole)
+    del values["checksum"]
+    (tmp_path / FILE).write_text(json.dumps(values))
+    assert load_calibration(bundle) == calibration  # as 0.1.0 wrote it
+    for coefficients in ([1.0] * 3, [1.0, 2.0, 3.0, float("nan")]):
+        values["calibration"]["coefficients"] = coefficients
+        (tmp_path / FILE).write_text(json.dumps(values))
+        with pytest.raises(BundleError, match="its coefficients are not 4 numbers"):
+            load_calibration(bundle)
     (tmp_path / FILE).write_text('{"format": 1}')
     with pytest.raises(BundleError, match="cannot be read"):
         load_calibration(bundle)

@@ -25,7 +25,7 @@ _TIE = 1e-4
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """A model some of whose outputs end, and some do not."""
-    return made_bundle(tmp_path_factory.mktemp("models") / "ending", ending=1.5, tie_embeddings="none")
+    return made_bundle(tmp_path_factory.mktemp("models") / "ending", ending=12.0, tie_embeddings="none")
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,17 @@ def made_sources(count: int, seed: int = 0, longest: int = 20) -> list[list[int]
     generator = random.Random(seed)
     vocabulary = range(4, made_tokenizer().vocab_size)
     return [generator.choices(vocabulary, k=generator.randrange(longest)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("settings", [{}, {"min_tokens": 3}, {"no_repeat_ngram": 2}], ids=str)
+def test_some_outputs_of_this_model_end_and_some_do_not(engine: CTranslate2Engine, settings: dict[str, int]) -> None:
+    """Without both kinds the tests below would try half of what they say."""
+    sources = [source for source in made_sources(60) if source]
+    found = engine.translate(sources, DecodeConfig(beam_size=4, max_extra_tokens=6, **settings), 4)
+    ended = [h for hypotheses in found for h in hypotheses if h.finished]
+    assert len(ended) >= 10
+    assert len({len(h.ids) for h in ended}) >= 3
+    assert sum(not hypotheses[0].finished for hypotheses in found) >= 10
 
 
 def assert_true_scores(

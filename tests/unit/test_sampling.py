@@ -128,6 +128,14 @@ def test_narrowed_is_the_reference(seed: int, temperature: float, top_k: int, to
     assert ours == pytest.approx([theirs.get(token, 0.0) for token in range(7)], abs=1e-5)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_top_p_that_is_reached_exactly_leaves_no_token_more(count: int) -> None:
+    gains_RV = torch.tensor([[0.4, 0.3, 0.2, 0.1]]).log()
+    reached = gains_RV.softmax(dim=-1).cumsum(dim=-1, dtype=torch.double)[0]
+    for top_p, kept in ((reached[count - 1], count), (reached[count - 1] + 1e-9, count + 1)):
+        assert narrowed(gains_RV, temperature=1.0, top_k=0, top_p=float(top_p)).count_nonzero() == kept
+
+
 def test_a_draw_falls_into_the_share_of_its_token() -> None:
     probabilities = torch.tensor([[0.0, 0.25, 0.0, 0.75]]).expand(6, 4)
     tokens = draw(probabilities, torch.tensor([0.0, 0.2499, 0.25, 0.5, 1 - 2**-53, 1.0], dtype=torch.double))

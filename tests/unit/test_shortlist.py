@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 
 from made_models import made_bundle, made_tokenizer
 from transduce.bundle import Bundle
@@ -18,6 +19,7 @@ from transduce.engines.interface import Conditions
 from transduce.engines.loading import choose_shortlist
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, DataError
+from transduce.files import sha256
 from transduce.model import DecoderState, Transformer, prepack
 from transduce.model.prepacked import narrow_projection
 from transduce.shortlist.learning import Learned, Pairs, coverage, hold_out, learn, learn_shortlist, read_files
@@ -122,12 +124,26 @@ def test_a_missing_foreign_or_damaged_shortlist_is_refused(tmp_path: Path) -> No
     other = SubwordTokenizer.train(["other text is this"] * 3, algorithm="bpe", vocab_size=_VOCAB)
     other.save(tmp_path / "model" / "tokenizer.json")
     shape = replace(bundle.config.model, vocab_size=other.vocab_size)
+    checksums = {"tokenizer.json": sha256(tmp_path / "model" / "tokenizer.json")}
     with pytest.raises(BundleError, match="another tokenizer"):
-        load_shortlist(Bundle(bundle.path, replace(bundle.config, model=shape), {}))
+        load_shortlist(Bundle(bundle.path, replace(bundle.config, model=shape), checksums))
     made_tokenizer().save(tmp_path / "model" / "tokenizer.json")
     save_shortlist(bundle, replace(made_shortlist(), frequent_F=np.array([_VOCAB], np.int32)))
     with pytest.raises(BundleError, match="damaged"):
         load_shortlist(bundle)
+    save_shortlist(bundle, made_shortlist())
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1  # of an id, so that it is another one of the vocabulary
+    path.write_bytes(data)
+    with pytest.raises(BundleError, match="changed or damaged: its checksum differs"):
+        load_shortlist(bundle)
+    arrays = {"candidates": np.zeros((_VOCAB, 2), np.float32), "frequent": np.zeros(1, np.float32)}
+    metadata = {"format": "1", "facts": "{}", "tokenizer_fingerprint": bundle.tokenizer.fingerprint}
+    save_file(arrays, path, metadata)
+    with pytest.raises(BundleError, match="damaged: its ids are not those of"):
+        load_shortlist(bundle)
+    save_file({name: array.astype(np.int32) for name, array in arrays.items()}, path, metadata)
+    assert load_shortlist(bundle).facts == {}  # as 0.1.0 wrote them, without a checksum
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(BundleError, match="cannot be read"):
         load_shortlist(bundle)

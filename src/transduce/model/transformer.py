@@ -47,7 +47,7 @@ class Transformer(nn.Module):
         self.target_positions = Positions(config)
         self.target_space: nn.Parameter | None = None
         if config.target_space_embedding:
-            # DEVIATION: the released code's problem id selects a row of this table; ours is always the first.
+            # DEVIATION: its problem id selects one of the released code's rows; ours is always the first.
             self.target_space = nn.Parameter(torch.empty(TARGET_SPACES, config.d_model))
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))

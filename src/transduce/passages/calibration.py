@@ -6,6 +6,7 @@ can lower it by rising, and the logarithm of their number.
 """
 
 import copy
+import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ _MIN_LINES = 50  # of a calibration, so that five folds have something to hold o
 _FOLDS = 5
 _RIDGE = 1e-3
 _NEWTON_STEPS = 50
+_NUM_FEATURES = 4  # `_features`
 _MONOTONE = (1, 2)  # the coefficients that may not be negative
 
 
@@ -154,7 +156,8 @@ def reliability(probabilities: np.ndarray, good: np.ndarray, bins: int = 10) -> 
 
 def save_calibration(bundle: Bundle, calibration: Calibration) -> None:
     """Writes the calibration into the model folder, atomically; one that is there is replaced."""
-    values = {"format": _FORMAT, "sha256": dict(bundle.checksums), "calibration": asdict(calibration)}
+    fit = asdict(calibration)
+    values = {"format": _FORMAT, "sha256": dict(bundle.checksums), "calibration": fit, "checksum": _checksum(fit)}
     files.write_json(bundle.path / FILE, values)
 
 
@@ -169,16 +172,24 @@ def load_calibration(bundle: Bundle | None) -> Calibration | None:
     path = bundle.path / FILE
     mend = "Make it again with 'transduce calibrate --overwrite', or delete it."
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = files.read_json(path)
         if values["format"] != _FORMAT:
             raise ValueError(f"format {values['format']}")
         known = values["calibration"]
+        if "checksum" in values and values["checksum"] != _checksum(known):  # absent from what 0.1.0 fitted
+            raise ValueError("changed or damaged: its checksum differs")
         calibration = Calibration(**known | {"coefficients": tuple(map(float, known["coefficients"]))})
-    except (ValueError, KeyError, TypeError) as error:
+        if len(calibration.coefficients) != _NUM_FEATURES or not all(map(math.isfinite, calibration.coefficients)):
+            raise ValueError(f"its coefficients are not {_NUM_FEATURES} numbers")
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise BundleError(f"{path}: cannot be read ({error}). {mend}") from None
     if values.get("sha256") != dict(bundle.checksums):
         raise BundleError(f"{path}: was made for other weights than those beside it. {mend}")
     return calibration
+
+
+def _checksum(fit: Any) -> str:
+    return hashlib.sha256(json.dumps(fit, sort_keys=True).encode()).hexdigest()
 
 
 def _features(values: Sequence[float]) -> tuple[float, ...]:

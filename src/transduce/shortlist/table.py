@@ -1,19 +1,19 @@
 """Which pieces a translation may be written with, given its source: a table in the model folder, numpy only.
 
-    shortlist.safetensors    candidates (V, K), frequent (F,); the tokenizer's fingerprint and how it was learned
+    shortlist.safetensors    candidates (V, K), frequent (F,); fingerprint of the tokenizer, facts, checksum
 
 The shortlist of a sentence is the union of its source pieces' candidates, of the pieces that are frequent in all
 targets, and of EOS. The pieces of the source are in it too: names and numbers are copied.
 """
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from transduce import files
@@ -21,6 +21,7 @@ from transduce.bundle import Bundle
 from transduce.config.special_ids import EOS
 from transduce.errors import BundleError
 from transduce.shortlist import FILE, has_shortlist
+from transduce.tensors import read_tensors
 
 _FORMAT = 1
 _SPECIAL_IDS = 4
@@ -75,9 +76,13 @@ def save_shortlist(bundle: Bundle, shortlist: Shortlist) -> Path:
         "tokenizer_fingerprint": bundle.tokenizer.fingerprint,
         "facts": json.dumps(shortlist.facts),
     }
-    arrays = {"candidates": shortlist.candidates_VK, "frequent": shortlist.frequent_F}
+    arrays = {
+        "candidates": np.ascontiguousarray(shortlist.candidates_VK, np.int32),
+        "frequent": np.ascontiguousarray(shortlist.frequent_F, np.int32),
+    }
+    metadata["sha256"] = _checksum(arrays, metadata)
     with files.atomic_path(path) as temporary:
-        save_file({name: np.ascontiguousarray(value, np.int32) for name, value in arrays.items()}, temporary, metadata)
+        save_file(arrays, temporary, metadata)
     return path
 
 
@@ -95,19 +100,22 @@ def load_shortlist(bundle: Bundle) -> Shortlist:
             f"'transduce shortlist {bundle.path} --source train.en --target train.de'."
         )
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            candidates, frequent = file.get_tensor("candidates"), file.get_tensor("frequent")
+        arrays, metadata = read_tensors(path)
+        candidates, frequent = arrays["candidates"], arrays["frequent"]
         if metadata["format"] != str(_FORMAT):
             raise ValueError(f"format {metadata['format']}, but this version reads format {_FORMAT}")
+        # Absent from what 0.1.0 learned.
+        if "sha256" in metadata and metadata["sha256"] != _checksum(arrays, metadata):
+            raise ValueError("changed or damaged: its checksum differs")
         facts = dict(json.loads(metadata["facts"]))
         fingerprint = metadata["tokenizer_fingerprint"]
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"{path}: cannot be read ({error}). {mend}") from None
+    except (BundleError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BundleError(f"{path}: cannot be read ({str(error).removeprefix(f'{path}: ')}). {mend}") from None
     if fingerprint != bundle.tokenizer.fingerprint:
         raise BundleError(f"{path}: was learned with another tokenizer than that beside it. {mend}")
     vocab_size = bundle.tokenizer.vocab_size
-    if candidates.ndim != 2 or len(candidates) != vocab_size or not _within(vocab_size, candidates, frequent):
+    is_table = candidates.dtype == frequent.dtype == np.int32 and (candidates.ndim, frequent.ndim) == (2, 1)
+    if not is_table or len(candidates) != vocab_size or not _within(vocab_size, candidates, frequent):
         raise BundleError(f"{path}: damaged: its ids are not those of a vocabulary of {vocab_size} pieces. {mend}")
     return Shortlist(candidates, frequent, facts)
 
@@ -115,6 +123,15 @@ def load_shortlist(bundle: Bundle) -> Shortlist:
 def shortlist_facts(bundle: Bundle) -> dict[str, Any] | None:
     """Returns how the model folder's shortlist was learned and what it covers, or None where there is none."""
     return load_shortlist(bundle).facts if has_shortlist(bundle) else None
+
+
+def _checksum(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:
+    """Returns the SHA-256 of all that the file holds but this checksum."""
+    digest = hashlib.sha256(json.dumps({**metadata, "sha256": ""}, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
 
 
 def _within(vocab_size: int, *arrays: np.ndarray) -> bool:
