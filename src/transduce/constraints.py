@@ -16,6 +16,7 @@ from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.engines.interface import Conditions, Engine
 from transduce.errors import DataError
+from transduce.evasions import evasions
 from transduce.glossary import Glossary
 from transduce.terms import Choice, choices_of, joining_pieces, missing, shown, term_spellings
 from transduce.text import SubwordTokenizer
@@ -150,12 +151,24 @@ def search_within(
     found = engine.translate(sources, options, n_best, conditions)
     if terms:
         _search_for_terms(engine, tokenizer, sources, options, n_best, constraints, conditions, found)
+
+    def evading(place: int, *, in_context: bool) -> set[tuple[int, ...]]:
+        return set().union(
+            *(
+                evasions(engine, tokenizer, sources[place], each, conditions[place], in_context=in_context)
+                for each in found[place]
+            )
+        )
+
     open_places = [place for place, each in enumerate(constraints) if each.forbidden]
     for search in range(1, _MAX_SEARCHES + 1):
         wrong = {
             place: spellings
             for place in open_places
-            if (spellings := _spellings(found[place], constraints[place].forbidden, tokenizer, search))
+            if (
+                spellings := _spellings(found[place], constraints[place].forbidden, tokenizer, search)
+                | evading(place, in_context=search <= _SEARCHES_IN_CONTEXT)
+            )
         }
         if not wrong:
             return found
@@ -171,7 +184,12 @@ def search_within(
         for place, hypotheses in zip(open_places, again, strict=True):
             found[place] = hypotheses
     for place in open_places:
-        found[place] = _without(constraints[place].forbidden, found[place], tokenizer) or [
+        kept = [
+            each
+            for each in found[place]
+            if not evasions(engine, tokenizer, sources[place], each, conditions[place], in_context=True)
+        ]
+        found[place] = _without(constraints[place].forbidden, kept, tokenizer) or [
             hypothesis([], sum(engine.score([sources[place]], [[]])[0]), False, options.length_penalty)
         ]
     return found

@@ -1,0 +1,141 @@
+"""Forbidden words come out neither in other pieces nor glued together anew; other words that begin alike may stay."""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+from transduce.config import DecodeConfig
+from transduce.constraints import Constraints, search_within
+from transduce.decoding.scores import Hypothesis, hypothesis
+from transduce.engines.interface import Conditions
+from transduce.evasions import evasions
+from transduce.text import EOS, SubwordTokenizer
+from transduce.translator import Translator
+
+CORPUS = ["die Bibliothek", "die Bibel", "der Biber und ein Thekenbrett", "die Straße derstraße", "am Haus parkhaus"]
+TOKENIZER = SubwordTokenizer.train(CORPUS * 9, algorithm="bpe", vocab_size=290)
+STREETS = SubwordTokenizer.train(["Straße die Straße am Haus Haus der"] * 9, algorithm="bpe", vocab_size=290)
+SURE, NEVER = math.log(0.9), math.log(1e-6)
+DIE, WORD = TOKENIZER.encode("die"), TOKENIZER.encode("Bibliotheke")
+HALF = len(WORD) // 2
+HAUS = [*DIE, *TOKENIZER.encode("Haus")]
+AGAIN = [*DIE, *WORD[:HALF], *WORD[1:]]  # as "die Bibibliotheke"
+OTHER = [*DIE, *WORD[:HALF], *TOKENIZER.encode("dieber")[len(DIE) :]]  # another word that begins alike
+FORBIDDEN = Constraints(forbidden=("Bibliotheke",))
+
+
+class Scripted:
+    """Says the first of its outputs that holds nothing forbidden; is sure of them, in their order."""
+
+    name = "scripted"
+    max_source_tokens = 100
+
+    def __init__(self, *outputs: Sequence[int]) -> None:
+        self.outputs = outputs
+        self.forbidden: list[tuple[tuple[int, ...], ...]] = []  # of each search
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodeConfig,
+        n_best: int = 1,
+        conditions: Sequence[Conditions] | None = None,
+    ) -> list[list[Hypothesis]]:
+        conditions = conditions or [Conditions()] * len(sources)
+        self.forbidden += [each.forbidden for each in conditions]
+        return [[self._say(each)] for each in conditions]
+
+    def _say(self, asked: Conditions) -> Hypothesis:
+        for ids in self.outputs:
+            if not any(tuple(ids[i : i + len(p)]) == p for p in asked.forbidden for i in range(len(ids))):
+                return hypothesis(list(ids), -1.0, True, 0.0)
+        return hypothesis(list(self.outputs[-1]), -1.0, True, 0.0)
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        return [[self._value([*target[:i], token]) for i, token in enumerate([*target, EOS])] for target in targets]
+
+    def _value(self, begun: Sequence[int]) -> float:
+        places = [place for place, ids in enumerate(self.outputs) if [*ids, EOS][: len(begun)] == begun]
+        return SURE - places[0] if places else NEVER
+
+
+def said(engine: Scripted, constraints: Constraints) -> list[int]:
+    [[best]] = search_within(engine, TOKENIZER, [TOKENIZER.encode("x")], DecodeConfig(), 1, [constraints])
+    return list(best.ids)
+
+
+def test_the_word_has_several_pieces_which_are_not_alike() -> None:
+    assert HALF > 0
+    assert len(set(WORD)) == len(WORD) > 2
+    assert not set(OTHER[len(DIE) + HALF :]) & set(WORD)
+
+
+def test_a_word_glued_together_anew_is_searched_again() -> None:
+    engine = Scripted([*DIE, *WORD], AGAIN, HAUS)
+    assert said(engine, FORBIDDEN) == HAUS
+    assert engine.forbidden[0] == ()
+    assert tuple(WORD) in engine.forbidden[1]
+    assert (DIE[-1], *WORD[:HALF]) in engine.forbidden[2]  # after this word only: others may begin alike
+    assert tuple(WORD[:HALF]) not in engine.forbidden[2]
+
+
+def test_another_word_that_begins_alike_may_stay() -> None:
+    engine = Scripted([*DIE, *WORD], OTHER, HAUS)
+    assert said(engine, FORBIDDEN) == OTHER
+    assert len(engine.forbidden) == 2
+
+
+def found_in(
+    tokenizer: SubwordTokenizer,
+    engine: Scripted,
+    ids: Sequence[int],
+    conditions: Conditions,
+    *,
+    in_context: bool = True,
+) -> set[tuple[int, ...]]:
+    best = hypothesis(list(ids), -1.0, True, 0.0)
+    return evasions(engine, tokenizer, [5], best, conditions, in_context=in_context)
+
+
+found = partial(found_in, TOKENIZER)
+
+
+def test_what_was_given_is_no_evasion() -> None:
+    engine, forbidden = Scripted(AGAIN), (tuple(WORD),)
+    inside = tuple(AGAIN[len(DIE) :])
+    for conditions, expected in (
+        (Conditions(forbidden=forbidden), {(DIE[-1], *WORD[:HALF])}),
+        (Conditions(forbidden=forbidden, prefix=tuple(AGAIN)), set()),
+        (Conditions(forbidden=forbidden, required=((inside,),)), set()),
+        (Conditions(forbidden=forbidden, required=((tuple(DIE),),)), {(DIE[-1], *WORD[:HALF])}),
+        (Conditions(), set()),
+    ):
+        assert found(engine, AGAIN, conditions) == expected
+    alone = found(engine, AGAIN, Conditions(forbidden=forbidden), in_context=False)
+    assert alone == {tuple(WORD[:HALF])}
+    assert found(engine, AGAIN[len(DIE) :], Conditions(forbidden=forbidden)) == alone  # nothing stands before it
+
+
+def test_the_piece_that_was_meant_in_another_word_is_no_evasion() -> None:
+    later = [*DIE, *WORD[:HALF], *TOKENIZER.encode("und"), *WORD[HALF:]]
+    assert found(Scripted(later), later, Conditions(forbidden=(tuple(WORD),))) == set()
+
+
+def test_a_word_that_lost_its_space_is_told_from_a_compound() -> None:
+    [street], [house] = STREETS.encode("Straße"), STREETS.encode("Haus")
+    small = STREETS.encode("derstraße")
+    first = next(i for i in range(1, len(small)) if STREETS.decode(small[i:]) == "straße")
+    spaced = [*small[:first], street]
+    conditions = Conditions(forbidden=((street,), (house,)))
+    found = partial(found_in, STREETS)
+    assert found(Scripted(spaced, small), small, conditions) == {tuple(small[first - 1 : first + 1])}
+    assert found(Scripted(spaced, small), small, conditions, in_context=False) == {(small[first],)}
+    assert found(Scripted(small, spaced), small, conditions) == set()  # as in a compound
+    assert found(Scripted(spaced), [*small, *STREETS.encode("dien")[-1:]], conditions) == set()  # another word
+
+
+def test_where_nothing_else_is_found_the_line_is_left_empty() -> None:
+    translator = Translator(Scripted([*DIE, *WORD], AGAIN), TOKENIZER, DecodeConfig())
+    [[best]] = translator.translate_n_best(["x"], 1, forbidden=["Bibliotheke"])
+    assert best.text == ""
+    assert best.warnings == ("no translation without 'Bibliotheke' was found in 20 searches: it is left empty.",)
