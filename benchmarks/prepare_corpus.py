@@ -45,7 +45,7 @@ def measure(args: argparse.Namespace, output: Path) -> dict[str, Any]:
     for names in args.train:
         command += ["--train", *names]
     command += ["--validation", *args.validation] if args.validation else []
-    command += ["--workers", str(args.workers)] if args.workers else []
+    command += ["--threads", str(args.workers)] if args.workers else []
     for setting in (
         f"text.vocab_size={args.vocab_size}",
         f"text.algorithm={args.algorithm}",

@@ -1,6 +1,6 @@
 """What a shortlist costs in BLEU on a trained model, in each engine, and the CPU time with and without.
 
-    transduce shortlist models/m30k --source train.en --target train.de --test-source val.en --test-target val.de
+    transduce shortlist models/m30k --source train.en --target train.de --test-source val.en --test-reference val.de
     python benchmarks/shortlist.py models/m30k --source test.en --reference test.de --output result.json
 
 The model has a shortlist already. BLEU is of the lines as they stand (no tokenizer), so give tokenised references to a

@@ -105,7 +105,7 @@ def test_a_command_that_needs_an_extra_names_it(command: str, absent: str, extra
 def test_translate_runs_without_torch_and_says_with_what(tmp_path: Path, options: list[str]) -> None:
     model = made_bundle(tmp_path / "model").path
     (tmp_path / "source").write_text("A dog runs.\n\nTwo dogs run.\n", encoding="utf-8")
-    arguments = ["translate", str(model), "--input", str(tmp_path / "source"), "--device", "cpu", *options]
+    arguments = ["translate", str(model), "--source", str(tmp_path / "source"), "--device", "cpu", *options]
     code = f"from transduce.cli.main import main\nsys.exit(main({arguments!r}))"
     done = run_python(code, absent=("torch", "pyarrow", "tensorboard", "babel", "num2words", "matplotlib"))
     assert done.returncode == 0, done.stderr

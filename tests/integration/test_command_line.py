@@ -166,7 +166,11 @@ def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.Capture
     ("command", "usage", "hint"),
     [
         (["translate", "model", "--beamsize", "4"], "usage: transduce translate", "Did you mean '--beam-size'?"),
-        (["parse", "score", "--gold", "g", "--parsed", "p", "--analyse"], "usage: transduce parse score", "--analysis"),
+        (
+            ["parse", "score", "--reference", "g", "--hypothesis", "p", "--analyse"],
+            "usage: transduce parse score",
+            "--analysis",
+        ),
         (["paper", "table1", "--sale=smoke"], "usage: transduce paper table1", "Did you mean '--scale'?"),
     ],
 )

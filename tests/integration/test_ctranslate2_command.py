@@ -37,7 +37,7 @@ def only_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
 def translate(model: Path, folder: Path, lines: list[str], *options: str) -> list[str]:
     source, output = folder / "in.txt", folder / "out.txt"
     source.write_text("".join(line + "\n" for line in lines), encoding="utf-8", newline="\n")
-    arguments = ["translate", str(model), "--input", str(source), "--output", str(output), "--overwrite"]
+    arguments = ["translate", str(model), "--source", str(source), "--output", str(output), "--overwrite"]
     arguments += ["--device", "cpu", *options]
     assert command_line.main(arguments) == 0
     return output.read_bytes().decode("utf-8").split("\n")[:-1]
@@ -93,7 +93,7 @@ def test_the_conversion_and_the_choice_are_said_once(
 
 def test_what_an_engine_has_not_is_an_error_that_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = made_bundle(tmp_path / "model", attention_window=4).path
-    assert command_line.main(["translate", str(folder), "--engine", "ctranslate2", "--input", __file__]) == 2
+    assert command_line.main(["translate", str(folder), "--engine", "ctranslate2", "--source", __file__]) == 2
     assert "model.attention_window = 4" in capsys.readouterr().err
     assert command_line.main(["translate", str(folder), "--engine", "torch", "--quantization", "int16"]) == 2
     assert "quantization 'int16'" in capsys.readouterr().err

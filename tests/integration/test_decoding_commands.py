@@ -52,7 +52,7 @@ def command(*arguments: str | Path) -> int:
 
 def translated(models: Path, folder: Path, *options: str | Path) -> list[str]:
     source, output = write(folder / "in.txt", LINES), folder / "out.txt"
-    assert command("translate", models / "a", "--input", source, "--output", output, "--overwrite", *options) == 0
+    assert command("translate", models / "a", "--source", source, "--output", output, "--overwrite", *options) == 0
     return output.read_bytes().decode("utf-8").split("\n")[:-1]
 
 
@@ -109,7 +109,7 @@ def test_a_file_beside_the_input_has_its_length(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, lines: list[str], message: str
 ) -> None:
     source, beside, output = write(tmp_path / "in", LINES), write(tmp_path / "beside", lines), tmp_path / "out"
-    assert command("translate", models / "a", "--input", source, "--output", output, option, beside) == 3
+    assert command("translate", models / "a", "--source", source, "--output", output, option, beside) == 3
     assert f"{beside}: has {message} than the input" in capsys.readouterr().err
     assert not output.exists()
 
@@ -146,7 +146,7 @@ def test_standard_input_serves_once(models: Path, capsys: pytest.CaptureFixture[
 def test_contradicting_options_are_refused(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
 ) -> None:
-    assert command("translate", models / "a", "--input", write(tmp_path / "in", LINES), *options) == 2
+    assert command("translate", models / "a", "--source", write(tmp_path / "in", LINES), *options) == 2
     assert message in capsys.readouterr().err
 
 
@@ -157,7 +157,7 @@ def test_ensembles(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert both != plain
     assert both == Translator.load(models / "b", ensemble=[models / "a"], device="cpu").translate(LINES)
     source = write(tmp_path / "in", LINES)
-    assert command("translate", models / "a", "--ensemble", models / "b", models / "c", "--input", source) == 4
+    assert command("translate", models / "a", "--ensemble", models / "b", models / "c", "--source", source) == 4
     message = capsys.readouterr().err
     assert f"{models / 'c'}: its tokenizer is not that of {models / 'a'}" in message
 
@@ -287,13 +287,13 @@ def test_score_wants_a_target_for_each_source(models: Path, tmp_path: Path, caps
     "arguments",
     [
         ("score", "MODEL", "--source", "TEXT", "--target", "TEXT", "--output", "MINE"),
-        ("translate", "MODEL", "--input", "TEXT", "--output", "MINE"),
-        ("parse", "run", "MODEL", "--input", "TEXT", "--output", "MINE"),
+        ("translate", "MODEL", "--source", "TEXT", "--output", "MINE"),
+        ("parse", "run", "MODEL", "--source", "TEXT", "--output", "MINE"),
         ("parse", "draw", "TREES", "--output", "MINE"),
-        ("verify", "MODEL", "--json", "MINE"),
-        ("inspect", "MODEL", "--source", "A", "--output", "MINE"),
-        ("inspect", "MODEL", "--source", "A", "--data", "MINE"),
-        ("inspect", "MODEL", "--source", "A", "--pharaoh", "MINE"),
+        ("verify", "MODEL", "--report", "MINE"),
+        ("inspect", "MODEL", "--sentence", "A", "--output", "MINE"),
+        ("inspect", "MODEL", "--sentence", "A", "--arrays", "MINE"),
+        ("inspect", "MODEL", "--sentence", "A", "--pharaoh", "MINE"),
     ],
 )
 def test_an_output_that_exists_is_not_replaced(

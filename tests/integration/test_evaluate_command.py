@@ -108,24 +108,24 @@ def test_test_lines_that_the_model_was_trained_with(files: Path, capsys: pytest.
         "A sentence.\tNoch ein wohl-bekannter „Satz“.\nx\tDies ist ein Satz.\n", encoding="utf-8"
     )
     given = ["--hypothesis", "test.out", "--reference", "test.de", "--source", "test.en"]
-    run(*given, "--json", "--training", "train.en.gz", "train.tsv")
+    run(*given, "--json", "--train", "train.en.gz", "train.tsv")
     english, german = json.loads(capsys.readouterr().out)["warnings"]
     assert english.startswith("test.en: 1 line stands in the training data (33.3%; line 1 is line 2 of train.en.gz).")
     assert german.startswith("test.de: 2 lines stand in the training data (66.7%; line 2 is line 2 of train.tsv).")
     made_bundle(files / "m")
-    run("--model", "m", "--source", "test.en", "--reference", "test.de", "--training", "train.en.gz")  # nothing decoded
+    run("--model", "m", "--source", "test.en", "--reference", "test.de", "--train", "train.en.gz")  # nothing decoded
     output, errors = capsys.readouterr()
     assert output.startswith("perplexity")
     assert errors.count("warning") == 1
     assert f"transduce: warning: {english}" in errors
     with pytest.raises(DataError, match=r"train\.fr: no such file"):
-        run(*given, "--training", "train.fr")
+        run(*given, "--train", "train.fr")
 
 
 def test_short_lines_are_common_property(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("test.out", "test.de", "train.de"):
         Path(name).write_text("Danke sehr.\n", encoding="utf-8")
-    run("--hypothesis", "test.out", "--reference", "test.de", "--training", "train.de", "--json")
+    run("--hypothesis", "test.out", "--reference", "test.de", "--train", "train.de", "--json")
     assert not any("training data" in warning for warning in json.loads(capsys.readouterr().out)["warnings"])
 
 

@@ -19,7 +19,7 @@ def test_export_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     bundle = make_model(model, norm="pre")
     (tmp_path / "test.en").write_text("A dog runs.\nTwo men talk.\n", encoding="utf-8")
     (tmp_path / "test.de").write_text("Ein Hund rennt.\nZwei Männer reden.\n", encoding="utf-8")
-    files = ["--sentences", str(tmp_path / "test.en"), "--references", str(tmp_path / "test.de")]
+    files = ["--source", str(tmp_path / "test.en"), "--reference", str(tmp_path / "test.de")]
     assert main(["export", str(model), "--format", "huggingface", "--output", str(output), *files]) == 0
     shown = capsys.readouterr()
     assert "**passed**" in shown.out
@@ -49,7 +49,7 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureF
         ([*huggingface, "--output", str(tmp_path / "mine")], 7, "no export of Transduce wrote it"),
         ([*huggingface, "--output", str(tmp_path / "out"), "--quantization", "int8"], 2, "ctranslate2 has others"),
         ([*huggingface, "--output", str(tmp_path / "out"), "--threshold", "97"], 2, "a share from 0 to 1"),
-        ([*huggingface, "--output", str(tmp_path / "out"), "--sentences", str(tmp_path / "x")], 3, "no such file"),
+        ([*huggingface, "--output", str(tmp_path / "out"), "--source", str(tmp_path / "x")], 3, "no such file"),
         (["import", str(model), "--format", "torch", "--output", str(tmp_path / "out")], 2, "--description"),
         (["import", str(tmp_path / "x"), "--format", "huggingface", "--output", str(tmp_path / "out")], 4, "no such"),
         (["import", str(tmp_path / "x"), "--output", str(tmp_path / "out")], 4, "x: no such file or folder"),

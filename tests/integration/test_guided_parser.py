@@ -135,12 +135,12 @@ def test_a_parser_is_no_translator(run: Path, capsys: pytest.CaptureFixture[str]
 
 def test_an_export_is_certified_on_what_the_model_reads(run: Path, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("the Snarkiest dog sees a boojum .\n", encoding="utf-8")
-    arguments = ["--format", "ctranslate2", "--sentences", str(tmp_path / "in"), "--output", str(tmp_path / "out")]
+    arguments = ["--format", "ctranslate2", "--source", str(tmp_path / "in"), "--output", str(tmp_path / "out")]
     assert main(["export", str(run / "model"), *arguments]) == 0
     certificate = json.loads((tmp_path / "out" / "certificate.json").read_text(encoding="utf-8"))
     assert certificate["verdict"] == "passed"
-    verified = ["verify", str(run / "model"), "--quick", "--no-engines", "--count", "2", "--device", "cpu"]
-    assert main([*verified, "--sentences", str(tmp_path / "in"), "--export", str(tmp_path / "out")]) == 0
+    verified = ["verify", str(run / "model"), "--quick", "--no-engines", "--sample", "2", "--device", "cpu"]
+    assert main([*verified, "--source", str(tmp_path / "in"), "--export", str(tmp_path / "out")]) == 0
 
 
 def test_a_vocabulary_without_signatures_is_refused(recipe: Path, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_what_cannot_be_attended_says_why(translator: Translator) -> None:
 def test_the_page_is_made_where_nothing_is_asked_for(
     model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert inspect(model_folder, "--source", SOURCE, "--target", TARGET) == 0
+    assert inspect(model_folder, "--sentence", SOURCE, "--translation", TARGET) == 0
     page = (tmp_path / "attention.html").read_text(encoding="utf-8")
     assert "<title>Attention of tiny &amp; random</title>" in page
     assert SOURCE in page
@@ -168,19 +168,19 @@ def test_a_large_page_is_warned_of(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("transduce.cli.inspect._LARGE_PAGE", 10_000)
-    assert inspect(model_folder, "--source", SOURCE, "--words") == 0
+    assert inspect(model_folder, "--sentence", SOURCE, "--words") == 0
     assert "warning" not in capsys.readouterr().err
-    assert inspect(model_folder, "--source", SOURCE) == DataError.exit_code
+    assert inspect(model_folder, "--sentence", SOURCE) == DataError.exit_code
     assert "attention.html: exists already. Add --overwrite" in capsys.readouterr().err
-    assert inspect(model_folder, "--source", SOURCE, "--overwrite") == 0
+    assert inspect(model_folder, "--sentence", SOURCE, "--overwrite") == 0
     assert "--words makes less" in capsys.readouterr().err
 
 
 def test_page_picture_and_data_at_once(model_folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="pictures need transduce[figures]")
-    options = ["--output", "pages/p.html", "--figure", "f.svg", "--data", "d.npz", "--words"]
+    options = ["--output", "pages/p.html", "--figure", "f.svg", "--arrays", "d.npz", "--words"]
     chosen = ["--attention", "cross", "--layer", "3", "--heads", "2,1", "--word", "dogs"]
-    assert inspect(model_folder, "--source", SOURCE, "--target", TARGET, *options, *chosen) == 0
+    assert inspect(model_folder, "--sentence", SOURCE, "--translation", TARGET, *options, *chosen) == 0
     picture = (tmp_path / "f.svg").read_text(encoding="utf-8")
     assert "layer 3 of 3" in picture
     assert 'id="head-2"' in picture
@@ -190,7 +190,7 @@ def test_page_picture_and_data_at_once(model_folder: Path, tmp_path: Path) -> No
 def test_data_is_what_attend_returns(model_folder: Path, translator: Translator, tmp_path: Path) -> None:
     attention = translator.attend(SOURCE, TARGET)
     for name in ("d.npz", "d.json"):
-        assert inspect(model_folder, "--source", SOURCE, "--target", TARGET, "--data", name) == 0
+        assert inspect(model_folder, "--sentence", SOURCE, "--translation", TARGET, "--arrays", name) == 0
     with np.load(tmp_path / "d.npz") as arrays:  # without pickles, NumPy's default
         assert list(arrays["source_pieces"]) == list(attention.source_pieces)
         assert arrays["source_words"][-1] == -1
@@ -223,7 +223,7 @@ def test_a_file_is_aligned_line_by_line(
     targets = [TARGET, "a", "", "two dogs", "x"]
     for name, lines in (("source", sources), ("target", targets)):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    files = ["--input", "source", "--target-file", "target", "--pharaoh", "out"]
+    files = ["--source", "source", "--target", "target", "--pharaoh", "out"]
     assert inspect(model_folder, *files, *(["--align-heads", heads] if heads != "best" else [])) == 0
     attentions = [
         translator.attend(source, target) if source.strip() and target else None
@@ -247,28 +247,28 @@ def test_own_translations_of_standard_input_are_aligned_to_standard_output(
 
 def test_a_line_of_a_file_is_shown(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "source").write_text(f"x\n{SOURCE}\n" + "a man " * 100, encoding="utf-8")
-    assert inspect(model_folder, "--input", "source", "--line", "2") == 0
+    assert inspect(model_folder, "--source", "source", "--line", "2") == 0
     assert SOURCE in (tmp_path / "attention.html").read_text(encoding="utf-8")
     assert "warning" not in capsys.readouterr().err
-    assert inspect(model_folder, "--input", "source", "--line", "3", "--overwrite") == 0
+    assert inspect(model_folder, "--source", "source", "--line", "3", "--overwrite") == 0
     assert "line 3: longer than the 63 tokens" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--source", "a", "--figure", "f.gif"], "pictures end in .png or .svg"),
-        (["--source", "a", "--figure", "f.svg", "--layer", "3"], "layer 3: the encoder attention has layers 1 to 2"),
-        (["--source", "a", "--figure", "f.svg", "--heads", "1,3"], "head 3: each layer has heads 1 to 2"),
-        (["--source", "a", "--figure", "f.svg", "--heads", "1;2"], "--heads '1;2'"),
-        (["--source", "a", "--layer", "1"], "add --figure"),
-        (["--source", "a", "--align-heads", "1"], "add --pharaoh"),
-        (["--source", "a", "--pharaoh", "p", "--align-heads", "4.1"], "layers 1 to 3 with heads 1 to 2"),
-        (["--source", "a", "--data", "d.txt"], "data files end in .npz or .json"),
-        (["--source", "a", "--input", "source"], "not both"),
-        (["--target", "a"], "--target is the translation of --source"),
-        (["--input", "source", "--line", "3"], "--line 3: the input has 2 lines"),
-        (["--input", "source", "--line", "0"], "--line 0: the input has 2 lines"),
+        (["--sentence", "a", "--figure", "f.gif"], "pictures end in .png or .svg"),
+        (["--sentence", "a", "--figure", "f.svg", "--layer", "3"], "layer 3: the encoder attention has layers 1 to 2"),
+        (["--sentence", "a", "--figure", "f.svg", "--heads", "1,3"], "head 3: each layer has heads 1 to 2"),
+        (["--sentence", "a", "--figure", "f.svg", "--heads", "1;2"], "--heads '1;2'"),
+        (["--sentence", "a", "--layer", "1"], "add --figure"),
+        (["--sentence", "a", "--align-heads", "1"], "add --pharaoh"),
+        (["--sentence", "a", "--pharaoh", "p", "--align-heads", "4.1"], "layers 1 to 3 with heads 1 to 2"),
+        (["--sentence", "a", "--arrays", "d.txt"], "data files end in .npz or .json"),
+        (["--sentence", "a", "--source", "source"], "not both"),
+        (["--translation", "a"], "--translation is that of --sentence"),
+        (["--source", "source", "--line", "3"], "--line 3: the input has 2 lines"),
+        (["--source", "source", "--line", "0"], "--line 0: the input has 2 lines"),
     ],
 )
 def test_bad_options_are_one_line_and_leave_no_output(
@@ -288,12 +288,12 @@ def test_bad_options_are_one_line_and_leave_no_output(
 @pytest.mark.parametrize(
     ("options", "read"),
     [
-        (["--input", "test.en", "--pharaoh", "test.en"], "test.en"),
-        (["--input", "test.en", "--target-file", "test.de", "--pharaoh", "./test.de"], "test.de"),
-        (["--input", "test.en", "--output", "test.en"], "test.en"),
-        (["--input", "attention.html"], "attention.html"),  # what is written where nothing is asked for
-        (["--input", "test.json", "--data", "test.json"], "test.json"),
-        (["--source", "a man", "--data", "model/tokenizer.json"], "model/tokenizer.json"),
+        (["--source", "test.en", "--pharaoh", "test.en"], "test.en"),
+        (["--source", "test.en", "--target", "test.de", "--pharaoh", "./test.de"], "test.de"),
+        (["--source", "test.en", "--output", "test.en"], "test.en"),
+        (["--source", "attention.html"], "attention.html"),  # what is written where nothing is asked for
+        (["--source", "test.json", "--arrays", "test.json"], "test.json"),
+        (["--sentence", "a man", "--arrays", "model/tokenizer.json"], "model/tokenizer.json"),
     ],
 )
 def test_what_is_read_is_not_written_over(
@@ -309,5 +309,5 @@ def test_what_is_read_is_not_written_over(
 
 
 def test_an_empty_source_is_an_error_of_the_data(model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert inspect(model_folder, "--source", " ") == DataError.exit_code
+    assert inspect(model_folder, "--sentence", " ") == DataError.exit_code
     assert "source is empty" in capsys.readouterr().err

@@ -113,5 +113,8 @@ def test_the_parses_of_table_4_are_kept_to_be_looked_at(tmp_path: Path, capsys: 
         tmp_path / "runs" / "semi-supervised-seed1" / "parses" / f"toy.{side}" for side in ("gold", "parsed")
     )
     capsys.readouterr()
-    assert main(["parse", "score", "--gold", str(gold), "--parsed", str(parsed), "--gold-punctuation", "--json"]) == 0
+    assert (
+        main(["parse", "score", "--reference", str(gold), "--hypothesis", str(parsed), "--gold-punctuation", "--json"])
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["all"]["f1"] == pytest.approx(values["scores"]["toy"]["f1"])

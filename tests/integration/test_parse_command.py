@@ -30,7 +30,7 @@ def standard_input(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def test_score(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["parse", "score", "--gold", "gold", "--parsed", "parsed"]) == 0
+    assert main(["parse", "score", "--reference", "gold", "--hypothesis", "parsed"]) == 0
     output, errors = capsys.readouterr()
     # Gold has S, NP, VP twice; of the second parse's S and NP only S is right.
     assert "Bracketing Recall         =  66.67" in output
@@ -42,7 +42,19 @@ def test_score(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_score_per_sentence_with_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.prm").write_text("DELETE_LABEL NP\nCUTOFF_LEN 2\n", encoding="utf-8")
-    main(["parse", "score", "--gold", "gold", "--parsed", "parsed", "--parameters", "mine.prm", "--per-sentence"])
+    main(
+        [
+            "parse",
+            "score",
+            "--reference",
+            "gold",
+            "--hypothesis",
+            "parsed",
+            "--parameters",
+            "mine.prm",
+            "--per-sentence",
+        ]
+    )
     output = capsys.readouterr().out
     assert "   2    2    0   50.00 100.00     1      2    1      0      2     2   100.00\n" in output
     assert "-- len<=2 --\nNumber of sentence        =      1\n" in output
@@ -52,7 +64,7 @@ def test_score_from_standard_input_as_json(capsys: pytest.CaptureFixture[str], m
     with gzip.open("gold.gz", "wt", encoding="utf-8") as file:
         file.write("\n".join(_GOLD))
     standard_input(monkeypatch, f"{_PARSED[0]}\n(S (NN Snow) (NN falls))\n")
-    assert main(["parse", "score", "--gold", "gold.gz", "--parsed", "-", "--json", "--per-sentence"]) == 0
+    assert main(["parse", "score", "--reference", "gold.gz", "--hypothesis", "-", "--json", "--per-sentence"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["all"]["f1"] == 100
     assert result["errors"] == {"2": "word 1 is 'Rain' in the gold tree and 'Snow' in the parse."}
@@ -62,7 +74,7 @@ def test_score_from_standard_input_as_json(capsys: pytest.CaptureFixture[str], m
 def test_score_warns_of_what_it_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
     Path("three").write_text("".join(f"{tree}\n" for tree in [*_GOLD, _GOLD[0]]), encoding="utf-8")
     Path("parsed").write_text(f"(S (NP\n\n{_GOLD[0]}\n", encoding="utf-8")
-    assert main(["parse", "score", "--gold", "three", "--parsed", "parsed"]) == 0
+    assert main(["parse", "score", "--reference", "three", "--hypothesis", "parsed"]) == 0
     output, errors = capsys.readouterr()
     assert errors.startswith("transduce: warning: line 1 is left out: parsed, line 1, column 4: this bracket")
     assert errors.count("\n") == 1
@@ -81,14 +93,14 @@ def test_nothing_to_score_is_an_error(
     parsed: str, message: str, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("parsed").write_text(parsed, encoding="utf-8")
-    assert main(["parse", "score", "--gold", "gold", "--parsed", "parsed", *options]) == 3
+    assert main(["parse", "score", "--reference", "gold", "--hypothesis", "parsed", *options]) == 3
     output, errors = capsys.readouterr()
     assert output == ""
     assert message in errors
 
 
 def test_score_with_analysis(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["parse", "score", "--gold", "gold", "--parsed", "parsed", "--analysis"]
+    command = ["parse", "score", "--reference", "gold", "--hypothesis", "parsed", "--analysis"]
     assert main(command) == 0
     output = capsys.readouterr().out
     assert output.startswith("=== Summary ===")
@@ -101,7 +113,7 @@ def test_score_with_analysis(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_score_of_short_sentences(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["parse", "score", "--gold", "gold", "--parsed", "parsed", "--max-words"]
+    command = ["parse", "score", "--reference", "gold", "--hypothesis", "parsed", "--max-words"]
     assert main([*command, "2", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["all"]
     assert (scores["num_sentences"], scores["gold"], scores["parsed"], scores["matched"]) == (1, 3, 2, 1)
@@ -112,7 +124,7 @@ def test_score_of_short_sentences(capsys: pytest.CaptureFixture[str]) -> None:
 def test_score_stops_at_too_many_errors_and_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     Path("many").write_text(f"{_GOLD[0]}\n" * 12, encoding="utf-8")
     Path("wrong").write_text("(S (NN a))\n" * 12, encoding="utf-8")
-    command = ["parse", "score", "--gold", "many", "--parsed", "wrong"]
+    command = ["parse", "score", "--reference", "many", "--hypothesis", "wrong"]
     assert main(command) == 3
     assert "more than 10 of the first 12 sentences cannot be compared" in (errors := capsys.readouterr().err)
     assert "--max-errors, or MAX_ERROR in a parameter file, lets more of them through" in errors
@@ -126,10 +138,10 @@ def test_score_stops_at_too_many_errors_and_says_how_to_go_on(capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "message"),
     [
-        (["--gold", "gold", "--parsed", "none"], 3, "none: no such file"),
-        (["--gold", "-", "--parsed", "-"], 3, "standard input"),
-        (["--gold", "gold", "--parsed", "a.mrg"], 3, "gold has 2 lines and a.mrg has 6"),
-        (["--gold", "gold", "--parsed", "parsed", "--parameters", "gold"], 2, "gold, line 1: unknown keyword"),
+        (["--reference", "gold", "--hypothesis", "none"], 3, "none: no such file"),
+        (["--reference", "-", "--hypothesis", "-"], 3, "standard input"),
+        (["--reference", "gold", "--hypothesis", "a.mrg"], 3, "gold has 2 lines and a.mrg has 6"),
+        (["--reference", "gold", "--hypothesis", "parsed", "--parameters", "gold"], 2, "gold, line 1: unknown keyword"),
     ],
 )
 def test_score_errors(arguments: list[str], exit_code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:

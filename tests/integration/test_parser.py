@@ -148,7 +148,7 @@ def test_the_model_knows_what_it_is_and_how_it_did(run: Path, recipe: Path) -> N
 
 def test_run_on_text(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in SENTENCES), encoding="utf-8")
-    arguments = ["parse", "run", str(run / "model"), "--input", str(tmp_path / "text"), "--device", "cpu"]
+    arguments = ["parse", "run", str(run / "model"), "--source", str(tmp_path / "text"), "--device", "cpu"]
     assert main([*arguments, "--output", str(tmp_path / "trees")]) == 0
     lines = (tmp_path / "trees").read_text(encoding="utf-8").split("\n")
     assert lines.pop() == ""
@@ -168,7 +168,7 @@ def test_only_well_formed_leaves_out_what_was_repaired(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "text").write_text("".join(f"{line}\n" for line in SENTENCES), encoding="utf-8")
-    arguments = ["parse", "run", str(run / "model"), "--input", str(tmp_path / "text"), "--device", "cpu"]
+    arguments = ["parse", "run", str(run / "model"), "--source", str(tmp_path / "text"), "--device", "cpu"]
     assert main([*arguments, "--only-well-formed", "--beam-size", "1"]) == 0
     lines = capsys.readouterr().out.split("\n")[:-1]
     parser = Parser.load(run / "model", device="cpu")
@@ -186,11 +186,11 @@ def test_run_on_trees_says_what_score_says(
     (folder / "a.mrg").write_text("( (NP (-NONE- *)) )\n" + (recipe.parent / "test.trees").read_text(), "utf-8")
     (folder / "b.mrg").write_text((recipe.parent / "dev.trees").read_text(), "utf-8")
     assert main(["parse", "draw", str(folder), "--normalise", "--format", "brackets", "--output", gold]) == 0
-    arguments = ["parse", "run", str(run / "model"), "--device", "cpu", "--trees", "--input", str(folder)]
+    arguments = ["parse", "run", str(run / "model"), "--device", "cpu", "--trees", "--source", str(folder)]
     assert main([*arguments, "--output", parsed]) == 0
     summary = capsys.readouterr().err.splitlines()[1:]  # the first names the engine
     assert summary[0].startswith("14 sentences; ")
-    assert main(["parse", "score", "--gold", gold, "--parsed", parsed, "--gold-punctuation", "--json"]) == 0
+    assert main(["parse", "score", "--reference", gold, "--hypothesis", parsed, "--gold-punctuation", "--json"]) == 0
     total = json.loads(capsys.readouterr().out)["all"]
     assert total["num_valid"] == 14
     assert summary[1].startswith(f"f1 {total['f1']:.2f}, precision {total['precision']:.2f}")
@@ -215,7 +215,7 @@ def test_silver_trees_beside_gold(recipe: Path, run: Path, tmp_path: Path, capsy
     raw = [tree for tree in map(normalise, parse_trees([made_tree(generator) for _ in range(20)], "raw")) if tree]
     (tmp_path / "raw").write_text("".join(" ".join(tree_words(tree)) + "\n" for tree in raw), encoding="utf-8")
     silver = tmp_path / "silver.trees"
-    assert main(["parse", "run", str(run / "model"), "--input", str(tmp_path / "raw"), "--output", str(silver)]) == 0
+    assert main(["parse", "run", str(run / "model"), "--source", str(tmp_path / "raw"), "--output", str(silver)]) == 0
     settings = [f'data.train=[["train"],["{silver}"]]', "data.repeat=[2,1]", "train.max_steps=2"]
     arguments = ["parse", "train", str(recipe), "--output", str(tmp_path / "run")]
     assert main([*arguments, *(word for setting in settings for word in ("--set", setting))]) == 0
@@ -326,13 +326,13 @@ def test_a_translator_is_no_parser(run: Path, tmp_path: Path, capsys: pytest.Cap
     save_bundle(tmp_path / "model", config, bundle.weights(), bundle.tokenizer, {})
     with pytest.raises(BundleError, match="was not trained on trees"):
         Parser.load(tmp_path / "model")
-    assert main(["parse", "run", str(tmp_path / "model"), "--input", str(run / "metrics.jsonl")]) == 4
+    assert main(["parse", "run", str(tmp_path / "model"), "--source", str(run / "metrics.jsonl")]) == 4
     assert "transduce parse train" in capsys.readouterr().err
 
 
 def test_a_failed_run_leaves_no_output(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.mrg").write_text("(S (NN x))\n(S (NN y)\n", encoding="utf-8")
-    arguments = ["parse", "run", str(run / "model"), "--trees", "--input", str(tmp_path / "bad.mrg")]
+    arguments = ["parse", "run", str(run / "model"), "--trees", "--source", str(tmp_path / "bad.mrg")]
     assert main([*arguments, "--output", str(tmp_path / "trees")]) == 3
     assert f"{tmp_path}/bad.mrg, line 2, column 1: this bracket is never closed" in capsys.readouterr().err
     assert not (tmp_path / "trees").exists()

@@ -403,7 +403,7 @@ def test_command_with_files(config: Config, tmp_path: Path, capsys: pytest.Captu
     arguments += ["--validation", f"{folder}/dev.en", f"{folder}/dev.de"]
     assert main([*arguments, "--check-only"]) == 0
     assert "700 kept of 700" in capsys.readouterr().out
-    assert main([*arguments, "--output", str(tmp_path / "out"), "--workers", "2"]) == 0
+    assert main([*arguments, "--output", str(tmp_path / "out"), "--threads", "2"]) == 0
     assert "300 pieces" in capsys.readouterr().out
     assert json.loads((tmp_path / "out" / "report.json").read_text())["epoch"]["source_budget"] == 4096
     assert main([*arguments, "--output", str(tmp_path / "out")]) == 0
@@ -428,8 +428,8 @@ def test_command_with_a_recipe(config: Config, tmp_path: Path, capsys: pytest.Ca
         (["prepare", "--train", "a", "b"], "Say where to write: --output DIR"),
         (["prepare", "r.toml", "--train", "a", "b", "--output", "x"], "not both"),
         (
-            ["prepare", "--train", "a", "b", "--output", "x", "--workers", "0"],
-            "--workers 0: must be a whole number from 1",
+            ["prepare", "--train", "a", "b", "--output", "x", "--threads", "0"],
+            "--threads 0: must be a whole number from 1",
         ),
         (["prepare", "--train", "a", "b", "c", "--output", "x"], "must be a pair of files or one TSV file"),
     ],

@@ -149,7 +149,7 @@ def test_the_command(
     workers: RayWorkers, model: Path, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, many = tmp_path / "one.gz", tmp_path / "many.gz"
-    arguments = ["translate", str(model), "--input", str(source), "--device", "cpu", "--batch-size", "1"]
+    arguments = ["translate", str(model), "--source", str(source), "--device", "cpu", "--batch-size", "1"]
     assert command_line.main([*arguments, "--threads", "1", "--output", str(one)]) == 0
     assert command_line.main([*arguments, "--ray", "local", "--workers", "2", "--output", str(many)]) == 0
     assert many.read_bytes() == one.read_bytes()

@@ -55,7 +55,7 @@ def test_translate_refuses_before_it_loads(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdin", None)  # nor is anything read
         try:
-            found = main(["translate", str(model), "--input", str(tmp_path / "in.txt"), "--device", "cpu", *given])
+            found = main(["translate", str(model), "--source", str(tmp_path / "in.txt"), "--device", "cpu", *given])
         except SystemExit as ended:  # argparse's own
             found = int(str(ended.code))
     assert found == code
@@ -69,7 +69,7 @@ def test_translate_refuses_before_it_loads(
         ("score", "--source", "IN", "--target", "IN", "--length-penalty", "99"),
         ("calibrate", "--source", "IN", "--reference", "IN", "--beam-size", "100000"),
         ("calibrate", "--source", "IN", "--reference", "IN", "--threshold", "nan"),
-        ("parse", "run", "--input", "IN", "--max-extra-tokens", "-1"),
+        ("parse", "run", "--source", "IN", "--max-extra-tokens", "-1"),
     ],
     ids=" ".join,
 )
@@ -93,7 +93,7 @@ def test_auto_without_torch_says_what_to_install(
     monkeypatch.setattr(loading, "find_spec", lambda name: None)
     (tmp_path / "in.txt").write_text("A dog runs.\n", encoding="utf-8")
     for options in (["--inline-terms"], ["--temperature", "1"], ["--ensemble", str(model)]):
-        assert main(["translate", str(model), "--input", str(tmp_path / "in.txt"), *options]) == 6
+        assert main(["translate", str(model), "--source", str(tmp_path / "in.txt"), *options]) == 6
         said = capsys.readouterr().err
         assert "pip install 'transduce[train]'" in said
         assert options[0] in said or "2 models" in said

@@ -54,7 +54,7 @@ def test_a_glossary_comes_out_whatever_the_batch(
     outputs = []
     for size in ("1", "32"):
         output = tmp_path / f"out{size}"
-        arguments = ("--input", source, "--output", output, "--glossary", terms, "--batch-size", size, *more)
+        arguments = ("--source", source, "--output", output, "--glossary", terms, "--batch-size", size, *more)
         assert command("translate", models / "a", *arguments) == 0
         outputs.append(output.read_text(encoding="utf-8").split("\n")[:-1])
         assert "transduce: 4 of 4 required terms came out." in capsys.readouterr().err
@@ -74,7 +74,7 @@ def test_terms_by_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     source, output = write(tmp_path / "in", LINES), tmp_path / "out"
     asked = write(tmp_path / "asked", ["green grass\tman|ball", "dog", "", "", "Two dogs", ""])
     begun = write(tmp_path / "begun", ["Two do", "", "", "", "", ""])
-    arguments = ("--input", source, "--output", output, "--require-by-line", asked, "--prefix", begun)
+    arguments = ("--source", source, "--output", output, "--require-by-line", asked, "--prefix", begun)
     assert command("translate", models / "a", *arguments) == 0
     first, empty, *_, with_dogs, _ = output.read_text(encoding="utf-8").split("\n")[:-1]
     assert first.startswith("Two do")
@@ -89,7 +89,7 @@ def test_terms_marked_in_the_line(models: Path, tmp_path: Path, capsys: pytest.C
     marked = ['A <term to="Two dogs">dog</term> runs.', "", '{"text": 1}', "grass"]
     source, output = write(tmp_path / "in", marked), tmp_path / "out"
     asked = write(tmp_path / "asked", ["ball", "", "", ""])
-    arguments = ("--input", source, "--output", output, "--inline-terms", "--require-by-line", asked)
+    arguments = ("--source", source, "--output", output, "--inline-terms", "--require-by-line", asked)
     assert command("translate", models / "a", *arguments) == 0
     lines = output.read_text(encoding="utf-8").split("\n")[:-1]
     assert holds(lines[0], "Two dogs")
@@ -118,7 +118,7 @@ def test_what_contradicts_marks_is_refused_before_the_first_line(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: tuple[str, ...]
 ) -> None:
     source, output = write(tmp_path / "in", ["A dog runs."]), tmp_path / "out"
-    arguments = ("--input", source, "--output", output, "--inline-terms", *option)
+    arguments = ("--source", source, "--output", output, "--inline-terms", *option)
     assert command("translate", models / "a", *arguments) == 2
     assert "does not go with prefixes or required terms by line" in capsys.readouterr().err
     assert not output.exists()
@@ -126,21 +126,21 @@ def test_what_contradicts_marks_is_refused_before_the_first_line(
 
 def test_markup_with_an_ensemble(models: Path, tmp_path: Path) -> None:
     source, output = write(tmp_path / "in", ["A <b>dog</b> runs over {name}."]), tmp_path / "out"
-    arguments = ("--input", source, "--output", output, "--ensemble", models / "b", "--markup", "html")
+    arguments = ("--source", source, "--output", output, "--ensemble", models / "b", "--markup", "html")
     assert command("translate", models / "a", *arguments) == 0
     assert all(output.read_text(encoding="utf-8").count(mark) == 1 for mark in ("<b>", "</b>", "{name}"))
 
 
 def test_a_wrong_mark_is_refused_by_its_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write(tmp_path / "in", ["A dog", 'A <term to="Hund">dog'])
-    assert command("translate", models / "a", "--input", source, "--inline-terms") == 3
+    assert command("translate", models / "a", "--source", source, "--inline-terms") == 3
     assert 'in, line 2: <term to="Hund"> is never closed' in capsys.readouterr().err
 
 
 def test_what_does_not_come_out_is_told(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, output = write(tmp_path / "in", ["A dog runs."]), tmp_path / "out"
     terms = write(tmp_path / "terms.tsv", ["dog\tTwo dogs run over the green grass", "runs\tman"])
-    arguments = ("--input", source, "--output", output, "--glossary", terms, "--max-tokens", "4")
+    arguments = ("--source", source, "--output", output, "--glossary", terms, "--max-tokens", "4")
     assert command("translate", models / "a", *arguments) == 0
     said = capsys.readouterr().err
     assert "line 1: the required term 'Two dogs run over the green grass' did not come out." in said
@@ -196,7 +196,7 @@ def test_searches_that_cannot_are_refused(
     if "ctranslate2" in options:
         pytest.importorskip("ctranslate2")
     source, terms = write(tmp_path / "in", ["dog"]), write(tmp_path / "terms.tsv", ["dog\tdog"])
-    arguments = ("--input", source, "--output", tmp_path / "out", "--glossary", terms, *options)
+    arguments = ("--source", source, "--output", tmp_path / "out", "--glossary", terms, *options)
     assert command("translate", models / "a", *arguments) != 0
     assert message in capsys.readouterr().err
 
@@ -205,7 +205,7 @@ def test_a_wrong_glossary_is_refused_by_its_line(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, terms = write(tmp_path / "in", LINES), write(tmp_path / "terms.tsv", ["dog\tman", "cat"])
-    assert command("translate", models / "a", "--input", source, "--glossary", terms) == 3
+    assert command("translate", models / "a", "--source", source, "--glossary", terms) == 3
     assert "terms.tsv, line 2: no target term" in capsys.readouterr().err
 
 

@@ -61,7 +61,7 @@ def test_it_learns_prints_the_coverage_and_is_shown_by_info(
 def test_json_and_a_text_of_its_own_to_measure_on(
     model: str, corpus: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert learn(model, corpus, "--test-source", corpus[0], "--test-target", corpus[1], "--json") == 0
+    assert learn(model, corpus, "--test-source", corpus[0], "--test-reference", corpus[1], "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["pairs"], found["coverage"]["pairs"]) == (60, 60)
     assert found["coverage"]["share_of_tokens"] == 1.0  # it has learned from them
@@ -72,7 +72,18 @@ def test_json_and_a_text_of_its_own_to_measure_on(
 def test_translations_are_written_with_the_shortlist(
     engine: str, model: str, corpus: tuple[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["translate", model, "--input", corpus[0], "--engine", engine, "--batch-size", "1", "--shortlist", "on"]
+    arguments = [
+        "translate",
+        model,
+        "--source",
+        corpus[0],
+        "--engine",
+        engine,
+        "--batch-size",
+        "1",
+        "--shortlist",
+        "on",
+    ]
     assert main(arguments) == BundleError.exit_code
     assert "has no shortlist" in capfd.readouterr().err
     assert learn(model, corpus, "--candidates", "3", "--frequent", "2") == 0
@@ -112,7 +123,7 @@ def test_a_prepared_folder_is_a_corpus_too_unless_of_another_tokenizer(
     [
         ([], "either --source and --target, or --data"),
         (["--source", "a"], "--source and --target belong together"),
-        (["--data", "a", "--test-source", "b"], "--test-source and --test-target belong together"),
+        (["--data", "a", "--test-source", "b"], "--test-source and --test-reference belong together"),
         (["--data", "a", "--candidates", "0"], "--candidates 0: must be a whole number from 1"),
     ],
 )

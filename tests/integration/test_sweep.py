@@ -196,7 +196,7 @@ def test_the_papers_bleu_is_of_one_language(
     results = tmp_path / "out" / "results.json"
     assert command_line(papers) == 0  # the recipe's target language
     assert SweepResults.load(results).comparability.language == "de"
-    assert command_line([*papers, "--language", "de"]) == 0
+    assert command_line([*papers, "--target-language", "de"]) == 0
     values = json.loads(results.read_text())
     del values["comparability"]["language"]
     for text in (
@@ -204,13 +204,13 @@ def test_the_papers_bleu_is_of_one_language(
         json.dumps(values),
     ):  # and of a version that did not note it
         results.write_text(text)
-        assert command_line([*papers, "--language", "en"]) == 2
+        assert command_line([*papers, "--target-language", "en"]) == 2
         assert "another metric (bleu-paper, language de)" in capsys.readouterr().err
     assert command_line(papers) == 0
     assert SweepResults.load(results).comparability.language == "de"
     plain = command(run, corpus, tmp_path / "plain", *small)
-    assert command_line([*plain, "--language", "en"]) == 0
-    assert command_line([*plain, "--language", "de"]) == 0  # sacreBLEU does not depend on it
+    assert command_line([*plain, "--target-language", "en"]) == 0
+    assert command_line([*plain, "--target-language", "de"]) == 0  # sacreBLEU does not depend on it
 
 
 @pytest.mark.parametrize(

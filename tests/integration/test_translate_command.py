@@ -60,7 +60,7 @@ def only_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
 def translate_file(model: Path, folder: Path, *options: str) -> list[str]:
     source, output = folder / "in.txt", folder / "out.txt"
     source.write_text("".join(line + "\n" for line in LINES), encoding="utf-8", newline="\n")
-    arguments = ["translate", str(model), "--input", str(source), "--output", str(output), "--overwrite", *options]
+    arguments = ["translate", str(model), "--source", str(source), "--output", str(output), "--overwrite", *options]
     assert command_line.main(arguments) == 0
     text = output.read_bytes().decode("utf-8")
     assert text.endswith("\n")
@@ -161,7 +161,7 @@ def test_scores_alone(model_folder: Path, tmp_path: Path) -> None:
 def test_compressed_input(model_folder: Path, translator: Translator, tmp_path: Path) -> None:
     source, output = tmp_path / "in.gz", tmp_path / "out"
     source.write_bytes(gzip.compress(b"A dog runs.\nTwo dogs\n"))
-    assert command_line.main(["translate", str(model_folder), "--input", str(source), "--output", str(output)]) == 0
+    assert command_line.main(["translate", str(model_folder), "--source", str(source), "--output", str(output)]) == 0
     expected = translator.translate(["A dog runs.", "Two dogs"])
     assert output.read_text(encoding="utf-8").split("\n")[:-1] == expected
 
@@ -182,7 +182,7 @@ def test_bad_options_are_one_line_and_leave_no_output(
     source = tmp_path / "in.txt"
     source.write_text("A dog runs.\n")
     output = tmp_path / "out.txt"
-    arguments = ["--input", str(source), "--output", str(output), *options]
+    arguments = ["--source", str(source), "--output", str(output), *options]
     assert command_line.main(["translate", str(model_folder), *arguments]) == ConfigError.exit_code
     errors = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("transduce: engine: ")]
     [error] = errors
@@ -199,9 +199,9 @@ def test_an_output_never_replaces_what_is_read(
     link.symlink_to(text)
     model = str(model_folder)
     for arguments in (
-        ["translate", model, "--input", str(text), "--output", str(text)],
-        ["translate", model, "--input", str(text), "--output", str(link)],
-        ["translate", model, "--input", "-", "--prefix", str(text), "--output", str(text)],
+        ["translate", model, "--source", str(text), "--output", str(text)],
+        ["translate", model, "--source", str(text), "--output", str(link)],
+        ["translate", model, "--source", "-", "--prefix", str(text), "--output", str(text)],
     ):
         assert command_line.main(arguments) == DataError.exit_code
         assert "is read by this command, and would be written over" in capsys.readouterr().err
@@ -219,7 +219,7 @@ def test_help_needs_no_torch() -> None:
 
 
 def run_on(model: Path, source: Path, output: Path, *options: str) -> int:
-    return command_line.main(["translate", str(model), "--input", str(source), "--output", str(output), *options])
+    return command_line.main(["translate", str(model), "--source", str(source), "--output", str(output), *options])
 
 
 def test_json_lines_and_columns(model_folder: Path, translator: Translator, tmp_path: Path) -> None:
@@ -279,7 +279,8 @@ def test_resume_on_the_command_line(model_folder: Path, tmp_path: Path, capsys: 
     assert run_on(model_folder, source, whole, *options[:4]) == 0
     assert output.read_bytes() == whole.read_bytes()
     assert (
-        command_line.main(["translate", str(model_folder), "--input", str(source), "--resume"]) == ConfigError.exit_code
+        command_line.main(["translate", str(model_folder), "--source", str(source), "--resume"])
+        == ConfigError.exit_code
     )
 
 

@@ -32,8 +32,8 @@ def test_a_sound_model_passes_with_a_readable_report(
     with gzip.open(tmp_path / "test.en.gz", "wt", encoding="utf-8") as file:
         file.write("\n".join(["", *LINES]) + "\n")
     report = tmp_path / "report.json"
-    arguments = ["verify", str(bundle.path), "--sentences", str(tmp_path / "test.en.gz"), "--json", str(report)]
-    assert main([*arguments, *QUICK, "--count", "5"]) == 0
+    arguments = ["verify", str(bundle.path), "--source", str(tmp_path / "test.en.gz"), "--report", str(report)]
+    assert main([*arguments, *QUICK, "--sample", "5"]) == 0
     out = capsys.readouterr().out
     assert "✓ causality" in out
     assert "✗" not in out
@@ -74,9 +74,9 @@ def test_a_tolerance_below_rounding_fails(bundle: Bundle, capsys: pytest.Capture
     ("arguments", "code", "message"),
     [
         (["nowhere"], 4, "no such model folder"),
-        (["MODEL", "--sentences", "nowhere.en"], 3, "nowhere.en"),
+        (["MODEL", "--source", "nowhere.en"], 3, "nowhere.en"),
         (["MODEL", "--device", "warp"], 2, "device 'warp'"),
-        (["MODEL", "--count", "0"], 2, "--count 0: must be a whole number from 1"),
+        (["MODEL", "--sample", "0"], 2, "--sample 0: must be a whole number from 1"),
         (["MODEL", "--tie", "0"], 2, "--tie 0: must be a number greater"),
     ],
 )

@@ -11,7 +11,7 @@ from transduce.errors import ExportError
 
 pytestmark = pytest.mark.computes
 
-QUICK = ["--quick", "--no-engines", "--device", "cpu", "--threads", "1", "--count", "4"]
+QUICK = ["--quick", "--no-engines", "--device", "cpu", "--threads", "1", "--sample", "4"]
 LINES = ["A dog runs.", "Two men talk.", "", "A man with a ball."]
 
 
@@ -36,7 +36,7 @@ def export(model: Path, output: Path, form: str, *options: str) -> None:
 def verify(folder: Path, capsys: pytest.CaptureFixture[str], *exports: str) -> tuple[int, str]:
     capsys.readouterr()
     named = [str(folder / name) for name in exports]
-    arguments = ["verify", str(folder / "model"), "--sentences", str(folder / "test.en"), *QUICK, "--export", *named]
+    arguments = ["verify", str(folder / "model"), "--source", str(folder / "test.en"), *QUICK, "--export", *named]
     return main(arguments), capsys.readouterr().out
 
 

@@ -119,7 +119,7 @@ def test_the_base_install_translates(base: Path, expected: dict[str, Any], tmp_p
     model = shutil.copytree(_FIXTURES / "model", tmp_path / "model")
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in expected["sources"]), encoding="utf-8")
     command = [base / "transduce", "translate", model, "--engine", "ctranslate2"]
-    run(*command, "--input", "in", "--output", "out", folder=tmp_path)
+    run(*command, "--source", "in", "--output", "out", folder=tmp_path)
     assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == expected["translations"]
 
 
@@ -151,7 +151,7 @@ def test_the_train_install_trains_and_translates(train: Path, expected: dict[str
     )
     (tmp_path / "in").write_text(f"{expected['sources'][0]}\n", encoding="utf-8")
     run(
-        *(train / "transduce", "translate", "run/model", "--engine", "torch", "--input", "in", "--output", "out"),
+        *(train / "transduce", "translate", "run/model", "--engine", "torch", "--source", "in", "--output", "out"),
         folder=tmp_path,
         OMP_NUM_THREADS="1",
     )

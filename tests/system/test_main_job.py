@@ -62,7 +62,7 @@ def test_training_leaves_an_average_that_has_learned(folder: Path) -> None:
 def test_translate_and_evaluate_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, output, reference = folder / "corpus/test.en", folder / "test.out", folder / "corpus/test.de"
     model = str(folder / "run/model")
-    assert main(["translate", model, "--input", str(source), "--output", str(output)]) == 0
+    assert main(["translate", model, "--source", str(source), "--output", str(output)]) == 0
     assert output.read_text().count("\n") == 200
     assert main(["evaluate", "--hypothesis", str(output), "--reference", str(reference), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["scores"]

@@ -140,11 +140,11 @@ def test_options_without_an_effect_are_refused(recipe: Path, tmp_path: Path) -> 
     change: dict[str, Any] = {"settings": ["train.max_steps=1"]}
     refused: list[tuple[Any, str, dict[str, Any], str]] = [
         (table2, "smoke", change, "--set"),
-        (table2, "smoke", {"data": corpora}, "--data"),
+        (table2, "smoke", {"data": corpora}, "--corpus"),
         (table2, "laptop", change | {"models": [str(tmp_path / "model")], "data": corpora}, "--set"),
-        (table3, "smoke", {"data": corpora}, "--data"),
+        (table3, "smoke", {"data": corpora}, "--corpus"),
         (table3, "smoke", {"tokenized": True}, "--tokenized"),
-        (table4, "smoke", {"data": corpora}, "--data"),
+        (table4, "smoke", {"data": corpora}, "--corpus"),
         (table4, "smoke", {"silver": silver}, "--silver"),
     ]
     for module, scale, options, flag in refused:

@@ -24,7 +24,7 @@ def add_files(parser: argparse.ArgumentParser, what: str) -> None:
     """Declares where input comes from and where output goes."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     parser.add_argument(
-        "--input", type=Path, default=Path("-"), metavar="FILE", help=f"{what}, .gz or .zst; default: stdin"
+        "--source", type=Path, default=Path("-"), metavar="FILE", help=f"{what}, .gz or .zst; default: stdin"
     )
     parser.add_argument(
         "--output", type=Path, default=None, metavar="FILE", help="appears when it is whole; default: stdout"
@@ -266,8 +266,8 @@ def with_progress(lines: Iterable[str], args: argparse.Namespace, label: str) ->
     total: int | None = None
     if isinstance(lines, Sized):
         total = len(lines)
-    elif args.input.is_file():
-        total = sum(1 for _ in read_lines(args.input))
+    elif args.source.is_file():
+        total = sum(1 for _ in read_lines(args.source))
     bar: Iterable[str] = tqdm(lines, total=total, unit=" lines", desc=label, smoothing=0.1)
     return bar
 

@@ -6,11 +6,11 @@ write it (detokenised) unless --tokenized says that it is tokenised already. Fil
 
 examples:
   transduce evaluate --hypothesis test.out --reference test.de
-  transduce translate models/m30k --input test.en | transduce evaluate --hypothesis - --reference test.de
-  transduce evaluate --hypothesis test.out --reference test.de --source test.en --paper --confidence
+  transduce translate models/m30k --source test.en | transduce evaluate --hypothesis - --reference test.de
+  transduce evaluate --hypothesis test.out --reference test.de --source test.en --paper --intervals
   transduce evaluate --hypothesis test.tok.out --reference test.tok.de --tokenized --lowercase
   transduce evaluate --model models/m30k --source test.en --reference test.de
-  transduce evaluate --hypothesis test.out --reference test.de --source test.en --training train.en train.de
+  transduce evaluate --hypothesis test.out --reference test.de --source test.en --train train.en train.de
 
 metrics:
   bleu        sacreBLEU with WMT's tokenizer (13a); with --tokenized, on the tokens as they stand
@@ -20,7 +20,7 @@ metrics:
   chrf++      character and word n-grams
 
 With --model, the model's perplexity per subword of the (first) reference, given --source, is measured too; no PyTorch
-is needed for it. --training names the text that the model was trained with, of both sides (tab-separated columns
+is needed for it. --train names the text that the model was trained with, of both sides (tab-separated columns
 count as lines): test lines of 16 bytes and more that stand there are counted, and warned of.
 """
 
@@ -60,13 +60,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokenized", action="store_true", help="the text is tokenised already")
     parser.add_argument("--lowercase", action="store_true", help="ignore case")
     parser.add_argument(
-        "--language",
+        "--target-language",
         metavar="CODE",
         help="target language, for the paper's BLEU (default: from the reference's name, as in test.de)",
     )
-    parser.add_argument("--confidence", action="store_true", help="add 95 %% confidence intervals (bootstrap)")
+    parser.add_argument("--intervals", action="store_true", help="add 95 %% confidence intervals (bootstrap)")
     parser.add_argument(
-        "--training",
+        "--train",
         nargs="+",
         type=Path,
         default=[],
@@ -84,10 +84,10 @@ def run(args: argparse.Namespace) -> int:
     if args.model is not None and args.source is None:
         raise EvaluationError("--model measures the perplexity of the reference given the source: add --source FILE.")
     names = [name for name in (args.hypothesis, *args.reference, args.source) if name is not None]
-    if [*names, *map(str, args.training)].count(_STANDARD_INPUT) > 1:
+    if [*names, *map(str, args.train)].count(_STANDARD_INPUT) > 1:
         raise EvaluationError("standard input ('-') can be only one of the files.")
     texts = {name: _read(name) for name in dict.fromkeys(names)}
-    training = _training(args.training)
+    training = _training(args.train)
     measured = _perplexity(args, texts) if args.model is not None else {}
     evaluation = _score(args, texts, training) if args.hypothesis is not None else None
     warnings = _leaks(args, texts, training) if evaluation is None else evaluation.warnings
@@ -142,10 +142,10 @@ def _score(args: argparse.Namespace, texts: dict[str, "Text"], training: dict[st
         [texts[name] for name in args.reference],
         source=texts[args.source] if args.source is not None else None,
         metrics=list(dict.fromkeys([*args.metrics, *(["bleu-paper"] if args.paper else [])])),
-        language=_language(args.reference[0]) if args.language is None else args.language,
+        language=_language(args.reference[0]) if args.target_language is None else args.target_language,
         tokenized=args.tokenized,
         lowercase=args.lowercase,
-        confidence=args.confidence,
+        confidence=args.intervals,
         training=training,
     )
 

@@ -4,13 +4,13 @@ examples:
   transduce export models/m30k --format huggingface --output exports/m30k
   transduce export models/m30k --format onnx --output exports/m30k-onnx
   transduce export models/m30k --format ctranslate2 --quantization int8 --output exports/m30k-int8
-  transduce export models/m30k --format onnx --output exports/m30k --sentences test.en --references test.de
+  transduce export models/m30k --format onnx --output exports/m30k --source test.en --reference test.de
 
   huggingface   stock transformers loads it: AutoModelForSeq2SeqLM, AutoTokenizer, generate
   onnx          encoder and decoder with a cache, and a script that translates on onnxruntime
   ctranslate2   the fast engine, with float32, int8, ... weights
 
-What was written is loaded by that system and run against the original: on --sentences, or else on the model's own
+What was written is loaded by that system and run against the original: on --source, or else on the model's own
 validation data, or else on a few built-in sentences. Both are given the original's translations; certificate.json and
 README.md say at what share of positions they find the same token most probable, how far the log-probabilities differ,
 how many translations are identical and what happens to BLEU. Below the thresholds nothing is left at --output.
@@ -52,8 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def add_certificate(parser: argparse.ArgumentParser) -> None:
     """Declares what the certificate is measured on, and what it must reach."""
     group = parser.add_argument_group("certificate")
-    group.add_argument("--sentences", metavar="FILE", type=Path, help="source lines; default: the validation data")
-    group.add_argument("--references", metavar="FILE", type=Path, help="their translations, for BLEU")
+    group.add_argument("--source", metavar="FILE", type=Path, help="source lines; default: the validation data")
+    group.add_argument("--reference", metavar="FILE", type=Path, help="their translations, for BLEU")
     group.add_argument(
         "--sample",
         metavar="N",
@@ -90,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
         args.output,
         args.format,
         quantization=args.quantization,
-        sentences=args.sentences,
-        references=args.references,
+        sentences=args.source,
+        references=args.reference,
         sample=args.sample,
         threshold=args.threshold,
         max_difference=args.max_difference,

@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
             "--description and --tokenizer are for a state dict of torch; a folder of transformers has both."
         )
     measured = {
-        "sentences": args.sentences,
-        "references": args.references,
+        "sentences": args.source,
+        "references": args.reference,
         "sample": args.sample,
         "threshold": args.threshold,
         "max_difference": args.max_difference,

@@ -1,16 +1,16 @@
 """Looks inside a model: what each head of each layer attends to, as a page, a picture, data or word alignments.
 
-One pair is shown: --source with --target or, without it, the model's own translation. The page holds every layer and
-head in one file that needs no network. With --input (or standard input) the pair is a line of a file, and --pharaoh
+One pair is shown: --sentence with --translation or, without it, the model's own. The page holds every layer and
+head in one file that needs no network. With --source (or standard input) the pair is a line of a file, and --pharaoh
 aligns the words of every line.
 
 examples:
-  transduce inspect models/m30k --source "A dog runs." --output dog.html
-  transduce inspect models/m30k --source "A dog runs." --target "Ein Hund rennt." --words
-  transduce inspect models/m30k --source "A dog runs." --figure dog.svg --attention cross --layer 3 --heads 1,4
-  transduce inspect models/m30k --source "A dog runs." --figure dog.png --word dog
-  transduce inspect models/m30k --input test.en --target-file test.de --pharaoh test.align
-  transduce inspect models/m30k --input test.en --line 7 --data pair.npz
+  transduce inspect models/m30k --sentence "A dog runs." --output dog.html
+  transduce inspect models/m30k --sentence "A dog runs." --translation "Ein Hund rennt." --words
+  transduce inspect models/m30k --sentence "A dog runs." --figure dog.svg --attention cross --layer 3 --heads 1,4
+  transduce inspect models/m30k --sentence "A dog runs." --figure dog.png --word dog
+  transduce inspect models/m30k --source test.en --target test.de --pharaoh test.align
+  transduce inspect models/m30k --source test.en --line 7 --arrays pair.npz
 
 Layers and heads count from 1. An alignment ties each target word to the source word that the chosen heads look at most;
 "0-0 2-1" is source word 0 with target word 0, and 2 with 1. Words are what stands between white space. By default the
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.decoding import add_overwrite
 from transduce.cli.numbers import THREADS, whole
+from transduce.cli.renamed import warn_of_old_name
 from transduce.errors import ConfigError
 from transduce.files import atomic_path, require_free, write_text
 
@@ -51,19 +52,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     pair = parser.add_argument_group("what to look at")
-    pair.add_argument("--source", metavar="TEXT", help="a source sentence")
-    pair.add_argument("--target", metavar="TEXT", help="its translation; default: the model's own")
+    pair.add_argument("--sentence", metavar="TEXT", help="a source sentence")
+    pair.add_argument("--translation", metavar="TEXT", help="its translation; default: the model's own")
+    pair.add_argument("--source", metavar="FILE", help="sources, one a line; default: stdin, without --sentence")
+    pair.add_argument("--target", metavar="FILE", help="their translations; default: the model's own")
     pair.add_argument(
-        "--input", type=Path, metavar="FILE", help="sources, one a line; default: stdin, where there is no --source"
-    )
-    pair.add_argument("--target-file", type=Path, metavar="FILE", help="their translations; default: the model's own")
-    pair.add_argument(
-        "--line", type=whole(1), default=1, metavar="N", help="the line of --input to show; default: %(default)s"
+        "--line", type=whole(1), default=1, metavar="N", help="the line of --source to show; default: %(default)s"
     )
     output = parser.add_argument_group(f"output (default: the page, as {_DEFAULT_PAGE})")
     output.add_argument("--output", type=Path, metavar="FILE", help="the page, .html")
     output.add_argument("--figure", type=Path, metavar="FILE", help="a picture of one layer, .png or .svg")
-    output.add_argument("--data", type=Path, metavar="FILE", help="all weights and pieces, .npz or .json")
+    output.add_argument("--arrays", type=Path, metavar="FILE", help="all weights and pieces, .npz or .json")
     output.add_argument("--pharaoh", type=Path, metavar="FILE", help="word alignments, a line a pair; - is stdout")
     add_overwrite(output, "outputs that exist already")
     output.add_argument(
@@ -86,12 +85,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Writes what is asked for, and returns the exit code."""
+    _take_old_meaning(args)
     _check(args)
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.translator import Translator
 
     pairs = _pairs(args)
-    shows_a_pair = any((args.output, args.figure, args.data)) or args.pharaoh is None
+    shows_a_pair = any((args.output, args.figure, args.arrays)) or args.pharaoh is None
     if shows_a_pair and not 1 <= args.line <= len(pairs):
         raise ConfigError(f"--line {args.line}: the input has {len(pairs)} lines.")
     translator = Translator.load(args.model, engine="torch", device=args.device, threads=args.threads)
@@ -102,12 +102,21 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _take_old_meaning(args: argparse.Namespace) -> None:
+    """Takes --source and --target, where they are sentences, as they were until 0.1; else makes them paths."""
+    if args.source is not None and any(map(str.isspace, args.source)) and not Path(args.source).exists():
+        warn_of_old_name("--source with a sentence is now --sentence, --target with one --translation")
+        args.sentence, args.translation = args.source, args.target
+        args.source = args.target = None
+    args.source, args.target = (None if name is None else Path(name) for name in (args.source, args.target))
+
+
 def _check(args: argparse.Namespace) -> None:
     """Finds what is wrong with the options before a model is loaded."""
-    if args.source is not None and (args.input is not None or args.target_file is not None):
-        raise ConfigError("Give one pair (--source, --target) or files (--input, --target-file), not both.")
-    if args.target is not None and args.source is None:
-        raise ConfigError("--target is the translation of --source, which is missing; for files, --target-file.")
+    if args.sentence is not None and (args.source is not None or args.target is not None):
+        raise ConfigError("Give one pair (--sentence, --translation) or files (--source, --target), not both.")
+    if args.translation is not None and args.sentence is None:
+        raise ConfigError("--translation is that of --sentence, which is missing; for files, --target.")
     if args.figure is None and any(option is not None for option in (args.layer, args.heads, args.word)):
         raise ConfigError("--layer, --heads and --word are for a picture: add --figure FILE. The page has them all.")
     if args.pharaoh is None and args.align_heads is not None:
@@ -118,10 +127,10 @@ def _check(args: argparse.Namespace) -> None:
 
         figure.require_ending(args.figure)
         require("figures", ["matplotlib"])
-    if args.data is not None:
+    if args.arrays is not None:
         from transduce.inspection import arrays
 
-        arrays.require_ending(args.data)
+        arrays.require_ending(args.arrays)
     _require_outputs(args)
 
 
@@ -129,13 +138,13 @@ def _require_outputs(args: argparse.Namespace) -> None:
     """Checks that no output is a file that is read, and that none replaces what may not be replaced."""
     from transduce.data.readers import STDIN, require_apart
 
-    texts = [path for path in (args.input, args.target_file) if path != STDIN]
+    texts = [path for path in (args.source, args.target) if path != STDIN]
     model = [args.model / name for name in ("config.json", "model.safetensors", "tokenizer.json")]
-    asked = [args.output, args.figure, args.data, args.pharaoh]
+    asked = [args.output, args.figure, args.arrays, args.pharaoh]
     for output in asked if any(asked) else [_DEFAULT_PAGE]:
         if output != _STDOUT:
             require_apart(output, *texts, *model)
-    options = ("--output", "--figure", "--data", "--pharaoh")
+    options = ("--output", "--figure", "--arrays", "--pharaoh")
     for option, output in zip(options, asked if any(asked) else [_DEFAULT_PAGE], strict=False):
         if output is not None:
             require_free(output, overwrite=args.overwrite, option=option)
@@ -143,14 +152,14 @@ def _require_outputs(args: argparse.Namespace) -> None:
 
 def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
     """Returns the sources with their targets; None where the model is to translate."""
-    if args.source is not None:
-        return [(args.source, args.target)]
+    if args.sentence is not None:
+        return [(args.sentence, args.translation)]
     from transduce.data.readers import STDIN, read_lines, read_pairs
 
-    source = args.input or STDIN
-    if args.target_file is None:
+    source = args.source or STDIN
+    if args.target is None:
         return [(line, None) for line in read_lines(source)]
-    return list(read_pairs([source, args.target_file]))
+    return list(read_pairs([source, args.target]))
 
 
 def _attend(translator: "Translator", pair: tuple[str, str | None], line: int) -> "Attention":
@@ -179,9 +188,9 @@ def _show(args: argparse.Namespace, attention: "Attention") -> None:
         shown = view(attention, args.attention, words=args.words)
         draw(shown, args.figure, layer=args.layer, heads=_head_numbers(args.heads), word=args.word)
         written.append(args.figure)
-    if args.data is not None:
-        write_arrays(attention, args.data)
-        written.append(args.data)
+    if args.arrays is not None:
+        write_arrays(attention, args.arrays)
+        written.append(args.arrays)
     if args.output is not None or not written:
         page = args.output or _DEFAULT_PAGE
         name = Bundle.load(args.model).config.name

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from transduce import __version__
 from transduce.cli.failures import REPORTED, replace_closed_streams, report
 from transduce.cli.numbers import Number
+from transduce.cli.renamed import with_new_names
 from transduce.errors import MissingDependencyError, suggestion
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _EPILOG = """examples:
   echo "A dog runs." | transduce translate models/m30k
   transduce evaluate --hypothesis test.out --reference test.de
   transduce verify models/m30k                          does it keep what is promised?
-  transduce inspect models/m30k --source "A dog runs."
+  transduce inspect models/m30k --sentence "A dog runs."
   transduce paper table1                                Table 1 of the paper, measured
 
 'transduce COMMAND --help' explains each command, with examples."""
@@ -66,6 +67,13 @@ class CommandParser(argparse.ArgumentParser):
         if isinstance(action.type, Number):  # whose errors are one line, without the usage
             return action.type.read(arg_string, action.option_strings[-1])
         return super()._get_value(action, arg_string)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Takes the old names of options too."""
+        given = sys.argv[1:] if args is None else args
+        return super().parse_known_args(with_new_names(self.prog.removeprefix("transduce "), given), namespace)
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         """Unlike argparse's own, hides no error: help that a full disk swallows is none."""

@@ -2,8 +2,8 @@
 
 examples:
   transduce paper table1 --scale smoke
-  transduce paper table2 --data data/multi30k-en-de --output runs/table2
-  transduce paper table3 --data data/multi30k-en-de-tok --rows A1,D3,E --jobs 2 --output runs/table3
+  transduce paper table2 --corpus data/multi30k-en-de --output runs/table2
+  transduce paper table3 --corpus data/multi30k-en-de-tok --rows A1,D3,E --jobs 2 --output runs/table3
   transduce paper figures --model runs/m30k/model --output runs/figures
   transduce paper scaling --scale paper --output runs/scaling
 
@@ -52,7 +52,7 @@ class Described:
 
 
 _DATA = Option(
-    "--data",
+    "--corpus",
     "data",
     {"metavar": "DIR", "type": Path, "help": "the corpus, or a folder of corpora; default: where the recipe has it"},
 )
@@ -72,9 +72,9 @@ EXPERIMENTS = {
         "smoke: two tiny models on the demo's corpus; laptop: recipes/multi30k-en-de.toml; paper: the four\n"
         "recipes/wmt14-*.toml.",
         examples=(
-            "--data data/multi30k-en-de",
-            "--recipe recipes/multi30k-en-de-tok.toml --data data/multi30k-en-de-tok --tokenized",
-            "--model runs/base/model --model runs/big/model:en-de --data data/wmt14-en-de",
+            "--corpus data/multi30k-en-de",
+            "--recipe recipes/multi30k-en-de-tok.toml --corpus data/multi30k-en-de-tok --tokenized",
+            "--model runs/base/model --model runs/big/model:en-de --corpus data/wmt14-en-de",
         ),
         options=(
             Option(
@@ -110,8 +110,8 @@ EXPERIMENTS = {
         "smoke: four rows, tiny, on the demo's corpus; laptop: all rows at width 64, two seeds, Multi30k (a night on\n"
         "two cores); paper: recipes/wmt14-en-de-base.toml.",
         examples=(
-            "--data data/multi30k-en-de-tok --jobs 2",
-            "--data data/multi30k-en-de-tok --rows A1,D3,E --seeds 1 --set train.max_steps=1000",
+            "--corpus data/multi30k-en-de-tok --jobs 2",
+            "--corpus data/multi30k-en-de-tok --rows A1,D3,E --seeds 1 --set train.max_steps=1000",
         ),
         options=(
             Option("--recipe", "recipe", {"metavar": "FILE", "type": Path, "help": "another base"}),
@@ -147,9 +147,9 @@ EXPERIMENTS = {
         "smoke: a toy grammar; laptop: recipes/treebank-small.toml, three seeds; paper: recipes/wsj-parsing.toml.\n"
         "The semi-supervised parser is trained where there are silver trees, or raw sentences to make them of.",
         examples=(
-            "--data data/treebanks --raw raw.tok",
-            "--data data/treebanks --set 'data.train=[[\"gum/train\"]]' --seeds 1 --baseline pcfg.json",
-            "--scale paper --data PTB/parsed/mrg --silver silver.trees",
+            "--corpus data/treebanks --raw raw.tok",
+            "--corpus data/treebanks --set 'data.train=[[\"gum/train\"]]' --seeds 1 --baseline pcfg.json",
+            "--scale paper --corpus PTB/parsed/mrg --silver silver.trees",
         ),
         options=(
             Option("--recipe", "recipe", {"metavar": "FILE", "type": Path, "help": "another parser"}),

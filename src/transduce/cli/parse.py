@@ -3,9 +3,9 @@
 examples:
   transduce parse train recipes/wsj-parsing.toml --output runs/wsj
   echo "The dog barks ." | transduce parse run runs/wsj/model
-  transduce parse run runs/wsj/model --trees --input wsj/23 --output wsj23.parsed
-  transduce parse score --gold test.gold --parsed test.parsed
-  transduce parse score --gold test.gold --parsed test.parsed --parameters COLLINS.prm --per-sentence
+  transduce parse run runs/wsj/model --trees --source wsj/23 --output wsj23.parsed
+  transduce parse score --reference test.gold --hypothesis test.parsed
+  transduce parse score --reference test.gold --hypothesis test.parsed --parameters COLLINS.prm --per-sentence
   transduce parse draw test.parsed --number 3
   transduce parse draw test.parsed --number 3 --format svg --output tree.svg
 

@@ -10,9 +10,9 @@ compared with them. Trees of traces only are left out, as 'transduce parse draw 
 
 examples:
   echo "The dog barks ." | transduce parse run models/wsj
-  transduce parse run models/wsj --input raw.tok --output raw.trees --beam-size 1 --batch-size 64
-  transduce parse run models/wsj --trees --input wsj/23 --output wsj23.parsed
-  transduce parse run models/wsj --input raw.tok --output silver.trees --only-well-formed
+  transduce parse run models/wsj --source raw.tok --output raw.trees --beam-size 1 --batch-size 64
+  transduce parse run models/wsj --trees --source wsj/23 --output wsj23.parsed
+  transduce parse run models/wsj --source raw.tok --output silver.trees --only-well-formed
 """
 
 import argparse
@@ -80,11 +80,11 @@ def run(args: argparse.Namespace) -> int:
     from transduce.parser import Parser
     from transduce.parsing.pairs import tree_words
 
-    require_apart(args.output, args.input)
+    require_apart(args.output, args.source)
     if args.output is not None:
         require_free(args.output, overwrite=args.overwrite)
-    gold = _read_gold(args.input) if args.trees else []
-    sentences = [" ".join(tree_words(tree)) for tree in gold] if args.trees else read_lines(args.input)
+    gold = _read_gold(args.source) if args.trees else []
+    sentences = [" ".join(tree_words(tree)) for tree in gold] if args.trees else read_lines(args.source)
     opened = open_model(args)
     parser = Parser.load(args.model, **loading_arguments(args, opened.choice))
     say_engine(args, opened, parser.translator.engine)
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         for number, parse in enumerate(results, start=1):
             if parse.source_truncated:
                 limit = parser.translator.engine.max_source_tokens
-                warn_truncated(f"{args.input}, sentence {number}", limit, "parsed")
+                warn_truncated(f"{args.source}, sentence {number}", limit, "parsed")
             counts.add(parse)
             left_out = parse.tree is None or (args.only_well_formed and parse.repaired)
             output.write("\n" if left_out else f"{parse.tree}\n")

@@ -13,11 +13,11 @@ EVALB asks each tree's own tags what punctuation is, and leaves a sentence out w
 a comma for a word. --gold-punctuation asks the gold tags alone.
 
 examples:
-  transduce parse score --gold test.gold --parsed test.parsed
-  transduce parse score --gold test.gold --parsed test.parsed --parameters COLLINS.prm --per-sentence
-  transduce parse score --gold test.gold --parsed test.parsed --max-words 25 --gold-punctuation
-  transduce parse score --gold test.gold --parsed test.parsed --gold-punctuation --analysis
-  cat test.parsed | transduce parse score --gold test.gold.gz --parsed - --json
+  transduce parse score --reference test.gold --hypothesis test.parsed
+  transduce parse score --reference test.gold --hypothesis test.parsed --parameters COLLINS.prm --per-sentence
+  transduce parse score --reference test.gold --hypothesis test.parsed --max-words 25 --gold-punctuation
+  transduce parse score --reference test.gold --hypothesis test.parsed --gold-punctuation --analysis
+  cat test.parsed | transduce parse score --reference test.gold.gz --hypothesis - --json
 
 Gold trees laid out over many lines, such as .mrg files, are put on one line each by:
   transduce parse draw wsj_2300.mrg --format brackets --output wsj_2300.gold
@@ -44,8 +44,10 @@ _STANDARD_INPUT = Path("-")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("--gold", type=Path, required=True, metavar="FILE", help="the right trees, one a line")
-    parser.add_argument("--parsed", type=Path, required=True, metavar="FILE", help="the trees to score, one a line")
+    parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="the gold trees, one a line")
+    parser.add_argument(
+        "--hypothesis", type=Path, required=True, metavar="FILE", help="the parses to score, one a line"
+    )
     parser.add_argument("--parameters", type=Path, metavar="FILE", help="an EVALB parameter file; default: COLLINS")
     parser.add_argument(
         "--gold-punctuation", action="store_true", help="punctuation is what the gold tags say, not each tree's own"
@@ -69,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     from transduce.evaluation.bracket_parameters import COLLINS, read_bracket_parameters
     from transduce.evaluation.bracket_report import analysis_text, sentence_table, summary_text
 
-    files = [args.gold, args.parsed]
+    files = [args.reference, args.hypothesis]
     if files == [_STANDARD_INPUT, _STANDARD_INPUT]:
         raise EvaluationError("standard input ('-') can be only one of the files.")
     parameters = COLLINS if args.parameters is None else read_bracket_parameters(args.parameters)

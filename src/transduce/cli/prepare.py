@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tokenizer", type=Path, metavar="FILE", help="use this tokenizer.json, learn none")
     parser.add_argument("--mirror", type=Path, metavar="DIR", help="folder that stands in for the network")
-    parser.add_argument("--workers", type=THREADS, metavar="N", help="threads that encode; default: all cores")
+    parser.add_argument("--threads", type=THREADS, metavar="N", help="threads that encode; default: all cores")
     parser.add_argument("--overwrite", action="store_true", help="prepare again what was prepared differently")
     parser.add_argument("--check-only", action="store_true", help="report on the text; write nothing")
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         config,
         args.output,
         progress=not args.quiet,
-        num_workers=args.workers,
+        num_workers=args.threads,
         tokenizer=args.tokenizer,
         mirror=args.mirror,
         overwrite=args.overwrite,

@@ -6,7 +6,7 @@ softmax become small. docs/guides/shortlist.md says what that gains, what it cos
 
 examples:
   transduce shortlist models/m30k --source train.en --target train.de
-  transduce shortlist models/m30k --source train.en --target train.de --test-source val.en --test-target val.de
+  transduce shortlist models/m30k --source train.en --target train.de --test-source val.en --test-reference val.de
   transduce shortlist models/m30k --data runs/m30k/data
   transduce shortlist models/m30k --data runs/m30k/data --candidates 200 --frequent 500
 
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", type=Path, metavar="FILE", help="its translations, line by line")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="or the folder of 'transduce prepare' or of a run")
     parser.add_argument("--test-source", type=Path, metavar="FILE", help="other lines, to measure the coverage on")
-    parser.add_argument("--test-target", type=Path, metavar="FILE", help="their translations")
+    parser.add_argument("--test-reference", type=Path, metavar="FILE", help="their translations")
     parser.add_argument(
         "--candidates", type=whole(1, 1_000_000), metavar="K", help="pieces kept for each source piece; default: 100"
     )
@@ -97,8 +97,8 @@ def _check(args: argparse.Namespace) -> None:
         raise ConfigError("--source and --target belong together: give both.")
     if (args.source is None) == (args.data is None):
         raise ConfigError("Give the training corpus: either --source and --target, or --data.")
-    if (args.test_source is None) != (args.test_target is None):
-        raise ConfigError("--test-source and --test-target belong together: give both.")
+    if (args.test_source is None) != (args.test_reference is None):
+        raise ConfigError("--test-source and --test-reference belong together: give both.")
 
 
 def _pairs(args: argparse.Namespace, bundle: "Bundle") -> "tuple[Pairs, Pairs]":
@@ -112,7 +112,7 @@ def _pairs(args: argparse.Namespace, bundle: "Bundle") -> "tuple[Pairs, Pairs]":
     else:
         pairs, other = learning.read_files((args.source, args.target), tokenizer, most, progress=shown), None
     if args.test_source is not None:
-        other = learning.read_files((args.test_source, args.test_target), tokenizer, most)
+        other = learning.read_files((args.test_source, args.test_reference), tokenizer, most)
     return (pairs, other) if other is not None and len(other) else learning.hold_out(pairs)
 
 

@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     score.add_argument("--metric", metavar="NAME", default="bleu", help="bleu, bleu-paper, …; default: %(default)s")
     score.add_argument("--tokenized", action="store_true", help="the text is tokenised already")
     score.add_argument("--lowercase", action="store_true", help="ignore case")
-    score.add_argument("--language", metavar="CODE", help="target language, for the paper's BLEU; default: the model's")
+    score.add_argument("--target-language", metavar="CODE", help="for the paper's BLEU; default: the model's")
     machine = parser.add_argument_group("machine")
     machine.add_argument(
         "--batch-size", type=setting("batch_size"), metavar="N", help="lines translated together; changes speed only"
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         metric=args.metric,
         tokenized=args.tokenized,
         lowercase=args.lowercase,
-        language=args.language or subject_config(args.subject).data.target_language,
+        language=args.target_language or subject_config(args.subject).data.target_language,
     )
     results = sweep(
         args.subject,

@@ -2,21 +2,21 @@ r"""Translates a file, or standard input, line by line: one output line for each
 
 examples:
   echo "A dog runs." | transduce translate models/m30k
-  transduce translate models/m30k --input test.en --output test.out
-  transduce translate models/m30k --input big.en.gz --output big.de.gz --beam-size 1 --batch-size 128 --resume
-  transduce translate models/m30k --input reviews.jsonl --field text --into german --output reviews.de.jsonl
-  transduce translate models/m30k --input table.tsv --column 2 --output table.de.tsv
-  transduce translate models/m30k --input pages.txt --split-sentences always --markup html
-  transduce translate models/m30k --input test.en --guard --confidence
-  transduce translate models/m30k --input test.en --n-best 4 --scores
-  transduce translate models/m30k --input test.en --engine ctranslate2 --quantization int8
-  transduce translate models/m30k --input test.en --quantization int8 --shortlist on
-  transduce translate models/m30k --input test.en --beam-size 8 --diversity-groups 4 --n-best 4
-  transduce translate models/m30k --input test.en --temperature 1 --top-p 0.9 --n-best 10 --seed 7
-  transduce translate models/a --ensemble models/b models/c --input test.en --output test.out
-  transduce translate models/m30k --input test.en --prefix begun.de --forbid never.txt
-  transduce translate models/m30k --input test.en --glossary terms.tsv
-  transduce translate models/m30k --input big.en.zst --output big.de.zst --ray auto --resume
+  transduce translate models/m30k --source test.en --output test.out
+  transduce translate models/m30k --source big.en.gz --output big.de.gz --beam-size 1 --batch-size 128 --resume
+  transduce translate models/m30k --source reviews.jsonl --field text --into german --output reviews.de.jsonl
+  transduce translate models/m30k --source table.tsv --column 2 --output table.de.tsv
+  transduce translate models/m30k --source pages.txt --split-sentences always --markup html
+  transduce translate models/m30k --source test.en --guard --confidence
+  transduce translate models/m30k --source test.en --n-best 4 --scores
+  transduce translate models/m30k --source test.en --engine ctranslate2 --quantization int8
+  transduce translate models/m30k --source test.en --quantization int8 --shortlist on
+  transduce translate models/m30k --source test.en --beam-size 8 --diversity-groups 4 --n-best 4
+  transduce translate models/m30k --source test.en --temperature 1 --top-p 0.9 --n-best 10 --seed 7
+  transduce translate models/a --ensemble models/b models/c --source test.en --output test.out
+  transduce translate models/m30k --source test.en --prefix begun.de --forbid never.txt
+  transduce translate models/m30k --source test.en --glossary terms.tsv
+  transduce translate models/m30k --source big.en.zst --output big.de.zst --ray auto --resume
 
 Lines that are typed are translated one by one; those of a file or a pipe, many at a time.
 
@@ -153,7 +153,7 @@ def add_handling(parser: argparse.ArgumentParser) -> None:
     )
     lines.add_argument("--guard", action="store_true", help="search again where an output loops or copies the source")
     lines.add_argument("--confidence", action="store_true", help="add a column with how sure the model is, 0 to 1")
-    lines.add_argument("--language", default="", metavar="CODE", help="of the source, for that; default: the model's")
+    lines.add_argument("--source-language", default="", metavar="CODE", help="for that; default: the model's")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -164,10 +164,10 @@ def run(args: argparse.Namespace) -> int:
     from transduce.files import require_free
     from transduce.streams import translate_file
 
-    if args.input != STDIN:
-        require_file(args.input)
+    if args.source != STDIN:
+        require_file(args.source)
     named = (args.prefix, args.forbid, args.forbid_by_line, args.glossary, args.require_by_line)
-    require_apart(args.output, args.input, *named)
+    require_apart(args.output, args.source, *named)
     if args.output is not None and not args.resume:
         require_free(args.output, overwrite=args.overwrite)
     if args.workers is not None and args.ray is None:
@@ -178,14 +178,14 @@ def run(args: argparse.Namespace) -> int:
         imported_ray()
     beside = _Beside(args)
     handling = _handling(args)
-    typed = args.input == STDIN and sys.stdin.isatty()
+    typed = args.source == STDIN and sys.stdin.isatty()
     opened = _opened(args)
     with _loaded(args, opened) as translator:
         if typed:
             print("Type a line to translate; Ctrl-D ends.", file=sys.stderr)
         summary = translate_file(
             translator,
-            args.input,
+            args.source,
             args.output,
             layout=layout,
             options=opened.options,
@@ -225,7 +225,7 @@ def _handling(args: argparse.Namespace) -> "Handling":
         markup=args.markup,
         guard=args.guard,
         confidence=args.confidence,
-        language=args.language,
+        language=args.source_language,
     )
     if args.prefix or args.require_by_line or args.inline_terms:
         handling.of_whole_lines()  # what contradicts them is refused before the first line
@@ -316,9 +316,9 @@ class _Beside:
         names = ("prefix", "forbid", "forbid_by_line", "glossary", "require_by_line")
         named = {name: path for name in names if (path := getattr(args, name)) is not None}
         given = list(named.values())
-        if [args.input, *given].count(STDIN) > 1:
+        if [args.source, *given].count(STDIN) > 1:
             raise ConfigError(
-                "standard input ('-') can be only one of --input, --prefix, --forbid, --forbid-by-line, --glossary "
+                "standard input ('-') can be only one of --source, --prefix, --forbid, --forbid-by-line, --glossary "
                 "and --require-by-line."
             )
         self.glossary = read_glossary(args.glossary) if args.glossary is not None else None

@@ -3,7 +3,7 @@ r"""Checks on your own model that what Transduce promises holds, and says so in 
 examples:
   transduce verify models/m30k
   transduce verify models/m30k --quick
-  transduce verify models/m30k --sentences test.en --count 500 --json report.json
+  transduce verify models/m30k --source test.en --sample 500 --report report.json
   transduce verify models/wsj --device cuda
   transduce verify models/m30k --export exports/m30k-onnx exports/m30k-int8
 
@@ -14,7 +14,7 @@ is greedy; that n-best lists are in order; that scores are those of forced scori
 installed gives what PyTorch gives. With --export, that exported folders are still what was certified, and of this
 model. 'docs/guides/verify.md' explains each.
 
-Sentences come from --sentences, else from the model's validation set where it is on this machine, else they are made:
+Sentences come from --source, else from the model's validation set where it is on this machine, else they are made:
 phrases by the demo's generator, or random subwords.
 
 The exit code is 0 where all holds, and 1 where anything does not; the report then says what to do. Two candidates whose
@@ -33,16 +33,16 @@ SUMMARY = "check on your own model that what is promised holds: causality, paddi
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    parser.add_argument("--sentences", type=Path, metavar="FILE", help="text to verify on, .gz or .zst; one a line")
+    parser.add_argument("--source", type=Path, metavar="FILE", help="text to verify on, .gz or .zst; one a line")
     parser.add_argument(
-        "--count", type=whole(1, 1_000_000), metavar="N", help="sentences to translate (default: 40; 16 with --quick)"
+        "--sample", type=whole(1, 1_000_000), metavar="N", help="sentences to translate (default: 40; 16 with --quick)"
     )
     parser.add_argument("--quick", action="store_true", help="look at less: seconds for a small model")
     parser.add_argument("--no-engines", action="store_true", help="leave the other engines out")
     parser.add_argument(
         "--export", type=Path, nargs="+", default=[], metavar="DIR", help="exports of this model, to be certified again"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the whole report there, as JSON")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the whole report there, as JSON")
     add_overwrite(parser, "a report that exists already")
     limits = parser.add_argument_group("what may differ")
     limits.add_argument(
@@ -67,13 +67,13 @@ def run(args: argparse.Namespace) -> int:
     from transduce.files import require_free, write_json
     from transduce.verification import QUICK, Settings, verify
 
-    given = {"num_sentences": args.count, "log_probability": args.tolerance, "tie": args.tie}
+    given = {"num_sentences": args.sample, "log_probability": args.tolerance, "tie": args.tie}
     values = (QUICK if args.quick else {}) | {key: value for key, value in given.items() if value is not None}
-    if args.json is not None:
-        require_free(args.json, overwrite=args.overwrite, option="--json")
+    if args.report is not None:
+        require_free(args.report, overwrite=args.overwrite, option="--report")
     report = verify(
         args.model,
-        sentences=args.sentences,
+        sentences=args.source,
         settings=Settings(**values),
         device=args.device,
         threads=args.threads,
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         exports=args.export,
         progress=True,
     )
-    if args.json is not None:
-        write_json(args.json, report.to_dict())
+    if args.report is not None:
+        write_json(args.report, report.to_dict())
     print(report.to_text())
     return 0 if report.passed else 1

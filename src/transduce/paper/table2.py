@@ -97,7 +97,7 @@ def experiment(
     if models and not recipes:
         refuse_idle({"--set": settings}, "finished models are measured as they are")
     elif scale == "smoke" and not recipes:
-        refuse_idle({"--set": settings, "--data": data}, f"table2 --scale {scale} trains on a corpus that it makes")
+        refuse_idle({"--set": settings, "--corpus": data}, f"table2 --scale {scale} trains on a corpus that it makes")
     if recipes or models:
         systems = [_of_recipe(recipe, data, settings, output) for recipe in recipes]
         systems += [_of_model(model, data) for model in models]
@@ -127,7 +127,7 @@ def _of_model(named: str, data: Path | None) -> System:
     folder = Path(match[1] if match else named)
     config = Bundle.load(folder).config
     if config.data.test:
-        config = with_data(config, data, "name the folder of its test sets: --data DIR", test_only=True)
+        config = with_data(config, data, "name the folder of its test sets: --corpus DIR", test_only=True)
     return System(str(folder), match[2] if match else _pair(config), config, folder, None)
 
 

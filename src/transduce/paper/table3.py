@@ -97,7 +97,7 @@ def experiment(
     chosen = at_scale(SETTINGS, scale)
     if recipe is None:
         if not chosen.recipe:
-            refuse_idle({"--data": data}, f"table3 --scale {scale} trains on a corpus that it makes")
+            refuse_idle({"--corpus": data}, f"table3 --scale {scale} trains on a corpus that it makes")
         if not chosen.tokenized:
             refuse_idle({"--tokenized": tokenized}, "it is said of the corpus of a --recipe")
     base = _base(chosen, output, recipe, data, settings)

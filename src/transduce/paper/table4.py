@@ -152,7 +152,7 @@ def _task(
         if path is not None and not path.exists():
             raise ConfigError(f"{path}: no such file.")
     if recipe is None and not chosen.recipe:
-        refuse_idle({"--data": data, "--silver": silver}, "at this scale, table4 makes its treebank and silver trees")
+        refuse_idle({"--corpus": data, "--silver": silver}, "at this scale, table4 makes its treebank and silver trees")
         config = _toy_config(output / "treebank", settings)
         raw = raw or output / "treebank" / "raw.txt"
         return Task(config, config, output, raw, output / "silver.trees", True, show_progress)

@@ -43,7 +43,7 @@ def recipe_config(recipe: Path, data: Path | None, settings: Sequence[str] = ())
         )
     config = load_recipe(recipe, settings)
     fetch = f"get it with 'transduce prepare {recipe} --check-only', or " if config.data.download else ""
-    return with_data(config, data, f"{fetch}name its folder: --data DIR")
+    return with_data(config, data, f"{fetch}name its folder: --corpus DIR")
 
 
 def with_data(config: Config, data: Path | None, remedy: str, *, test_only: bool = False) -> Config:

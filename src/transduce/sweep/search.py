@@ -172,7 +172,7 @@ def _known(output: Path, subject: Path, comparability: Comparability) -> SweepRe
     if known.subject != str(subject):
         raise ConfigError(f"{output}: holds a sweep of {known.subject}. Choose another --output.")
     before = known.comparability
-    if before.language is None:  # an older version's: the model's own language, unless --language said otherwise
+    if before.language is None:  # an older version's: the model's own language, unless --target-language said otherwise
         knows = _knows_languages(before.metric, tokenized=before.tokenized)
         before = replace(before, language=subject_config(subject).data.target_language if knows else "")
     if before != comparability:

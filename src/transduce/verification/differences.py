@@ -54,5 +54,5 @@ class Differences:
     def finding(self, compared: str, tolerance: float, note: str = "") -> Finding:
         """Returns what was found; nothing compared is a fault of the check, and fails it."""
         if not self.count and not self.faults:
-            self.faults.append("nothing was compared: give more or longer sentences (--sentences FILE)")
+            self.faults.append("nothing was compared: give more or longer sentences (--source FILE)")
         return Finding(compared, self.worst, tolerance, self.where, tuple(self.faults), tuple(self.ties), note=note)
