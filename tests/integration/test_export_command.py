@@ -48,7 +48,7 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureF
         ([*huggingface, "--output", str(tmp_path / "out")], 7, "model.attention_window = 4"),
         ([*huggingface, "--output", str(tmp_path / "mine")], 7, "no export of Transduce wrote it"),
         ([*huggingface, "--output", str(tmp_path / "out"), "--quantization", "int8"], 2, "ctranslate2 has others"),
-        ([*huggingface, "--output", str(tmp_path / "out"), "--threshold", "97"], 2, "a share from 0 to 1"),
+        ([*huggingface, "--output", str(tmp_path / "out"), "--threshold", "97"], 2, "must be a number from 0 to 1"),
         ([*huggingface, "--output", str(tmp_path / "out"), "--source", str(tmp_path / "x")], 3, "no such file"),
         (["import", str(model), "--format", "torch", "--output", str(tmp_path / "out")], 2, "--description"),
         (["import", str(tmp_path / "x"), "--format", "huggingface", "--output", str(tmp_path / "out")], 4, "no such"),

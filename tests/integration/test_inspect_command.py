@@ -268,7 +268,7 @@ def test_a_line_of_a_file_is_shown(model_folder: Path, tmp_path: Path, capsys: p
         (["--sentence", "a", "--source", "source"], "not both"),
         (["--translation", "a"], "--translation is that of --sentence"),
         (["--source", "source", "--line", "3"], "--line 3: the input has 2 lines"),
-        (["--source", "source", "--line", "0"], "--line 0: the input has 2 lines"),
+        (["--source", "source", "--line", "0"], "--line 0: must be a whole number from 1"),
     ],
 )
 def test_bad_options_are_one_line_and_leave_no_output(

@@ -131,8 +131,8 @@ def test_score_stops_at_too_many_errors_and_says_how_to_go_on(capsys: pytest.Cap
     Path("wrong").write_text("(S (NN a))\n" * 11 + f"{_GOLD[0]}\n", encoding="utf-8")
     assert main([*command, "--max-errors", "11"]) == 0
     assert "Number of Error sentence  =     11\n" in capsys.readouterr().out
-    assert main([*command, "--max-errors", "-1"]) == 3
-    assert "--max-errors is -1: give 0 or more" in capsys.readouterr().err
+    assert main([*command, "--max-errors", "-1"]) == 2
+    assert "--max-errors -1: must be a whole number from 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -208,10 +208,15 @@ def test_an_ending_that_does_not_fit_is_refused(
     assert not Path(output).exists()
 
 
-@pytest.mark.parametrize("number", ["0", "3", "-1"])
-def test_draw_a_tree_that_is_not_there(number: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["parse", "draw", "a.mrg", "--number", number]) == 3
-    assert f"a.mrg: there is no tree number {number}" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("number", "code", "message"),
+    [("3", 3, "a.mrg: there is no tree number 3"), ("0", 2, "--number 0: must be"), ("-1", 2, "--number -1: must be")],
+)
+def test_draw_a_tree_that_is_not_there(
+    number: str, code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["parse", "draw", "a.mrg", "--number", number]) == code
+    assert message in capsys.readouterr().err
 
 
 def test_draw_what_is_no_tree(capsys: pytest.CaptureFixture[str]) -> None:

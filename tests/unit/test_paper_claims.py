@@ -43,7 +43,7 @@ def test_smoke_alone_needs_nothing_of_the_user(name: str, scale: str, tmp_path: 
     described = EXPERIMENTS[name]
     own = {"output": tmp_path, "quiet": True} if described.trains else {}
     if described.trains and scale != "smoke":
-        with pytest.raises(ConfigError, match=r"--data DIR|--model DIR|no such recipe"):
+        with pytest.raises(ConfigError, match=r"--corpus DIR|--model DIR|no such recipe"):
             CATALOGUE[name](scale, **own)
         return
     experiment = CATALOGUE[name](scale, **own)

@@ -77,7 +77,9 @@ def test_a_corpus_is_found_in_its_folder_or_in_a_folder_of_corpora(recipe: Path,
 
 
 def test_what_is_not_there_is_said_before_anything_begins(recipe: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"own: its corpus is not in .*own: .* Please name its folder: --data DIR\."):
+    with pytest.raises(
+        ConfigError, match=r"own: its corpus is not in .*own: .* Please name its folder: --corpus DIR\."
+    ):
         training.recipe_config(recipe, None)
     with pytest.raises(ConfigError, match=r"get it with 'transduce prepare .*own\.toml --check-only', or name"):
         training.recipe_config(recipe, None, ["data.download=multi30k-en-de"])
