@@ -40,6 +40,6 @@ def test_after_a_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: s
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     model = made_bundle(tmp_path / "model").path
     command = [sys.executable, "-c", _PROGRAM, str(model), engine]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert said in done.stdout

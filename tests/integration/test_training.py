@@ -245,7 +245,7 @@ def test_two_processes_are_one(recipe: Path, config: Config, data: Path, tmp_pat
     ]
     assert command_line([*arguments, "--output", str(tmp_path / "one"), "--quiet"]) == 0
     for process in processes:
-        _, messages = process.communicate(timeout=120)
+        _, messages = process.communicate(timeout=300)
         assert process.returncode == 0, messages
     assert_close(final_weights(tmp_path / "one"), final_weights(tmp_path / "two"))
     records = [
@@ -395,7 +395,7 @@ def test_sigterm_stops_the_command_and_resume_goes_on(recipe: Path, data: Path, 
         lambda: (stopped / "metrics.jsonl").is_file() and (stopped / "metrics.jsonl").stat().st_size > 0, process
     )
     process.send_signal(signal.SIGTERM)
-    _, messages = process.communicate(timeout=60)
+    _, messages = process.communicate(timeout=300)
     assert process.returncode == 143, messages
     (checkpoint,) = checkpoints(stopped)
     step = check_checkpoint(checkpoint).step
@@ -419,7 +419,7 @@ def test_a_process_that_another_one_stopped_does_not_claim_to_be_done(
     assert "stopped by SIGTERM after step 3" in capsys.readouterr().err
 
 
-def wait_until(condition: Callable[[], bool], process: "subprocess.Popen[str]", seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], process: "subprocess.Popen[str]", seconds: float = 300.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert process.poll() is None, process.communicate()

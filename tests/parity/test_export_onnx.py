@@ -85,7 +85,7 @@ def test_the_script_needs_nothing_of_ours(tmp_path: Path) -> None:
         f"sys.argv = ['translate_onnx.py']; runpy.run_path({str(output / 'translate_onnx.py')!r}, run_name='__main__')"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], input="\n".join(lines), capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", code], input="\n".join(lines), capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == NativeSystem(bundle).translate(lines)

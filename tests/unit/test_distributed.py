@@ -43,5 +43,5 @@ def test_two_processes_agree() -> None:
         )
         for rank in range(2)
     ]
-    said = [process.communicate(timeout=120)[0].strip() for process in processes]
+    said = [process.communicate(timeout=300)[0].strip() for process in processes]
     assert said == [f"{rank} [0.1, nan] True False" for rank in range(2)]
