@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce import __version__, files
 from transduce.config import Config, from_dict, to_dict
-from transduce.config.parameters import require_shapes
+from transduce.config.parameters import count_parameters, require_shapes
 from transduce.errors import BundleError
 from transduce.model_card import model_card
 from transduce.tensors import read_header, read_weights, require_finite
@@ -110,6 +110,14 @@ class Bundle:
             return dict(files.read_json(file)) if file.is_file() else {}
         except (ValueError, TypeError) as error:
             raise BundleError(f"{file}: damaged: {error}. The model works without it: delete the file.") from None
+
+    @property
+    def summary(self) -> str:
+        """The model's name, languages and size, as a line to read."""
+        data = self.config.data
+        target = "trees" if data.format == "trees" else data.target_language or "?"
+        size = f"{count_parameters(self.config.model):,} parameters"
+        return f"{self.config.name}: {data.source_language or '?'} → {target}, {size}"
 
     def weights(self) -> "dict[str, np.ndarray]":
         """Reads the weights, by parameter name, float32.

@@ -48,7 +48,7 @@ class Parser:
         self._read = sentence_reader(data, translator.tokenizer)
 
     def __repr__(self) -> str:
-        return f"Parser({self.translator.summary})"
+        return f"Parser({self.translator!r})"
 
     @classmethod
     def load(

@@ -17,7 +17,6 @@ from typing import Any, Self, Unpack
 from transduce.bundle import Bundle
 from transduce.config import Config, DecodeConfig
 from transduce.config.loading import apply
-from transduce.config.parameters import count_parameters
 from transduce.config.schema import DecodeOptions
 from transduce.constraints import Constraints, apart, constraints_of, refusal, search_within, with_terms
 from transduce.decoding.scores import Hypothesis
@@ -54,17 +53,8 @@ class Translator:
         self.checksums = dict(checksums or {})  # SHA-256 of each file that translations depend on, by names for people
 
     def __repr__(self) -> str:
-        return f"Translator({self.summary})"
-
-    @property
-    def summary(self) -> str:
-        """The model's name, languages and size, and the engine, as a line to read."""
-        if self.bundle is None:
-            return self.engine.name
-        config = self.bundle.config
-        target = "trees" if config.data.format == "trees" else config.data.target_language or "?"
-        languages = f"{config.data.source_language or '?'} → {target}"
-        return f"{config.name}: {languages}, {count_parameters(config.model):,} parameters, {self.engine.name}"
+        model = f"{self.bundle.summary}, " if self.bundle is not None else ""
+        return f"Translator({model}{self.engine.name})"
 
     @classmethod
     def load(

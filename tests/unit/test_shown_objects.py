@@ -15,7 +15,7 @@ def test_a_translator_and_a_parser_name_model_and_engine() -> None:
     translator = Translator.load(FIXTURES / "model", engine="torch", device="cpu")
     assert repr(translator) == f"Translator(fixture: en → de, 31,680 parameters, {translator.engine.name})"
     parser = Parser.load(FIXTURES / "parser", engine="torch", device="cpu")
-    assert repr(parser).startswith("Parser(fixture: en → trees, 30,720 parameters, torch on cpu")
+    assert repr(parser).startswith("Parser(Translator(fixture: en → trees, 30,720 parameters, torch on cpu")
     bare = Translator(translator.engine, translator.tokenizer, translator.options)
     assert repr(bare) == f"Translator({translator.engine.name})"
 
