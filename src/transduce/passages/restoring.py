@@ -17,6 +17,7 @@ from transduce.passages import markup as marks
 from transduce.passages.alignment import aligned
 from transduce.passages.handling import Markup
 from transduce.passages.joining import Joined, choices_of_parts, merged
+from transduce.passages.numbers import invented_numbers
 from transduce.passages.placement import place_marks
 from transduce.terms import outcome, warnings_of
 
@@ -93,7 +94,10 @@ def _copy_units(
         copied = [joined for joined in found if marks.units(joined.translation.text, markup) == expected]
         written = (_attempt(translator, piece, joined, joined.translation.text, markup) for joined in copied)
         texts = [(joined, text) for joined, text in zip(copied, written, strict=True) if text is not None]
-        job.found = [replace(joined.translation, text=text) for joined, text in texts]
+        job.found = [
+            replace(_with_numbers_of(translator, job.piece, joined.translation, markup), text=text)
+            for joined, text in texts
+        ]
 
 
 def _restored(translator: "Translator", piece: marks.Piece, joined: Joined, markup: Markup) -> "Translation":
@@ -103,8 +107,24 @@ def _restored(translator: "Translator", piece: marks.Piece, joined: Joined, mark
     for tamed in (marks.without_units(text, markup), _SUSPICIOUS.sub("", text)):
         written = _attempt(translator, piece, joined, tamed, markup)
         if written is not None:
-            return _with_terms_of(tamed, replace(best, text=written))
+            checked = _with_numbers_of(translator, piece, replace(best, text=tamed), markup)
+            return _with_terms_of(tamed, replace(checked, text=written))
     return _left(best, piece.source)
+
+
+def _with_numbers_of(
+    translator: "Translator", piece: marks.Piece, found: "Translation", markup: Markup
+) -> "Translation":
+    """Returns a translation with a warning where its plain text has a number beside a placeholder that had none."""
+    if not any(mark.kind == "unit" for mark in piece.marks):
+        return found
+    data = translator.bundle.config.data if translator.bundle is not None else None
+    languages = (data.source_language, data.target_language) if data is not None else ("", "")
+    numbers = invented_numbers(piece.plain, marks.without_units(found.text, markup), languages)
+    said = (
+        f"{number!r} is not in the source, and stands beside a placeholder: made up, perhaps." for number in numbers
+    )
+    return replace(found, warnings=(*found.warnings, *said))
 
 
 def _with_terms_of(text: str, found: "Translation") -> "Translation":

@@ -1,0 +1,47 @@
+"""Numbers that a translation made up, where a placeholder stood for one."""
+
+import pytest
+
+from text_engine import text_translator
+from transduce.passages import Handling
+from transduce.passages.numbers import invented_numbers
+
+EN_DE = ("en", "de-AT")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "languages", "expected"),
+    [
+        ("dogs", "fünf Hunde", EN_DE, ("fünf",)),
+        ("dogs", "Fünf Hunde und 7 Katzen, fünf", EN_DE, ("7", "Fünf", "fünf")),
+        ("dogs", "ein Hund", EN_DE, ()),  # an article
+        ("five dogs", "fünf Hunde", EN_DE, ()),
+        ("five dogs", "5 Hunde", EN_DE, ()),
+        ("5 dogs", "fünf Hunde", EN_DE, ()),
+        ("5 dogs", "5 Hunde", EN_DE, ()),
+        ("5 dogs", "15 Hunde", EN_DE, ("15",)),
+        ("1,000.5 dogs", "1.000,5 Hunde", EN_DE, ()),
+        ("dogs", "5 Hunde, 5", ("", ""), ("5",)),
+        ("dogs", "fünf Hunde", ("", "de"), ()),  # a dozen might have been there
+        ("koiria", "fünf Hunde", ("fi", "de"), ()),
+        ("dogs", "Hundert Hunde", EN_DE, ("Hundert",)),
+    ],
+)
+def test_numbers_that_the_source_has_not(
+    source: str, target: str, languages: tuple[str, str], expected: tuple[str, ...]
+) -> None:
+    assert invented_numbers(source, target, languages) == expected
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_a_number_beside_a_placeholder_is_named(copies: bool) -> None:
+    def model(text: str) -> str:
+        return f"7 {text}" if copies else f"7 {text.replace('{count}', '')}"
+
+    translator = text_translator(model)
+    for line, named in (("{count} dogs", True), ("dogs", False), ("{count} dogs and 7 men", False)):
+        [[best]] = translator.translate_n_best([line], 1, handling=Handling(markup="placeholders"))
+        expected = ("'7' is not in the source, and stands beside a placeholder: made up, perhaps.",) if named else ()
+        assert best.warnings == expected
+        assert best.text.count("{count}") == line.count("{count}")
+        assert "7" in best.text  # said, and left as it is
