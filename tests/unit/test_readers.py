@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from transduce.data import readers
 from transduce.data.readers import LineReader, PairReader, read_lines, read_pairs
 from transduce.errors import DataError
+from transduce.streams.output import ResumableOutput
 
 HIDDEN = "a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\x1dh\x1ei"
 
@@ -141,6 +142,44 @@ def test_files_cut_short_are_noticed(tmp_path: Path, name: str) -> None:
     path.write_bytes(b"this is not compressed")
     with pytest.raises(DataError, match="damaged or cut short"):
         list(read_lines(path))
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_an_empty_packed_file_was_cut_short(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(DataError, match=rf"{name}: damaged or cut short: the file is empty"):
+        list(read_lines(tmp_path / name))
+    assert list(read_lines(pack(tmp_path / name, b""))) == []
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_garbage_after_the_end_is_noticed_with_its_place(tmp_path: Path, name: str) -> None:
+    path = pack(tmp_path / name, b"one\ntwo\n")
+    size = path.stat().st_size + len(b"garbage after the end")
+    path.write_bytes(path.read_bytes() + b"garbage after the end")
+    with pytest.raises(DataError, match=rf"{name}: damaged .* within the first {size} bytes"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_no_flipped_bit_passes(tmp_path: Path, name: str) -> None:
+    """In any of several frames: those that Transduce writes have checksums."""
+    lines = [f"line {random.Random(i).random()}" for i in range(60)]
+    with ResumableOutput(tmp_path / name, {}, resume=False) as output:
+        for start in range(0, 60, 20):
+            output.write(lines[start : start + 20], lines[start : start + 20])
+    whole = (tmp_path / name).read_bytes()
+    assert list(read_lines(tmp_path / name)) == lines
+    chance = random.Random(name)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        (tmp_path / name).write_bytes(damaged)
+        try:
+            read = list(read_lines(tmp_path / name))
+        except DataError:
+            continue
+        assert read == lines  # a bit of the header that says nothing, as gzip's date
 
 
 def test_endless_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,17 +38,19 @@ class LineReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.position_bytes = 0
+        self._num_lines = 0  # given out, or about to be
         if path != STDIN:
             require_file(path)
 
     def __iter__(self) -> Iterator[str]:
-        first_number = 1
+        self._num_lines = 0
         for block in self._whole_lines():
+            first_number = self._num_lines + 1
             text, failure = self._decode(block, first_number)
             lines = text.split("\n")
             if lines[-1] == "":
                 lines.pop()  # what follows the block's last line end is not a line
-            first_number += len(lines)
+            self._num_lines += len(lines)
             if b"\r" in block:
                 lines = [line.removesuffix("\r") for line in lines]
             yield from lines
@@ -91,6 +93,8 @@ class LineReader:
             raise DataError(f"{self.path}: cannot be opened: {error.strerror}.") from None
         with file:
             try:
+                if self.path.suffix in (".gz", ".zst") and not file.peek(1):
+                    raise EOFError("the file is empty")
                 if self.path.suffix == ".gz":
                     with gzip.GzipFile(fileobj=file) as unpacked:
                         yield from self._read(unpacked, file)
@@ -100,7 +104,9 @@ class LineReader:
                     yield from self._read(file, file)
             except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError) as error:
                 raise DataError(
-                    f"{self.path}: damaged or cut short ({error}). Fetch or compress the file again."
+                    f"{self.path}: damaged or cut short: {str(error).rstrip('.')}. It was noticed after line "
+                    f"{self._num_lines}, within the first {file.tell()} bytes of the file. "
+                    "Fetch or compress the file again."
                 ) from None
 
     def _read(self, unpacked: BinaryFile | gzip.GzipFile, file: BinaryFile) -> Iterator[bytes]:
@@ -113,7 +119,10 @@ class LineReader:
             self.position_bytes = file.tell()
 
     def _unpack_zstd(self, file: BinaryFile) -> Iterator[bytes]:
-        """Unpacks frame after frame; unlike a library's reader, it notices a file that stops in mid-frame."""
+        """Unpacks frame after frame; unlike a library's reader, it notices a file that stops in mid-frame.
+
+        A checksum is verified where a frame has one.
+        """
         frame = None
         pieces: list[bytes] = []
         size = 0

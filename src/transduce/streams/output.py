@@ -31,6 +31,11 @@ from transduce.files import zstd
 
 _FORMAT = 1
 _STDOUT = Path("-")
+# A frame without a checksum can be damaged unnoticed; gzip has one by nature.
+_ZSTD_OPTIONS: dict[int, int] = {
+    zstd.CompressionParameter.compression_level: 3,
+    zstd.CompressionParameter.checksum_flag: 1,
+}
 _BLOCK_BYTES = 1 << 20
 _ANEW = "start anew with --overwrite"
 _JOURNAL = {
@@ -330,7 +335,7 @@ class ResumableOutput:
         if self.path.suffix == ".gz":
             return gzip.compress(data, compresslevel=6, mtime=0)
         if self.path.suffix == ".zst":
-            return zstd.compress(data, level=3)
+            return zstd.compress(data, options=_ZSTD_OPTIONS)
         return data
 
 
