@@ -52,7 +52,8 @@ def test_parts_fit_and_are_all(text: str, limit: int) -> None:
     assert edges == sorted(edges)
     assert not "".join(text[edges[i] : edges[i + 1]] for i in range(0, len(edges), 2)).strip()
     for start, end in parts:
-        assert end == start + 1 or len(tokenizer.encode(text[start:end])) <= limit  # one character may have many bytes
+        fits = end == start + 1 or len(tokenizer.encode(text[start:end])) <= limit  # one character may have many bytes
+        assert fits or len(text[start:end].split()) == 1  # a word that is too long
 
 
 def test_a_long_sentence_is_cut_at_the_best_place() -> None:
@@ -66,6 +67,43 @@ def test_a_long_sentence_is_cut_at_the_best_place() -> None:
     assert parts("A dog runs; a man, a ball", count - 1) == ["A dog runs;", "a man, a ball"]
     assert parts("A dog runs, a man a ball", count - 2)[0] == "A dog runs,"
     assert all(not part.startswith("og") for part in parts("A dog " * 20, 5))  # between words, not in them
+
+
+class Counting:
+    """A tokenizer that counts the characters that it is given."""
+
+    def __init__(self) -> None:
+        self.num_characters = 0
+        self.piece_bytes = SHORT.tokenizer.piece_bytes
+
+    def encode(self, text: str) -> list[int]:
+        self.num_characters += len(text)
+        return SHORT.tokenizer.encode(text)
+
+
+@pytest.mark.parametrize("unit", ["x", ".", "字", "a b, ", "\u0301", "👩‍👩‍👧", "ab. ", "x" * 3000 + " "])
+def test_the_work_on_a_long_line_grows_with_its_length(unit: str) -> None:
+    work = []
+    for length in (8_000, 16_000, 32_000):
+        text = (unit * length)[:length]
+        tokenizer = Counting()
+        list(fitting_spans(text, (0, length), 100, tokenizer))  # type: ignore[arg-type]
+        work.append(tokenizer.num_characters)
+    assert work[2] <= 2.5 * work[1] <= 6.25 * work[0]
+    assert work[2] < 40 * 32_000
+
+
+def test_of_a_word_that_is_too_long_the_beginning_is_translated_with_a_warning() -> None:
+    blob = "x" * 40_000
+    [[best]] = SHORT.translate_n_best([f"A dog {blob} a man."], 1)
+    assert best.source_truncated
+    assert best.num_parts == 3
+    assert best.text.startswith("A DOG X")
+    assert best.text.endswith("X A MAN.")
+    assert len(best.text) < 100
+    [[best]] = SHORT.translate_n_best(["字" * 300], 1)  # words that cannot be told: cut anywhere, and nothing is lost
+    assert best.text == "字" * 300
+    assert not best.source_truncated
 
 
 def test_long_lines_are_cut_and_short_ones_are_not() -> None:
@@ -121,7 +159,11 @@ def test_any_text_comes_back_whole(text: str) -> None:
     """An engine that returns its source gives the text back, in whatever parts it came, but for missing spaces."""
     same = Translator(TextEngine(SHORT.tokenizer, str, 7), SHORT.tokenizer, SHORT.options)
     for handling in (ALWAYS, Handling()):
-        [result] = same.translate([text], handling=handling)
+        [[best]] = same.translate_n_best([text], 1, handling=handling)
+        if best.source_truncated:  # a word that is too long
+            assert max(len(SHORT.tokenizer.encode(word)) for word in text.split()) > 7
+            continue
+        result = best.text
         expected = text if text.strip() else ""
         assert result.replace(" ", "").replace("\n", "") == expected.replace(" ", "").replace("\n", "")
 

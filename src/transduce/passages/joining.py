@@ -1,24 +1,18 @@
 """Long texts in parts: each is translated on its own, and the translations stand in the source's white space."""
 
 import heapq
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from transduce.passages.handling import Handling
-from transduce.passages.sentences import Span, fitting_spans, sentence_spans
+from transduce.passages.sentences import NO_SPACES, Span, fitting_spans, sentence_spans
 from transduce.text import SubwordTokenizer
 
 if TYPE_CHECKING:
     from transduce.translation import Translation
 
 Search = Callable[[Sequence[str], int], "list[list[Translation]]"]
-
-# Scripts that put no space between sentences: Thai, Lao, Khmer and their like, Chinese and Japanese.
-_NO_SPACES = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +135,6 @@ def merged(chosen: Sequence["Translation"], text: str) -> "Translation":
 
 def _gap(gap: str, before: str, after: str, source_before: str) -> str:
     """Returns the source's gap; where a script without spaces had none and the target's has some, a space."""
-    if gap or not before or not after or not _NO_SPACES.match(source_before[-1:]):
+    if gap or not before or not after or not NO_SPACES.match(source_before[-1:]):
         return gap
-    return "" if _NO_SPACES.match(before[-1]) or _NO_SPACES.match(after[0]) else " "
+    return "" if NO_SPACES.match(before[-1]) or NO_SPACES.match(after[0]) else " "

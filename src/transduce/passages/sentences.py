@@ -17,7 +17,9 @@ SENTENCES_METRIC = "sentences_per_line"  # in a model folder's metrics.json: see
 _FALLBACK_LANGUAGE = "en"
 _USUAL = 0.95  # share of training lines: what is rarer, a model has hardly learned
 _MAY_END_WITHIN = re.compile(r"[^\w\s,;'\"()-]|\n")  # a sign that may end a sentence; many lines have none
-_CHARACTERS_PER_TOKEN = 32  # far more than there are: how much of an endless text is encoded to find one cut
+# How much of an endless text is encoded to find one cut: what holds some parts, or has far more characters than tokens.
+_CHARACTERS_PER_TOKEN = (8, 32)
+_PARTS_AHEAD = 4
 # The places where a sentence that is too long may be cut: the best first.
 _PLACES = (
     re.compile(r"[.!?…。！？][\"'”’»)\]]*(?=\s)|[。！？]"),
@@ -25,6 +27,10 @@ _PLACES = (
     re.compile(r"[,—–](?=\s)|[，、]|(?<=\s)[-–—](?=\s)"),
     re.compile(r"\S(?=\s)"),
 )
+_ANY_PLACE = re.compile("|".join(places.pattern for places in _PLACES))
+
+# Scripts that put no space between sentences: Thai, Lao, Khmer and their like, Chinese and Japanese.
+NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]")
 
 
 def sentence_spans(text: str, language: str = "") -> list[Span]:
@@ -68,46 +74,63 @@ def usual_sentences(lines: Sequence[str], language: str = "") -> int:
 def fitting_spans(text: str, span: Span, limit: int, tokenizer: SubwordTokenizer) -> Iterator[Span]:
     """Yields the parts of one sentence, none of more than `limit` tokens: cut at punctuation, else between words.
 
-    A word of more than `limit` tokens is cut anywhere. Parts come out of similar length.
+    Parts come out of similar length. A word of more than `limit` tokens stays whole: the model reads its beginning, and
+    its translation says so. In a script without spaces there is no telling words, and it is cut anywhere.
     """
     start, end = _trimmed(text, *span)
     while start < end:
-        cut = _first_cut(text[start:end], limit, tokenizer)
-        part = _trimmed(text, start, start + cut)
+        cut = _first_cut(text, start, end, limit, tokenizer)
+        part = _trimmed(text, start, cut)
         if part[0] < part[1]:
             yield part
-        start, _ = _trimmed(text, start + cut, end)
+        start, _ = _trimmed(text, cut, end)
 
 
-def _first_cut(text: str, limit: int, tokenizer: SubwordTokenizer) -> int:
-    """Returns the length of the first part of `text`: of at most `limit` tokens, unless one character has more."""
-    head = text[: limit * _CHARACTERS_PER_TOKEN]
-    ends = _token_ends(head, tokenizer)
-    if len(ends) <= limit:
-        return len(head) if len(head) == len(text) else _best_place(head, 1, len(head))
+def _first_cut(text: str, start: int, end: int, limit: int, tokenizer: SubwordTokenizer) -> int:
+    """Returns where the part that begins at `start` ends: at most at `end`."""
+    head, ids = _head(text, start, end, limit, tokenizer)
+    if len(ids) <= limit:
+        return end if start + len(head) == end else start + (_best_place(head, 1, len(head)) or len(head))
     # Two parts of 600 tokens are better than one of 1000 and one of 200.
-    num_parts = -(-len(ends) // limit)
-    share = -(-len(ends) // num_parts)
-    cut = _best_place(head, ends[share // 2], ends[min(limit, share + share // 4) - 1])
+    num_parts = -(-len(ids) // limit)
+    share = -(-len(ids) // num_parts)
+    ends = _token_ends(head, ids[:limit], tokenizer)
+    low, high = ends[share // 2], max(1, ends[min(limit, share + share // 4) - 1])
+    cut = _best_place(head, low, high) or _best_place(head, 1, low)
+    if cut is None and not NO_SPACES.match(head[high - 1]):
+        place = _ANY_PLACE.search(text, start + high, min(end + 1, len(text)))
+        return min(place.end(), end) if place else end
+    cut = cut or high
     while cut > 1 and len(tokenizer.encode(head[:cut].strip())) > limit:  # cut inside a word, it has other pieces
         cut -= max(1, cut // 10)
-    return cut
+    return start + cut
 
 
-def _token_ends(text: str, tokenizer: SubwordTokenizer) -> list[int]:
-    """Returns for each token how many whole characters of `text` it and those before it hold."""
-    whole = [0]  # by bytes: how many characters end there or before
-    for character in text:
-        whole += [whole[-1]] * (len(character.encode()) - 1) + [whole[-1] + 1]
-    ends, size = [], -1  # the first token's bytes begin with a space that `text` has not
-    for piece in tokenizer.piece_bytes(tokenizer.encode(text)):
-        size += len(piece)
-        ends.append(whole[max(0, size)])
+def _head(text: str, start: int, end: int, limit: int, tokenizer: SubwordTokenizer) -> tuple[str, list[int]]:
+    """Returns the beginning of a text and its tokens: enough to find one cut, however long the text is."""
+    for characters_per_token in _CHARACTERS_PER_TOKEN:
+        head = text[start : min(end, start + limit * characters_per_token)]
+        ids = tokenizer.encode(head)
+        if len(ids) > _PARTS_AHEAD * limit or start + len(head) == end:
+            break
+    return head, ids
+
+
+def _token_ends(text: str, ids: Sequence[int], tokenizer: SubwordTokenizer) -> list[int]:
+    """Returns for each of the first tokens of `text` how many of its whole characters it and those before it hold."""
+    ends = []
+    num_bytes, characters = -1, 0  # the first token's bytes begin with a space that `text` has not
+    for piece in tokenizer.piece_bytes(ids):
+        num_bytes += len(piece)
+        while characters < len(text) and num_bytes >= (width := len(text[characters].encode())):
+            num_bytes -= width
+            characters += 1
+        ends.append(characters)
     return ends
 
 
-def _best_place(text: str, low: int, high: int) -> int:
-    """Returns the last of the best places to cut `text` between `low` and `high` characters."""
+def _best_place(text: str, low: int, high: int) -> int | None:
+    """Returns the last of the best places to cut `text` between `low` and `high` characters, if there is one."""
     low, high = max(1, low), max(1, high)
     for places in _PLACES:
         cuts = [
@@ -115,7 +138,7 @@ def _best_place(text: str, low: int, high: int) -> int:
         ]
         if cuts:
             return cuts[-1]
-    return high
+    return None
 
 
 def _trimmed(text: str, start: int, end: int) -> Span:
