@@ -38,6 +38,18 @@ def test_sums_are_over_brackets_and_not_over_sentences() -> None:
     assert evaluation.summary(max_length=0).f1 == 0
 
 
+def test_two_crossing_brackets_are_few_and_three_are_not() -> None:
+    words = "(A a) (B b) (C c) (D d) (E e) (F f)"
+    gold = "(S (X (A a) (B b)) (Y (C c) (D d)) (Z (E e) (F f)))"
+    # 1-3 crosses X and Y, 1-5 crosses X and Z: a bracket that crosses counts once. 3-5 crosses Y and Z.
+    two = "(S (A a) (V (W (B b) (C c)) (D d) (E e)) (F f))"
+    three = "(S (A a) (V (W (B b) (C c)) (U (D d) (E e))) (F f))"
+    assert [score(gold, parsed).crossing for parsed in (f"(S {words})", two, three)] == [0, 2, 3]
+    assert score_brackets([gold] * 3, [f"(S {words})", two, three]).summary().few_crossing == pytest.approx(200 / 3)
+    assert score_brackets([gold], [two]).summary().few_crossing == 100
+    assert score_brackets([gold], [three]).summary().few_crossing == 0
+
+
 def test_traces_and_what_they_leave_empty_do_not_count() -> None:
     traced = "(S (NP-1 (DT the) (NN dog)) (VP (VBZ eats) (NP (NN fish)) (SBAR (-NONE- 0) (S (-NONE- *T*-1)))) (. .))"
     sentence = score(_GOLD, traced)

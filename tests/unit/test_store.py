@@ -115,11 +115,12 @@ def test_missing_truncated_and_foreign_files(tmp_path: Path) -> None:
         ParallelStore.open(path)
 
 
-def test_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "FORMAT_VERSION", 99)
+@pytest.mark.parametrize("version", [0, 2, 99])
+def test_another_format_is_refused(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "FORMAT_VERSION", version)
     write(tmp_path / "a.arrow", [[1]], [[2]])
     monkeypatch.undo()
-    with pytest.raises(DataError, match="store format 99; this version reads format 1"):
+    with pytest.raises(DataError, match=f"store format {version}; this version reads format 1"):
         ParallelStore.open(tmp_path / "a.arrow")
 
 

@@ -44,6 +44,10 @@ _NASTY = [
     "ไม่มีช่องว่าง 没有空格 العربية",
     "x" * 5000,
     "." * 1000 + " " * 1000,
+    # Words of 100 letters, the longest that there are: 201 and 401 bytes with the space.
+    "я" * 100,
+    "\U00010400" * 100,
+    "e\u0301" * 5000,
 ]
 
 
@@ -129,6 +133,15 @@ def test_wordpiece_takes_the_longest_piece_where_bpe_follows_its_merges() -> Non
     bpe = SubwordTokenizer.train(lines, algorithm="bpe", vocab_size=300)
     assert wordpiece.pieces(wordpiece.encode("abcd")) == ["▁abc", "d"]
     assert bpe.pieces(bpe.encode("abcd")) == ["▁ab", "cd"]
+
+
+@pytest.mark.parametrize("limit", [100, 400])
+def test_a_limit_on_words_that_would_make_letters_unknown_is_refused(limit: int) -> None:
+    """The library's own limit is 100 characters of a word, here bytes: what is longer would become <unk> whole."""
+    definition = json.loads(SubwordTokenizer.train(_CORPUS, algorithm="wordpiece", vocab_size=400).to_json())
+    definition["model"]["max_input_chars_per_word"] = limit
+    with pytest.raises(TokenizerError, match="does not give text back unchanged"):
+        SubwordTokenizer.from_json(json.dumps(definition))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

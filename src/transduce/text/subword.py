@@ -53,7 +53,9 @@ _WORD_PATTERN = (
 )
 
 # A tokenizer that gives these back unchanged, without a special id, is one of ours or as good.
-_PROBES = ("", " ", "A dog, 12.", "  <s>\t<unk> Ä\n", "\x00\u2028😀 ▁Ġ##<0x41> ")
+# The last is the longest word that there is: 100 letters of four bytes and the space, of which WordPiece makes <unk>
+# where its `max_input_chars_per_word` is smaller.
+_PROBES = ("", " ", "A dog, 12.", "  <s>\t<unk> Ä\n", "\x00\u2028😀 ▁Ġ##<0x41> ", "\U00010400" * 100)
 
 _ALGORITHM_OF_MODEL: dict[str, Algorithm] = {"BPE": "bpe", "WordPiece": "wordpiece"}
 
