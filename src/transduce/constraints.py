@@ -132,8 +132,12 @@ def search_within(
     n_best: int,
     constraints: Sequence[Constraints],
     names: Sequence[str] | None = None,
+    made_to_hold: set[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """Returns what `engine.translate` does, with each source's constraints kept; `names` of lines are for errors.
+
+    Into `made_to_hold` go the indices of the sources whose outputs did not hold their terms until the search was made
+    to look for them.
 
     Where what is forbidden comes back in ever other spellings, nothing is written: an unfinished output of no tokens.
 
@@ -170,14 +174,14 @@ def search_within(
                 | evading(place, in_context=search <= _SEARCHES_IN_CONTEXT)
             )
         }
+        open_places = list(wrong)
         if not wrong:
-            return found
+            break
         for place, spellings in wrong.items():
             before = conditions[place].forbidden
             conditions[place] = replace(conditions[place], forbidden=tuple(sorted({*before, *spellings})))
             if constraints[place].required and not conditions[place].required:  # they came by themselves, until now
                 conditions[place] = _requiring(conditions[place], constraints[place], tokenizer, capitals=True)
-        open_places = list(wrong)
         again = engine.translate(
             [sources[place] for place in open_places], options, n_best, [conditions[place] for place in open_places]
         )
@@ -192,6 +196,8 @@ def search_within(
         found[place] = _without(constraints[place].forbidden, kept, tokenizer) or [
             hypothesis([], sum(engine.score([sources[place]], [[]])[0]), False, options.length_penalty)
         ]
+    if made_to_hold is not None:
+        made_to_hold |= {place for place, each in enumerate(conditions) if each.required}
     return found
 
 

@@ -29,6 +29,7 @@ class Translation:
     words: tuple[tuple[str, float], ...] = ()  # each word with its probability, given those before it
     token_log_probabilities: tuple[float, ...] = ()  # of each token, and of the end of each part
     required: tuple[tuple[Choice, bool], ...] = ()  # each choice of terms that was asked for; whether one came out
+    forced: tuple[Choice, ...] = ()  # of these, what came out where the model saw no place for it: see `forced_terms`
 
 
 @dataclass(frozen=True, slots=True, eq=False)

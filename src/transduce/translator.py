@@ -23,10 +23,11 @@ from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import AttendingEngine, Engine
 from transduce.engines.loading import checksums_of, choose_engine, load_engine, require_engine, uses_shortlist
 from transduce.errors import BundleError, ConfigError, DataError
+from transduce.forced_terms import forced_terms, warnings_of_forced
 from transduce.glossary import Glossary, GlossaryLike, glossary_of
 from transduce.passages import Handling, treat
 from transduce.target_scores import TargetScore, score_targets
-from transduce.terms import outcome, warnings_of
+from transduce.terms import Choice, outcome, warnings_of
 from transduce.text import EOS_TOKEN, SubwordTokenizer, word_of_each
 from transduce.text.windows import windows
 from transduce.translation import Attention, Translation
@@ -361,22 +362,35 @@ class Translator:
         asked = with_terms(constraints or [Constraints(forbidden=forbidden)] * len(lines), glossary, texts)
         if any(asked):
             names = names or [repr(shorten(text, 60, placeholder=" …")) for text in texts]
-            hypotheses = search_within(self.engine, self.tokenizer, sources, options, n_best, asked, names)
+            made: set[int] = set()
+            hypotheses = search_within(self.engine, self.tokenizer, sources, options, n_best, asked, names, made)
+            forced = {
+                place: forced_terms(
+                    self.engine, self.tokenizer, sources[place], hypotheses[place], asked[place].required
+                )
+                for place in sorted(made)
+            }
         else:
-            hypotheses = self.engine.translate(sources, options, n_best)
+            hypotheses, forced = self.engine.translate(sources, options, n_best), {}
         outputs = iter(self.tokenizer.decode_batch([h.ids for found in hypotheses for h in found]))
         limit = self.engine.max_source_tokens
         return [
-            [self._translation(h, next(outputs), len(source) > limit, each) for h in found]
-            for source, found, each in zip(sources, hypotheses, asked, strict=True)
+            [
+                self._translation(h, next(outputs), len(source) > limit, each, of_it)
+                for h, of_it in zip(found, forced.get(place, [()] * len(found)), strict=True)
+            ]
+            for place, (source, found, each) in enumerate(zip(sources, hypotheses, asked, strict=True))
         ]
 
-    def _translation(self, best: Hypothesis, text: str, truncated: bool, asked: Constraints) -> Translation:
+    def _translation(
+        self, best: Hypothesis, text: str, truncated: bool, asked: Constraints, forced: tuple[Choice, ...]
+    ) -> Translation:
         text = text.replace("\n", " ")
         return Translation(
             text=text,
             required=outcome(text, asked.required),
-            warnings=(*warnings_of(text, asked.required), *refusal(best, asked)),
+            forced=forced,
+            warnings=(*warnings_of(text, asked.required), *warnings_of_forced(forced), *refusal(best, asked)),
             score=best.score,
             log_probability=best.log_probability,
             tokens=tuple(self.tokenizer.pieces(best.ids)),

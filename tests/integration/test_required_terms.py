@@ -1,5 +1,7 @@
 """Glossaries and required terms by `transduce translate` and `Translator`, on tiny random models."""
 
+import json
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,6 +41,12 @@ def write(path: Path, lines: Sequence[str]) -> str:
 
 def command(*arguments: str | Path) -> int:
     return command_line.main([str(argument) for argument in arguments])
+
+
+@pytest.fixture(autouse=True)
+def every_term_has_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes no term forced: to a model of random weights all words are as improbable as one that is."""
+    monkeypatch.setattr("transduce.forced_terms.LEAST", -math.inf)
 
 
 def holds(text: str, *terms: str) -> bool:
@@ -218,3 +226,19 @@ def test_the_engine_refuses_what_no_output_can_hold(
     translator = Translator.load(models / "a", device="cpu")
     with pytest.raises(ConfigError, match=message):
         translator.engine.translate([[5, 6]], translator.options, 1, [Conditions(required=required)])
+
+
+def test_forced_terms_are_named_and_counted_apart(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.forced_terms.LEAST", 0.0)  # whatever did not come by itself
+    source = write(tmp_path / "in", ['{"text": "A dog runs."}', '{"text": "a man"}'])
+    terms = write(tmp_path / "terms", ["ball", ""])
+    arguments = ["translate", str(models / "a"), "--input", source, "--field", "text", "--require-by-line", terms]
+    assert command_line.main([*arguments, "--output", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().err
+    assert f"warning: {source}, line 1: the required term 'ball' was forced: the model saw no place for it" in said
+    assert "transduce: 0 of 1 required term came out; 1 more forced.\n" in said
+    first, second = map(json.loads, (tmp_path / "out").read_text(encoding="utf-8").splitlines())
+    assert first["translation_forced"] == [["ball"]]
+    assert "translation_forced" not in second

@@ -209,7 +209,9 @@ def run(args: argparse.Namespace) -> int:
         resumed = _counted(summary.num_resumed, "line")
         print(f"transduce: resumed after {resumed} done before; {summary.num_lines:,} in all.", file=sys.stderr)
     if summary.num_terms and not args.quiet:
-        print(f"transduce: {summary.num_honoured:,} of {summary.num_terms:,} required terms came out.", file=sys.stderr)
+        of_all = f"{summary.num_honoured:,} of {_counted(summary.num_terms, 'required term')}"
+        forced = f"; {summary.num_forced:,} more forced" if summary.num_forced else ""
+        print(f"transduce: {of_all} came out{forced}.", file=sys.stderr)
     return 0
 
 

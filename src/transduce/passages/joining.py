@@ -130,6 +130,7 @@ def merged(chosen: Sequence["Translation"], text: str) -> "Translation":
         token_log_probabilities=tuple(value for part in chosen for value in part.token_log_probabilities),
         words=tuple(word for part in chosen for word in part.words),
         required=tuple(term for part in chosen for term in part.required),
+        forced=tuple(term for part in chosen for term in part.forced),
     )
 
 

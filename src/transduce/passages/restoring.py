@@ -131,13 +131,17 @@ def _with_terms_of(text: str, found: "Translation") -> "Translation":
     """Returns a translation with what is true of its required terms now that its plain text is `text`."""
     choices = [term for term, _ in found.required]
     lost = [warning for warning in warnings_of(text, choices) if warning not in found.warnings]
-    return replace(found, required=outcome(text, choices), warnings=(*found.warnings, *lost))
+    result = outcome(text, choices)
+    forced = tuple(term for term in found.forced if (term, True) in result)
+    return replace(found, required=result, forced=forced, warnings=(*found.warnings, *lost))
 
 
 def _left(found: "Translation", source: str) -> "Translation":
     """Returns the source in place of a translation, with a warning; what was required of that did not come out."""
     warnings = tuple(dict.fromkeys((*found.warnings, LEFT_AS_IT_WAS)))
-    return replace(found, text=source, warnings=warnings, required=tuple((term, False) for term, _ in found.required))
+    return replace(
+        found, text=source, warnings=warnings, required=tuple((term, False) for term, _ in found.required), forced=()
+    )
 
 
 def _attempt(translator: "Translator", piece: marks.Piece, joined: Joined, text: str, markup: Markup) -> str | None:

@@ -29,7 +29,8 @@ class Summary:
     num_lines: int  # of input, in all
     num_resumed: int  # of these, those that an earlier run had done
     num_terms: int = 0  # that were required, of the lines of this run
-    num_honoured: int = 0  # of these, those that came out
+    num_honoured: int = 0  # of these, those that came out where the model saw a place for them
+    num_forced: int = 0  # and those that came out elsewhere, with a warning for each
     was_finished: bool = False  # an earlier run had finished the same job, and the output is as that left it
 
 
@@ -116,7 +117,7 @@ def translate_file(
         if check_end is not None:
             check_end()
         was_finished = isinstance(sink, ResumableOutput) and sink.already_whole
-        return Summary(sink.num_lines, num_resumed, tally.num_terms, tally.num_honoured, was_finished)
+        return Summary(sink.num_lines, num_resumed, tally.num_terms, tally.num_honoured, tally.num_forced, was_finished)
 
 
 @dataclass
@@ -127,6 +128,7 @@ class _Tally:
     tell: Callable[[str], None]
     num_terms: int = 0
     num_honoured: int = 0
+    num_forced: int = 0
     num_of_many_sentences: int = 0
 
     def add(self, rows: Rows) -> None:
@@ -135,6 +137,7 @@ class _Tally:
             self.tell(message)
         self.num_terms += rows.num_terms
         self.num_honoured += rows.num_honoured
+        self.num_forced += rows.num_forced
         if rows.of_many_sentences and not self.num_of_many_sentences:
             first = f"{self.source}, line {rows.of_many_sentences[0]}"
             self.tell(

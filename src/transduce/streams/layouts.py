@@ -141,7 +141,7 @@ class JsonLines:
 
     def _new_fields(self) -> list[str]:
         suffixes = [""] + ["_n_best"] * self.many + ["_score"] * self.scores
-        return [self.into + suffix for suffix in suffixes + ["_confidence", "_words"] * self.confidence]
+        return [self.into + suffix for suffix in [*suffixes, *["_confidence", "_words"] * self.confidence, "_forced"]]
 
     def _values(self, translations: Sequence["Translation"]) -> dict[str, Any]:
         best = translations[0]
@@ -156,6 +156,8 @@ class JsonLines:
         if self.confidence:
             values[f"{self.into}_confidence"] = None if best.confidence is None else round(best.confidence, 6)
             values[f"{self.into}_words"] = [[word, round(probability, 6)] for word, probability in best.words]
+        if best.forced:
+            values[f"{self.into}_forced"] = [list(choice) for choice in best.forced]
         return values
 
 

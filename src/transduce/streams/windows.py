@@ -51,7 +51,8 @@ class Rows:
     rows: Sequence[str]
     warnings: Sequence[str]
     num_terms: int = 0  # that were required
-    num_honoured: int = 0  # of these, those that came out
+    num_honoured: int = 0  # of these, those that came out where the model saw a place for them
+    num_forced: int = 0  # and those that came out elsewhere
     of_many_sentences: Sequence[int] = ()  # numbers of the lines with more sentences than the model was trained on
 
 
@@ -136,6 +137,7 @@ def translate_window(translator: Translator, window: Window, request: Request) -
     limit = translator.engine.max_source_tokens
     most = 0 if request.handling.split == "always" else _usual_sentences(translator)
     came = [came for best, *_ in found for _, came in best.required]
+    num_forced = sum(len(best.forced) for best, *_ in found)
     return Rows(
         rows=[row for number, (line, best) in numbered for row in request.layout.rows(line, number, best)],
         warnings=[
@@ -144,7 +146,8 @@ def translate_window(translator: Translator, window: Window, request: Request) -
             for doubt in _doubts(best, limit)
         ],
         num_terms=len(came),
-        num_honoured=sum(came),
+        num_honoured=sum(came) - num_forced,
+        num_forced=num_forced,
         of_many_sentences=[
             window.first + i
             for i, (text, (best, *_)) in enumerate(zip(texts, found, strict=True))

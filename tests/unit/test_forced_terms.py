@@ -1,0 +1,85 @@
+"""Required terms that came out where the model saw no place for them are told from those that fit."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from text_engine import text_translator
+from transduce.config import DecodeConfig
+from transduce.decoding.scores import Hypothesis, hypothesis
+from transduce.engines.interface import Conditions
+from transduce.forced_terms import LEAST, forced_terms
+from transduce.passages import Handling
+from transduce.translator import Translator
+
+TOKENIZER = text_translator().tokenizer
+KNOWN = TOKENIZER.encode("A dog runs")
+
+
+class Listed:
+    """Writes "A dog runs", and, where terms are required, also a cat; gives its tokens the probability it is told."""
+
+    name = "listed"
+    max_source_tokens = 100
+
+    def __init__(self, log_probability: float, *, ending: str = " cat") -> None:
+        self.log_probability = log_probability
+        self.output = TOKENIZER.encode("A dog runs" + ending)
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodeConfig,
+        n_best: int = 1,
+        conditions: Sequence[Conditions] | None = None,
+    ) -> list[list[Hypothesis]]:
+        asked = conditions or [Conditions()] * len(sources)
+        return [[hypothesis(self.output if each.required else KNOWN, -1.0, True, 0.0)] for each in asked]
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        return [[-0.1] * len(KNOWN) + [self.log_probability] * (len(ids) - len(KNOWN) + 1) for ids in targets]
+
+
+def translator_of(log_probability: float, ending: str = " cat") -> Translator:
+    return Translator(Listed(log_probability, ending=ending), TOKENIZER, DecodeConfig())
+
+
+@pytest.mark.parametrize(("log_probability", "is_forced"), [(LEAST - 0.1, True), (LEAST + 0.1, False)])
+def test_a_term_without_a_place_is_forced(log_probability: float, is_forced: bool) -> None:
+    [[best]] = translator_of(log_probability).translate_n_best(["x"], 1, required=[["cat", "dog"]])
+    assert best.required == ((("cat",), True), (("dog",), True))
+    assert best.forced == ((("cat",),) if is_forced else ())
+    assert bool(best.warnings) == is_forced
+    if is_forced:
+        assert best.warnings == ("the required term 'cat' was forced: the model saw no place for it where it stands.",)
+
+
+def test_what_comes_by_itself_is_never_forced() -> None:
+    [[best]] = translator_of(LEAST - 5).translate_n_best(["x"], 1, required=[["dog"]])
+    assert (best.forced, best.warnings) == ((), ())
+
+
+def test_what_does_not_come_out_is_not_forced() -> None:
+    [[best]] = translator_of(LEAST - 5, ending=" man").translate_n_best(["x"], 1, required=[["cat"]])
+    assert best.required == ((("cat",), False),)
+    assert (best.forced, best.warnings) == ((), ("the required term 'cat' did not come out.",))
+
+
+def test_the_best_of_several_places_counts() -> None:
+    ids = TOKENIZER.encode("A cat runs cat")
+    first = next(i for i in range(len(ids)) if TOKENIZER.decode(ids[: i + 1]).startswith("A c"))
+
+    class Twice(Listed):
+        def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+            return [[-0.1 if i == first else -20.0 for i in range(len(target) + 1)] for target in targets]
+
+    best = hypothesis(ids, -1.0, True, 0.0)
+    assert forced_terms(Twice(0.0), TOKENIZER, [5], [best], [("cat",)]) == [()]
+    assert forced_terms(Twice(0.0), TOKENIZER, [5], [best], [("runs",), ("cat",)]) == [(("runs",),)]
+
+
+def test_sentences_of_one_line_are_put_together() -> None:
+    given = {"glossary": {"bird": "cat"}, "handling": Handling(split="always")}
+    [[best]] = translator_of(LEAST - 2).translate_n_best(["A bird sings. The bird sits."], 1, **given)  # type: ignore[arg-type]
+    assert best.forced == (("cat",), ("cat",))
+    assert len(best.warnings) == 1
