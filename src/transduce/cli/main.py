@@ -75,6 +75,12 @@ class CommandParser(argparse.ArgumentParser):
         given = sys.argv[1:] if args is None else args
         return super().parse_known_args(with_new_names(self.prog.removeprefix("transduce "), given), namespace)
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        values = super()._get_values(action, arg_strings)
+        if values == [] and action.nargs in (None, "+"):  # `--input=--`: argparse takes the dashes away
+            raise argparse.ArgumentError(action, "expected at least one argument")
+        return values
+
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         """Unlike argparse's own, hides no error: help that a full disk swallows is none."""
         if message:
