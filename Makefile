@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_OP
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-isa test-bugs check format bench clean
+.PHONY: help setup demo test test-quick test-isa test-bugs check format bench gpu gpu-pack clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -69,6 +69,23 @@ bench: $(READY) ## quick benchmarks of this machine; each script has more to off
 	  make_demo_corpus(Path("build/bench"), num_train=20_000)'
 	@$(BIN)/python benchmarks/prepare_corpus.py --corpus demo --vocab-size 2000 --budget 4096 \
 	  --train build/bench/train.en build/bench/train.de --validation build/bench/validation.en build/bench/validation.de
+
+# No set-up here: the machine with the GPU may have no network. See docs/guides/gpu.md.
+GPU_PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
+GPU_OUT ?= build/gpu
+GPU_PACK ?= build/gpu-pack
+PIECE ?=
+GPU_OPTIONS ?=
+
+gpu: ## measure on a GPU, nine minutes at a time: docs/guides/gpu.md
+	@PYTHONPATH=src $(GPU_PYTHON) benchmarks/gpu/kit.py --out $(GPU_OUT) --pack $(GPU_PACK) $(addprefix --piece ,$(PIECE)) $(GPU_OPTIONS)
+
+DATA ?= ../shared/data
+
+gpu-pack: $(READY) ## prepare and pack the corpus that `make gpu` trains on, on a CPU
+	@$(BIN)/transduce prepare benchmarks/gpu/europarl-en-fr.toml --set data.folder=$(DATA) --output build/gpu-prepared
+	@$(BIN)/python benchmarks/gpu/pack.py make build/gpu-prepared $(GPU_PACK) \
+	  --test $(DATA)/wmt-news/en-fr/newstest2014.en $(DATA)/wmt-news/en-fr/newstest2014.fr
 
 clean: ## remove .venv and what tools left behind; runs and models stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist src/*.egg-info

@@ -32,6 +32,7 @@ import torch
 
 VOCAB_SIZE, SOURCE_POSITIONS, STEPS, LENGTH_PENALTY = 37_000, 25, 30, 0.6
 EOS = 2
+LAYERS, D_MODEL, D_FF, HEADS = 6, 512, 2048, 8  # paper-base; `--toy` makes them small
 CASES = ["4x32", "4x1", "1x32", "1x1"]  # beam size x batch size
 
 Run = Callable[[torch.Tensor], int]
@@ -43,7 +44,10 @@ def ours(beam_size: int, device: torch.device, dtype_name: str) -> Run:
     from transduce.engines.torch import TorchEngine
     from transduce.model.transformer import Transformer
 
-    model = Transformer(ModelConfig(vocab_size=VOCAB_SIZE)).to(device)
+    shape = {"num_encoder_layers": LAYERS, "num_decoder_layers": LAYERS, "d_model": D_MODEL, "d_ff": D_FF}
+    head = D_MODEL // HEADS
+    config = ModelConfig(vocab_size=VOCAB_SIZE, num_heads=HEADS, d_k=head, d_v=head, **shape)
+    model = Transformer(config).to(device)
     engine = TorchEngine(model, "float32" if dtype_name == "fp32" else "int8" if dtype_name == "int8" else "bfloat16")
     steps_taken = 0
 
@@ -84,13 +88,13 @@ def huggingface(beam_size: int, device: torch.device, dtype_name: str) -> Run:
 
     config = MarianConfig(
         vocab_size=VOCAB_SIZE,
-        d_model=512,
-        encoder_layers=6,
-        decoder_layers=6,
-        encoder_attention_heads=8,
-        decoder_attention_heads=8,
-        encoder_ffn_dim=2048,
-        decoder_ffn_dim=2048,
+        d_model=D_MODEL,
+        encoder_layers=LAYERS,
+        decoder_layers=LAYERS,
+        encoder_attention_heads=HEADS,
+        decoder_attention_heads=HEADS,
+        encoder_ffn_dim=D_FF,
+        decoder_ffn_dim=D_FF,
         activation_function="relu",
         scale_embedding=True,
         static_position_embeddings=True,
@@ -209,7 +213,7 @@ def ctranslate2(beam_size: int, device: torch.device, dtype_name: str) -> Run:
     kind = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}[dtype_name]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        ending_models.make_model(folder / "model", "paper-base")
+        ending_models.make_model(folder / "model", "paper-base" if D_MODEL == 512 else "toy")
         bundle = Bundle.load(folder / "model")
         convert(bundle, folder / "converted", kind)
         threads = torch.get_num_threads()
@@ -233,6 +237,7 @@ def ctranslate2(beam_size: int, device: torch.device, dtype_name: str) -> Run:
     return run
 
 
+_WARM_UPS = 3  # ours records a shape when it comes again; all systems get as many
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 SYSTEMS = {"ours": ours, "huggingface": huggingface, "sockeye": sockeye, "ctranslate2": ctranslate2}
 
@@ -252,6 +257,7 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
             machine[package] = version(package)
     if device.type == "cuda":
         machine["gpu"] = torch.cuda.get_device_name(device)
+        machine["recorded_steps"] = os.environ.get("TRANSDUCE_CUDA_GRAPHS") != "0"  # of ours
     return machine
 
 
@@ -267,7 +273,8 @@ def measure(system: str, device_name: str, dtype_name: str, repeats: int, cases:
         beam_size, batch_size = (int(number) for number in case.split("x"))
         run = SYSTEMS[system](beam_size, device, dtype_name)
         num_batches = 1 if batch_size > 8 else 4  # in one measurement
-        run(sources[:batch_size])
+        for _ in range(_WARM_UPS if device.type == "cuda" else 1):
+            run(sources[:batch_size])
         seconds, cpu_seconds = [], []
         for _ in range(repeats):
             start, cpu_start = time.perf_counter(), time.process_time()
@@ -341,8 +348,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0, help="0: PyTorch's default")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each case; the median counts")
     parser.add_argument("--cases", type=lambda text: text.split(","), default=CASES, help="default: %(default)s")
+    parser.add_argument("--toy", action="store_true", help="a small model, to try the script")
     parser.add_argument("--output", type=Path, help="also write the result here, as JSON")
     args = parser.parse_args()
+    if args.toy:
+        global VOCAB_SIZE, LAYERS, D_MODEL, D_FF, HEADS
+        VOCAB_SIZE, LAYERS, D_MODEL, D_FF, HEADS = 500, 1, 32, 64, 2
     if args.dtype == "int8" and {args.system, args.compare} & {"huggingface", "sockeye"}:
         parser.error("--dtype int8: ours and ctranslate2 only")
     if args.threads:

@@ -2,13 +2,16 @@
 
     python benchmarks/train.py --system ours --config base
     python benchmarks/train.py --system torch --config tiny --device cuda --precision bf16
+    python benchmarks/train.py --system ours --config paper-big --device cuda --precision bf16 --peak 800
     python benchmarks/train.py --compare --config base --rounds 3 --peer-python peer/bin/python --output result.json
 
 All systems are post-norm, share one embedding table, drop out on residuals and embeddings only, smooth labels by 0.1
 and use Adam; peers as they come ("stock"): default Adam, default allocator. `--keep-memory` gives any system our
 allocator setting, `--fused` any the fused Adam. Random token ids, five batches from the fifth parts of a pool of
-sentences sorted by length: lengths are log-normal with a mean of 25 (base, about 1000 target tokens a batch) or 15
-(tiny, 4096). `--compare` runs the systems by turns, each in a process of its own: only ratios within one run count.
+sentences sorted by length: lengths are log-normal with a mean of 25 (base, about 1000 target tokens a batch; paper-base
+and paper-big, 25 000) or 15 (tiny, 4096). `--peak` gives the rate of a product of large matrices, in TFLOP/s, to relate
+the operations of all systems to: those that real tokens need, counted as our trainer counts.
+`--compare` runs the systems by turns, each in a process of its own: only ratios within one run count.
 """
 
 import argparse
@@ -47,11 +50,15 @@ class Shape:
     vocab_size: int
     target_tokens: int
     mean_length: int
+    dropout: float = DROPOUT
 
 
 SHAPES = {
     "base": Shape(6, 512, 2048, 8, 37_000, 1000, 25),
     "tiny": Shape(4, 128, 256, 4, 10_000, 4096, 15),
+    "paper-base": Shape(6, 512, 2048, 8, 37_000, 25_000, 25),
+    "paper-big": Shape(6, 1024, 4096, 16, 37_000, 25_000, 25, 0.3),
+    "toy": Shape(1, 32, 64, 2, 500, 200, 6),  # to try the scripts
 }
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
@@ -87,30 +94,50 @@ def ours(shape: Shape, dtype: torch.dtype) -> tuple[nn.Module, LossFunction]:
     from transduce.training.loss import Smoothing
     from transduce.training.step import batch_loss
 
-    head = shape.d_model // shape.heads
-    model = Transformer(
-        ModelConfig(
-            vocab_size=shape.vocab_size,
-            num_encoder_layers=shape.layers,
-            num_decoder_layers=shape.layers,
-            d_model=shape.d_model,
-            d_ff=shape.d_ff,
-            num_heads=shape.heads,
-            d_k=head,
-            d_v=head,
-            dropout=DROPOUT,
-            attention_bias=True,  # as the peers have them
-        )
-    )
+    model = Transformer(ModelConfig(**model_settings(shape)))
     smoothing = Smoothing.of(SMOOTHING, shape.vocab_size, "uniform")
 
+    known: dict[
+        int, list[Tensor]
+    ] = {}  # a trainer has the lengths from its data, and does not count them on the device
+
     def loss(source: Tensor, target: Tensor) -> Tensor:
-        lengths = [(ids != PAD).sum(1).cpu() for ids in (source, target)]
+        if id(source) not in known:
+            known[id(source)] = [(ids != PAD).sum(1).cpu() for ids in (source, target)]
+        lengths = known[id(source)]
         batch = Batch(source, lengths[0], target, lengths[1])
         total, _ = batch_loss(model, batch, smoothing, Compute(source.device, dtype))
         return total / batch.num_target_tokens
 
     return model, loss
+
+
+def model_settings(shape: Shape) -> dict[str, Any]:
+    """Returns the shape as our configuration has it."""
+    head = shape.d_model // shape.heads
+    return {
+        "vocab_size": shape.vocab_size,
+        "num_encoder_layers": shape.layers,
+        "num_decoder_layers": shape.layers,
+        "d_model": shape.d_model,
+        "d_ff": shape.d_ff,
+        "num_heads": shape.heads,
+        "d_k": head,
+        "d_v": head,
+        "dropout": shape.dropout,
+        "attention_bias": True,  # as the peers have them
+    }
+
+
+def count_flops(shape: Shape, batches: list[tuple[Tensor, Tensor]]) -> int:
+    """Returns the operations that the batches' real tokens need, whatever a system spends on padding."""
+    from transduce.config import ModelConfig
+    from transduce.training.batch import Batch
+    from transduce.training.flops import BatchShape, training_flops
+
+    config = ModelConfig(**model_settings(shape))
+    whole = [Batch(s, (s != PAD).sum(1).cpu(), t, (t != PAD).sum(1).cpu()) for s, t in batches]
+    return sum(training_flops(config, BatchShape.of(batch)).total for batch in whole)
 
 
 class TorchTransformer(nn.Module):
@@ -126,8 +153,9 @@ class TorchTransformer(nn.Module):
         )
         self.register_buffer("positions", torch.stack([angle.sin(), angle.cos()], -1).flatten(1))
         self.transformer = nn.Transformer(
-            shape.d_model, shape.heads, shape.layers, shape.layers, shape.d_ff, DROPOUT, batch_first=True
+            shape.d_model, shape.heads, shape.layers, shape.layers, shape.d_ff, shape.dropout, batch_first=True
         )
+        self.dropout = shape.dropout
         for layer in [*self.transformer.encoder.layers, *self.transformer.decoder.layers]:
             layer.dropout.p = layer.self_attn.dropout = 0.0
             if hasattr(layer, "multihead_attn"):
@@ -135,7 +163,7 @@ class TorchTransformer(nn.Module):
 
     def embed(self, ids: Tensor) -> Tensor:
         """Embeds token ids (B, T) at their positions."""
-        return F.dropout(self.embedding(ids) * self.scale + self.positions[: ids.size(1)], DROPOUT, self.training)
+        return F.dropout(self.embedding(ids) * self.scale + self.positions[: ids.size(1)], self.dropout, self.training)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Returns logits (B, T, V)."""
@@ -181,7 +209,7 @@ def huggingface(shape: Shape, dtype: torch.dtype) -> tuple[nn.Module, LossFuncti
         decoder_attention_heads=shape.heads,
         encoder_ffn_dim=shape.d_ff,
         decoder_ffn_dim=shape.d_ff,
-        dropout=DROPOUT,
+        dropout=shape.dropout,
         attention_dropout=0.0,
         activation_dropout=0.0,
         activation_function="relu",
@@ -224,6 +252,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         torch.set_num_threads(args.threads)
     if args.keep_memory:
         keep_memory()
+    if args.precision == "tf32":
+        torch.set_float32_matmul_precision("high")
     shape, device = SHAPES[args.config], torch.device(args.device)
     dtype = torch.bfloat16 if args.precision == "bf16" else torch.float32
     batches = [(source.to(device), target.to(device)) for source, target in make_batches(shape)]
@@ -241,7 +271,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         optimizer.step()
         return loss.item()
 
-    for batch in (batches[0], batches[-1]):
+    for batch in batches if device.type == "cuda" else (batches[0], batches[-1]):  # on a GPU each shape is new once
         step(*batch)
     wall, cpu = [], []
     for _ in range(args.passes):
@@ -251,6 +281,10 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         wall.append(time.perf_counter() - started)
         cpu.append(time.process_time() - cpu_started)
     tokens = int(sum((target != PAD).sum() for _, target in batches))
+    rate = {}
+    if args.peak:
+        flops = count_flops(shape, batches) / statistics.median(wall)
+        rate = {"tflops_per_second": round(flops / 1e12, 2), "share_of_peak": round(flops / 1e12 / args.peak, 4)}
     return {
         "system": args.system,
         "config": args.config,
@@ -259,6 +293,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "keep_memory": args.keep_memory,
         "target_tokens_per_second": round(tokens / statistics.median(wall), 1),
         "best_target_tokens_per_second": round(tokens / min(wall), 1),
+        **rate,
         "cpu_seconds_per_pass": round(statistics.median(cpu), 3),
         "parameters": sum(p.numel() for p in model.parameters()),
         "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
@@ -326,7 +361,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--system", choices=SYSTEMS, default="ours")
     parser.add_argument("--config", choices=SHAPES, default="base")
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16"], default="fp32")
+    parser.add_argument("--peak", type=float, default=0.0, help="measured TFLOP/s of large matrix products")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=0, help="default: PyTorch's choice")
     parser.add_argument("--passes", type=int, default=2, help="passes over the five batches; the median counts")

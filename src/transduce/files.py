@@ -16,15 +16,31 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from transduce.errors import DataError, TransduceError
+from transduce.errors import DataError, MissingDependencyError, TransduceError
 
-if sys.version_info >= (3, 14):
-    from compression import zstd as zstd
-else:
+
+class _Zstd:
+    """Python's zstd module, imported when something of it is used: what reads no .zst file works without it."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            if sys.version_info >= (3, 14):
+                from compression import zstd
+            else:
+                from backports import zstd
+        except ModuleNotFoundError:
+            raise MissingDependencyError(
+                "backports.zstd is not installed, and a .zst file needs it: pip install backports.zstd"
+            ) from None
+        return getattr(zstd, name)
+
+
+if TYPE_CHECKING:
     from backports import zstd as zstd
-
+else:
+    zstd = _Zstd()
 
 _MAX_JSON_BYTES = 64 << 20
 # A file that changed less than this long ago may change again within the same tick of the file system's clock.

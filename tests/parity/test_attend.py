@@ -84,9 +84,10 @@ def test_views_of_a_cache_and_of_heads(kernel: str) -> None:
     torch.testing.assert_close(attend(query, key, value), attend_reference(query, key, value))
 
 
-@pytest.mark.parametrize(
-    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
-)
+_GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=_GPU)])
 @pytest.mark.parametrize("mask_name", ["none", "padding", "past of each beam"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_step_of_decoding(shape: tuple[int, ...], mask_name: str, device: str) -> None:

@@ -285,6 +285,7 @@ def test_a_window_is_refused() -> None:
         FixedDecoder(_model(replace(_BASE, attention_window=8)), record=False)
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: what is recorded cannot be played back")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("config", _CONFIGS)

@@ -1,0 +1,135 @@
+"""Training on a GPU: the CPU's updates, finite in bf16, resumable, and with memory that does not grow."""
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from transduce.bundle import read_weights
+from transduce.config import Config, DataConfig, ModelConfig, TrainConfig
+from transduce.data.store import ParallelStore, StoreWriter
+from transduce.model import Transformer
+from transduce.training.device import Compute
+from transduce.training.distributed import Ranks
+from transduce.training.guidance import Guidance
+from transduce.training.state import checkpoint_weights, checkpoints
+from transduce.training.step import make_optimizer, train_step
+from transduce.training.trainer import Trainer
+from transduce.training.validation import perplexity
+
+DEVICE = os.environ.get("TRANSDUCE_TEST_DEVICE", "cuda")  # "cpu" tries the tests themselves
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(DEVICE == "cuda" and not torch.cuda.is_available(), reason="no GPU"),
+]
+_BASE = ModelConfig(
+    vocab_size=60,
+    num_encoder_layers=2,
+    num_decoder_layers=2,
+    d_model=32,
+    d_ff=64,
+    num_heads=2,
+    d_k=16,
+    d_v=16,
+    dropout=0.0,
+)
+_CONFIGS = {
+    "post-norm": _BASE,
+    "released code": dataclasses.replace(
+        _BASE, decoder_start="zero", attention_bias=True, target_space_embedding=True, sinusoid_layout="concatenated"
+    ),
+    "learned positions": dataclasses.replace(_BASE, positions="learned", max_positions=100, norm="pre"),
+    "window": dataclasses.replace(_BASE, attention_window=4),
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ParallelStore:
+    path = tmp_path_factory.mktemp("store") / "train.arrow"
+    random = np.random.default_rng(1)
+    with StoreWriter(path, tokenizer_fingerprint="none", vocab_size=60) as writer:
+        for length in random.integers(1, 25, 64):
+            writer.write([random.integers(4, 60, length)], [random.integers(4, 60, length + 2)])
+    return ParallelStore.open(path)
+
+
+def _config(model: ModelConfig = _BASE, **train: Any) -> Config:
+    settings: dict[str, Any] = {"warmup_steps": 10, "adam_epsilon": 1e-3, "precision": "fp32", "device": DEVICE}
+    return Config(model=model, data=DataConfig(), train=TrainConfig(**(settings | train)))
+
+
+def _updates(config: Config, store: ParallelStore, compute: Compute, count: int) -> tuple[Transformer, list[float]]:
+    """Returns the model after `count` updates on the whole store, and its losses per token."""
+    torch.manual_seed(1)
+    model = Transformer(config.model).to(compute.device)
+    optimizer = make_optimizer(model, config)
+    guide = Guidance(0.5, [token % 2 == 0 for token in range(60)], [token % 3 == 0 for token in range(60)])
+    rows, losses = np.arange(len(store)), []
+    for step in range(1, count + 1):
+        guidance = guide if step % 2 else None
+        result = train_step(model, optimizer, store, rows, step, config, compute, Ranks(), guidance)
+        assert result.finite
+        losses.append(result.negative_log_likelihood / result.target_tokens)
+    return model, losses
+
+
+@pytest.mark.parametrize("name", _CONFIGS)
+def test_an_update_is_that_of_the_cpu(name: str, store: ParallelStore) -> None:
+    config = _config(_CONFIGS[name], max_gradient_norm=1.0, micro_batch_tokens=300)
+    ours, losses = _updates(config, store, Compute(torch.device(DEVICE), torch.float32), 5)
+    theirs, expected = _updates(config, store, Compute(torch.device("cpu"), torch.float32), 5)
+    assert losses == pytest.approx(expected, rel=1e-4)
+    weights = theirs.weights()
+    for key, value in ours.weights().items():
+        torch.testing.assert_close(
+            value.cpu(), weights[key], rtol=1e-3, atol=1e-4, msg=lambda text, key=key: key + text
+        )
+
+
+@pytest.mark.parametrize("name", _CONFIGS)
+def test_bf16_learns_as_float32_does(name: str, store: ParallelStore) -> None:
+    device = torch.device(DEVICE)
+    config = _config(dataclasses.replace(_CONFIGS[name], dropout=0.1))
+    model, losses = _updates(config, store, Compute(device, torch.bfloat16), 20)
+    _, expected = _updates(config, store, Compute(device, torch.float32), 20)
+    assert losses[-1] < losses[0] - 0.1
+    assert losses[-1] == pytest.approx(expected[-1], rel=0.1)
+    assert all(weight.dtype == torch.float32 and bool(weight.isfinite().all()) for weight in model.weights().values())
+    assert np.isfinite(perplexity(model, store, Compute(device, torch.bfloat16)))
+
+
+def test_resumed_is_uninterrupted(store: ParallelStore, tmp_path: Path) -> None:
+    """Up to the order in which a GPU's kernels add; dropout is drawn from the step's number."""
+    settings = {"source_batch_tokens": 120, "target_batch_tokens": 120, "checkpoint_minutes": 0.0, "validate_steps": 0}
+    shape = dataclasses.replace(_BASE, dropout=0.1)
+
+    def trained(run: Path, *ends: int) -> np.ndarray:
+        run.mkdir()
+        for end in ends:
+            trainer = Trainer(_config(shape, max_steps=end, **settings), run, store, show_progress=False)
+            assert trainer.resume() == (end != ends[0])
+            trainer.fit()
+        weights = read_weights(checkpoint_weights(checkpoints(run)[-1]))
+        return np.concatenate([weights[name].ravel() for name in sorted(weights)])
+
+    once, twice = trained(tmp_path / "once", 20), trained(tmp_path / "twice", 7, 20)
+    np.testing.assert_allclose(twice, once, rtol=0.0, atol=1e-3 if DEVICE == "cuda" else 0.0)
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="what is allocated is known of a GPU only")
+def test_memory_does_not_grow(store: ParallelStore) -> None:
+    config, compute = _config(), Compute(torch.device(DEVICE), torch.bfloat16)
+    model = Transformer(config.model).to(compute.device)
+    optimizer = make_optimizer(model, config)
+    random, held = np.random.default_rng(1), []
+    for step in range(1, 61):
+        rows = random.choice(len(store), 16, replace=False)
+        train_step(model, optimizer, store, rows, step, config, compute, Ranks())
+        torch.cuda.synchronize()
+        optimizer.zero_grad(set_to_none=True)
+        held.append(torch.cuda.memory_allocated())
+    assert max(held[30:]) <= max(held[:30])
