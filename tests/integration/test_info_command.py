@@ -78,3 +78,17 @@ def test_a_prepared_folder_shows_its_pairs_and_tokens(capsys: pytest.CaptureFixt
         "train": {"pairs": 887, "source_tokens": 12715, "target_tokens": 14988},
         "validation": {"pairs": 30, "source_tokens": 438, "target_tokens": 517},
     }
+
+
+def test_a_model_folder_of_other_sizes_than_its_weights_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for file in (FIXTURES / "model").iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    values = json.loads((folder / "config.json").read_text())
+    values["config"]["model"]["d_ff"] = 100_000
+    (folder / "config.json").write_text(json.dumps(values))
+    assert main(["info", str(folder)]) == 4
+    assert "model.safetensors: the weights do not fit the configuration" in capsys.readouterr().err

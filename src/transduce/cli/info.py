@@ -225,6 +225,7 @@ def _find(name: str) -> _Subject:
         from transduce.shortlist.table import shortlist_facts
 
         bundle = Bundle.load(path)
+        bundle.require_shapes()  # before anything is counted by them
         return _Subject("model folder", bundle.config, bundle.metrics, shortlist_facts(bundle), _size(path))
     if (path / "config.json").is_file():
         return _run_folder(path)

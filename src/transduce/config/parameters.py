@@ -9,7 +9,7 @@ from transduce.config.schema import ModelConfig
 from transduce.errors import BundleError, ConfigError
 
 TARGET_SPACES = 32  # rows of the released code's "target space" table
-_SHOWN_PROBLEMS = 40
+_SHOWN_PROBLEMS, _SHOWN_CHARACTERS = 40, 100
 
 
 def count_parameters(config: ModelConfig) -> int:
@@ -79,7 +79,7 @@ def require_shapes(config: ModelConfig, found: Mapping[str, tuple[int, ...]], wh
         )
     wanted = weight_shapes(config)
     problems = [f"missing: {name}" for name in wanted if name not in found]
-    problems += [f"unknown: {name}" for name in found if name not in wanted]
+    problems += [f"unknown: {name[:_SHOWN_CHARACTERS]}" for name in found if name not in wanted]
     problems += [
         f"shape of {name}: {tuple(found[name])}, the configuration says {shape}"
         for name, shape in wanted.items()

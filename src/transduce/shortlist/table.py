@@ -110,7 +110,8 @@ def load_shortlist(bundle: Bundle) -> Shortlist:
         facts = dict(json.loads(metadata["facts"]))
         fingerprint = metadata["tokenizer_fingerprint"]
     except (BundleError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BundleError(f"{path}: cannot be read ({str(error).removeprefix(f'{path}: ')}). {mend}") from None
+        reason = str(error).removeprefix(f"{path}: cannot be read: ")
+        raise BundleError(f"{path}: cannot be read ({reason}). {mend}") from None
     if fingerprint != bundle.tokenizer.fingerprint:
         raise BundleError(f"{path}: was learned with another tokenizer than that beside it. {mend}")
     vocab_size = bundle.tokenizer.vocab_size
