@@ -18,6 +18,7 @@ from transduce.engines.interface import Conditions, Engine
 from transduce.errors import DataError
 from transduce.evasions import evasions
 from transduce.glossary import Glossary
+from transduce.markdown import counted
 from transduce.terms import Choice, choices_of, joining_pieces, missing, shown, term_spellings
 from transduce.text import SubwordTokenizer
 from transduce.text.phrases import phrase_pattern
@@ -81,7 +82,7 @@ def constraints_of(
         ("lists of required terms", choices),
     ):
         if len(given) != num_lines:
-            raise DataError(f"{num_lines} lines and {len(given)} {what}: give one for each line.")
+            raise DataError(f"{counted(num_lines, 'line')} and {len(given)} {what}: give one for each line.")
     return [Constraints(*parts) for parts in zip(prefixes, by_line, choices, strict=True)]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from transduce.decoding.scores import gnmt_penalty
 from transduce.engines.interface import Engine
 from transduce.errors import DataError
+from transduce.markdown import counted
 from transduce.text import EOS_TOKEN, SubwordTokenizer
 
 
@@ -49,7 +50,9 @@ def score_targets(
     if isinstance(sources, str) or isinstance(targets, str):  # sequences of characters, which is never meant
         raise TypeError("Give lists of lines: for a single pair, [source] and [target].")
     if len(sources) != len(targets):
-        raise DataError(f"{len(sources)} sources and {len(targets)} targets: give one target for each source.")
+        raise DataError(
+            f"{counted(len(sources), 'source')} and {counted(len(targets), 'target')}: give one target for each source."
+        )
     source_ids = tokenizer.encode_batch([line if line.strip() else "" for line in sources])
     source_ids = [ids if line.strip() else [] for line, ids in zip(sources, source_ids, strict=True)]
     target_ids = [ids if line else [] for line, ids in zip(targets, tokenizer.encode_batch(targets), strict=True)]
@@ -103,7 +106,7 @@ class ScoreSummary:
         if not self.lines:
             return "no lines"
         return (
-            f"{self.lines:,} lines, {self.pieces:,} pieces (end marks counted): log-probability "
+            f"{counted(self.lines, 'line')}, {counted(self.pieces, 'piece')} (end marks counted): log-probability "
             f"{self.log_probability:.3f}, mean score of a line {self.score / self.lines:.4f}, "
             f"perplexity of a piece {self.perplexity:.3f}"
         )

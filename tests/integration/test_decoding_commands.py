@@ -277,7 +277,7 @@ def test_score_wants_a_target_for_each_source(models: Path, tmp_path: Path, caps
     assert command("score", models / "a", "--source", "-", "--target", "-") == 2
     assert "can be only one of" in capsys.readouterr().err
     translator = Translator.load(models / "a", device="cpu")
-    with pytest.raises(DataError, match="2 sources and 1 targets"):
+    with pytest.raises(DataError, match="2 sources and 1 target"):
         translator.score(["a", "b"], ["c"])
     with pytest.raises(TypeError, match="Give lists of lines"):
         translator.score("ab", ["c", "d"])

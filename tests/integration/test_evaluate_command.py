@@ -97,7 +97,7 @@ def test_scores_and_perplexity_are_one_result(
 def test_perplexity_of_files_that_are_not_aligned(files: Path) -> None:
     made_bundle(files / "m")
     Path("short.en").write_text("He goes home.\n")
-    with pytest.raises(EvaluationError, match=r"short\.en has 1 lines and test\.de has 3"):
+    with pytest.raises(EvaluationError, match=r"short\.en has 1 line and test\.de has 3"):
         run("--model", "m", "--source", "short.en", "--reference", "test.de")
 
 

@@ -130,7 +130,7 @@ def test_limits_drop_and_count_with_places(config: Config, tmp_path: Path) -> No
     assert report.train.over_long.count == report.train.odd_ratio.count == 1
     assert report.train.over_long.examples[0].startswith(f"{corpus_file(config, 'one.en')}:101 (")
     assert report.train.odd_ratio.examples[0].startswith(f"{corpus_file(config, 'one.en')}:102 (")
-    assert "1 training pairs longer than data.max_tokens (dropped)" in str(report)
+    assert "1 training pair longer than data.max_tokens (dropped)" in str(report)
 
 
 def test_lines_in_the_wrong_language_are_reported_and_dropped_if_asked_for(config: Config, tmp_path: Path) -> None:
@@ -141,10 +141,10 @@ def test_lines_in_the_wrong_language_are_reported_and_dropped_if_asked_for(confi
     report = prepare(config, tmp_path / "out", progress=False)
     assert report.train.num_kept == 700
     place = f"{corpus_file(config, 'one.de')}:{longest + 1}"
-    assert f"1 training pairs whose target is in the source's language\n        {place}" in str(report)
+    assert f"1 training pair whose target is in the source's language\n        {place}" in str(report)
     report = prepare(with_data(config, drop_wrong_language=True), tmp_path / "dropped", progress=False)
     assert report.train.num_kept == 699
-    assert "1 training pairs dropped for a side in the wrong language" in str(report)
+    assert "1 training pair dropped for a side in the wrong language" in str(report)
     assert prepare(with_data(config, drop_wrong_language=True), tmp_path / "dropped", progress=False).reused
 
 

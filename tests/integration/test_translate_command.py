@@ -381,7 +381,7 @@ def test_calibrate(
     (tmp_path / "short").write_text("A dog.\n")
     for source, reason in (
         ("blank", "no pair of lines with text"),
-        ("short", "short has 1 lines"),
+        ("short", "short has 1 line"),
         ("none", "no such"),
     ):
         wrong = ["--test-source", str(tmp_path / source), "--test-reference", files[3]]

@@ -138,7 +138,7 @@ def test_too_many_errors_stop_it() -> None:
 
 
 def test_files_that_do_not_go_together() -> None:
-    with pytest.raises(EvaluationError, match=r"the gold file has 1 lines and the parsed file has 2"):
+    with pytest.raises(EvaluationError, match=r"the gold file has 1 line and the parsed file has 2"):
         score_brackets([_GOLD], [_GOLD, _GOLD])
     with pytest.raises(EvaluationError, match="nothing to score"):
         score_brackets([], [])

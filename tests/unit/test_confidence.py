@@ -90,7 +90,7 @@ def test_what_cannot_be_fitted_is_said() -> None:
         calibrate(values, quality, 99.0)
     with pytest.raises(DataError, match="all of the 100"):
         calibrate(values, quality, 0.0)
-    with pytest.raises(DataError, match="2 sources and 1 references"):
+    with pytest.raises(DataError, match="2 sources and 1 reference"):
         measure(text_translator(), ["a", "b"], ["a"])
 
 

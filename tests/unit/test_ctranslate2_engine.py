@@ -250,7 +250,7 @@ def test_a_device_that_is_not_there_is_refused(bundle: Bundle, device: str) -> N
 def test_threads_and_pairs_are_checked(bundle: Bundle, engine: CTranslate2Engine) -> None:
     with pytest.raises(ConfigError, match="threads = 0"):
         CTranslate2Engine.load(bundle, threads=0)
-    with pytest.raises(DataError, match="2 sources and 1 targets"):
+    with pytest.raises(DataError, match="2 sources and 1 target"):
         engine.score([[5], [6]], [[7]])
     with pytest.raises(ConfigError, match="n-best = 5"):
         engine.translate([[5]], DecodeConfig(beam_size=4), 5)

@@ -49,8 +49,8 @@ def test_round_trip(tree: Tree) -> None:
         ("(S XX )S XX", 2, r"token 4 \(XX\): the tree has ended"),
         ("(S XX )S (S", 1, r"token 4 \(\(S\): the tree has ended"),
         ("(S (NP )NP XX )S", 1, r"token 3 \(\)NP\): closes a constituent with nothing inside"),
-        ("(S XX XX )S", 1, r"token 3 \(XX\): there are only 1 words"),
-        ("(S XX )S", 2, "the tree has 1 leaves for 2 words"),
+        ("(S XX XX )S", 1, r"token 3 \(XX\): there are only 1 word"),
+        ("(S XX )S", 2, "the tree has 1 leaf for 2 words"),
         ("( XX ) ", 1, "'' cannot be a constituent's label"),
     ],
 )
@@ -60,5 +60,5 @@ def test_errors(tokens: str, num_words: int, message: str) -> None:
 
 
 def test_tags_must_match_the_words() -> None:
-    with pytest.raises(DataError, match="1 words have 2 tags"):
+    with pytest.raises(DataError, match="2 tags for 1 word"):
         delinearise(["(S", "XX", ")S"], ["dog"], ["NN", "NN"])

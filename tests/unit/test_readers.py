@@ -243,8 +243,8 @@ def test_unequal_counts_name_files_counts_and_place(tmp_path: Path, place: int, 
     del sides[side][place : place + surplus]
     message = unequal(tmp_path, *sides)
     counts = [len(lines) for lines in sides]
-    assert f"a.en has {counts[0]} lines" in message
-    assert f"a.de has {counts[1]}" in message
+    assert f"a.en has {counts[0]:,} lines" in message
+    assert f"a.de has {counts[1]:,}" in message
     longer = ("a.de", "a.en")[side]
     found = int(message.split("probably near line ")[1].split(",")[0])
     assert abs(found - (place + 1)) <= 3

@@ -106,7 +106,7 @@ def test_endless_brackets() -> None:
 def test_what_cannot_be_mended() -> None:
     with pytest.raises(DataError, match="there are no words"):
         repair(["(S", ")S"], [])
-    with pytest.raises(DataError, match="2 words have 1 tags"):
+    with pytest.raises(DataError, match="1 tag for 2 words"):
         repair([], ["a", "dog"], ["DT"])
     with pytest.raises(DataError, match="-LRB-"):
         repair([], ["f(x)"])

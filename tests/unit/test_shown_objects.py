@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from transduce import Attention, Parser, Translator
+from transduce.data.doctor import Finding
+from transduce.data.readers import read_pairs
+from transduce.data.report import describe_lines
+from transduce.errors import DataError
 from transduce.markdown import counted
+from transduce.target_scores import ScoreSummary
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0"
 
@@ -31,3 +36,28 @@ def test_counts_have_their_number(number: int, shown: str) -> None:
     assert counted(number, "line") == shown
     assert counted(1, "hypothesis", "hypotheses") == "1 hypothesis"
     assert counted(3, "hypothesis", "hypotheses") == "3 hypotheses"
+
+
+def test_messages_speak_of_one_line_as_of_one(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("a\n")
+    (tmp_path / "two").write_text("a\nb\n")
+    with pytest.raises(DataError, match=r"one has 1 line, .*two has 2: they must"):
+        list(read_pairs([tmp_path / "one", tmp_path / "two"]))
+    summary = ScoreSummary()
+    summary.lines, summary.pieces = 1, 1
+    assert str(summary).startswith("1 line, 1 piece (end marks counted)")
+
+
+def test_findings_of_one_pair() -> None:
+    many = {"training pairs that repeat an earlier pair": Finding(2), "held-out pairs with an empty side": Finding(2)}
+    assert describe_lines(many)[1:] == [
+        "    2 training pairs that repeat an earlier pair",
+        "    2 held-out pairs with an empty side",
+    ]
+    repeated, held_out = "training pairs that repeat an earlier pair", "training pairs that are held out whole"
+    ones = [repeated, held_out, "lines with a break"]
+    assert describe_lines({phrase: Finding(1) for phrase in ones})[1:] == [
+        "    1 training pair that repeats an earlier pair",
+        "    1 training pair that is held out whole",
+        "    1 line with a break",
+    ]

@@ -56,7 +56,7 @@ def test_a_forced_score_does_not_depend_on_the_other_pairs() -> None:
 
 
 def test_forced_scores_need_a_target_for_each_source_within_reach() -> None:
-    with pytest.raises(DataError, match="4 sources and 1 targets"):
+    with pytest.raises(DataError, match="4 sources and 1 target"):
         _engine().score(_SOURCES, [[5]])
     with pytest.raises(DataError, match="target 1 has 9 tokens"):
         _engine(positions="learned", max_positions=9).score([[5]], [[6] * 9])

@@ -28,6 +28,7 @@ from transduce.ablation.results import CellResult, Results, RowInfo, in_order
 from transduce.config import Config
 from transduce.data.prepare import prepare
 from transduce.errors import DataError, MissingDependencyError
+from transduce.markdown import counted
 
 RESULTS, TABLE, PICTURE = "results.json", "table.md", "rows.png"
 
@@ -76,7 +77,7 @@ def ablate(
     errors = _prepare_data(missing, mirror, show_progress)
     waiting = [cell for cell in missing if cell.data not in errors]
     failed = {cell.folder: errors[cell.data] for cell in missing if cell.data in errors}
-    say(f"{len(cells)} cells, {len(cells) - len(waiting) - len(failed)} of them done, {jobs} at a time")
+    say(f"{counted(len(cells), 'cell')}, {len(cells) - len(waiting) - len(failed)} of them done, {jobs} at a time")
     started = time.monotonic()
     results = _write(grid, base, output, cells, failed)
     with contextlib.closing(_run(waiting, jobs)) as ends:

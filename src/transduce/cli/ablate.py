@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.numbers import real, whole
 from transduce.errors import ConfigError, TrainingError
+from transduce.markdown import counted
 
 if TYPE_CHECKING:
     from transduce.ablation.grid import Grid
@@ -101,7 +102,10 @@ def run(args: argparse.Namespace) -> int:
     print(render(results))
     failed = sum(bool(cell.error) for cell in results.cells)
     if failed:
-        print(f"{failed} cells failed, see {args.output / TABLE}; the same command tries them again", file=sys.stderr)
+        print(
+            f"{counted(failed, 'cell')} failed, see {args.output / TABLE}; the same command tries them again",
+            file=sys.stderr,
+        )
     return TrainingError.exit_code if failed else 0
 
 

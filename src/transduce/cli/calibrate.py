@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.cli.decoding import add_machine, add_overwrite, add_search, loading_arguments, open_model, say_engine
 from transduce.errors import ConfigError, DataError
+from transduce.markdown import counted
 
 if TYPE_CHECKING:
     from transduce.passages.calibration import Calibration
@@ -128,14 +129,15 @@ def _test(
 
 def _text(report: dict[str, Any], model: Path) -> str:
     lines = [
-        f"{model}: calibrated on {report['lines']:,} lines; good (chrF at least {report['threshold_chrf']:g}): "
+        f"{model}: calibrated on {counted(report['lines'], 'line')}; good (chrF at least "
+        f"{report['threshold_chrf']:g}): "
         f"{100 * report['share_good']:.1f} %.",
         f"ECE, cross-validated: {100 * report['ece_cross_validated']:.1f} % "
         f"(mean probability of the tokens: {100 * report['ece_uncalibrated']:.1f} %).",
     ]
     if test := report.get("test"):
         lines.append(
-            f"On {test['lines']:,} test lines, {100 * test['share_good']:.1f} % of them good: "
+            f"On {counted(test['lines'], 'test line')}, {100 * test['share_good']:.1f} % of them good: "
             f"ECE {100 * test['ece']:.1f} % ({100 * test['ece_uncalibrated']:.1f} %), "
             f"Brier score {test['brier']:.3f} ({test['brier_uncalibrated']:.3f}), "
             f"AUC {test['auc']:.3f} ({test['auc_uncalibrated']:.3f}); in brackets without the fit."

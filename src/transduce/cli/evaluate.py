@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.cli.decoding import add_machine, loading_arguments, open_model, say_engine
 from transduce.errors import EvaluationError
+from transduce.markdown import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if measured:
         value, count = measured["perplexity"], measured["subwords"]
-        print(f"perplexity {value:.3f} per subword of {args.model} ({count:,} subwords, EOS counted)")
+        print(f"perplexity {value:.3f} per subword of {args.model} ({counted(count, 'subword')}, EOS counted)")
     for warning in warnings:
         print(f"transduce: warning: {warning}", file=sys.stderr)
     if evaluation is not None:

@@ -28,7 +28,7 @@ from transduce.config import Config, load_recipe, preset, preset_names, to_dict
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.loading import recipe_start
 from transduce.errors import ConfigError, suggestion
-from transduce.markdown import mebibytes, short, table
+from transduce.markdown import counted, mebibytes, short, table
 from transduce.model_card import shown
 
 if TYPE_CHECKING:
@@ -173,8 +173,10 @@ def _differences(start: Config, subject: _Subject) -> list[tuple[str, Any, Any]]
 def _of_shortlist(facts: dict[str, Any]) -> str:
     covered = facts["coverage"]
     return (
-        f"shortlist: {facts['candidates']} candidates of each piece and {facts['frequent']} frequent ones, learned "
-        f"from {facts['pairs']:,} pairs; a sentence has {covered['mean_ids']:,.0f} pieces on average, which cover "
+        f"shortlist: {counted(facts['candidates'], 'candidate')} of each piece and {facts['frequent']} frequent "
+        f"ones, learned "
+        f"from {counted(facts['pairs'], 'pair')}; a sentence has {covered['mean_ids']:,.0f} pieces on average, "
+        f"which cover "
         f"{100 * covered['share_of_tokens']:.1f} % of references"
     )
 

@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from transduce.errors import ConfigError
+from transduce.markdown import counted
 
 SUMMARY = "write a first recipe for two files of your own"
 
@@ -56,7 +57,10 @@ def run(args: argparse.Namespace) -> int:
     validation = tuple(args.validation) if args.validation else None
     config = write_recipe(corpus, (languages[0], languages[1]), args.output, validation)
     codes = " → ".join(languages) if all(languages) else "languages unknown: name them in the recipe"
-    print(f"{args.output}: {corpus.num_pairs:,} pairs, {codes}; {config.train.max_steps:,} steps", file=sys.stderr)
+    print(
+        f"{args.output}: {counted(corpus.num_pairs, 'pair')}, {codes}; {counted(config.train.max_steps, 'step')}",
+        file=sys.stderr,
+    )
     if validation is None:
         print(f"held out beside it: {' '.join(Path(name).name for name in config.data.validation)}", file=sys.stderr)
     recipe = shlex.quote(str(args.output))

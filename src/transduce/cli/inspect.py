@@ -33,6 +33,7 @@ from transduce.cli.numbers import THREADS, whole
 from transduce.cli.renamed import warn_of_old_name
 from transduce.errors import ConfigError
 from transduce.files import atomic_path, require_free, write_text
+from transduce.markdown import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     pairs = _pairs(args)
     shows_a_pair = any((args.output, args.figure, args.arrays)) or args.pharaoh is None
     if shows_a_pair and not 1 <= args.line <= len(pairs):
-        raise ConfigError(f"--line {args.line}: the input has {len(pairs)} lines.")
+        raise ConfigError(f"--line {args.line}: the input has {counted(len(pairs), 'line')}.")
     translator = Translator.load(args.model, engine="torch", device=args.device, threads=args.threads)
     if shows_a_pair:
         _show(args, _attend(translator, pairs[args.line - 1], args.line))
@@ -232,7 +233,7 @@ def _align(args: argparse.Namespace, translator: "Translator", pairs: list[tuple
         with atomic_path(args.pharaoh) as temporary, temporary.open("w", encoding="ascii", newline="\n") as file:
             file.writelines(lines)
     names = ", ".join(map(str, heads)) or "none, for there are no words"
-    print(f"{args.pharaoh}: {len(pairs)} pairs aligned by heads {names} (LAYER.HEAD)", file=sys.stderr)
+    print(f"{args.pharaoh}: {counted(len(pairs), 'pair')} aligned by heads {names} (LAYER.HEAD)", file=sys.stderr)
 
 
 def _word_weights(translator: "Translator", pairs: list[tuple[str, str | None]]) -> Iterator["np.ndarray"]:

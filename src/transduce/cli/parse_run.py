@@ -32,6 +32,7 @@ from transduce.cli.decoding import (
     warn_truncated,
     with_progress,
 )
+from transduce.markdown import counted
 
 if TYPE_CHECKING:
     from transduce.parser import Parse
@@ -68,7 +69,8 @@ class _Counts:
     def __str__(self) -> str:
         share = self.repaired / self.sentences if self.sentences else 0.0
         return (
-            f"{self.sentences:,} sentences; {self.repaired:,} outputs ({share:.1%}) were no tree over their words and "
+            f"{counted(self.sentences, 'sentence')}; {self.repaired:,} outputs ({share:.1%}) were no tree over "
+            f"their words and "
             f"were repaired, {self.cut_off:,} of all were cut off at the length limit"
         )
 

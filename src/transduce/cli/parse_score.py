@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 from transduce.cli.numbers import whole
 from transduce.cli.report import print_report
 from transduce.errors import EvaluationError
+from transduce.markdown import counted
 
 if TYPE_CHECKING:
     from transduce.evaluation.brackets import BracketEvaluation
@@ -116,6 +117,7 @@ def _require_scores(evaluation: "BracketEvaluation", parsed: str) -> None:
     first = next((each for each in evaluation.sentences if each.status == "error"), None)
     why = f" The first, line {first.number}: {first.message}" if first is not None else ""
     raise EvaluationError(
-        f"{parsed}: none of {summary.num_sentences:,} sentences could be scored: {summary.num_errors:,} could not be "
+        f"{parsed}: none of {counted(summary.num_sentences, 'sentence')} could be scored: "
+        f"{summary.num_errors:,} could not be "
         f"compared with the gold tree, {summary.num_skipped:,} have no parse.{why}"
     )

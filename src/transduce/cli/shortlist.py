@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.cli.decoding import add_overwrite
 from transduce.cli.numbers import whole
 from transduce.errors import ConfigError
+from transduce.markdown import counted
 
 if TYPE_CHECKING:
     from transduce.bundle import Bundle
@@ -125,9 +126,11 @@ def _prepared(folder: Path) -> Path:
 
 def _text(path: Path, facts: dict[str, Any], coverages: "list[Coverage]") -> str:
     lines = [
-        f"{path}: learned from {facts['pairs']:,} pairs; {facts['candidates']} candidates of each piece, "
+        f"{path}: learned from {counted(facts['pairs'], 'pair')}; {counted(facts['candidates'], 'candidate')} "
+        f"of each piece, "
         f"{facts['frequent']} frequent ones.",
-        f"Of the references of {facts['coverage']['pairs']:,} other pairs, with {facts['frequent']} frequent pieces:",
+        f"Of the references of {counted(facts['coverage']['pairs'], 'other pair')}, with "
+        f"{counted(facts['frequent'], 'frequent piece')}:",
         "",
         "  candidates   pieces covered   whole sentences   shortlist of a sentence",
     ]

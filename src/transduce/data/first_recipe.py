@@ -10,6 +10,7 @@ from transduce import files
 from transduce.config import Config, load_recipe
 from transduce.data.readers import read_lines, read_pairs, require_file
 from transduce.errors import ConfigError, DataError
+from transduce.markdown import counted
 
 _PACKED = (".gz", ".zst")
 _LARGE_PAIRS = 1_000_000  # from here on a corpus feeds the paper's base model
@@ -54,7 +55,8 @@ def look_at(source: Path, target: Path) -> Corpus:
                 tokens[side] += max(1.3 * len(line.split()), len(line) / 4)
     if num_pairs < _MIN_PAIRS:
         raise DataError(
-            f"{source} and {target}: {num_pairs} pairs of lines with text; a recipe needs at least {_MIN_PAIRS}, "
+            f"{source} and {target}: {counted(num_pairs, 'pair')} of lines with text; a recipe needs at least "
+            f"{_MIN_PAIRS}, "
             "and a model that is of use thousands."
         )
     return Corpus(source, target, num_pairs, math.ceil(max(tokens)))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.config import Config, DataConfig
 from transduce.errors import DataError
 from transduce.files import read_json_object, sha256
+from transduce.markdown import counted
 
 if TYPE_CHECKING:
     from transduce.data.corpus import CorpusFiles  # which knows trees: whoever opens a folder need not
@@ -169,7 +170,7 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     if differs := _difference_of_settings(old, new):
         return differs
     if len(old["inputs"]) != len(new["inputs"]):
-        return f"the corpus has {len(new['inputs'])} files, and had {len(old['inputs'])}"
+        return f"the corpus has {counted(len(new['inputs']), 'file')}, and had {len(old['inputs'])}"
     for before, now in zip(old["inputs"], new["inputs"], strict=True):
         if before["bytes"] != now["bytes"]:
             return f"{now['path']} has {now['bytes']} bytes, and had {before['bytes']}"

@@ -16,6 +16,7 @@ from typing import cast
 
 from transduce.errors import DataError, suggestion
 from transduce.files import zstd
+from transduce.markdown import counted
 
 STDIN = Path("-")
 
@@ -208,7 +209,7 @@ class PairReader:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         if len(paths) not in (1, 2):
-            raise DataError(f"{len(paths)} files given: name two aligned files or one TSV file.")
+            raise DataError(f"{counted(len(paths), 'file')} given: name two aligned files or one TSV file.")
         self.paths = tuple(paths)
         self._readers = [LineReader(path) for path in paths]
 
@@ -251,7 +252,7 @@ class PairReader:
 
             where = describe_divergence(read_lines(first), read_lines(second), counts, (str(first), str(second)))
         return DataError(
-            f"{first} has {counts[0]} lines, {second} has {counts[1]}: they must be aligned line "
+            f"{first} has {counted(counts[0], 'line')}, {second} has {counts[1]:,}: they must be aligned line "
             f"by line.{where} Restore the missing lines, or remove their counterparts."
         )
 

@@ -1,5 +1,6 @@
 """What `prepare` did and found: as JSON for programs, as text for people."""
 
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -119,9 +120,16 @@ def describe_lines(found: dict[str, Finding]) -> list[str]:
         return ["  found              nothing amiss"]
     lines = ["  found"]
     for phrase, finding in found.items():
-        lines.append(f"    {_number(finding.count)} {phrase}")
+        lines.append(f"    {_number(finding.count)} {phrase if finding.count != 1 else _of_one(phrase)}")
         lines += [f"        {place}" for place in finding.examples]
     return lines
+
+
+def _of_one(phrase: str) -> str:
+    """Returns the phrase of a finding for a single line or pair: "training pair that repeats an earlier pair"."""
+    for many, one in (("pairs", "pair"), ("lines", "line"), ("that are", "that is")):
+        phrase = phrase.replace(many, one, 1)
+    return re.sub(r"that (repeat|stand)\b", r"that \1s", phrase)
 
 
 def _number(value: int) -> str:

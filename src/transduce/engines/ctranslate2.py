@@ -31,6 +31,7 @@ from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.ctranslate2_loading import choose_device, compute_type, keep_in_forks, load_model
 from transduce.engines.interface import MAX_SOURCE_TOKENS, Conditions, require_threads
 from transduce.errors import ConfigError, DataError, EngineError
+from transduce.markdown import counted
 
 if TYPE_CHECKING:
     from transduce.shortlist.table import Shortlist
@@ -186,7 +187,9 @@ class CTranslate2Engine:
             EngineError: this process was forked after the model was loaded.
         """
         if len(sources) != len(targets):
-            raise DataError(f"{len(sources)} sources and {len(targets)} targets: give one target for each source.")
+            raise DataError(
+                f"{counted(len(sources), 'source')} and {counted(len(targets), 'target')}: give one for each."
+            )
         self._require_own_process()
         for number, target in enumerate(targets, start=1):
             if len(target) + 1 > self._positions:

@@ -16,6 +16,7 @@ from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, Conditions, require_threads
 from transduce.engines.torch_search import Batch, check, narrowed, search
 from transduce.errors import ConfigError, DataError, EngineError
+from transduce.markdown import counted
 from transduce.model import Transformer, prepack
 from transduce.model.fixed import FixedDecoder
 from transduce.model.maps import attention_maps
@@ -190,7 +191,9 @@ class TorchEngine:
             DataError: a target is longer than the model's learned positions reach.
         """
         if len(sources) != len(targets):
-            raise DataError(f"{len(sources)} sources and {len(targets)} targets: give one target for each source.")
+            raise DataError(
+                f"{counted(len(sources), 'source')} and {counted(len(targets), 'target')}: give one for each."
+            )
         self._check_targets(targets)
         self._enter_process()
         results: list[list[float]] = [[] for _ in sources]

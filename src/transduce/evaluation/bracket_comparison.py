@@ -7,6 +7,7 @@ from typing import Literal
 
 from transduce.errors import DataError, EvaluationError
 from transduce.evaluation.bracket_parameters import BracketParameters
+from transduce.markdown import counted
 from transduce.parsing.normalise import strip_functions
 from transduce.parsing.trees import Leaf, Node, parse_line
 
@@ -128,7 +129,8 @@ def compare_sentences(
     """
     if len(gold) != len(parsed):
         raise EvaluationError(
-            f"{names[0]} has {len(gold)} lines and {names[1]} has {len(parsed)}: line n of one must be the same "
+            f"{names[0]} has {counted(len(gold), 'line')} and {names[1]} has {len(parsed):,}: line n of one must "
+            f"be the same "
             "sentence as line n of the other; a sentence without a parse is an empty line."
         )
     if not gold:
@@ -193,7 +195,7 @@ def _compare(
 def _difference(gold: list[Leaf], parsed: list[Leaf], parameters: BracketParameters) -> str:
     """Returns how the words of the two sides differ, or nothing."""
     if len(gold) != len(parsed):
-        return f"the gold tree has {len(gold)} words that count and the parse has {len(parsed)}."
+        return f"the gold tree has {counted(len(gold), 'word')} that count and the parse has {len(parsed)}."
     for position, (right, given) in enumerate(zip(gold, parsed, strict=True), start=1):
         if not parameters.same_word(right.word, given.word):
             return f"word {position} is {right.word!r} in the gold tree and {given.word!r} in the parse."

@@ -14,6 +14,7 @@ from transduce.evaluation.doubts import (
     doubts_about_tokens,
 )
 from transduce.evaluation.leaks import doubts_about_leaks
+from transduce.markdown import counted
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Evaluation:
             lines.append(f"{score.name:<{width}}  {score.value:6.2f}{interval}")
             lines += [f"    {extra}" for extra in (score.detail, score.signature) if extra]
         references = "1 reference" if self.num_references == 1 else f"{self.num_references} references"
-        lines.append(f"{self.num_lines} lines, {references}")
+        lines.append(f"{counted(self.num_lines, 'line')}, {references}")
         return "\n".join(lines)
 
 
@@ -168,7 +169,8 @@ def require_aligned(hypothesis: Text, others: Sequence[Text]) -> None:
     for other in others:
         if len(other.lines) != len(hypothesis.lines):
             raise EvaluationError(
-                f"{hypothesis.name} has {len(hypothesis.lines)} lines and {other.name} has {len(other.lines)}"
+                f"{hypothesis.name} has {counted(len(hypothesis.lines), 'line')} and {other.name} has "
+                f"{len(other.lines):,}"
                 ": line n of one must be the same sentence as line n of the other."
             )
     if not hypothesis.lines:

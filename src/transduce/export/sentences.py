@@ -10,6 +10,7 @@ from transduce.data.corpus import Part
 from transduce.data.readers import read_lines
 from transduce.data.treebank import treebank_files
 from transduce.errors import DataError
+from transduce.markdown import counted
 
 _T = TypeVar("_T")
 
@@ -38,7 +39,7 @@ def choose_sentences(
         DataError: a file is missing, has no sentences, or as many lines as the other.
     """
     if limit < 1:
-        raise DataError(f"{limit} sentences: at least 1 is needed to compare anything.")
+        raise DataError(f"{counted(limit, 'sentence')}: at least 1 is needed to compare anything.")
     if file is not None:
         return _from_files(file, references, limit)
     if references is not None:
@@ -56,7 +57,9 @@ def _from_files(file: Path, references: Path | None, limit: int) -> Sentences:
     sources = list(read_lines(file))
     targets = list(read_lines(references)) if references is not None else sources
     if len(sources) != len(targets):
-        raise DataError(f"{file} has {len(sources)} lines, {references} has {len(targets)}: one for each is needed.")
+        raise DataError(
+            f"{file} has {counted(len(sources), 'line')}, {references} has {len(targets):,}: one for each is needed."
+        )
     pairs = [(source, target) for source, target in zip(sources, targets, strict=True) if source.strip()]
     if not pairs:
         raise DataError(f"{file}: has no sentences.")

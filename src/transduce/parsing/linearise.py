@@ -9,6 +9,7 @@ parser's input has them; each leaf is one token, `XX` whatever its tag, so that 
 from collections.abc import Sequence
 
 from transduce.errors import DataError
+from transduce.markdown import counted
 from transduce.parsing.trees import Leaf, Node, Tree
 
 LEAF = "XX"
@@ -49,7 +50,9 @@ def delinearise(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str]
         DataError: The tokens are no linearised tree, or not one of so many words; names the token, counted from 1.
     """
     if tags is not None and len(tags) != len(words):
-        raise DataError(f"{len(words)} words have {len(tags)} tags: give one for each word, or none at all.")
+        raise DataError(
+            f"{counted(len(tags), 'tag')} for {counted(len(words), 'word')}: give one for each word, or none at all."
+        )
     root: Tree | None = None
     open_brackets: list[tuple[str, list[Node]]] = []
     num_leaves = 0
@@ -73,11 +76,11 @@ def delinearise(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str]
                 root = tree
         else:
             if num_leaves == len(words):
-                raise DataError(f"token {number} ({token}): there are only {len(words)} words.")
+                raise DataError(f"token {number} ({token}): there are only {counted(len(words), 'word')}.")
             open_brackets[-1][1].append(Leaf(tags[num_leaves] if tags else token, words[num_leaves]))
             num_leaves += 1
     if root is None:
         raise DataError(f"({open_brackets[-1][0]} is never closed." if open_brackets else "there are no tokens.")
     if num_leaves < len(words):
-        raise DataError(f"the tree has {num_leaves} leaves for {len(words)} words.")
+        raise DataError(f"the tree has {counted(num_leaves, 'leaf', 'leaves')} for {counted(len(words), 'word')}.")
     return root

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from transduce.errors import DataError
+from transduce.markdown import counted
 from transduce.parsing.linearise import LEAF
 from transduce.parsing.trees import MAX_HEIGHT, TOP, Leaf, Node, Tree, is_atom
 
@@ -41,7 +42,9 @@ def repair(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str] | No
     if not words:
         raise DataError("there are no words to put a tree over: leave out empty sentences.")
     if tags is not None and len(tags) != len(words):
-        raise DataError(f"{len(words)} words have {len(tags)} tags: give one for each word, or none at all.")
+        raise DataError(
+            f"{counted(len(tags), 'tag')} for {counted(len(words), 'word')}: give one for each word, or none at all."
+        )
     fitted = _fit_leaves(tokens, len(words))
     repairer = _Repairer(num_leaves=len(words))
     for token in fitted:

@@ -18,6 +18,7 @@ import numpy as np
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.errors import BundleError, DataError
+from transduce.markdown import counted
 
 if TYPE_CHECKING:
     from transduce.translator import Translator
@@ -123,7 +124,10 @@ def measure(
     from transduce.passages.handling import Handling
 
     if len(sources) != len(references):
-        raise DataError(f"{len(sources)} sources and {len(references)} references: line n must be that of line n.")
+        raise DataError(
+            f"{counted(len(sources), 'source')} and {counted(len(references), 'reference')}: line n must be "
+            f"that of line n."
+        )
     pairs = [(s, r) for s, r in zip(sources, references, strict=True) if s.strip() and r.strip()]
     plain = copy.copy(translator)
     plain.bundle = None  # and so without the calibration that is there, damaged or of other weights perhaps

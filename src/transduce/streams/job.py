@@ -14,6 +14,7 @@ from transduce.data.progress import progress_bar
 from transduce.data.readers import STDIN, read_lines
 from transduce.engines.loading import NAME_OF_SHORTLIST
 from transduce.glossary import GlossaryLike, glossary_of
+from transduce.markdown import counted
 from transduce.passages import Handling
 from transduce.streams.layouts import Layout, PlainLines
 from transduce.streams.output import ResumableOutput, StreamOutput, open_stream
@@ -149,7 +150,9 @@ class _Tally:
     def end(self) -> None:
         """Says what is known at the end only."""
         if (count := self.num_of_many_sentences) > 1:
-            self.tell(f"{self.source}: {count:,} lines in all have more sentences than the model was trained on.")
+            self.tell(
+                f"{self.source}: {counted(count, 'line')} in all have more sentences than the model was trained on."
+            )
 
 
 def _beside(lines: Iterable[str], asked: Iterable[Constraints]) -> Iterator[str]:

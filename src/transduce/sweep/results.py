@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transduce import __version__, files
 from transduce.errors import ConfigError
-from transduce.markdown import table
+from transduce.markdown import counted, table
 
 FORMAT = 1
 
@@ -112,7 +112,7 @@ def render(results: SweepResults) -> str:
     header = ["checkpoints averaged", "beam size", "length penalty α", "score", "length ratio", "seconds"]
     lines = [f"# {results.subject}: a sweep\n", table(header, rows, text_columns=0), ""]
     best = results.best
-    averaged = f", {best.point.average} checkpoints averaged" if best.point.average else ""
+    averaged = f", {counted(best.point.average, 'checkpoint')} averaged" if best.point.average else ""
     lines.append(
         f"Best: {best.score:.2f} at beam {best.point.beam_size}, α {best.point.length_penalty:g}{averaged}. The "
         "best of many points on one text is a little lucky: choose on validation text, report on test text.\n"

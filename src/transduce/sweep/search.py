@@ -16,6 +16,7 @@ from transduce.engines.torch import TorchEngine, choose_device
 from transduce.errors import BundleError, ConfigError, EvaluationError, MissingDependencyError, suggestion
 from transduce.evaluation import METRICS, Text, evaluate
 from transduce.evaluation.report import require_aligned
+from transduce.markdown import counted
 from transduce.model import Transformer
 from transduce.runs import load_run_config, load_run_data
 from transduce.sweep.picture import draw
@@ -249,7 +250,7 @@ def _last_checkpoints(run: Path, count: int) -> list[Path]:
     found = scheduled_checkpoints(run)
     if len(found) < count:
         raise BundleError(
-            f"{run}: has {len(found)} checkpoints, {count} are to be averaged. How many a training keeps is "
+            f"{run}: has {counted(len(found), 'checkpoint')}, {count} are to be averaged. How many a training keeps is "
             "train.keep_checkpoints."
         )
     return found[-count:]

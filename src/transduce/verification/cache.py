@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from transduce.config.special_ids import BOS
+from transduce.markdown import counted
 from transduce.model import Memory
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding
@@ -23,7 +24,9 @@ def steps(subject: Subject) -> Finding:
     number = _follow(subject, pairs, max(map(len, pairs.targets)), seen)
     long = pairs.take(range(min(2, len(pairs))))
     number = max(number, _follow(subject, long, min(_LONG, subject.position_limit), seen))
-    return seen.finding(f"{len(pairs)} sentences, up to {number} steps", subject.settings.log_probability)
+    return seen.finding(
+        f"{counted(len(pairs), 'sentence')}, up to {counted(number, 'step')}", subject.settings.log_probability
+    )
 
 
 def _follow(subject: Subject, pairs: Pairs, num_steps: int, seen: Differences) -> int:
@@ -74,7 +77,7 @@ def beams(subject: Subject) -> Finding:
         generated = random.choices(range(4, model.config.vocab_size), k=past_RT.size(0))
         tokens_R = torch.tensor(generated, device=device)
         past_RT = torch.cat([past_RT, tokens_R[:, None]], dim=1)
-    compared = f"{len(pairs)} sentences × {_BEAMS} beams, expanded, reordered and dropped over {t + 1} steps"
+    compared = f"{counted(len(pairs), 'sentence')} × {_BEAMS} beams, expanded, reordered and dropped over {t + 1} steps"
     return seen.finding(compared, subject.settings.log_probability)
 
 

@@ -2,6 +2,7 @@
 
 from random import Random
 
+from transduce.markdown import counted
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding
 from transduce.verification.subject import NUM_SPECIAL, Pairs, Subject, forced
@@ -27,7 +28,7 @@ def causality(subject: Subject) -> Finding:
             after.compare(old_TV[cut + 1 :], new_TV[cut + 1 :], name)
     if after.count and after.worst == 0:
         seen.faults.append("a change shows nowhere, not even after it: the decoder does not read its own output")
-    compared = f"{len(pairs)} sentences, targets changed from {len(cuts)} positions on"
+    compared = f"{counted(len(pairs), 'sentence')}, targets changed from {counted(len(cuts), 'position')} on"
     return seen.finding(compared, subject.settings.log_probability, f"after the change up to {after.worst:.3g}")
 
 

@@ -11,6 +11,7 @@ from transduce.engines.interface import Engine
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, MissingDependencyError
 from transduce.evaluation import bleu, tokenized_bleu
+from transduce.markdown import counted
 from transduce.model.prepacked import Precision
 from transduce.verification import search
 from transduce.verification.differences import Differences
@@ -125,13 +126,16 @@ class Other:
         theirs, ours = self.search.engine.score(sources, targets), subject.engine.score(sources, targets)
         for place, (one, two) in enumerate(zip(ours, theirs, strict=True)):
             if len(one) != len(two):
-                seen.faults.append(f"{subject.sample.names[place]}: {len(two)} scores for {len(one)} tokens")
+                seen.faults.append(
+                    f"{subject.sample.names[place]}: {counted(len(two), 'score')} for {counted(len(one), 'token')}"
+                )
             for position, (native, exported) in enumerate(zip(one, two, strict=False), start=1):
                 seen.add(native - exported, f"{subject.sample.names[place]}, token {position}")
                 total += abs(native - exported)
         mean = total / max(seen.count, 1)
         return Finding(
-            f"{seen.count} tokens of {len(best)} translations, mean difference of a log-probability",
+            f"{counted(seen.count, 'token')} of {counted(len(best), 'translation')}, mean difference of a "
+            f"log-probability",
             float("inf") if mean != mean else mean,
             self.thresholds.token,
             seen.where,
@@ -151,8 +155,10 @@ class Other:
         faults = []
         if not score >= self.thresholds.bleu:
             faults.append(f"BLEU {score:.1f} between the outputs, where {self.thresholds.bleu:.0f} is the least")
-        note = f"BLEU {score:.1f} (at least {self.thresholds.bleu:.0f}), {same} of {len(ours)} lines identical"
-        return Finding(f"{len(ours)} translations by both", faults=tuple(faults), note=note)
+        note = (
+            f"BLEU {score:.1f} (at least {self.thresholds.bleu:.0f}), {same} of {counted(len(ours), 'line')} identical"
+        )
+        return Finding(f"{counted(len(ours), 'translation')} by both", faults=tuple(faults), note=note)
 
     def batches(self) -> Finding:
         """See `search.batches`."""

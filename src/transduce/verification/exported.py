@@ -7,6 +7,7 @@ from transduce.errors import MissingDependencyError
 from transduce.export.certified import CertifiedExport
 from transduce.export.exports import certify
 from transduce.export.sentences import Sentences
+from transduce.markdown import counted
 from transduce.verification.report import Finding
 from transduce.verification.subject import Subject
 
@@ -28,9 +29,8 @@ class Exported:
         faults = export.changes(subject.bundle)
         if export.verdict == "failed":
             faults = (*faults, "its certificate says that it failed")
-        compared = (
-            f"SHA-256 of {len(export.sha256)} files in {self.folder}, {export.format}, certificate: {export.verdict}"
-        )
+        compared = f"SHA-256 of {counted(len(export.sha256), 'file')} in {self.folder}, {export.format}, certificate: "
+        compared += export.verdict
         return Finding(compared, faults=faults)
 
     def again(self, subject: Subject) -> Finding:
@@ -47,9 +47,8 @@ class Exported:
         found = certify(subject.bundle, system, Sentences(subject.sample.origin, lines), export.bounds)
         measured = found.measured
         between = "" if measured.bleu_between is None else f"; BLEU between the outputs {measured.bleu_between:.1f}"
-        compared = (
-            f"{measured.target_tokens} tokens of {measured.lines} translations, mean difference of a log-probability"
-        )
+        tokens, outputs = counted(measured.target_tokens, "token"), counted(measured.lines, "translation")
+        compared = f"{tokens} of {outputs}, mean difference of a log-probability"
         note = f"token agreement {measured.token_agreement:.2%}, greatest {measured.max_difference:.3g}{between}"
         if export.verdict == "forced":  # written although it is not the same, which whoever wrote it was told
             then = export.measured

@@ -12,6 +12,7 @@ from transduce.config import to_dict
 from transduce.config.special_ids import UNK
 from transduce.engines.torch import TorchEngine
 from transduce.errors import TransduceError
+from transduce.markdown import counted
 from transduce.model import Transformer
 from transduce.verification.report import Finding
 from transduce.verification.subject import Subject
@@ -70,7 +71,9 @@ def loads(bundle: Bundle) -> Finding:
     weights = bundle.weights()
     Transformer.from_weights(bundle.config.model, weights, where=str(bundle.path))
     count = sum(value.size for value in weights.values())
-    compared = f"{len(weights)} tensors, {count:,} numbers, all finite; {bundle.tokenizer.vocab_size:,} subwords"
+    compared = (
+        f"{counted(len(weights), 'tensor')}, {count:,} numbers, all finite; {bundle.tokenizer.vocab_size:,} subwords"
+    )
     _ = bundle.metrics
     return Finding(compared)
 
@@ -95,7 +98,8 @@ def saved_is_loaded(subject: Subject) -> Finding:
     for name, [one], [two] in zip(names, *outputs, strict=False):
         if (one.ids, one.log_probability) != (two.ids, two.log_probability):
             faults.append(f"{name}: translated as {subject.text(one.ids)!r}, after loading {subject.text(two.ids)!r}")
-    compared = f"{len(weights)} tensors bit for bit, configuration, tokeniser, {len(sources)} translations"
+    compared = f"{counted(len(weights), 'tensor')} bit for bit, configuration, tokeniser, "
+    compared += counted(len(sources), "translation")
     return Finding(compared, faults=tuple(faults))
 
 
@@ -129,5 +133,6 @@ def tokenizer(subject: Subject) -> Finding:
         if ids and max(ids) >= tokens.vocab_size:
             faults.append(f"{name} {shown}: a piece is outside of the vocabulary")
     return Finding(
-        f"{len(subject.sample.lines)} sentences and {len(NASTY)} odd texts, there and back", faults=tuple(faults)
+        f"{counted(len(subject.sample.lines), 'sentence')} and {len(NASTY)} odd texts, there and back",
+        faults=tuple(faults),
     )

@@ -6,6 +6,7 @@ from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS, PAD
 from transduce.decoding.beam import beam_search
 from transduce.decoding.scores import Hypothesis, SpecialIds
+from transduce.markdown import counted
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding, Tie
 from transduce.verification.subject import Pairs, Subject, padded
@@ -28,7 +29,7 @@ def greedy(subject: Subject) -> Finding:
     longest = subject.max_target_tokens
     for row, ids in enumerate(_argmax(subject, pairs, longest)):
         _same(subject, row, engine[row].ids[:longest], ids[:longest], "engine and argmax", seen)
-    compared = f"{len(pairs)} sentences: engine, beam search of 1, argmax of {longest} whole prefixes"
+    compared = f"{counted(len(pairs), 'sentence')}: engine, beam search of 1, argmax of {longest} whole prefixes"
     return seen.finding(compared, subject.settings.log_probability)
 
 

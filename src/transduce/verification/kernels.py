@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from transduce.config.special_ids import EOS
+from transduce.markdown import counted
 from transduce.model.attention import CrossAttention, SelfAttention, attend_reference, join_heads, split_heads
 from transduce.model.windowed import WindowedSelfAttention, windowed_attend_reference
 from transduce.verification.differences import Differences
@@ -30,7 +31,7 @@ def attention(subject: Subject) -> Finding:
     config = subject.bundle.config.model
     kind = f"window of {config.attention_window} against masked full attention" if config.attention_window else "eq. 1"
     layers = config.num_encoder_layers + 2 * config.num_decoder_layers
-    return seen.finding(f"{layers} attentions, up to {max(lengths)} positions; {kind}", _relative(subject))
+    return seen.finding(f"{counted(layers, 'attention')}, up to {max(lengths)} positions; {kind}", _relative(subject))
 
 
 def _relative(subject: Subject) -> float:
@@ -102,7 +103,7 @@ def _projected(output: nn.Linear, heads_BHTE: Tensor, packing: Any) -> Tensor:
 
 def prepacked(subject: Subject) -> Finding:
     """Compares the engine's model, whose weights are laid out for this machine, with the weights as on disk."""
-    compared = f"{len(subject.pairs)} sentences, the engine's weights and those of the folder"
+    compared = f"{counted(len(subject.pairs), 'sentence')}, the engine's weights and those of the folder"
     if subject.engine.model.output_projection is None:
         return Finding(compared, skipped=f"on {subject.device} the engine uses the weights as they are")
     seen = Differences()
@@ -119,4 +120,4 @@ def precision(subject: Subject) -> Finding:
     for row, ours_TV in enumerate(forced(subject.engine.model, pairs)):
         seen.compare(ours_TV, exact[row].to(ours_TV.dtype), f"{pairs.names[row]}, position {{}}")
     dtype = str(subject.plain.source_embedding.dtype).removeprefix("torch.")
-    return seen.finding(f"{len(pairs)} sentences, {dtype} against float64", subject.settings.log_probability)
+    return seen.finding(f"{counted(len(pairs), 'sentence')}, {dtype} against float64", subject.settings.log_probability)

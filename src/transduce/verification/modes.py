@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from transduce.markdown import counted
 from transduce.model import Transformer
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding
@@ -23,7 +24,9 @@ def repeats(subject: Subject) -> Finding:
         seen.add(one.log_probability - two.log_probability, f"{name}, translated twice")
         if one.ids != two.ids:
             seen.faults.append(f"{name}, translated twice: {subject.text(one.ids)!r}, then {subject.text(two.ids)!r}")
-    return seen.finding(f"{len(pairs)} sentences scored twice, {len(sources)} translated twice, bit for bit", 0.0)
+    return seen.finding(
+        f"{counted(len(pairs), 'sentence')} scored twice, {len(sources)} translated twice, bit for bit", 0.0
+    )
 
 
 def training_mode(subject: Subject) -> Finding:
@@ -51,4 +54,6 @@ def training_mode(subject: Subject) -> Finding:
         note = f"with its dropouts up to {dropped.worst:.3g}"
         if dropped.worst == 0:
             seen.faults.append("dropout is configured, but training mode with it is evaluation mode: it does not act")
-    return seen.finding(f"{len(pairs)} sentences, every dropout at 0", subject.settings.log_probability, note)
+    return seen.finding(
+        f"{counted(len(pairs), 'sentence')}, every dropout at 0", subject.settings.log_probability, note
+    )

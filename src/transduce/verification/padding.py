@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from transduce.markdown import counted
 from transduce.model import Memory
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding
@@ -28,7 +29,7 @@ def padding(subject: Subject) -> Finding:
         for row, (together_TV, single_TV) in enumerate(zip(forced(model, pairs, width), alone_TV, strict=True)):
             name = f"{pairs.names[row]} padded to {width}"
             seen.compare(together_TV, single_TV, f"{name}: log-probabilities, position {{}}")
-    compared = f"{len(pairs)} sentences alone and together, padding to {width} positions"
+    compared = f"{counted(len(pairs), 'sentence')} alone and together, padding to {width} positions"
     return seen.finding(compared, subject.settings.log_probability)
 
 

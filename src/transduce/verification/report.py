@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from transduce.markdown import counted
+
 Outcome = Literal["passed", "failed", "skipped"]
 
 _MARKS: dict[Outcome, str] = {"passed": "✓", "failed": "✗", "skipped": "–"}
@@ -124,7 +126,7 @@ class Report:
         rest += f"; {ties} {'ties' if ties > 1 else 'tie'} in score, listed above" if ties else ""
         if failed:
             names = ", ".join(check.name for check in self.checks if check.outcome == "failed")
-            return f"FAILED: {failed} of {len(self.checks)} checks ({names}){rest}; {self.seconds:.1f} s"
+            return f"FAILED: {failed} of {counted(len(self.checks), 'check')} ({names}){rest}; {self.seconds:.1f} s"
         return f"PASSED: {self.count('passed')} checks, all hold{rest}; {self.seconds:.1f} s"
 
 

@@ -8,6 +8,7 @@ from random import Random
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, SpecialIds, gnmt_penalty
 from transduce.engines.interface import Engine
+from transduce.markdown import counted
 from transduce.text import SubwordTokenizer
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding, Tie
@@ -74,7 +75,7 @@ def batches(search: Search, sizes: Sequence[int], seed: int) -> Finding:
         shuffled = replace(search, sources=[search.sources[place] for place in order]).run(batch_size=size)
         for place, [found] in zip(order, shuffled, strict=True):
             search.same(place, expected[place][0], found, f"in order and shuffled at batch size {size}", seen)
-    compared = f"{number} sentences at batch size {', '.join(map(str, sizes))}, and shuffled"
+    compared = f"{counted(number, 'sentence')} at batch size {', '.join(map(str, sizes))}, and shuffled"
     return seen.finding(compared, search.tolerance, f"{number - _num_different(seen)} identical in every way")
 
 
@@ -111,7 +112,9 @@ def _disorder(search: Search, place: int, found: list[Hypothesis]) -> list[str]:
     """Returns what is wrong with one n-best list."""
     faults = []
     if not 1 <= len(found) <= search.options.beam_size:
-        faults.append(f"{len(found)} hypotheses, where 1 to {search.options.beam_size} were asked for")
+        faults.append(
+            f"{counted(len(found), 'hypothesis', 'hypotheses')}, where 1 to {search.options.beam_size} were asked for"
+        )
     for rank, (better, worse) in enumerate(itertools.pairwise(found), start=1):
         if not better.score >= worse.score:
             faults.append(f"rank {rank} scores {better.score:.6f}, rank {rank + 1} {worse.score:.6f}: not sorted")
@@ -120,7 +123,7 @@ def _disorder(search: Search, place: int, found: list[Hypothesis]) -> list[str]:
     limit = len(search.sources[place]) + search.options.max_extra_tokens
     for hypothesis in found:
         if len(hypothesis.ids) > limit:
-            faults.append(f"{len(hypothesis.ids)} tokens, where {limit} are allowed")
+            faults.append(f"{counted(len(hypothesis.ids), 'token')}, where {limit} are allowed")
         if _NEVER & set(hypothesis.ids):
             faults.append("a special token stands in an output")
     return faults
@@ -141,4 +144,6 @@ def scores(search: Search, found: list[list[Hypothesis]]) -> Finding:
                 f"{name}: its score is {hypothesis.score:.6f}, but log-probability over length penalty {expected:.6f} "
                 f"(forced: {score:.6f})"
             )
-    return seen.finding(f"{len(flat)} hypotheses, log-probability of the line", search.tolerance)
+    return seen.finding(
+        f"{counted(len(flat), 'hypothesis', 'hypotheses')}, log-probability of the line", search.tolerance
+    )
