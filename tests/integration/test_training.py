@@ -24,7 +24,7 @@ from transduce import runs as runs_module
 from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line
 from transduce.config import Config, DecodeConfig, load_recipe
-from transduce.data.batching import plan_epoch
+from transduce.data.batching import BatchPlan, plan_epoch
 from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import TorchEngine
@@ -758,6 +758,36 @@ def test_training_ends_when_no_update_is_finite(
         trainer.fit()
     assert trainer.progress.step == 1 + 20
     assert all(bool(weight.isfinite().all()) for weight in trainer.model.weights().values())
+
+
+def test_updates_left_out_are_counted_in_a_row(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nineteen bad ones, a good one and nineteen bad ones go on: twenty in a row would end the training."""
+    poison(monkeypatch, set(range(2, 41)) - {21})
+    trainer = make_trainer(with_train(config, max_steps=41), tmp_path / "run", data)
+    assert trainer.fit().reason == "finished"
+    assert (trainer.progress.step, trainer.progress.skipped_steps) == (41, 38)
+
+
+def test_the_plan_is_that_of_its_epoch(config: Config, data: Path, tmp_path: Path) -> None:
+    trainer, store = make_trainer(config, tmp_path / "run", data), ParallelStore.open(data / "train.arrow")
+
+    def batches(plan: BatchPlan) -> list[list[int]]:
+        return [plan.batch(index).tolist() for index in range(len(plan))]
+
+    plans = {epoch: batches(trainer.plan(epoch)) for epoch in (0, 1, 1, 0, 2)}
+    assert len({str(plan) for plan in plans.values()}) == 3
+    for epoch, plan in plans.items():
+        expected = plan_epoch(
+            store.source_lengths,
+            store.target_lengths,
+            source_budget=config.train.source_batch_tokens,
+            target_budget=config.train.target_batch_tokens,
+            seed=config.train.seed,
+            epoch=epoch,
+        )
+        assert plan == batches(expected)
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", "cpu:x"])
