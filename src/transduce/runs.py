@@ -2,7 +2,8 @@
 
 RUN/
     config.json       the resolved configuration; the only thing reloaded on resume
-    data/             prepared data, unless it lies elsewhere (then data.json says where)
+    data/             prepared data, unless they lie elsewhere
+    data.json         where the data are, and which: what a run was begun with is what it is resumed with
     checkpoints/      the last ones
     best/             the checkpoint with the best validation score
     metrics.jsonl     every logged step and validation; tensorboard/ has the same
@@ -27,6 +28,7 @@ from transduce.data.prepare import Prepared, difference_from, load_prepared, pre
 from transduce.data.store import ParallelStore
 from transduce.data.treebank import beginnings, read_treebank
 from transduce.errors import BundleError, ConfigError, TrainingError
+from transduce.markdown import counted
 from transduce.model import Transformer
 from transduce.parser import Parser
 from transduce.parsing import Tree, normalise
@@ -244,10 +246,7 @@ def average_run(
     files.require_free(output, overwrite=overwrite, foreign=foreign, error=BundleError)
     progress, weights = _average(run, last, best)
     if not best and len(progress) < last and show_progress:
-        averaged = (
-            "1 checkpoint; taking that" if len(progress) == 1 else f"{len(progress)} checkpoints; averaging those"
-        )
-        print(f"note: {run} has {averaged}", file=sys.stderr)
+        print(f"note: {run} has {counted(len(progress), 'checkpoint')} to average, not {last}", file=sys.stderr)
     prepared = load_run_data(run)
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     metrics = _measure(config, weights, tokenizer, prepared, progress)
@@ -343,7 +342,7 @@ def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None,
 def _announce(config: Config, trainer: Trainer, store: ParallelStore) -> None:
     plan, max_steps = trainer.plan(trainer.progress.epoch), config.train.max_steps
     trainer.report.say(
-        f"{config.name}: {trainer.model.num_parameters:,} parameters on {trainer.compute}; {len(store):,} pairs, "
-        f"{len(plan):,} batches an epoch ({plan.padding_share:.1%} padding), {max_steps:,} steps "
-        f"= {max_steps / max(len(plan), 1):.1f} epochs"
+        f"{config.name}: {trainer.model.num_parameters:,} parameters on {trainer.compute}; "
+        f"{counted(len(store), 'pair')}, {counted(len(plan), 'batch', 'batches')} an epoch "
+        f"({plan.padding_share:.1%} padding), {counted(max_steps, 'step')} = {max_steps / max(len(plan), 1):.1f} epochs"
     )

@@ -197,10 +197,10 @@ def test_a_checkpoint_off_the_schedule_serves_resuming_until_a_later_one_comes(
 
 def test_a_training_that_is_taken_beyond_its_end_leaves_that_out(recipe: Path, tmp_path: Path) -> None:
     direct, extended = tmp_path / "direct", tmp_path / "extended"
-    assert train(recipe, direct, "train.max_steps=32") == 0
+    assert train(recipe, direct, "train.max_steps=27") == 0
     assert train(recipe, extended, "train.max_steps=23") == 0
-    assert resume(recipe, extended, "train.max_steps=32") == 0
-    assert Bundle.load(extended / "model").metrics["averaged_steps"] == "25, 30, 32"
+    assert resume(recipe, extended, "train.max_steps=27") == 0
+    assert Bundle.load(extended / "model").metrics["averaged_steps"] == "20, 25, 27"
     assert_same_model(extended / "model", direct / "model")
 
 

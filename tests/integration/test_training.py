@@ -563,6 +563,7 @@ def test_average_command(finished_run: Path, tmp_path: Path, capsys: pytest.Capt
     assert "6, 8, 10" in capsys.readouterr().err
     assert command_line(["average", str(finished_run), "--best", "--output", str(tmp_path / "best")]) == 0
     best = read_weights(finished_run / "best" / "model.safetensors")
+    assert f"the checkpoint after step {read_progress(finished_run / 'best').step};" in capsys.readouterr().err
     for name, weight in Bundle.load(tmp_path / "best").weights().items():
         np.testing.assert_array_equal(weight, best[name])
     capsys.readouterr()

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from transduce.training.cost import PAPER_DEVICES, Capacity, CostAccount, device_capacity, gpu_capacity
+from transduce.training.cost import PAPER_DEVICES, Capacity, CostAccount, DeviceTime, device_capacity, gpu_capacity
 from transduce.training.device import Compute
 
 _HOUR = 3600.0
@@ -93,3 +93,11 @@ def test_a_cpu_is_measured_once() -> None:
     assert first.flops_per_second is not None
     assert 1e7 < first.flops_per_second < 1e14
     assert device_capacity(Compute.of("cpu", "fp32")) == first
+
+
+def test_an_account_of_version_0_1_0_goes_on_under_the_name_of_today() -> None:
+    entry = {"seconds": 2.0, "capacity": 1e9, "basis": "measured"}
+    account = CostAccount.from_dict({"flops": 5, "steps": 1, "devices": {"CPU, 1 threads, fp32": entry}})
+    account.add(5, 1.0, "CPU, 1 thread, fp32", Capacity(1e9, "measured"), 1)
+    assert account.devices == {"CPU, 1 thread, fp32": DeviceTime(3.0, 1e9, "measured")}
+    assert "counted over 2 steps" in account.summary()

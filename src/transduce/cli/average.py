@@ -4,8 +4,10 @@ examples:
   transduce average runs/m30k --last 20 --output models/m30k
   transduce average runs/m30k --best --output models/m30k-best
 
-The model is measured on the run's validation data; metrics.json and the model card say what came out. 'transduce train'
-writes RUN/model by itself when it ends: this command is for another number of checkpoints, or for a run still going on.
+Averaged are checkpoints that came by the schedule, not those that were written when training was stopped
+(docs/guides/training.md). The model is measured on the run's validation data; metrics.json and the model card say what
+came out. 'transduce train' writes RUN/model by itself when it ends: this command is for another number of checkpoints,
+or for a run still going on.
 """
 
 import argparse
@@ -40,5 +42,6 @@ def run(args: argparse.Namespace) -> int:
     measured = {name: value for name, value in bundle.metrics.items() if name.startswith("validation")}
     shown = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in measured.items())
     steps = bundle.metrics["averaged_steps"]
-    print(f"{args.output}: the mean of the checkpoints after steps {steps}; {shown or 'not measured'}", file=sys.stderr)
+    which = f"the mean of the checkpoints after steps {steps}" if "," in steps else f"the checkpoint after step {steps}"
+    print(f"{args.output}: {which}; {shown or 'not measured'}", file=sys.stderr)
     return 0

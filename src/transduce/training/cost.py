@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from transduce.markdown import counted
 from transduce.training.device import Compute
 
 _TERA = 1e12
@@ -151,11 +152,11 @@ class CostAccount:
         """Returns the account as a line to read."""
         if not self.steps:
             return "cost: not counted"
-        counted = f"cost: {self.flops:.2e} FLOPs counted over {self.steps:,} steps"
+        cost = f"cost: {self.flops:.2e} FLOPs counted over {counted(self.steps, 'step')}"
         if self.estimate is None:
-            return f"{counted}; the paper's estimate: unknown ({self._terms()})"
+            return f"{cost}; the paper's estimate: unknown ({self._terms()})"
         share = self.flops / self.estimate if self.estimate else 0.0
-        return f"{counted}; the paper's estimate {self.estimate:.2e} = {self._terms()}; {share:.0%} put to use"
+        return f"{cost}; the paper's estimate {self.estimate:.2e} = {self._terms()}; {share:.0%} put to use"
 
     def _terms(self) -> str:
         terms = []
@@ -167,5 +168,8 @@ class CostAccount:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "CostAccount":
         """Rebuilds an account that `dataclasses.asdict` took apart."""
-        devices = {name: DeviceTime(**entry) for name, entry in values["devices"].items()}
+        named = {
+            name.replace(", 1 threads,", ", 1 thread,"): entry for name, entry in values["devices"].items()
+        }  # 0.1.0
+        devices = {name: DeviceTime(**entry) for name, entry in named.items()}
         return cls(values["flops"], values["steps"], devices)

@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 
 from transduce.errors import ConfigError
+from transduce.markdown import counted
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Compute:
 
     def __str__(self) -> str:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "CPU"
-        threads = f", {torch.get_num_threads()} threads" if self.device.type == "cpu" else ""
+        threads = f", {counted(torch.get_num_threads(), 'thread')}" if self.device.type == "cpu" else ""
         return f"{name}{threads}, {'bf16' if self.dtype == torch.bfloat16 else 'fp32'}"
 
 
