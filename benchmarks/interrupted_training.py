@@ -60,7 +60,7 @@ _EXACT = ("model.safetensors", "tokenizer.json", "config.json")
 _TIMES = {"training_seconds", "training_flops_estimate", "training_flops_estimate_of"}
 _STARTING_SHARE = 0.25  # of the signals: sent at any moment from the start of the process, not while it trains
 _STARTING_SECONDS = 6.0
-_TRAINING_SECONDS = 0.6  # the others come within so long of the first step
+_STEP_SECONDS = 0.05  # the others come after a random number of steps, at a random moment of the next ones
 
 
 def main() -> int:
@@ -88,7 +88,8 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     subprocess.run([*command, "--output", str(whole)], check=True, stderr=subprocess.PIPE)
     signals = [signal.SIGKILL] * args.kills + [signal.SIGTERM] * args.terminations + [signal.SIGINT] * args.interrupts
     generator.shuffle(signals)
-    sittings = [interrupt([*command, "--output", str(run)], run, each, generator) for each in signals]
+    most_steps = max(1, round(1.6 * args.steps / len(signals)))  # so that they spread over the whole training
+    sittings = [interrupt([*command, "--output", str(run)], run, each, most_steps, generator) for each in signals]
     subprocess.run([*command, "--output", str(run)], check=True, stderr=subprocess.PIPE)
     compared = compare(whole, run)
     return {
@@ -120,32 +121,42 @@ def write_corpus(folder: Path, generator: random.Random) -> Path:
     return recipe
 
 
-def interrupt(command: list[str], run: Path, number: signal.Signals, generator: random.Random) -> dict[str, Any]:
+def interrupt(
+    command: list[str], run: Path, number: signal.Signals, most_steps: int, generator: random.Random
+) -> dict[str, Any]:
     """Starts a sitting, sends it a signal at a random moment, and returns what became of it."""
-    recorded = records(run)
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     started = time.monotonic()
     starting = generator.random() < _STARTING_SHARE
-    delay = generator.uniform(0, _STARTING_SECONDS if starting else _TRAINING_SECONDS)
-    while not starting and process.poll() is None and records(run) == recorded:
-        time.sleep(0.005)
+    delay = generator.uniform(0, _STARTING_SECONDS if starting else _STEP_SECONDS)
+    steps = generator.randint(1, most_steps)
+    last, seen = last_step(run), 0
+    while not starting and process.poll() is None and seen < steps:
+        time.sleep(0.002)
+        now = last_step(run)
+        seen, last = seen + max(0, now - last), now  # what comes again after a kill was dropped first
     time.sleep(delay)
     process.send_signal(number)
-    code = process.wait(timeout=120)
+    code = process.wait(timeout=300)
     found = sorted(path.name for path in (run / "checkpoints").glob("step-*"))
     return {
         "signal": number.name,
         "sent": "from the start" if starting else "while training",
         "seconds": round(time.monotonic() - started, 2),
         "exit_code": code,
+        "last_step": last_step(run),
         "last_checkpoint": found[-1] if found else None,
     }
 
 
-def records(run: Path) -> float:
-    """Returns when the training last noted a step."""
+def last_step(run: Path) -> int:
+    """Returns the last step that the training noted."""
     metrics = run / "metrics.jsonl"
-    return metrics.stat().st_mtime if metrics.is_file() else 0.0
+    lines = metrics.read_text().splitlines() if metrics.is_file() else []
+    for line in reversed(lines):
+        if line.endswith("}"):  # whole
+            return int(json.loads(line)["step"])
+    return 0
 
 
 def compare(whole: Path, run: Path) -> dict[str, bool]:
