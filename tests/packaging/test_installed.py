@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.slow
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _CONSTRAINTS = _REPOSITORY / "constraints.txt"
