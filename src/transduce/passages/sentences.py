@@ -75,7 +75,8 @@ def fitting_spans(text: str, span: Span, limit: int, tokenizer: SubwordTokenizer
     """Yields the parts of one sentence, none of more than `limit` tokens: cut at punctuation, else between words.
 
     Parts come out of similar length. A word of more than `limit` tokens stays whole: the model reads its beginning, and
-    its translation says so. In a script without spaces there is no telling words, and it is cut anywhere.
+    its translation says so. In a script without spaces there is no telling words: there a stretch is cut anywhere,
+    unless it is far longer than text ever is.
     """
     start, end = _trimmed(text, *span)
     while start < end:
@@ -97,9 +98,11 @@ def _first_cut(text: str, start: int, end: int, limit: int, tokenizer: SubwordTo
     ends = _token_ends(head, ids[:limit], tokenizer)
     low, high = ends[share // 2], max(1, ends[min(limit, share + share // 4) - 1])
     cut = _best_place(head, low, high) or _best_place(head, 1, low)
-    if cut is None and not NO_SPACES.match(head[high - 1]):
+    if cut is None:
         place = _ANY_PLACE.search(text, start + high, min(end + 1, len(text)))
-        return min(place.end(), end) if place else end
+        stretch_end = min(place.end(), end) if place else end
+        if stretch_end > start + len(head) or not NO_SPACES.match(head[high - 1]):
+            return stretch_end
     cut = cut or high
     while cut > 1 and len(tokenizer.encode(head[:cut].strip())) > limit:  # cut inside a word, it has other pieces
         cut -= max(1, cut // 10)
