@@ -15,8 +15,8 @@ from textwrap import shorten
 from typing import Any, Self, Unpack
 
 from transduce.bundle import Bundle
-from transduce.config import Config, DecodeConfig
-from transduce.config.loading import apply
+from transduce.config import DecodeConfig
+from transduce.config.decoding import require_n_best, with_changes
 from transduce.config.schema import DecodeOptions
 from transduce.constraints import Constraints, apart, constraints_of, refusal, search_within, with_terms
 from transduce.decoding.scores import Hypothesis
@@ -398,15 +398,3 @@ class Translator:
             source_truncated=truncated,
             ids=tuple(best.ids),
         )
-
-
-def require_n_best(n_best: int, options: DecodeConfig) -> None:
-    """Raises ConfigError where a search does not have as many outputs."""
-    if n_best < 1 or (options.temperature == 0 and n_best > options.beam_size):
-        raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {options.beam_size}.")
-
-
-def with_changes(options: DecodeConfig, changes: Mapping[str, Any]) -> DecodeConfig:
-    """Returns options with those laid over them that are not None; see `Translator.with_options`."""
-    changes = {key: value for key, value in changes.items() if value is not None}
-    return apply(Config(decode=options), {"decode": changes}).decode

@@ -184,10 +184,10 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
         MissingDependencyError: an option needs PyTorch, which is not installed.
     """
     from transduce.bundle import Bundle
+    from transduce.config.decoding import with_changes
     from transduce.engines.capabilities import lack_of_ctranslate2, refusal, require_plain_beam
     from transduce.engines.interface import Conditions
     from transduce.engines.loading import choose_engine, require_engine
-    from transduce.translator import with_changes
 
     require_engine(args.engine, args.quantization)
     bundle = Bundle.load(args.model)

@@ -246,7 +246,7 @@ def _is_file(output: Path | None) -> bool:
 
 def _opened(args: argparse.Namespace) -> Opened:
     """Opens the model folder, and refuses what is known to be wrong before the model is loaded."""
-    from transduce.translator import require_n_best
+    from transduce.config.decoding import require_n_best
 
     terms = [name for name in ("glossary", "require_by_line", "inline_terms") if getattr(args, name)]
     opened = open_model(
