@@ -76,8 +76,8 @@ def _put_between(
 
 
 def _glued(ids: Phrase, phrase: Phrase, tokenizer: SubwordTokenizer, joining: frozenset[int]) -> Iterator[int]:
-    """Yields where a phrase of one token, a word with its space, stands at the end of a longer word, in any case."""
-    if len(phrase) != 1 or phrase[0] in joining:
+    """Yields where a phrase that is one word stands at the end of a longer word, without its space, in any case."""
+    if phrase[0] in joining:
         return
     word = tokenizer.decode(phrase).strip().casefold()
     for place in range(1, len(ids)):

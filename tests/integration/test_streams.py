@@ -156,6 +156,11 @@ def test_lines_of_more_sentences_than_the_model_knows_are_said_once(tmp_path: Pa
     assert "--split-sentences always" in first
     assert count.startswith(f"{tmp_path / 'in'}: 3 lines in all have more sentences than")
     assert job("always", known=1, handling=Handling(split="always")) == []
+    short = text_translator(str.upper, max_source_tokens=9)  # which cuts longer lines, each sentence by itself
+    short.bundle, translator = translator.bundle, short
+    assert job("short", known=1)[1].startswith(f"{tmp_path / 'in'}: 2 lines in all")  # without the longest
+    translator = text_translator(str.upper)
+    translator.bundle = short.bundle
     blocks = ["<p>A dog.</p><p>A man.</p>", "A <b>dog.</b> A man.", "A dog."]
     (tmp_path / "in").write_text("".join(line + "\n" for line in blocks))
     [only] = job("html", known=1, handling=Handling(markup="html"))
@@ -245,8 +250,10 @@ def test_a_finished_job_says_so_and_another_is_refused(upper: Translator, source
     with pytest.raises(ConfigError, match=r"with sha256 of the model's model\.safetensors = nothing, and now"):
         translate_file(other, source, output, resume=True)
     source.write_text(source.read_text() + "one more\n")
+    said: list[str] = []
     with pytest.raises(DataError, match=r"out: was made from another input: all of its 80 lines .* has more"):
-        translate_file(upper, source, output, resume=True)
+        translate_file(upper, source, output, resume=True, warn=said.append)
+    assert said == []  # nothing was stopped that could go on
     with pytest.raises(DataError, match=r"out: exists already\. Add --overwrite"):
         translate_file(upper, source, output)
     assert read(output) == "".join(line.upper() + "\n" for line in LINES)

@@ -14,6 +14,7 @@ from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import Conditions
 from transduce.errors import ConfigError, DataError
 from transduce.passages import Handling
+from transduce.terms import missing
 from transduce.text import SubwordTokenizer
 from transduce.translator import Translator
 
@@ -349,3 +350,21 @@ def test_required_terms_from_keywords() -> None:
         constraints_of(2, None, None, [["dog"]])
     with pytest.raises(TypeError, match="a list of required terms for each line"):
         constraints_of(1, None, None, ["dog"])
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("Dogs run", True),
+        ("He says: Dogs run", True),
+        ("Run! Dogs", True),
+        ("Why? (Dogs)", True),
+        ("Run … Dogs", True),
+        ("It runs. “Dogs”", True),
+        ("He has Dogs", False),
+        ("run, Dogs", False),
+        ("run; Dogs", False),
+    ],
+)
+def test_a_capital_counts_at_the_start_of_a_sentence(text: str, holds: bool) -> None:
+    assert missing(text, [("dogs",)]) == ([] if holds else [("dogs",)])

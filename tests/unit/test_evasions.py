@@ -139,3 +139,29 @@ def test_where_nothing_else_is_found_the_line_is_left_empty() -> None:
     [[best]] = translator.translate_n_best(["x"], 1, forbidden=["Bibliotheke"])
     assert best.text == ""
     assert best.warnings == ("no translation without 'Bibliotheke' was found in 20 searches: it is left empty.",)
+
+
+def test_a_space_that_is_a_piece_is_no_beginning_of_a_word() -> None:
+    space, house = TOKENIZER.encode("Haus")
+    assert not TOKENIZER.piece_bytes([space])[0].strip()
+    other = [*DIE, space, WORD[-1], house]
+    assert found(Scripted(other), other, Conditions(forbidden=((space, house),))) == set()
+
+
+def test_in_the_end_the_beginning_is_forbidden_after_any_word() -> None:
+    context = [TOKENIZER.encode(f"die{letter}") for letter in "abcdefghij"]
+    evading = [[*each, *WORD[:HALF], *WORD[1:]] for each in context]
+    assert len({each[-1] for each in context}) == len(context)
+    engine = Scripted([*DIE, *WORD], *evading, OTHER, HAUS)
+    assert said(engine, FORBIDDEN) == HAUS
+    assert tuple(WORD[:HALF]) not in engine.forbidden[6]
+    assert tuple(WORD[:HALF]) in engine.forbidden[7]
+
+
+def test_a_word_of_several_pieces_that_lost_its_space() -> None:
+    glued = TOKENIZER.encode("diebibliotheke")
+    first = next(i for i in range(1, len(glued)) if TOKENIZER.decode(glued[i:]) == "bibliotheke")
+    conditions = Conditions(forbidden=(tuple(WORD),))
+    spaced = [*glued[:first], *WORD]
+    assert found(Scripted(spaced, glued), glued, conditions) == {tuple(glued[first - 1 : first + 1])}
+    assert found(Scripted(glued, spaced), glued, conditions) == set()

@@ -55,7 +55,12 @@ def test_a_term_without_a_place_is_forced(log_probability: float, is_forced: boo
 
 
 def test_what_comes_by_itself_is_never_forced() -> None:
-    [[best]] = translator_of(LEAST - 5).translate_n_best(["x"], 1, required=[["dog"]])
+    class Surprised(Listed):
+        def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+            return [[LEAST - 5] * (len(ids) + 1) for ids in targets]
+
+    translator = Translator(Surprised(LEAST - 5), TOKENIZER, DecodeConfig())
+    [[best]] = translator.translate_n_best(["x"], 1, required=[["dog"]])
     assert (best.forced, best.warnings) == ((), ())
 
 

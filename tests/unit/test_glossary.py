@@ -102,3 +102,10 @@ def test_pieces_that_make_another_word_of_what_they_follow() -> None:
     joining = set(_TOKENIZER.piece_bytes(joining_pieces(_TOKENIZER)))
     assert {b"s", b"1", b"_", "ä".encode()[:1]} <= joining
     assert not {b" ", b" dog", b".", b"(", b"-", b"\n", b"", "犬".encode()[:1]} & joining
+
+
+def test_of_terms_that_begin_alike_the_longest_is_taken_whatever_their_order() -> None:
+    for order in (("ball", "ball game", "ball game night"), ("ball game night", "ball", "ball game")):
+        glossary = Glossary({term: term.upper() for term in order})
+        assert glossary.required_in("a ball game night") == (("BALL GAME NIGHT",),)
+        assert glossary.required_in("a ball game, a ball") == (("BALL GAME",), ("BALL",))

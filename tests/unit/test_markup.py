@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from text_engine import TextEngine, text_translator
 from transduce.config import DecodeConfig
 from transduce.engines.interface import AttendingEngine, AttentionWeights
-from transduce.passages import Handling
+from transduce.passages import Handling, placement, restoring
 from transduce.passages import markup as marks
 from transduce.passages.alignment import aligned, atoms
 from transduce.passages.joining import Joined
@@ -202,3 +202,46 @@ def test_weights_are_rows_that_sum_to_one() -> None:
         weights = aligned(translator, source, target, [((0, len(source)), (0, len(target)))])
         assert weights.shape == (4, 3)
         assert weights.sum(-1) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", True),
+        ("x", True),
+        ("<b>x</b>", True),
+        ("<b>x", False),  # never closed
+        ("x</b>", False),  # never opened
+        ("</b>x<b>", False),
+        ("<b><i>x</i></b>", True),
+        ("<b><i>x</b></i>", False),
+        ("<b>x</b><i>y</i>", True),
+        ("<b>x</b></b>", False),
+        ("<b>x</i>", False),
+        ("<B>x</b>", True),
+        ("<b>x<br>y</b>", True),
+        ("<b>x<img src='>'>y</b>", True),
+        ("<i/>x", True),  # closes itself
+        ("<b>x<i/></b>", True),
+        ("<!-- <b> -->x", True),
+        ("a < b", True),
+        ("<b>{x}</b>", True),
+    ],
+)
+def test_which_tags_are_nested(line: str, expected: bool) -> None:
+    """By hand: other tests ask `is_nested` whether an output is."""
+    assert marks.is_nested(line, "html") is expected
+    assert marks.is_nested(line, "placeholders")  # where tags are text
+
+
+def test_a_forced_term_that_is_lost_with_the_markup_is_forced_no_more() -> None:
+    [[best]] = text_translator().translate_n_best(["A dog."], 1)
+    best = replace(best, required=((("cat",), True), (("dog",), True)), forced=(("cat",), ("dog",)))
+    left = restoring._with_terms_of("A dog.", best)
+    assert (left.required, left.forced) == (((("cat",), False), (("dog",), True)), (("dog",),))
+
+
+def test_source_words_near_a_mark_say_most_of_where_it_goes() -> None:
+    """The mark stood before source word 1. Target word 0 comes from word 0 and, a little more, from one far behind."""
+    weights = np.array([[0.45, 0.0, 0.0, 0.0, 0.55], [0.0, 1.0, 0.0, 0.0, 0.0]])
+    assert placement._best_boundary(weights, 1, 0, 2, []) == 1

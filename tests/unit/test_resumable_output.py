@@ -178,6 +178,7 @@ def test_another_input_is_refused(tmp_path: Path) -> None:
     ("damage", "message"),
     [
         (lambda partial, journal: partial.write_bytes(b"LINE 0\n"), "has 7 bytes, and its journal says 21"),
+        (lambda partial, journal: partial.write_bytes(b"x" * 20), "has 20 bytes, and its journal says 21"),
         (lambda partial, journal: partial.write_bytes(b"x" * 21), "was changed since it was written"),
         (lambda partial, journal: journal.write_text("{"), r"out\.partial\.json: is no journal of a translation"),
         (lambda partial, journal: journal.write_text('{"format": 99}'), "format 99"),
@@ -285,10 +286,11 @@ def test_what_is_finished_stays_finished(tmp_path: Path) -> None:
     after = path.read_bytes(), path.stat()
     assert (after[0], after[1].st_mtime_ns, after[1].st_ino) == (before[0], before[1].st_mtime_ns, before[1].st_ino)
     assert sorted(tmp_path.iterdir()) == [record_of(path), path]
-    path.write_bytes(b"mine")
-    with pytest.raises(DataError, match=r"out\.gz: was changed since it was finished"):
-        run_job(path)
-    assert path.read_bytes() == b"mine"
+    for changed in (b"mine", before[0][:-1] + b"x"):  # of another size, and of the same
+        path.write_bytes(changed)
+        with pytest.raises(DataError, match=r"out\.gz: was changed since it was finished"):
+            run_job(path)
+        assert path.read_bytes() == changed
 
 
 def test_a_file_that_stands_there_is_replaced_with_overwrite_only(tmp_path: Path) -> None:
@@ -319,6 +321,32 @@ def test_a_file_that_came_since_is_not_replaced(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
     path.unlink()
     assert run_job(path) == 3
+
+
+def test_a_job_that_may_overwrite_and_was_killed_at_once_need_not_be_told_again(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("mine")
+    output = ResumableOutput(path, {"beam_size": 4}, resume=False, overwrite=True)
+    output._file.close()  # as when the process is killed here
+    assert (tmp_path / "out.partial.json").is_file()
+    with pytest.raises(DataError, match="exists already"):
+        run_job(path, resume=False)
+    assert path.read_text() == "mine"
+    assert run_job(path) == 0
+    assert path.read_text().startswith("LINE 0")
+
+
+def test_killed_between_the_last_two_steps(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    run_job(path)
+    before = path.stat().st_mtime_ns
+    record_of(path).rename(tmp_path / "out.partial.json")
+    assert json.loads((tmp_path / "out.partial.json").read_text())["whole"]
+    with pytest.raises(DataError, match="exists already"):
+        run_job(path, resume=False)
+    assert sorted(tmp_path.iterdir()) == [record_of(path), path]
+    assert run_job(path) == 10
+    assert path.stat().st_mtime_ns == before
 
 
 def test_overwrite_drops_what_an_earlier_run_began(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Long input: cut where a sentence ends or a part fits, and put together in its own white space."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from text_engine import TextEngine, text_translator
 from transduce.errors import ConfigError, TokenizerError
 from transduce.passages import Handling
+from transduce.passages.joining import merged
 from transduce.passages.sentences import fitting_spans, num_sentences, sentence_spans, usual_sentences
 from transduce.text.windows import windows
 from transduce.translator import Translator
@@ -209,3 +212,11 @@ def test_usual_number_of_sentences() -> None:
     assert usual_sentences([one] * 95 + [two] * 5 + [""] * 50) == 1
     assert usual_sentences([one] * 94 + [two] * 6) == 2
     assert usual_sentences([two]) == 2
+
+
+def test_a_whole_is_finished_only_if_each_part_is() -> None:
+    [[best]] = SHORT.translate_n_best(["A dog."], 1)
+    cut_off = replace(best, finished=False, source_truncated=True)
+    for parts, finished in (([best, best], True), ([best, cut_off], False), ([cut_off, best], False)):
+        whole = merged(parts, "A dog. A dog.")
+        assert (whole.finished, whole.source_truncated) == (finished, not finished)
