@@ -193,8 +193,11 @@ def write_report(path: Path, what: str, seed: int, outcomes: list[Outcome]) -> N
     codes: dict[str, int] = {}
     for each in outcomes:
         codes[str(each.code)] = codes.get(str(each.code), 0) + 1
+    from transduce.paper.machine import describe_machine
+
     report = {
         "what": what,
+        "machine": describe_machine(),
         "seed": seed,
         "cases": len(outcomes),
         "exit_codes": dict(sorted(codes.items())),
