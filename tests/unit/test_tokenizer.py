@@ -229,6 +229,7 @@ def _changed(change: Callable[[dict[str, object]], object]) -> str:
     [
         ("", "damaged"),
         ('{"model": {', "damaged"),
+        ('{"model": ' + "9" * 5000 + "}", "damaged"),
         ("[" * 100_000, "damaged"),
         ("[]", "no BPE or WordPiece"),
         ('{"model": {"type": [], "vocab": {}}}', "no BPE or WordPiece"),
@@ -305,3 +306,12 @@ def test_what_is_whole_can_be_one_piece_and_stays_lossless(algorithm: str) -> No
         assert whole.decode(whole.encode(text)) == text
         assert min(whole.encode(text), default=len(SPECIAL_TOKENS)) >= len(SPECIAL_TOKENS)
     assert SubwordTokenizer.from_json(whole.to_json()).encode(corpus[0]) == whole.encode(corpus[0])
+
+
+def test_a_file_that_makes_the_library_panic_is_damaged(tmp_path: Path) -> None:
+    """A panic is no Exception: whoever catches those alone ends in a traceback."""
+    definition = json.loads(SubwordTokenizer.train(["a dog, a dog"], algorithm="bpe", vocab_size=265).to_json())
+    definition["model"]["continuing_subword_prefix"] = "0" * 64
+    (tmp_path / "tokenizer.json").write_text(json.dumps(definition))
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json: damaged"):
+        SubwordTokenizer.load(tmp_path / "tokenizer.json")

@@ -316,16 +316,19 @@ def _checked(lines: Iterable[str]) -> Iterator[str]:
 def _from_text(text: str, origin: str) -> SubwordTokenizer:
     try:
         definition = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise TokenizerError(
             f"{origin}: damaged: {error}. Copy the file again, or train the tokenizer anew."
         ) from error
     algorithm = _require_ours(definition, origin)
     try:
         tokenizer = Tokenizer.from_str(text)
-    except Exception as error:  # the library raises plain Exception
+        is_whole = _spells_everything(tokenizer)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library raises plain Exception, and panics with what is not even that
         raise TokenizerError(f"{origin}: damaged: {error}.") from error
-    if not _spells_everything(tokenizer):
+    if not is_whole:
         raise _foreign(origin, "it does not give text back unchanged")
     return SubwordTokenizer(tokenizer, text, algorithm)
 
