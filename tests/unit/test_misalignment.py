@@ -153,6 +153,14 @@ def test_swapped_sides_are_said_once_of_the_part_that_has_them(wrong: str, tmp_p
     assert findings.wrong_language_sources.count == findings.wrong_language_targets.count == 0
 
 
+def test_short_lines_are_judged_together(tmp_path: Path) -> None:
+    source, target = translations(3000, 17)
+    short = [line.split()[0] for line in source], [line.split()[-1] for line in target]
+    findings = found(tmp_path, exchanged(short), validation=translations(300, 18), news=translations(300, 19))
+    fault, _, _ = only(findings)
+    assert fault.startswith(f"{tmp_path}/train.s and {tmp_path}/train.t are swapped")
+
+
 def test_a_file_in_the_wrong_language_is_named(tmp_path: Path) -> None:
     source, _ = translations(1500, 13)
     findings = found(tmp_path, (source, source[1:] + source[:1]), validation=translations(400, 14))

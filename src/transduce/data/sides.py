@@ -15,6 +15,7 @@ from transduce.data.corpus import CorpusFiles, Part, read_chunks
 from transduce.data.languages import SideLanguages
 
 _SAMPLE_PAIRS = 2_000
+_JUDGED_CHARACTERS = 48
 _MOST = 0.5  # share of pairs with equal sides above which a part is meant to be a copy
 _FUNCTION_WORDS = {
     "cs": "a se na je že v z do s to",
@@ -80,9 +81,17 @@ def _learn(parts: Sequence[Part]) -> SideLanguages | None:
 
 
 def _sample(part: Part) -> list[tuple[str, str]]:
-    return list(
-        islice((pair for chunk in read_chunks([part], "", progress=False) for pair in chunk.pairs), _SAMPLE_PAIRS)
-    )
+    """Returns the beginning of a part, short lines put together: by themselves they are not judged."""
+    sample: list[tuple[str, str]] = []
+    source = target = ""
+    for pair in islice(
+        (pair for chunk in read_chunks([part], "", progress=False) for pair in chunk.pairs), _SAMPLE_PAIRS
+    ):
+        source, target = f"{source} {pair[0]}", f"{target} {pair[1]}"
+        if min(len(source), len(target)) >= _JUDGED_CHARACTERS:
+            sample.append((source, target))
+            source = target = ""
+    return sample
 
 
 def _is_copy(pairs: Sequence[tuple[str, str]]) -> bool:
