@@ -447,3 +447,28 @@ def test_progress_is_shown_with_an_estimate(
     shown = capsys.readouterr().err
     for label in ("checking the corpus", "reading for the tokenizer", "encoding"):
         assert f"{label}: 100%" in shown
+
+
+def test_what_is_not_aligned_stops_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chance = random.Random(1)
+    numbers = [[str(chance.randrange(10_000)) for _ in range(6)] for _ in range(800)]
+    lines = {"a.en": [" ".join(row) for row in numbers], "a.de": [" ".join(row[::-1]) for row in numbers]}
+    del lines["a.en"][300], lines["a.de"][-1]
+    for name, side in lines.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
+    output = tmp_path / "prepared"
+    names = [str(tmp_path / name) for name in lines]
+    arguments = ["prepare", "--train", *names, "--set", "text.vocab_size=300", "--quiet"]
+    assert main([*arguments, "--check-only"]) == 3
+    said = capsys.readouterr()
+    assert "499 pairs misaligned: from about line 301 to the end" in said.out
+    assert f"each line of {names[0]} belongs with the line after it in {names[1]}" in said.err
+    assert main([*arguments, "--output", str(output)]) == 3
+    assert "set data.allow_misaligned=true" in capsys.readouterr().err
+    assert not (output / "manifest.json").exists()
+    assert main([*arguments, "--output", str(output), "--set", "data.allow_misaligned=true"]) == 0
+    assert "499 pairs misaligned" in capsys.readouterr().out
+    assert main([*arguments, "--output", str(output)]) == 0  # the folder is prepared: the setting changes nothing in it
+    assert "499 pairs misaligned" in capsys.readouterr().out
