@@ -46,7 +46,7 @@ enough. Where a line holds the source term, as whole words, the longest first, i
   soccer ball<TAB>Fußball<TAB>Lederball
 A source term without capitals is found in any case, another as it stands. --require-by-line has for each input line the
 terms of its translation, by tabs; "Hund|Köter" is a choice. Terms need a beam, and the torch engine. What did not come
-out is said line by line, and counted at the end.
+out, or was forced where the model saw no place for it, is said line by line, and counted at the end.
 
 Layouts of a line, beside plain text:
   --field NAME         a JSON object; the translation goes into the field --into, the others stay as they are

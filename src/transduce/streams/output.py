@@ -22,14 +22,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from textwrap import shorten
 from typing import IO, Any, Protocol, Self
 
 from transduce import files
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
+from transduce.streams.journal import ANEW, FORMAT, damaged, read_journal
 
-_FORMAT = 1
 _STDOUT = Path("-")
 # A frame without a checksum can be damaged unnoticed; gzip has one by nature.
 _ZSTD_OPTIONS: dict[int, int] = {
@@ -37,17 +36,6 @@ _ZSTD_OPTIONS: dict[int, int] = {
     zstd.CompressionParameter.checksum_flag: 1,
 }
 _BLOCK_BYTES = 1 << 20
-_ANEW = "start anew with --overwrite"
-_JOURNAL = {
-    "job": dict,
-    "lines": int,
-    "bytes": int,
-    "read_sha256": str,
-    "written_sha256": str,
-    "whole": bool,
-    "overwrite": bool,
-}
-_LONGEST_JOURNAL = 1 << 20  # bytes; that of a job with a hundred options has a few thousand
 
 
 class StreamOutput(Protocol):
@@ -200,7 +188,7 @@ class ResumableOutput:
             )
             raise DataError(
                 f"{self._name}: was made from another input: {of_it} are done, and this input has {which}. "
-                f"Give the same input, or {_ANEW}."
+                f"Give the same input, or {ANEW}."
             )
 
     def write(self, lines: Sequence[str], rows: Sequence[str]) -> None:
@@ -235,7 +223,7 @@ class ResumableOutput:
                 f"{self.partial}: is not empty, and {self.journal.name}, which would say of what job it is, is not "
                 "there. Put that beside it, or move the file away."
             )
-        state = None if self._overwrite else _read_journal(self.journal)
+        state = None if self._overwrite else read_journal(self.journal)
         if state is not None and state["whole"] and not self._size() and _size_of(self.path) == state["bytes"]:
             self.journal.replace(self.record)  # the process was killed between its last two steps
             state = None
@@ -250,7 +238,7 @@ class ResumableOutput:
         if resume and not self._overwrite and _size_of(self.path) > 0:
             raise DataError(
                 f"{self.path}: exists already, and {self.record.name}, which would say of what job it is, is not "
-                f"there. {_ANEW.capitalize()}, or name another --output."
+                f"there. {ANEW.capitalize()}, or name another --output."
             )
         files.require_free(self.path, overwrite=self._overwrite)
         self._file.truncate(0)
@@ -260,30 +248,30 @@ class ResumableOutput:
         """Goes on with what an earlier run left, of which `state` is the journal."""
         if not resume:
             lines = "1 line" if state["lines"] == 1 else f"{state['lines']:,} lines"
-            raise DataError(f"{self.partial}: an earlier run translated {lines}. Go on with --resume, or {_ANEW}.")
+            raise DataError(f"{self.partial}: an earlier run translated {lines}. Go on with --resume, or {ANEW}.")
         self._overwrite = state["overwrite"]
         if not self._overwrite and _size_of(self.path) > 0:
             raise DataError(f"{self.path}: came to stand here since the job was begun. Move it away, then --resume.")
         self._require_same_job(state["job"])
         if self._size() < state["bytes"]:
-            raise _damaged(self.partial, f"has {self._size():,} bytes, and its journal says {state['bytes']:,}")
+            raise damaged(self.partial, f"has {self._size():,} bytes, and its journal says {state['bytes']:,}")
         self._file.truncate(state["bytes"])
         with self.partial.open("rb") as written:
             while block := written.read(_BLOCK_BYTES):
                 self._written_hash.update(block)
         if self._written_hash.hexdigest() != state["written_sha256"]:
-            raise _damaged(self.partial, "was changed since it was written")
+            raise damaged(self.partial, "was changed since it was written")
         self.num_lines, self._num_bytes = state["lines"], state["bytes"]
         self._expected_digest = state["read_sha256"]
 
     def _compare_with_finished(self) -> None:
         """Sees that the file which stands at `path` is what this job came to."""
-        state = _read_journal(self.record)
+        state = read_journal(self.record)
         assert state is not None  # the caller has seen it
         self.already_whole = True
         self._require_same_job(state["job"])
         if _size_of(self.path) != state["bytes"] or files.sha256(self.path) != state["written_sha256"]:
-            raise DataError(f"{self.path}: was changed since it was finished. {_ANEW.capitalize()}, or move it away.")
+            raise DataError(f"{self.path}: was changed since it was finished. {ANEW.capitalize()}, or move it away.")
         self.num_lines, self._expected_digest = state["lines"], state["read_sha256"]
 
     def _require_same_job(self, before: Mapping[str, Any]) -> None:
@@ -293,7 +281,7 @@ class ResumableOutput:
                 made = "made" if self.already_whole else "begun"
                 raise ConfigError(
                     f"{self._name}: was {made} with {name} = {_shown(was)}, and now {name} = {_shown(now)}. Resume "
-                    f"with the same, or {_ANEW}."
+                    f"with the same, or {ANEW}."
                 )
 
     @property
@@ -317,7 +305,7 @@ class ResumableOutput:
 
     def _note(self, *, whole: bool) -> None:
         state = {
-            "format": _FORMAT,
+            "format": FORMAT,
             "job": self._job,
             "lines": self.num_lines,
             "bytes": self._num_bytes,
@@ -339,34 +327,9 @@ class ResumableOutput:
         return data
 
 
-def _read_journal(path: Path) -> dict[str, Any] | None:
-    """Returns what a journal says, or None where there is none; raises DataError where it is damaged."""
-    if not path.is_file():
-        return None
-    try:
-        if path.stat().st_size > _LONGEST_JOURNAL:
-            raise ValueError(f"{path.stat().st_size:,} bytes are too many")
-        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if state["format"] != _FORMAT:
-            raise ValueError(f"format {state['format']!r}")
-        state.setdefault("overwrite", False)  # which 0.1.0 did not write
-        for name, kind in _JOURNAL.items():
-            if type(state[name]) is not kind or (kind is int and not 0 <= state[name] <= sys.maxsize):
-                raise ValueError(f"{name} = {shorten(repr(state[name]), 40, placeholder=' …')}")
-    except KeyError as error:
-        raise _damaged(path, f"has no {error}") from None
-    except (ValueError, TypeError, RecursionError) as error:
-        raise _damaged(path, f"is no journal of a translation ({error})") from None
-    return state
-
-
 def _size_of(path: Path) -> int:
     """Returns how many bytes a file has; -1 where there is none."""
     return path.stat().st_size if path.is_file() else -1
-
-
-def _damaged(path: Path, what: str) -> DataError:
-    return DataError(f"{path}: {what}. {_ANEW.capitalize()}.")
 
 
 def _write_all(file: IO[bytes] | io.RawIOBase, data: bytes) -> None:

@@ -1,0 +1,48 @@
+"""The journal of an output: which job it is of, and how far that is. Whatever stands in the file, it is checked."""
+
+import json
+import sys
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+from transduce.errors import DataError
+
+FORMAT = 1
+ANEW = "start anew with --overwrite"
+_JOURNAL = {
+    "job": dict,
+    "lines": int,
+    "bytes": int,
+    "read_sha256": str,
+    "written_sha256": str,
+    "whole": bool,
+    "overwrite": bool,
+}
+_LONGEST_JOURNAL = 1 << 20  # bytes; that of a job with a hundred options has a few thousand
+
+
+def read_journal(path: Path) -> dict[str, Any] | None:
+    """Returns what a journal says, or None where there is none; raises DataError where it is damaged."""
+    if not path.is_file():
+        return None
+    try:
+        if path.stat().st_size > _LONGEST_JOURNAL:
+            raise ValueError(f"{path.stat().st_size:,} bytes are too many")
+        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if state["format"] != FORMAT:
+            raise ValueError(f"format {state['format']!r}")
+        state.setdefault("overwrite", False)  # which 0.1.0 did not write
+        for name, kind in _JOURNAL.items():
+            if type(state[name]) is not kind or (kind is int and not 0 <= state[name] <= sys.maxsize):
+                raise ValueError(f"{name} = {shorten(repr(state[name]), 40, placeholder=' …')}")
+    except KeyError as error:
+        raise damaged(path, f"has no {error}") from None
+    except (ValueError, TypeError, RecursionError) as error:
+        raise damaged(path, f"is no journal of a translation ({error})") from None
+    return state
+
+
+def damaged(path: Path, what: str) -> DataError:
+    """Returns the error of a file that cannot be resumed."""
+    return DataError(f"{path}: {what}. {ANEW.capitalize()}.")
