@@ -80,6 +80,7 @@ def main() -> int:
 
 def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Trains twice, and returns what was done and how the two models compare."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs, and their children, ignore it
     generator = random.Random(args.seed)
     recipe = write_corpus(folder, generator)
     command = [sys.executable, "-m", "transduce", "train", str(recipe), "--quiet", "--resume"]
@@ -88,7 +89,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     subprocess.run([*command, "--output", str(whole)], check=True, stderr=subprocess.PIPE)
     signals = [signal.SIGKILL] * args.kills + [signal.SIGTERM] * args.terminations + [signal.SIGINT] * args.interrupts
     generator.shuffle(signals)
-    most_steps = max(1, round(1.6 * args.steps / len(signals)))  # so that they spread over the whole training
+    most_steps = max(1, args.steps // len(signals))  # so that training does not end before the last signal
     sittings = [interrupt([*command, "--output", str(run)], run, each, most_steps, generator) for each in signals]
     subprocess.run([*command, "--output", str(run)], check=True, stderr=subprocess.PIPE)
     compared = compare(whole, run)
@@ -105,6 +106,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         },
         "equal": all(compared.values()),
         "compared": compared,
+        "took_effect": sum(sitting["exit_code"] != 0 for sitting in sittings),
         "interruptions": sittings,
         "left_over": sorted(str(path.relative_to(run)) for path in run.rglob(".*") if path.name != ".lock"),
     }
@@ -125,17 +127,17 @@ def interrupt(
     command: list[str], run: Path, number: signal.Signals, most_steps: int, generator: random.Random
 ) -> dict[str, Any]:
     """Starts a sitting, sends it a signal at a random moment, and returns what became of it."""
+    starting = generator.random() < _STARTING_SHARE
+    seconds, steps = generator.uniform(0, _STARTING_SECONDS), generator.randint(1, most_steps)
+    moment = generator.uniform(0, _STEP_SECONDS)
+    last, seen = last_step(run), 0
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     started = time.monotonic()
-    starting = generator.random() < _STARTING_SHARE
-    delay = generator.uniform(0, _STARTING_SECONDS if starting else _STEP_SECONDS)
-    steps = generator.randint(1, most_steps)
-    last, seen = last_step(run), 0
-    while not starting and process.poll() is None and seen < steps:
+    while process.poll() is None and seen < steps and not (starting and time.monotonic() - started > seconds):
         time.sleep(0.002)
         now = last_step(run)
         seen, last = seen + max(0, now - last), now  # what comes again after a kill was dropped first
-    time.sleep(delay)
+    time.sleep(0 if starting else moment)
     process.send_signal(number)
     code = process.wait(timeout=300)
     found = sorted(path.name for path in (run / "checkpoints").glob("step-*"))

@@ -293,7 +293,7 @@ def test_real_signals_at_random_moments(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     result = json.loads(ended.stdout)
     assert result["equal"]
-    assert len(result["interruptions"]) == 4
+    assert len(result["interruptions"]) == result["took_effect"] == 4
     assert result["left_over"] == []
 
 
@@ -389,6 +389,20 @@ def test_what_was_set_at_the_start_holds(
     assert resume(recipe, run) == 0
     assert "resuming with a change" not in capsys.readouterr().err
     assert read_progress(checkpoints(run)[-1]).step == 9
+
+
+def test_what_was_set_outlives_a_crash_while_the_data_are_prepared(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs_module, "prepare", killed)
+        with pytest.raises(Killed):
+            train(recipe, tmp_path / "run", "train.max_steps=2")
+    assert resume(recipe, tmp_path / "run") == 0
+    assert read_progress(checkpoints(tmp_path / "run")[-1]).step == 2
 
 
 def test_an_edited_recipe_is_a_change_that_is_said(
