@@ -65,8 +65,8 @@ def test_a_small_grammar_is_learned(tmp_path: Path) -> None:
     assert main(["parse", "train", str(tmp_path / "recipe.toml"), "--output", str(tmp_path / "run"), "--quiet"]) == 0
     metrics = json.loads((tmp_path / "run" / "model" / "metrics.json").read_text(encoding="utf-8"))
     # Seeds 1 to 3, each with other instructions (default, avx2, avx512): F1 98.0 to 99.3, complete match 97 to 99,
-    # tagging 98.9 to 99.6, repaired 1 to 3. The seed of the recipe, avx512: 94.0, 91, 96.6, 9. What goes wrong is the
-    # innermost of nested phrases; a parser that has learned nothing is repaired everywhere, and its F1 is near 0.
+    # tagging 98.9 to 99.6, repaired 1 to 3. The seed of the recipe, avx512: 94.0, 91, 96.6, 9. What went wrong, where
+    # looked at, was the innermost of nested phrases.
     assert metrics["validation_perplexity"] < 1.05
     assert metrics["test_grammar_f1"] > 80
     assert metrics["test_grammar_complete_match"] > 70
