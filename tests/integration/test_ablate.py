@@ -194,7 +194,7 @@ def test_finished_cells_are_skipped_and_others_added(
     before = {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/result.json")}
     assert command_line(command(corpus, finished, "--seeds", "1", "--rows", "wide")) == 0
     output, messages = capsys.readouterr()
-    assert "1 cells, 1 of them done" in messages
+    assert "1 cell, 1 of them done" in messages
     assert {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/result.json")} == before
     assert len(figures(finished)) == 4
     assert "| base |" in output
