@@ -151,7 +151,7 @@ def test_the_last_checkpoint_is_measured_on_all_of_the_validation_set(corpus: Pa
     from transduce.translator import Translator
 
     expected = ScoreSummary()
-    expected.add(Translator.load(run / "model", device="cpu").score(sources, targets))
+    expected.add(Translator.load(run / "model", engine="torch", device="cpu").score(sources, targets))
     assert figures(finished)["wide", 2][0] == pytest.approx(expected.perplexity, rel=1e-5)
 
 
@@ -161,7 +161,9 @@ def test_bleu_is_that_of_beam_search(corpus: Path, finished: Path) -> None:
 
     run = finished / "runs" / "base-seed1"
     sources, targets = ((corpus / f"dev.{side}").read_text().splitlines() for side in ("en", "de"))
-    translations = Translator.load(run / "model", device="cpu").translate(sources)  # the recipe's beam of 2
+    translations = Translator.load(run / "model", engine="torch", device="cpu").translate(
+        sources
+    )  # the recipe's beam of 2
     assert figures(finished)["base", 1][1] == pytest.approx(bleu(translations, [targets]).value)
 
 
