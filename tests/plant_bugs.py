@@ -133,7 +133,7 @@ def first_failure(copy: Path, arguments: Sequence[str]) -> str:
             return f"{arguments[-1]}: not done after {_MAX_SECONDS} s"
     if process.returncode in (0, 5):  # 5: all deselected
         return ""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)  # an id may have spaces
     return failed[1] if failed else f"{arguments[-1]}: exit code {process.returncode}"
 
 

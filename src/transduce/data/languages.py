@@ -121,13 +121,14 @@ def _blocks_of_trigrams(lines: Lines) -> Iterator[_Trigrams]:
     for start in range(0, len(lines), _BLOCK_LINES):
         block = [line[:_MAX_CHARACTERS] for line in lines[start : start + _BLOCK_LINES]]
         text = ("\n" + "\n".join(block).lower() + "\n\n").encode(errors="replace")
-        feeds = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == _LINE_FEED)[: len(block) + 1]
+        feeds = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == _LINE_FEED)[:-1]
+        last = np.cumsum([1 + line.count("\n") for line in block])  # several short ones may be judged as one
         letters = np.frombuffer(text.translate(_LETTERS_ONLY), dtype=np.uint8).astype(np.uint32)
         trigrams = letters[:-2] << np.uint32(16) | letters[1:-1] << np.uint32(8) | letters[2:]
         telling = trigrams != _BLANK
         telling[feeds[1:] - 1] = False
         hashes = (trigrams * np.uint32(2654435761)) >> np.uint32(32 - _TABLE_BITS)
-        yield _Trigrams(hashes, telling, feeds[:-1])
+        yield _Trigrams(hashes, telling, feeds[[0, *last[:-1]]])
 
 
 def _counts(lines: Lines) -> NDArray[np.int64]:

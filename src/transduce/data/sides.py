@@ -81,16 +81,21 @@ def _learn(parts: Sequence[Part]) -> SideLanguages | None:
 
 
 def _sample(part: Part) -> list[tuple[str, str]]:
-    """Returns the beginning of a part, short lines put together: by themselves they are not judged."""
+    """Returns the beginning of a part, short lines put together: by themselves they are not judged.
+
+    A line feed stays between them: "dogs. cats" within a line is not the end of one line and the start of another.
+    """
     sample: list[tuple[str, str]] = []
-    source = target = ""
+    source: list[str] = []
+    target: list[str] = []
     for pair in islice(
         (pair for chunk in read_chunks([part], "", progress=False) for pair in chunk.pairs), _SAMPLE_PAIRS
     ):
-        source, target = f"{source} {pair[0]}", f"{target} {pair[1]}"
-        if min(len(source), len(target)) >= _JUDGED_CHARACTERS:
-            sample.append((source, target))
-            source = target = ""
+        source.append(pair[0])
+        target.append(pair[1])
+        if min(sum(map(len, source)), sum(map(len, target))) >= _JUDGED_CHARACTERS:
+            sample.append(("\n".join(source), "\n".join(target)))
+            source, target = [], []
     return sample
 
 
