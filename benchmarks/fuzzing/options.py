@@ -1,22 +1,24 @@
-"""Hostile values for every key of a configuration and every option of the command line: the cases that are fuzzed."""
+"""Hostile values for every key of a configuration and every option of the command line."""
 
 import argparse
 import itertools
 import math
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from fuzzing import Case
+from fuzzing.runner import Case, Outcome, Runner, accept
 from transduce.bundle import Bundle
 from transduce.cli.main import build_parser
 from transduce.cli.numbers import Number
 from transduce.config.ranges import ranges_of
 from transduce.config.schema import SECTIONS
+from transduce.errors import TransduceError
 
-_FIXTURES = Path(__file__).resolve().parent / "fixtures" / "0.1.0"
+_FIXTURES = Path(__file__).resolve().parents[2] / "tests" / "fixtures" / "0.1.0"
 # No number of ours is one of these, but for "1e-300" and "4.5", which are numbers where no whole one is wanted.
 _NO_NUMBERS = (
     "nan",
@@ -66,7 +68,13 @@ _ODD_TEXTS = (
 _LINES = "A dog runs.\n\nTwo dogs run over the green grass.\nein Mann\n"
 
 
-def option_cases(folder: Path) -> list[Case]:
+def option_cases(runner: Runner, count: int, seed: int) -> Iterator[Case]:
+    """Yields `count` of all cases, chosen by the seed; all where there are fewer."""
+    cases = _all_cases(runner.folder)
+    yield from random.Random(seed).sample(cases, min(count, len(cases)))
+
+
+def _all_cases(folder: Path) -> list[Case]:
     """Returns all cases; the files that they name are written into `folder`."""
     model, parser = folder / "model", folder / "parser"
     for path in (model, parser):
@@ -102,6 +110,7 @@ def _keys_in_recipes(folder: Path) -> Iterator[Case]:
             is_dict = kind not in (int, float, str, bool) and value.startswith("{")
             yield Case(
                 ["info", str(path)],
+                damage="key in a recipe",
                 must_fail=not is_dict,
                 named=(f"{section}.{key}", "not a TOML file", "nested too deeply"),
                 prepare=_writes(path, text),
@@ -115,7 +124,7 @@ def _keys_in_recipes(folder: Path) -> Iterator[Case]:
         b"preset = 'x\\u0000'",
     ):
         path = folder / f"recipe-{next(numbers)}.toml"
-        yield Case(["info", str(path)], must_fail=content != b"", prepare=_writes(path, content))
+        yield Case(["info", str(path)], damage="recipe", must_fail=True, prepare=_writes(path, content))
 
 
 def _keys_in_settings(folder: Path) -> Iterator[Case]:
@@ -132,6 +141,7 @@ def _keys_in_settings(folder: Path) -> Iterator[Case]:
             ):
                 yield Case(
                     [*command, "--set", f"{section}.{key}={value}"],
+                    damage="key by --set",
                     must_fail=True,  # where the value is right, the corpus is not there
                     named=(f"{section}.{key}",) if kind in (int, float) else (),
                 )
@@ -145,7 +155,7 @@ def _numeric_options() -> Iterator[Case]:
             values = (*_NO_NUMBERS, "4.5") if action.type is not float and action.type.kind is int else _NO_NUMBERS
             for value in values:
                 if action.type is not float:  # others are checked by their commands
-                    yield Case([*path, f"{option}={value}"], must_fail=True, named=(option,))
+                    yield Case([*path, f"{option}={value}"], damage="number", must_fail=True, named=(option,))
 
 
 def _ends_of_searches(folder: Path, model: Path, source: Path) -> Iterator[Case]:
@@ -153,7 +163,9 @@ def _ends_of_searches(folder: Path, model: Path, source: Path) -> Iterator[Case]
     output = folder / "out.txt"
     base = ["translate", str(model), "--input", str(source), "--output", str(output), "--overwrite", "--device", "cpu"]
 
-    def check(said: str) -> str:
+    def check(outcome: Outcome) -> str:
+        if outcome.exit_code:
+            return ""
         found = output.read_bytes().count(b"\n")
         return "" if found == _LINES.count("\n") else f"{found} lines of output"
 
@@ -166,7 +178,8 @@ def _ends_of_searches(folder: Path, model: Path, source: Path) -> Iterator[Case]
         for value in values:
             for more in ([], ["--engine", "torch"], ["--engine", "ctranslate2"], ["--beam-size", "2"]):
                 is_n_best = action.option_strings[-1] in ("--n-best", "--column")
-                yield Case([*base, f"{action.option_strings[-1]}={value}", *more], check=None if is_n_best else check)
+                arguments = [*base, f"{action.option_strings[-1]}={value}", *more]
+                yield Case(arguments, damage="end of a search option", check=accept if is_n_best else check)
 
 
 def _ends_of_trainings(folder: Path) -> Iterator[Case]:
@@ -190,16 +203,23 @@ def _ends_of_trainings(folder: Path) -> Iterator[Case]:
                 shown = int(value) if kind is int else repr(float(value))
                 yield Case(
                     ["train", str(recipe), "--output", str(run), "--quiet", "--set", f"{section}.{key}={shown}"],
-                    check=lambda said, run=run: _bad_model(run / "model"),  # type: ignore[misc]
+                    damage="end of a training setting",
+                    check=_makes_model(run / "model"),
                 )
 
 
-def _bad_model(path: Path) -> str:
-    try:
-        Bundle.load(path).verify()
-    except Exception as error:
-        return f"the model does not load: {error}"
-    return ""
+def _makes_model(path: Path) -> Callable[[Outcome], str]:
+    """Returns a check that a training that succeeds writes a model that loads."""
+
+    def check(outcome: Outcome) -> str:
+        try:
+            if outcome.exit_code == 0:
+                Bundle.load(path).verify()
+        except TransduceError as error:
+            return f"the model does not load: {error}"
+        return ""
+
+    return check
 
 
 def _odd_texts(folder: Path, model: Path, parser: Path, source: Path) -> Iterator[Case]:
@@ -222,10 +242,11 @@ def _odd_texts(folder: Path, model: Path, parser: Path, source: Path) -> Iterato
             if option in ("--ray", "--mirror"):
                 continue
             for text in _ODD_TEXTS:
-                yield Case([*path, *base, *([option, text] if not text.startswith("-") else [f"{option}={text}"])])
+                given = [f"{option}={text}"] if text.startswith("-") else [option, text]
+                yield Case([*path, *base, *given], damage="odd text")
         for text in _ODD_TEXTS:
             if not text.startswith("-"):
-                yield Case([*command.split(), text])
+                yield Case([*command.split(), text], damage="odd text")
 
 
 def _keys() -> Iterator[tuple[str, str, Any]]:
@@ -259,10 +280,11 @@ def _subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.Argument
     return found
 
 
-def _writes(path: Path, content: str | bytes) -> Callable[[], None]:
+def _writes(path: Path, content: str | bytes) -> Callable[[], str]:
     raw = content if isinstance(content, bytes) else content.encode()
-    return lambda: _write(path, raw)
 
+    def write() -> str:
+        path.write_bytes(raw)
+        return f"{path.name}: {raw[:80]!r}"
 
-def _write(path: Path, raw: bytes) -> None:
-    path.write_bytes(raw)
+    return write

@@ -1,28 +1,19 @@
 """Texts that nobody means well with, through a model: as many lines out as in, or an error that says where it lies.
 
-    python benchmarks/hostile_texts.py MODEL --count 500 --output benchmarks/results/DATE-hostile-texts.json
-
 Each text is a file: NULs and other control characters, every separator of Unicode, marks by the thousand, bidirectional
 controls, emoji sequences, words of 40 000 letters, byte order marks, lone surrogates, bytes that are not UTF-8, other
-encodings, nothing at all. Both engines translate it as `transduce translate` does.
+encodings, nothing at all. Both engines translate it.
 """
 
-import argparse
-import datetime
-import json
 import random
-import resource
-import tempfile
-import time
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from transduce.errors import DataError
-from transduce.paper.machine import describe_machine
-from transduce.streams import translate_file
-from transduce.translator import Translator
+from fuzzing.runner import Case, Outcome, Runner
 
+_FIXTURES = Path(__file__).resolve().parents[2] / "tests" / "fixtures" / "0.1.0"
+_MODELS = ("model", "model-learned")  # of 1024 and of 64 positions
 ENGINES = ("torch", "ctranslate2")
 SEPARATORS = "\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u00a0\u1680\u2000\u2007\u200b\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
 BIDI = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u061c"
@@ -99,71 +90,51 @@ def expected(data: bytes) -> tuple[int, int | None]:
     return text.count(b"\n") + (not text.endswith(b"\n") and text != b""), wrong
 
 
-def judge(translator: Translator, data: bytes, folder: Path) -> str:
-    """Translates a text and returns what is wrong with the outcome; nothing: "" ."""
-    source, output = folder / "in.txt", folder / "out.txt"
-    source.write_bytes(data)
-    for old in folder.glob("*out.txt*"):
-        old.unlink()
+def wrong_output(data: bytes, output: bytes) -> str:
+    """Returns what is wrong with the translation of a text; "" where nothing is."""
     num_lines, wrong = expected(data)
-    try:
-        translate_file(translator, source, output, warn=lambda _: None)
-    except DataError as error:
-        named = wrong is not None and f"{source}, line {wrong}:" in str(error)
-        return "" if named and not output.exists() else f"{type(error).__name__}: {error}"
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
     if wrong is not None:
         return f"line {wrong} is not UTF-8, and nothing was said"
-    written = output.read_bytes()
-    written.decode()
-    found = written.count(b"\n")
-    return "" if found == num_lines and (not written or written.endswith(b"\n")) else f"{num_lines} in, {found} out"
+    output.decode()
+    found = output.count(b"\n")
+    return "" if found == num_lines and (not output or output.endswith(b"\n")) else f"{num_lines} in, {found} out"
 
 
-def run(translators: dict[str, Translator], seed: int, count: int, folder: Path) -> list[dict[str, Any]]:
-    """Returns of each text and engine what it was made of, how long it took, and what went wrong."""
+def text_cases(runner: Runner, count: int, seed: int) -> Iterator[Case]:
+    """Yields cases: each of `count` texts through each engine."""
+    for name in _MODELS:
+        shutil.copytree(_FIXTURES / name, runner.folder / name)
+    source, output = runner.folder / "in.txt", runner.folder / "out.txt"
     chance = random.Random(seed)
-    outcomes = []
     for number in range(count):
         kind, data = make_text(chance)
-        for name, translator in translators.items():
-            started = time.perf_counter()
-            wrong = judge(translator, data, folder)
-            seconds = round(time.perf_counter() - started, 3)
-            outcomes.append({"text": number, "kind": kind, "bytes": len(data), "engine": name, "seconds": seconds})
-            if wrong:
-                outcomes[-1]["wrong"] = wrong
-    return outcomes
+        model = str(runner.folder / _MODELS[number % len(_MODELS)])
+        _, wrong = expected(data)
+        for engine in ENGINES:
+            yield Case(
+                ["translate", model, "--input", str(source), "--output", str(output), "--engine", engine],
+                damage=kind,
+                must_fail=wrong is not None,
+                named=(f"{source}, line {wrong}:",),
+                prepare=_written(source, output, data),
+                check=_translates(data, output),
+            )
 
 
-def main() -> None:
-    """Runs the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--output", type=Path, required=True)
-    args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        translators = {name: Translator.load(args.model, engine=name) for name in ENGINES}
-        outcomes = run(translators, args.seed, args.count, Path(folder))
-    slowest = sorted(outcomes, key=lambda outcome: -outcome["seconds"])[:5]
-    result = {
-        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
-        "machine": describe_machine(),
-        "seed": args.seed,
-        "texts": args.count,
-        "engines": ENGINES,
-        "bytes": sum(outcome["bytes"] for outcome in outcomes) // len(ENGINES),
-        "wrong": [outcome for outcome in outcomes if "wrong" in outcome],
-        "slowest": slowest,
-        "peak_mebibytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
-    }
-    text = json.dumps(result, indent=2, ensure_ascii=True)
-    args.output.write_text(text + "\n", encoding="utf-8")
-    print(text)
+def _written(source: Path, output: Path, data: bytes) -> Callable[[], str]:
+    def write() -> str:
+        for old in output.parent.glob(f"*{output.name}*"):
+            old.unlink()
+        source.write_bytes(data)
+        return f"{len(data)} bytes"
+
+    return write
 
 
-if __name__ == "__main__":
-    main()
+def _translates(data: bytes, output: Path) -> Callable[[Outcome], str]:
+    def check(outcome: Outcome) -> str:
+        if outcome.exit_code:
+            return "an output in spite of the error" if output.exists() else ""
+        return wrong_output(data, output.read_bytes())
+
+    return check

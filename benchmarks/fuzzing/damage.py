@@ -1,4 +1,8 @@
-"""What happens to folders: ways to damage one, each drawn from a generator of random numbers."""
+"""Ways to damage files, each drawn from a generator of random numbers.
+
+Each function damages one of the files that it is given, or some part of a model folder at `root / "model"`, and returns
+what it did.
+"""
 
 import contextlib
 import hashlib
@@ -20,12 +24,20 @@ ODD_VALUES: tuple[Any, ...] = (
 SIZES = ("d_ff", "vocab_size", "num_encoder_layers", "num_decoder_layers", "d_model", "num_heads", "d_k", "d_v")
 
 
+ODD_CONTENTS = (
+    *(b"", b"{}", b"[]", b"null", b"NaN", b'"x"', b"\xff\xfe", b"{", b"[" * 100_000, b'{"format": 1}'),
+    *(bytes(64), b"1" * 5000, b"a\tb c\n"),
+)
+
+Make = Callable[[random.Random, Path, Sequence[Path]], str]
+
+
 @dataclass(frozen=True)
 class Damage:
-    """One way; `make` damages the folder that it is given, and returns what it did."""
+    """One way."""
 
     name: str
-    make: Callable[[random.Random, Path], str]
+    make: Make  # given the generator, the root, and the files that may be damaged
     makes_another: bool = False  # what comes out may be a sound folder with another content
     must_fail: bool = False  # no result can be right
 
@@ -33,16 +45,10 @@ class Damage:
 # --- of any file ----------------------------------------------------------------------------------------------
 
 
-def files_of(generator: random.Random, root: Path) -> Path:
-    """Returns a file of the model folder (conversions included) or of the user's cache."""
-    found = sorted(path for part in ("model", "cache") for path in (root / part).rglob("*") if path.is_file())
-    return generator.choice(found)
-
-
-def flip_bits(generator: random.Random, root: Path) -> str:
-    path = files_of(generator, root)
+def flip_bits(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
+    path = generator.choice(files)
     data = bytearray(path.read_bytes())
-    for _ in range(generator.choice((1, 1, 3))):
+    for _ in range(generator.choice((1, 1, 3)) if data else 0):
         data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
     path.write_bytes(data)
     if generator.random() < 0.5:
@@ -50,30 +56,43 @@ def flip_bits(generator: random.Random, root: Path) -> str:
     return f"bits flipped in {path.relative_to(root)}"
 
 
-def cut(generator: random.Random, root: Path) -> str:
-    path = files_of(generator, root)
-    size = generator.choice((0, 1, 7, 8, 9, generator.randrange(path.stat().st_size + 1)))
-    os.truncate(path, min(size, path.stat().st_size))
-    return f"{path.relative_to(root)} cut to {size} bytes"
+def cut(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
+    path = generator.choice(files)
+    size = path.stat().st_size
+    left = min(size, generator.choice((0, 1, 7, 8, 9, generator.randrange(size + 1), generator.randrange(size + 1))))
+    os.truncate(path, left)
+    return f"{path.relative_to(root)} cut to {left} bytes"
 
 
-def overwrite(generator: random.Random, root: Path) -> str:
-    path = files_of(generator, root)
+def overwrite(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
+    path = generator.choice(files)
     data = bytearray(path.read_bytes())
-    start, length = generator.randrange(len(data)), generator.choice((1, 8, 100, 10_000))
+    start, length = generator.randrange(len(data) + 1), generator.choice((1, 8, 100, 10_000))
     data[start : start + length] = generator.choice((bytes(length), generator.randbytes(length)))
     path.write_bytes(data)
     return f"{length} bytes over {path.relative_to(root)} at {start}"
 
 
-def remove(generator: random.Random, root: Path) -> str:
-    path = files_of(generator, root)
+def append(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
+    path, more = generator.choice(files), generator.choice(ODD_CONTENTS[1:])
+    path.write_bytes(path.read_bytes() + more)
+    return f"{path.relative_to(root)} with {more[:20]!r} behind"
+
+
+def odd_content(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
+    path, content = generator.choice(files), generator.choice(ODD_CONTENTS)
+    path.write_bytes(content)
+    return f"{path.relative_to(root)} holds {content[:20]!r}"
+
+
+def remove(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
+    path = generator.choice(files)
     path.unlink()
     return f"{path.relative_to(root)} missing"
 
 
-def replace_by_another_kind(generator: random.Random, root: Path) -> str:
-    path = files_of(generator, root)
+def replace_by_another_kind(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
+    path = generator.choice(files)
     path.unlink()
     kind = generator.choice(("folder", "pipe", "link to nothing", "link to itself", "link to zeros"))
     if kind == "folder":
@@ -85,28 +104,31 @@ def replace_by_another_kind(generator: random.Random, root: Path) -> str:
     return f"{path.relative_to(root)} is a {kind}"
 
 
-def swap(generator: random.Random, root: Path) -> str:
-    path = files_of(generator, root)
+def swap(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
+    """Puts another file in a file's place, and half the time that file in the other's."""
+    path = generator.choice(files)
     others = [other for other in sorted(root.rglob("*")) if other.is_file() and other != path]
     alike = [other for other in others if other.name == path.name]
     other = generator.choice(alike if alike and generator.random() < 0.7 else others)
+    old = path.read_bytes()
     shutil.copy2(other, path)
+    if other in files and generator.random() < 0.5:
+        other.write_bytes(old)
     return f"{path.relative_to(root)} is {other.relative_to(root)}"
 
 
-def add(generator: random.Random, root: Path) -> str:
-    folders = [path for path in sorted((root / "model").rglob("*")) if path.is_dir()] + [root / "model"]
-    name = generator.choice(("vmap.txt", "model.bin", "confidence.json", "x\udcff", ".lock", "shared_vocabulary.txt"))
-    path = generator.choice(folders) / name
-    path.write_bytes(generator.choice((b"", b"{}", b"a\tb c\n", generator.randbytes(50))))
-    return f"{path.relative_to(root)!a} added or replaced"
+def add(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
+    names = ("vmap.txt", "model.bin", "confidence.json", "x\udcff", ".lock", "shared_vocabulary.txt", "step-abc")
+    path = generator.choice(sorted({path.parent for path in files})) / generator.choice(names)
+    path.write_bytes(generator.choice((*ODD_CONTENTS, generator.randbytes(50))))
+    return f"{str(path.relative_to(root))!a} added or replaced"
 
 
 # --- of JSON --------------------------------------------------------------------------------------------------
 
 
-def odd_json(generator: random.Random, root: Path) -> str:
-    path, values = _json_file(generator, root)
+def odd_json(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
+    path, values = _json_file(generator, files)
     place, value = _place(generator, values), generator.choice(ODD_VALUES)
     if generator.random() < 0.15:
         text = path.read_text(encoding="utf-8")
@@ -117,7 +139,7 @@ def odd_json(generator: random.Random, root: Path) -> str:
     return f"{path.relative_to(root)}: {what}"
 
 
-def odd_configuration(generator: random.Random, root: Path) -> str:
+def odd_configuration(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
     """A configuration that vouches for itself, as whoever writes a folder on purpose makes it."""
     path = root / "model" / "config.json"
     values = json.loads(path.read_text(encoding="utf-8"))
@@ -126,7 +148,7 @@ def odd_configuration(generator: random.Random, root: Path) -> str:
     return f"config.json: {what}"
 
 
-def odd_tokenizer(generator: random.Random, root: Path) -> str:
+def odd_tokenizer(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
     """A tokenizer with a right checksum, as whoever writes a folder on purpose makes it."""
     path = root / "model" / "tokenizer.json"
     values = json.loads(path.read_text(encoding="utf-8"))
@@ -142,7 +164,7 @@ def odd_tokenizer(generator: random.Random, root: Path) -> str:
     return f"tokenizer.json: {what}"
 
 
-def forge_sizes(generator: random.Random, root: Path) -> str:
+def forge_sizes(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
     path, key = root / "model" / "config.json", generator.choice(SIZES)
     values = json.loads(path.read_text(encoding="utf-8"))
     values["config"]["model"][key] = generator.choice((10**5, 10**8, 10**9, 10**10, 10**18))
@@ -150,9 +172,11 @@ def forge_sizes(generator: random.Random, root: Path) -> str:
     return f"model.{key} = {values['config']['model'][key]}"
 
 
-def _json_file(generator: random.Random, root: Path) -> tuple[Path, Any]:
-    found = [path for part in ("model", "cache") for path in sorted((root / part).rglob("*.json"))]
-    path = generator.choice([root / "model" / "config.json", *found])
+def _json_file(generator: random.Random, files: Sequence[Path]) -> tuple[Path, Any]:
+    """Returns a file and its value; a `config.json` as often as all others together, for most depends on it."""
+    found = [path for path in files if path.suffix == ".json"]
+    configurations = [path for path in found if path.name == "config.json"]
+    path = generator.choice(configurations if generator.random() < 0.5 else found)
     return path, json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -179,7 +203,7 @@ def _change(values: Any, place: Sequence[Any], value: Any) -> str:
 # --- of weights -----------------------------------------------------------------------------------------------
 
 
-def lying_header(generator: random.Random, root: Path) -> str:
+def lying_header(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
     """A header that lies, in a file whose checksum is right."""
     name = generator.choice(("model.safetensors", "model.safetensors", "shortlist.safetensors"))
     path = root / "model" / name
@@ -208,7 +232,7 @@ def lying_header(generator: random.Random, root: Path) -> str:
     return f"{name}: {kind} of {tensor}"
 
 
-def no_numbers(generator: random.Random, root: Path) -> str:
+def no_numbers(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
     """Weights that are not finite, in a file whose checksum is right."""
     path = root / "model" / "model.safetensors"
     data = bytearray(path.read_bytes())
@@ -239,7 +263,7 @@ def _write_signed(path: Path, values: Any) -> None:
 # --- of conversions -------------------------------------------------------------------------------------------
 
 
-def foreign_conversions(generator: random.Random, root: Path) -> str:
+def foreign_conversions(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
     """Conversions that came along with the folder: of other weights, and this user never made any."""
     kinds = {path.name.rpartition("-")[0]: path for path in (root / "other" / "ctranslate2").glob("*")}
     for path in sorted((root / "model" / "ctranslate2").iterdir()):
@@ -255,7 +279,7 @@ def foreign_conversions(generator: random.Random, root: Path) -> str:
     return "conversions made elsewhere"
 
 
-def damaged_conversion(generator: random.Random, root: Path) -> str:
+def damaged_conversion(generator: random.Random, root: Path, files: Sequence[Path]) -> str:
     found = sorted(path for path in (root / "model" / "ctranslate2").rglob("*") if path.is_file())
     path = generator.choice(found)
     data = bytearray(path.read_bytes())
@@ -264,20 +288,25 @@ def damaged_conversion(generator: random.Random, root: Path) -> str:
     return f"{path.relative_to(root)} damaged"
 
 
-MODEL_DAMAGES = (
+ANY_DAMAGES = (
     Damage("flipped bits", flip_bits),
-    Damage("damaged conversion", damaged_conversion),
     Damage("odd JSON", odd_json, makes_another=True),
-    Damage("odd configuration", odd_configuration, makes_another=True),
     Damage("cut", cut),
-    Damage("lying header", lying_header, makes_another=True),
     Damage("swapped", swap),
-    Damage("forged sizes", forge_sizes, must_fail=True),
     Damage("overwritten", overwrite),
-    Damage("foreign conversions", foreign_conversions),
+    Damage("odd content", odd_content),
     Damage("missing", remove),
     Damage("another kind of file", replace_by_another_kind),
-    Damage("no numbers", no_numbers, must_fail=True),
+    Damage("more behind", append),
     Damage("more files", add),
+)
+MODEL_DAMAGES = (
+    *ANY_DAMAGES,
+    Damage("damaged conversion", damaged_conversion),
+    Damage("odd configuration", odd_configuration, makes_another=True),
+    Damage("lying header", lying_header, makes_another=True),
+    Damage("forged sizes", forge_sizes, must_fail=True),
+    Damage("foreign conversions", foreign_conversions),
+    Damage("no numbers", no_numbers, must_fail=True),
     Damage("odd tokenizer", odd_tokenizer, makes_another=True),
 )
