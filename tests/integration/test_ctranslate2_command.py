@@ -79,16 +79,18 @@ def test_n_best_rows_have_the_same_form(model: Path, lines: list[str], tmp_path:
     assert set(forms[0]) == set(forms[1]) == {str(number) for number in range(1, 51)}
 
 
-def test_the_conversion_and_the_choice_are_said_once(
-    tmp_path: Path, lines: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("quiet", [False, True])
+def test_the_conversion_and_the_choice_are_said_once_and_never_with_quiet(tmp_path: Path, quiet: bool) -> None:
     folder = made_bundle(tmp_path / "model").path
-    translate(folder, tmp_path, lines[:2], "--quantization", "int8_float32")
-    first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith(f"transduce: converting for CTranslate2, this once: {folder}")
-    assert second == "transduce: engine: ctranslate2 on cpu, int8_float32 (torch has no int8_float32)"
-    translate(folder, tmp_path, lines[:2], "--quantization", "int8_float32", "--engine", "ctranslate2")
-    assert capsys.readouterr().err == ""
+    command = [sys.executable, "-m", "transduce", "translate", str(folder), "--quantization", "int8_float32"]
+    said = []
+    for options in [], ["--engine", "ctranslate2"]:
+        more = [*options, "--quiet"] if quiet else options
+        done = subprocess.run([*command, *more], input="A dog.\n", capture_output=True, text=True, check=True)
+        said.append([line.partition(f" {folder}")[0] for line in done.stderr.splitlines()])
+    conversion = "transduce: converting for CTranslate2, this once:"
+    choice = "transduce: engine: ctranslate2 on cpu, int8_float32 (torch has no int8_float32)"
+    assert said == ([[], []] if quiet else [[conversion, choice], []])
 
 
 def test_what_an_engine_has_not_is_an_error_that_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,13 @@
 """A model is converted once, beside its files or in the user's cache, and anew when its weights are others."""
 
+import contextlib
+import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ import pytest
 from made_models import made_bundle
 from transduce import files
 from transduce.bundle import Bundle
+from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.ctranslate2_cache import converted
+from transduce.engines.ctranslate2_model import convert_in_memory
 from transduce.errors import BundleError, ConfigError
 
 
@@ -28,28 +32,35 @@ def model(tmp_path: Path) -> Bundle:
     return made_bundle(tmp_path / "model")
 
 
-def test_a_model_is_converted_once_and_that_is_said(model: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = converted(model, "int8")
+def kept(model: Bundle, quantization: str) -> Path:
+    """Converts a model where there is a place for it."""
+    folder = converted(model, quantization)
+    assert folder is not None
+    return folder
+
+
+def test_a_model_is_converted_once_and_that_is_said(model: Bundle, caplog: pytest.LogCaptureFixture) -> None:
+    folder = kept(model, "int8")
     assert folder.parent == model.path / "ctranslate2"
     assert folder.name.startswith("int8-")
     assert {file.name for file in folder.iterdir()} == {"model.bin", "config.json", "shared_vocabulary.json"}
-    assert capsys.readouterr().err == f"transduce: converting for CTranslate2, this once: {folder}\n"
+    assert caplog.messages == [f"transduce: converting for CTranslate2, this once: {folder}"]
     inode = (folder / "model.bin").stat().st_ino
     assert converted(Bundle.load(model.path), "int8") == folder
     assert (folder / "model.bin").stat().st_ino == inode
-    assert capsys.readouterr().err == ""
+    assert len(caplog.messages) == 1
     assert converted(model, "float32") != folder  # both stay
     assert folder.is_dir()
 
 
 def test_new_weights_take_the_place_of_the_old(model: Bundle) -> None:
-    old = [converted(model, quantization) for quantization in ("int8", "float32")]
+    old = [kept(model, quantization) for quantization in ("int8", "float32")]
     other = model.path / "ctranslate2" / "notes"
     other.mkdir()
-    kept = shutil.move(model.path / "ctranslate2", model.path.parent / "aside")
+    aside = shutil.move(model.path / "ctranslate2", model.path.parent / "aside")
     changed = made_bundle(model.path, seed=4)
-    shutil.move(kept, model.path / "ctranslate2")
-    new = converted(changed, "int8")
+    shutil.move(aside, model.path / "ctranslate2")
+    new = kept(changed, "int8")
     assert new not in old
     assert not any(folder.exists() for folder in old)
     assert other.is_dir()
@@ -58,7 +69,7 @@ def test_new_weights_take_the_place_of_the_old(model: Bundle) -> None:
 def test_a_shape_that_weights_do_not_show_counts_too(model: Bundle, tmp_path: Path) -> None:
     other = made_bundle(tmp_path / "other", layer_norm_epsilon=1e-3)
     assert other.checksums == model.checksums
-    assert converted(other, "float32").name != converted(model, "float32").name
+    assert kept(other, "float32").name != kept(model, "float32").name
 
 
 def flip(path: Path, place: int = -1) -> None:
@@ -70,7 +81,7 @@ def flip(path: Path, place: int = -1) -> None:
 @pytest.mark.parametrize("older", [False, True])
 def test_weights_changed_behind_the_configuration_are_noticed(model: Bundle, older: bool) -> None:
     """Whatever their date says: `cp -p` and archives restore old ones."""
-    folder, weights = converted(model, "float32"), model.path / "model.safetensors"
+    folder, weights = kept(model, "float32"), model.path / "model.safetensors"
     date = 10**9 if older else (folder / "model.bin").stat().st_mtime_ns + 10**10
     os.utime(weights, ns=(date, date))
     assert converted(model, "float32") == folder
@@ -120,23 +131,22 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_conversion_is_made_again(model: Bundle, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = converted(model, "float32")
+def test_a_damaged_conversion_is_made_again(model: Bundle, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    folder = kept(model, "float32")
     whole = {file.name: file.read_bytes() for file in folder.iterdir()}
     DAMAGES[damage](folder)
     if folder.is_file():
         folder.unlink()
         folder.mkdir()
-    capsys.readouterr()
     assert converted(model, "float32") == folder
-    assert "converting for CTranslate2, again: what is there was not made here" in capsys.readouterr().err
+    assert "converting for CTranslate2, again: what is there was not made here" in caplog.messages[-1]
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == whole
 
 
 def test_a_conversion_that_came_with_a_folder_is_not_trusted(
     model: Bundle, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = converted(model, "float32")
+    folder = kept(model, "float32")
     whole = (folder / "model.bin").read_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(own_cache.parent / "another"))  # whoever gets the folder
     flip(folder / "model.bin", 3000)
@@ -146,7 +156,7 @@ def test_a_conversion_that_came_with_a_folder_is_not_trusted(
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "[" * 100_000, '{"digest": 3}', '{"files": {"model.bin": 1}}'])
 def test_a_damaged_record_is_no_record(model: Bundle, own_cache: Path, content: str) -> None:
-    folder = converted(model, "float32")
+    folder = kept(model, "float32")
     [record] = (own_cache / "transduce" / "ctranslate2" / "records").iterdir()
     values = record.read_text()
     record.write_text(content)
@@ -160,7 +170,7 @@ def test_without_a_place_for_records_each_start_converts_and_says_so(
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", no_home)
     for _ in range(2):
-        assert converted(model, "int8").parent == model.path / "ctranslate2"
+        assert kept(model, "int8").parent == model.path / "ctranslate2"
         assert "so the next start converts again. Set XDG_CACHE_HOME" in capsys.readouterr().err
 
 
@@ -172,26 +182,76 @@ def test_a_link_in_a_model_folder_leads_nowhere(model: Bundle, own_cache: Path, 
     valued = tmp_path / "mine" / "int8-0123456789abcdef"
     valued.mkdir(parents=True)
     (model.path / "ctranslate2").symlink_to(tmp_path / "mine")
-    assert converted(model, "int8").is_relative_to(own_cache)
+    assert kept(model, "int8").is_relative_to(own_cache)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == [valued.name]
 
 
+def close(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
+    """Makes folders look as those that this user may not write to: the tests may run as root, who may."""
+    access = os.access
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: not any(Path(path).is_relative_to(c) for c in folders) and access(path, mode)
+    )
+
+
 def test_a_folder_that_cannot_be_written_to_has_its_conversion_in_the_users_cache(
+    model: Bundle, own_cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    close(monkeypatch, model.path)
+    folder = kept(model, "float32")
+    assert folder.is_relative_to(own_cache / "transduce" / "ctranslate2")
+    assert caplog.messages == [f"transduce: converting for CTranslate2, this once: {folder}"]
+    assert converted(model, "float32") == folder
+    assert len(caplog.messages) == 1
+
+
+def test_where_nothing_can_be_written_the_model_is_converted_in_memory(
     model: Bundle, own_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    access = os.access
-    closed = [model.path]
-    monkeypatch.setattr(
-        os, "access", lambda path, mode: not any(Path(path).is_relative_to(c) for c in closed) and access(path, mode)
-    )
-    folder = converted(model, "float32")
-    assert folder.is_relative_to(own_cache / "transduce" / "ctranslate2")
-    assert str(folder) in capsys.readouterr().err
-    assert converted(model, "float32") == folder
-    assert capsys.readouterr().err == ""
-    closed.append(own_cache)
-    with pytest.raises(BundleError, match="Set XDG_CACHE_HOME"):
-        converted(model, "int8")
+    """As in a container that is read-only."""
+    pairs = [[5, 6], [7]], [[8, 9], [10]]
+    before = CTranslate2Engine.load(model, device="cpu", threads=1, quantization="int8")
+    shutil.rmtree(model.path / "ctranslate2")
+    close(monkeypatch, model.path, own_cache)
+    assert converted(model, "int8") is None
+    assert "each start converts the model for CTranslate2, in memory. Set XDG_CACHE_HOME" in capsys.readouterr().err
+    engine = CTranslate2Engine.load(model, device="cpu", threads=1, quantization="int8")
+    assert engine.score(*pairs) == before.score(*pairs)
+    assert not list((model.path / "ctranslate2").iterdir())
+
+
+def test_a_full_disk_is_a_place_that_cannot_be_written_to(
+    model: Bundle, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    atomic_folder = files.atomic_folder
+
+    @contextlib.contextmanager
+    def full(target: Path) -> Iterator[Path]:
+        with atomic_folder(target) as folder:
+            yield folder
+            if target.is_relative_to(model.path):
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "atomic_folder", full)
+    assert kept(model, "int8").is_relative_to(own_cache)
+    assert not list((model.path / "ctranslate2").iterdir())
+
+
+def test_what_a_killed_conversion_left_is_swept(model: Bundle) -> None:
+    left = model.path / "ctranslate2" / ".int8-0123456789abcdef.abcd1234.part"
+    left.mkdir(parents=True)
+    (left / "model.bin").write_bytes(b"half of it")
+    folder = kept(model, "float32")
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("quantization", ["float32", "int8_float32", "int16"])
+def test_in_memory_and_on_disk_are_the_same_bytes(model: Bundle, quantization: str) -> None:
+    folder = kept(model, quantization)
+    in_memory = convert_in_memory(model, quantization)
+    assert {name: file.read() for name, file in in_memory.items()} == {
+        file.name: file.read_bytes() for file in folder.iterdir()
+    }
 
 
 def test_a_conversion_that_fails_leaves_nothing(model: Bundle) -> None:

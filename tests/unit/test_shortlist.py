@@ -310,6 +310,8 @@ def test_conversions_with_and_without_a_shortlist_stay_side_by_side(tmp_path: Pa
     bundle = made_bundle(tmp_path / "model")
     save_shortlist(bundle, made_shortlist())
     plain, mapped = converted(bundle, "int8"), converted(bundle, "int8", load_shortlist(bundle))
+    assert plain is not None
+    assert mapped is not None
     assert converted(bundle, "int8") == plain != mapped
     assert not (plain / "vmap.txt").exists()
     names = bundle.tokenizer.tokens()

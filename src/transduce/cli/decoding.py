@@ -156,7 +156,7 @@ def add_machine(parser: argparse.ArgumentParser, *, batches: bool = True) -> Non
     )
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
     machine.add_argument("--threads", type=THREADS, metavar="N", help="CPU threads")
-    parser.add_argument("--quiet", action="store_true", help="say nothing of the engine that was chosen")
+    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
 
 
 @dataclasses.dataclass(frozen=True)

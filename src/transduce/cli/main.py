@@ -1,6 +1,7 @@
 """`transduce`: finds the command, runs it, and turns our own errors into one line and an exit code."""
 
 import argparse
+import logging
 import os
 import re
 import sys
@@ -125,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _require_posix()
         args = _parse(arguments)
+        logging.getLogger("transduce").setLevel(logging.ERROR if getattr(args, "quiet", False) else logging.NOTSET)
         # Read when torch is first imported. Its OpenMP threads wait for each other by spinning: where another process
         # wants the same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
         os.environ.setdefault("GOMP_SPINCOUNT", "5000")

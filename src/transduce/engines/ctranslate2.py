@@ -125,7 +125,13 @@ class CTranslate2Engine:
         require_threads(threads)
         kind, index = choose_device(device)
         numbers = compute_type(quantization, kind, index)
-        model = load_model(converted(bundle, quantization, shortlist), kind, index, numbers, threads)
+        found = converted(bundle, quantization, shortlist)
+        if found is None:
+            from transduce.engines.ctranslate2_model import convert_in_memory
+
+            model = load_model(convert_in_memory(bundle, quantization, shortlist), kind, index, numbers, threads)
+        else:
+            model = load_model(found, kind, index, numbers, threads)
         shown = kind if kind == "cpu" else f"{kind}:{index}"
         name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlist is not None else ''}"
         tokens = bundle.tokenizer.tokens()

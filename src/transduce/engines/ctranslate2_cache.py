@@ -12,12 +12,15 @@ another version wrote. Only the user's cache is believed, for whoever can write 
 What is computed with is hashed at every load. The model's own weights, which are not read where a conversion is used,
 are hashed again only when the file's `stamp` is not the recorded one: an error there could change no translation.
 
+Where neither place can be written to, as in a container that is read-only, each start converts anew, in memory.
+
 A folder appears when it is whole. Processes that convert the same model at once write it each, and the last's stays.
 """
 
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import shutil
 import sys
@@ -29,7 +32,6 @@ from transduce import files
 from transduce.bundle import CHECKED, WEIGHTS, Bundle
 from transduce.engines.ctranslate2_limits import VERSION, require_convertible, require_quantization
 from transduce.engines.interface import QUANTIZATIONS
-from transduce.errors import BundleError
 from transduce.shortlist import FILE as SHORTLIST_FILE
 from transduce.shortlist import has_shortlist
 
@@ -37,10 +39,13 @@ if TYPE_CHECKING:
     from transduce.shortlist.table import Shortlist
 
 _DIGITS = 16
+_log = logging.getLogger(__name__)  # of what is done, where nothing is wrong: `--quiet` silences it
 
 
-def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" = None) -> Path:
-    """Returns the folder of the model for CTranslate2, which is made where there is none; standard error says so.
+def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" = None) -> Path | None:
+    """Returns the folder of the model for CTranslate2, which is made where there is none; the log says so.
+
+    None: there is no place for one that can be written to, and standard error says so.
 
     Conversions of other weights or another shortlist that lay in its place are deleted.
 
@@ -52,7 +57,7 @@ def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" =
 
     Raises:
         ConfigError: there is no such quantization, or the model cannot be converted.
-        BundleError: the model folder is damaged, or there is no place to write to.
+        BundleError: the model folder is damaged.
     """
     require_quantization(quantization)
     require_convertible(bundle.config.model)
@@ -70,20 +75,31 @@ def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" =
             _require_same_weights(bundle, record)
             return place / name
     for place in places:
-        if _is_writable(place):
-            again = "again: what is there was not made here, or is damaged" if (place / name).exists() else "this once"
-            print(f"transduce: converting for CTranslate2, {again}: {place / name}", file=sys.stderr)
-            from transduce.engines.ctranslate2_model import convert
-
-            convert(bundle, place / name, quantization, shortlist)
+        if _is_writable(place) and _convert(bundle, place / name, quantization, shortlist):
             _write_record(record, place / name, digest, bundle)
             current = [_digest(bundle, shortlisted=True)] if has_shortlist(bundle) else []
             _delete_stale(place, {each[:_DIGITS] for each in (_digest(bundle), *current)})
             return place / name
-    raise BundleError(
-        f"{' and '.join(map(str, places))}: cannot be written to: there is no place for the converted model. "
-        "Set XDG_CACHE_HOME to a folder that can be written to."
+    print(
+        f"transduce: warning: {' and '.join(map(str, places))}: cannot be written to, so each start converts the model "
+        "for CTranslate2, in memory. Set XDG_CACHE_HOME to a folder that can be written to.",
+        file=sys.stderr,
     )
+    return None
+
+
+def _convert(bundle: Bundle, folder: Path, quantization: str, shortlist: "Shortlist | None") -> bool:
+    """Writes the converted model; returns whether it could be written, which a full disk prevents."""
+    from transduce.engines.ctranslate2_model import convert
+
+    again = "again: what is there was not made here, or is damaged" if folder.exists() else "this once"
+    _log.warning("transduce: converting for CTranslate2, %s: %s", again, folder)
+    files.sweep(folder.parent, *(f"{name}-*" for name in QUANTIZATIONS))
+    try:
+        convert(bundle, folder, quantization, shortlist)
+    except OSError:
+        return False
+    return True
 
 
 def _digest(bundle: Bundle, *, shortlisted: bool = False) -> str:

@@ -3,7 +3,9 @@
 import ctypes
 import os
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 import ctranslate2
 
@@ -14,8 +16,10 @@ _MOST_THREADS = 8  # unless told otherwise
 _models: "weakref.WeakKeyDictionary[object, ctranslate2.Translator]" = weakref.WeakKeyDictionary()
 
 
-def load_model(folder: Path, kind: str, index: int, numbers: str, threads: int | None) -> ctranslate2.Translator:
-    """Loads the converted model in `folder`; for the arguments see `choose_device` and `compute_type`.
+def load_model(
+    converted: Path | Mapping[str, IO[bytes]], kind: str, index: int, numbers: str, threads: int | None
+) -> ctranslate2.Translator:
+    """Loads a converted model: a folder, or its files by name. For the arguments see `choose_device`, `compute_type`.
 
     `threads` are those of a CPU; None takes all cores, but no more than 8.
 
@@ -23,9 +27,11 @@ def load_model(folder: Path, kind: str, index: int, numbers: str, threads: int |
         BundleError: CTranslate2 cannot load it.
     """
     threads = threads or min(_MOST_THREADS, _num_cores())
+    in_folder = isinstance(converted, Path)
     try:
         model = ctranslate2.Translator(
-            str(folder),
+            str(converted) if in_folder else "model",
+            files=None if in_folder else converted,
             device=kind,
             device_index=index,
             compute_type=numbers,
@@ -35,7 +41,10 @@ def load_model(folder: Path, kind: str, index: int, numbers: str, threads: int |
             max_queued_batches=threads,  # few, for they are still searched when a process is told to end
         )
     except (RuntimeError, ValueError) as error:
-        raise BundleError(f"{folder}: CTranslate2 cannot load it: {error}. Delete this folder and try again.") from None
+        what = (
+            f"{converted}: CTranslate2 cannot load it" if in_folder else "CTranslate2 cannot load the converted model"
+        )
+        raise BundleError(f"{what}: {error}.{' Delete this folder and try again.' if in_folder else ''}") from None
     return model
 
 

@@ -8,8 +8,10 @@ is refused.
 D d_model, H heads, E what CTranslate2 calls the head's depth: the greater of d_k and d_v, the other filled with zeros.
 """
 
+import io
+import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -49,14 +51,38 @@ def convert(bundle: Bundle, output: Path, quantization: str = "float32", shortli
     require_quantization(quantization)
     require_convertible(bundle.config.model)
     with files.atomic_folder(output) as folder:
-        arrays, aliases = model_arrays(bundle.config.model, bundle.weights(), str(bundle.path))
-        with (folder / "model.bin").open("wb") as file:
-            file.writelines(_serialised(arrays, aliases, quantization))
-        files.write_json(folder / "shared_vocabulary.json", bundle.tokenizer.tokens())
-        files.write_json(folder / "config.json", _settings(bundle.config.model))
-        if shortlist is not None:
-            lines = shortlist.vocabulary_map(bundle.tokenizer.tokens())
-            files.write_text(folder / "vmap.txt", "".join(f"{line}\n" for line in lines))
+        for name, blocks in contents(bundle, quantization, shortlist):
+            with (folder / name).open("wb") as file:
+                file.writelines(blocks)
+
+
+def convert_in_memory(
+    bundle: Bundle, quantization: str = "float32", shortlist: Shortlist | None = None
+) -> dict[str, io.BytesIO]:
+    """Returns by name what `convert` writes, as `ctranslate2.Translator` takes it; raises what that does."""
+    require_quantization(quantization)
+    require_convertible(bundle.config.model)
+    made = {}
+    for name, blocks in contents(bundle, quantization, shortlist):
+        made[name] = io.BytesIO()
+        made[name].writelines(blocks)
+        made[name].seek(0)
+    return made
+
+
+def contents(bundle: Bundle, quantization: str, shortlist: Shortlist | None) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """Yields the name and the bytes of each file of a converted model."""
+    arrays, aliases = model_arrays(bundle.config.model, bundle.weights(), str(bundle.path))
+    yield "model.bin", _serialised(arrays, aliases, quantization)
+    tokens = bundle.tokenizer.tokens()
+    yield "shared_vocabulary.json", [_json(tokens)]
+    yield "config.json", [_json(_settings(bundle.config.model))]
+    if shortlist is not None:
+        yield "vmap.txt", (f"{line}\n".encode() for line in shortlist.vocabulary_map(tokens))
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def sinusoids(num_positions: int, config: ModelConfig) -> np.ndarray:
