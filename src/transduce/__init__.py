@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from transduce.translation import Attention, Translation
     from transduce.translator import Translator
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = ["Attention", "Parse", "Parser", "TargetScore", "Translation", "Translator", "__version__"]
 
 _LAZY = dict.fromkeys(("Attention", "Translation"), "transduce.translation")

@@ -99,7 +99,7 @@ def test_guidance_acts_and_micro_batches_change_nothing(recipe: Path, run: Path,
 
 def test_resumed_is_uninterrupted(recipe: Path, run: Path, tmp_path: Path) -> None:
     train(recipe, tmp_path / "run", "train.max_steps=5")
-    resumed = train(recipe, tmp_path / "run", more=("--resume",))
+    resumed = train(recipe, tmp_path / "run", "train.max_steps=8", more=("--resume",))
     assert greatest_difference(resumed, read_weights(checkpoints(run)[-1] / "model.safetensors")) == 0
 
 
