@@ -5,6 +5,7 @@ A crash leaves the old file or the new one, never a half of either. Pipes and de
 """
 
 import contextlib
+import errno
 import fnmatch
 import hashlib
 import json
@@ -49,13 +50,16 @@ _SETTLED_NANOSECONDS = 2 * 10**9
 _UMASK = os.umask(0o077)  # it can only be asked for by setting it
 os.umask(_UMASK)
 
+# A full disk, a used-up quota, a file too large for the file system.
+_REFUSED_WRITES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 # What a temporary name looks like: the target's, hidden, with eight characters that `tempfile` draws.
 _TEMPORARY = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}\.(?P<kind>part|old)")
 
 
 def make_readable(path: Path) -> None:
-    """Gives a file that was made for its owner alone the rights that new files of this user have."""
-    path.chmod(0o666 & ~_UMASK)
+    """Gives a file or folder that was made for its owner alone the rights that new ones of this user have."""
+    path.chmod((0o777 if path.is_dir() else 0o666) & ~_UMASK)
 
 
 def sync_folder(folder: Path) -> None:
@@ -128,7 +132,7 @@ def atomic_path(target: Path) -> Iterator[Path]:
                 shutil.copyfileobj(written, sink)
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary(target, folder=False) as temporary:
+    with _naming(target), _temporary(target, folder=False) as temporary:
         yield temporary
         make_readable(temporary)
         sync_file(temporary)
@@ -140,9 +144,9 @@ def atomic_path(target: Path) -> Iterator[Path]:
 def atomic_folder(target: Path) -> Iterator[Path]:
     """Yields a temporary folder beside `target`; on success it becomes `target`, replacing what stood there."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _temporary(target, folder=True) as temporary:
+    with _naming(target), _temporary(target, folder=True) as temporary:
         yield temporary
-        temporary.chmod(0o755)
+        make_readable(temporary)
         for file in temporary.rglob("*"):
             if file.is_file():
                 sync_file(file)
@@ -152,6 +156,17 @@ def atomic_folder(target: Path) -> Iterator[Path]:
         elif not _exchange(temporary, target):
             _replace_in_two_steps(temporary, target)
         sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def _naming(target: Path) -> Iterator[None]:
+    """Puts the name of `target` into the error of a disk that takes no more: `write` itself names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _REFUSED_WRITES and error.filename is None:
+            error.filename = str(target)
+        raise
 
 
 @contextlib.contextmanager
@@ -168,7 +183,7 @@ def _temporary(target: Path, *, folder: bool, suffix: str = ".part") -> Iterator
             descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:  # swept by another process before it was locked
             continue
-        if _lock(descriptor, without_locks=True) and path.exists():
+        if lock(descriptor, without_locks=True) and path.exists():
             break
         os.close(descriptor)
     try:
@@ -204,7 +219,7 @@ def sweep(folder: Path, *targets: str) -> None:
         except OSError:  # gone meanwhile, or another user's
             continue
         try:
-            if _lock(descriptor, without_locks=False):
+            if lock(descriptor, without_locks=False):
                 aside, target = path / match["target"], folder / match["target"]
                 if match["kind"] == "old" and aside.exists() and not target.exists():
                     aside.replace(target)
@@ -243,16 +258,18 @@ def exclusive(folder: Path) -> Iterator[bool]:
     """Holds `folder` for this block alone, and yields whether it could be had; a process that dies lets go of it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("ab") as file:
-        yield _lock(file.fileno(), without_locks=True)
+        yield lock(file.fileno(), without_locks=True)
 
 
-def _lock(descriptor: int, *, without_locks: bool) -> bool:
+def lock(descriptor: int, *, without_locks: bool) -> bool:
     """Locks an open file or folder, until it is closed; returns whether it could be had.
 
-    `without_locks` is the answer on a file system that has no locks, where nobody can tell.
+    `without_locks` is the answer of a file system, or a system, that has no locks, where nobody can tell.
     """
-    import fcntl
-
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows
+        return without_locks
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,6 +1,8 @@
 """Files and folders that are either whole or absent, also where the system has no exchange of names."""
 
 import os
+import resource
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -190,3 +192,35 @@ def test_pipes_and_devices_are_written_to_and_stay(tmp_path: Path) -> None:
         assert read.result() == "text"
     assert pipe.is_fifo()
     assert list(tmp_path.iterdir()) == [pipe]
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_a_disk_that_is_full_is_told_with_the_name_of_what_was_being_written(tmp_path: Path, as_folder: bool) -> None:
+    """A limit on a file's size stands for a full disk; the system's own error names no file."""
+    write = write_folder if as_folder else files.write_text
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*/target'"):
+            write(tmp_path / "target", "x" * 10_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("umask", [0o002, 0o077])
+def test_files_and_folders_have_the_rights_that_this_user_gives_to_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int
+) -> None:
+    monkeypatch.setattr(files, "_UMASK", umask)
+    files.write_text(tmp_path / "file", "text")
+    write_folder(tmp_path / "folder", "text")
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o666 & ~umask
+    assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o777 & ~umask
+
+
+def test_a_system_without_locks_is_one_where_nobody_can_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with files.exclusive(tmp_path) as first, files.exclusive(tmp_path) as second:
+        assert first
+        assert second

@@ -11,7 +11,6 @@ depends on the time or on what came before; so the file is the same, byte for by
 """
 
 import contextlib
-import fcntl
 import glob
 import gzip
 import hashlib
@@ -207,12 +206,8 @@ class ResumableOutput:
         self._note(whole=False)
 
     def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(f"{self.path}: another process is writing it ({self.partial}).") from None
-        except OSError:  # a file system without locks: nobody can tell
-            return
+        if not files.lock(self._file.fileno(), without_locks=True):
+            raise DataError(f"{self.path}: another process is writing it ({self.partial}).")
 
     def _start(self, resume: bool) -> None:
         for name in (self.journal.name, self.record.name):
