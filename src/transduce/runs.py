@@ -123,6 +123,8 @@ def train(
             save_run_config(run, config, settings)
         outcome = _trainer(config, run, prepared, resume, shown, compute).fit()
         if outcome.reason != "stopped" and ranks.leads:
+            for line in state.set_aside_damaged(run, config.train.average_last):  # the night's work is not lost by one
+                print(f"warning: {line} The model is the mean of those that are whole.", file=sys.stderr)
             bundle = average_run(
                 run, run / "model", last=config.train.average_last, overwrite=True, show_progress=show_progress
             )

@@ -72,15 +72,18 @@ def read_tensors(path: Path) -> "tuple[dict[str, np.ndarray], dict[str, str]]":
 
     tensors, metadata = read_header(path)
     arrays = {}
-    with path.open("rb") as file:
-        for name, stored in tensors.items():
-            file.seek(stored.begin)
-            array = np.fromfile(file, _TYPES[stored.dtype], math.prod(stored.shape))
-            if array.nbytes != stored.end - stored.begin:
-                raise BundleError(f"{path}: cannot be read: it became shorter meanwhile.")
-            if stored.dtype == "BF16":
-                array = (array.astype(np.uint32) << 16).view(np.float32)
-            arrays[name] = array.reshape(stored.shape)
+    try:
+        with path.open("rb") as file:
+            for name, stored in tensors.items():
+                file.seek(stored.begin)
+                array = np.fromfile(file, _TYPES[stored.dtype], math.prod(stored.shape))
+                if array.nbytes != stored.end - stored.begin:
+                    raise BundleError(f"{path}: cannot be read: it became shorter meanwhile.")
+                if stored.dtype == "BF16":
+                    array = (array.astype(np.uint32) << 16).view(np.float32)
+                arrays[name] = array.reshape(stored.shape)
+    except OSError as error:  # a checkpoint that a training has removed since its header was read, say
+        raise BundleError(f"{path}: cannot be read: {error.strerror}.") from None
     return arrays, metadata
 
 

@@ -357,6 +357,20 @@ def test_a_poisoned_checkpoint_of_version_0_1_0_is_passed_over(
     assert [check_checkpoint(path).step for path in checkpoints(run)] == [15, 20, 23]
 
 
+def test_a_damaged_checkpoint_does_not_cost_the_model_at_the_end_of_training(
+    recipe: Path, tmp_path: Path, interrupted: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    interrupt(recipe, run, interrupted, 17, signal.SIGTERM)
+    weights = checkpoint_path(run, 15) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x55")
+    assert resume(recipe, run) == 0
+    said = capsys.readouterr().err
+    assert "step-00000015/model.safetensors: damaged: its checksum differs" in said
+    assert "set aside as" in said
+    assert Bundle.load(run / "model").metrics["averaged_steps"] == "20, 23"
+
+
 def test_no_model_is_written_that_is_not_finite(whole: Path, tmp_path: Path) -> None:
     bundle = Bundle.load(whole / "model")
     weights = {name: weight.copy() for name, weight in bundle.weights().items()}

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
+from transduce import files
 from transduce.config import Config, ModelConfig
 from transduce.errors import BundleError
 from transduce.model import Transformer
@@ -356,3 +358,33 @@ def test_what_is_half_removed_is_no_checkpoint(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(OSError, match="interrupted"):
         prune(tmp_path, 1)
     assert checkpoints(tmp_path) == [checkpoint_path(tmp_path, 2)]
+
+
+@pytest.mark.parametrize("change", ["removed", "renamed", "reshaped", "cut short"])
+def test_moments_that_are_not_the_models_are_refused_and_change_nothing(tmp_path: Path, change: str) -> None:
+    """With a checksum that is right: someone has written the file anew."""
+    save_checkpoint(tmp_path / "a", *trained(1), PROGRESS)
+    file = tmp_path / "a" / "optimizer.safetensors"
+    moments = load_file(file)
+    moment = moments.pop("exp_avg:source_embedding")
+    if change == "renamed":
+        moments["nonsense"] = moment
+    elif change == "reshaped":
+        moments["exp_avg:source_embedding"] = moment[:1].contiguous()
+    save_file(moments, file)
+    if change == "cut short":
+        file.write_bytes(file.read_bytes()[:-4])
+    rewrite(tmp_path / "a", lambda state: state["sha256"].update({file.name: files.sha256(file)}))
+    other, other_optimizer = trained(2)
+    before = other.source_embedding.detach().clone()
+    with pytest.raises(BundleError, match=r"a/optimizer\.safetensors: "):
+        load_checkpoint(tmp_path / "a", other, other_optimizer)
+    assert torch.equal(other.source_embedding, before)
+
+
+def test_a_damaged_purpose_does_not_leave_a_checkpoint_out_of_the_average(tmp_path: Path) -> None:
+    save_checkpoint(checkpoint_path(tmp_path, 1), *trained(1), PROGRESS)
+    rewrite(checkpoint_path(tmp_path, 1), lambda state: state.update(purpose="schedulad"))
+    assert scheduled_checkpoints(tmp_path) == [checkpoint_path(tmp_path, 1)]
+    with pytest.raises(BundleError, match=r"not a whole checkpoint: .* purpose 'schedulad'"):
+        check_checkpoint(checkpoint_path(tmp_path, 1))

@@ -16,17 +16,19 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from transduce import files
+from transduce.config.parameters import require_shapes
 from transduce.errors import BundleError
 from transduce.model import Transformer
-from transduce.tensors import read_weights
+from transduce.tensors import read_header, read_tensors, read_weights, require_finite
 from transduce.training.cost import CostAccount
 from transduce.training.history import CHECKPOINT, STATE
 from transduce.training.history import checkpoint_path as checkpoint_path
@@ -34,6 +36,7 @@ from transduce.training.history import checkpoints as checkpoints
 
 _MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", STATE
 _FORMAT = 1
+_ADAM = ("step", "exp_avg", "exp_avg_sq")  # what Adam keeps of each parameter
 
 # What a checkpoint was written for.
 #   scheduled: it came at its time, and may enter an average
@@ -74,9 +77,15 @@ def scheduled_checkpoints(run: Path) -> list[Path]:
 def purpose(path: Path) -> Purpose:
     """Returns what a checkpoint was written for; of a damaged one, which whoever reads it will name, "scheduled"."""
     try:
-        noted: Purpose = _read_state(path).get("purpose", "scheduled")
+        return _purpose(_read_state(path))
     except (OSError, ValueError):
         return "scheduled"
+
+
+def _purpose(state: Mapping[str, Any]) -> Purpose:
+    noted: Purpose = state.get("purpose", "scheduled")  # 0.1.0 did not note it
+    if noted not in get_args(Purpose):
+        raise ValueError(f"{_STATE} has purpose {noted!r}")
     return noted
 
 
@@ -136,21 +145,37 @@ def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optim
         BundleError: a file's checksum is wrong, a value is not finite, or the checkpoint is of another model.
     """
     progress = check_checkpoint(path)
+    tensors, _ = read_header(path / _MODEL)
+    require_shapes(model.config, {name: stored.shape for name, stored in tensors.items()}, str(path / _MODEL))
     moments = _read_moments(path)
+    _require_moments_of(model, moments, path / _OPTIMIZER)
     model.load_weights(read_weights(path / _MODEL), str(path / _MODEL))
     for name, parameter in model.named_parameters():
-        values = {key.split(":", 1)[0]: value for key, value in moments.items() if key.split(":", 1)[1] == name}
-        if values:
+        if f"step:{name}" in moments:
+            values = {key: torch.from_numpy(moments[f"{key}:{name}"]) for key in _ADAM}
             optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in values.items()}
     return progress
 
 
-def _read_moments(path: Path) -> dict[str, Tensor]:
-    """Returns Adam's moments of a checkpoint; raises BundleError where one is not finite."""
-    moments = load_file(path / _OPTIMIZER)
-    if name := first_not_finite(moments):
-        raise BundleError(f"{path / _OPTIMIZER}: {name} has numbers that are infinite or not a number.")
+def _read_moments(path: Path) -> dict[str, np.ndarray]:
+    """Returns Adam's moments of a checkpoint; raises BundleError where the file is damaged or one is not finite."""
+    moments, _ = read_tensors(path / _OPTIMIZER)
+    require_finite(moments, str(path / _OPTIMIZER))
     return moments
+
+
+def _require_moments_of(model: Transformer, moments: Mapping[str, np.ndarray], where: Path) -> None:
+    """Refuses moments that are not those of the model's parameters; one that was never updated has none."""
+    shapes = {
+        f"{key}:{name}": () if key == "step" else tuple(parameter.shape)
+        for name, parameter in model.named_parameters()
+        if any(f"{key}:{name}" in moments for key in _ADAM)
+        for key in _ADAM
+    }
+    found = {name: moment.shape for name, moment in moments.items()}
+    if found != shapes:
+        name = min(name for name in found.keys() | shapes.keys() if found.get(name) != shapes.get(name))
+        raise BundleError(f"{where}: {name[:80]} does not fit the model: it is of another one, or damaged.")
 
 
 def last_finite_checkpoint(run: Path) -> Path | None:
@@ -183,6 +208,7 @@ def read_progress(path: Path) -> Progress:
     """Returns a checkpoint's progress without a look at its weights; raises BundleError where it cannot be read."""
     try:
         state = _read_state(path)
+        _purpose(state)
         values = state["progress"]
         if state.get("progress_sha256", digest := _digest(values)) != digest:
             raise ValueError(f"the progress in {_STATE} was changed")
@@ -246,6 +272,21 @@ def set_aside(path: Path) -> Path:
     aside = path.with_name(f"damaged-{path.name}")
     shutil.rmtree(aside, ignore_errors=True)  # of the same step, from an earlier sitting
     return path.rename(aside)
+
+
+def set_aside_damaged(run: Path, num_whole: int) -> list[str]:
+    """Sets damaged scheduled checkpoints aside until the last `num_whole` are whole; returns a line about each."""
+    lines: list[str] = []
+    for path in reversed(scheduled_checkpoints(run)):
+        if num_whole <= 0:
+            break
+        try:
+            check_checkpoint(path)
+            read_weights(path / _MODEL)
+            num_whole -= 1
+        except BundleError as error:
+            lines.append(f"{error} It is set aside as {set_aside(path)}.")
+    return lines
 
 
 def prune(run: Path, keep: int) -> None:
