@@ -1,12 +1,14 @@
 """`transduce info` of each kind of subject; where a run stands, and what a recipe changes, are in it."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from transduce.cli.main import main
 from transduce.config import load_recipe, preset, to_dict
+from transduce.errors import BundleError
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0"
 
@@ -92,3 +94,13 @@ def test_a_model_folder_of_other_sizes_than_its_weights_is_refused(
     (folder / "config.json").write_text(json.dumps(values))
     assert main(["info", str(folder)]) == 4
     assert "model.safetensors: the weights do not fit the configuration" in capsys.readouterr().err
+
+
+def test_a_model_folder_without_its_weights_is_not_taken_for_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(FIXTURES / "model", folder)
+    (folder / "model.safetensors").unlink()
+    assert main(["info", str(folder)]) == BundleError.exit_code
+    assert "not a model folder: model.safetensors missing" in capsys.readouterr().err

@@ -1,7 +1,7 @@
 """The speed that is reported is that of training, whatever is done in between."""
 
-import errno
 import json
+import resource
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from transduce.errors import TrainingError
+from transduce.training import report as report_module
 from transduce.training.report import Report, TimeLeft
 from transduce.training.state import Progress
 from transduce.training.step import StepResult
@@ -67,22 +68,23 @@ def test_a_warning_is_printed_where_nothing_else_is(tmp_path: Path, capsys: pyte
     assert capsys.readouterr().err == ""
 
 
-def test_metrics_that_cannot_be_written_are_one_clear_error(tmp_path: Path) -> None:
-    class Full:
-        name = "run/metrics.jsonl"
+def test_metrics_that_cannot_be_written_are_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing the file tries again, and must not hide the error that names it."""
+    monkeypatch.setattr(report_module, "_tensorboard", lambda *_: None)  # the limit below is for all files
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, hard))  # stands for a full disk
+    try:
+        with pytest.raises(TrainingError, match=r"metrics\.jsonl: cannot be written: File too large"):
+            record(tmp_path, num_steps=9)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
-        def write(self, _: str) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
 
-        def close(self) -> None:
-            pass
-
-    with Report(tmp_path, max_steps=10, log_steps=1, show=False) as report:
+def record(run: Path, num_steps: int) -> None:
+    with Report(run, max_steps=99, log_steps=1, show=False) as report:
         report.begin(0)
-        report._metrics.close()
-        report._metrics = Full()
-        with pytest.raises(TrainingError, match=r"run/metrics\.jsonl: cannot be written: No space left on device"):
-            report.step(RESULT, Progress(step=1))
+        for step in range(1, num_steps + 1):
+            report.step(RESULT, Progress(step=step))
 
 
 def test_what_a_crashed_training_recorded_past_its_checkpoint_is_dropped(tmp_path: Path) -> None:
@@ -97,3 +99,12 @@ def test_what_a_crashed_training_recorded_past_its_checkpoint_is_dropped(tmp_pat
         report.begin(3)
         report.step(RESULT, Progress(step=4))
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 2, 3, 4]
+
+
+def test_a_record_without_its_line_end_comes_again(tmp_path: Path) -> None:
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text('{"step": 1}\n{"step": 2}')  # the crash came before the last byte
+    with Report(tmp_path, max_steps=10, log_steps=1, show=False) as report:
+        report.begin(2)
+        report.step(RESULT, Progress(step=3))
+    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 3]

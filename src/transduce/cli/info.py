@@ -222,7 +222,7 @@ def _find(name: str) -> _Subject:
     path = Path(name)
     if path.suffix == ".toml":
         return _Subject("recipe", load_recipe(path), start=recipe_start(path))
-    if (path / "model.safetensors").is_file():
+    if (path / "model.safetensors").is_file() or (path / "tokenizer.json").is_file():
         from transduce.bundle import Bundle
         from transduce.shortlist.table import shortlist_facts
 

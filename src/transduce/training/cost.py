@@ -162,7 +162,7 @@ class CostAccount:
         terms = []
         for name, entry in self.devices.items():
             rate = "? FLOP/s" if entry.capacity is None else f"{entry.capacity / _TERA:.3g} TFLOP/s"
-            terms.append(f"{entry.seconds:,.0f} device seconds × {rate} ({name}: {_BASES[entry.basis]})")
+            terms.append(f"{counted(round(entry.seconds), 'device second')} × {rate} ({name}: {_BASES[entry.basis]})")
         return " + ".join(terms)
 
     @classmethod

@@ -87,8 +87,10 @@ class Report:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for part in (self.bar, self._metrics, self._board):
-            if part is not None:
-                part.close()
+            # Closing a file tries again to write what a full disk refused; the error on its way out says so already.
+            with contextlib.suppress(*([] if kind is None else [OSError])):
+                if part is not None:
+                    part.close()
 
     def begin(self, step: int) -> None:
         """Opens the records and starts the live line, at `step` updates done."""
@@ -202,7 +204,7 @@ def _drop_records_after(step: int, metrics: Path) -> None:
 
 def _step_of(line: str) -> int | None:
     try:
-        return int(json.loads(line)["step"])
+        return int(json.loads(line)["step"]) if line.endswith("\n") else None
     except (ValueError, KeyError, TypeError):
         return None
 
