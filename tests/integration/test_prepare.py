@@ -122,6 +122,30 @@ def test_workers_change_nothing(
     assert "TOKENIZERS_PARALLELISM" not in os.environ
 
 
+def test_of_each_part_its_own_pairs_are_dropped(config: Config, tmp_path: Path) -> None:
+    one, two = sentences(400, 1), sentences(300, 2)
+    one[3], two[5] = ("", "leer"), ("empty", " ")
+    write(Path(config.data.folder), "one", one)
+    write(Path(config.data.folder), "two", two)
+    assert prepare(config, tmp_path / "out", progress=False).train.num_kept == 698
+    tokenizer, store = (
+        SubwordTokenizer.load(tmp_path / "out" / "tokenizer.json"),
+        ParallelStore.open(tmp_path / "out" / "train.arrow"),
+    )
+    texts = tokenizer.decode_batch([store.source(i).tolist() for i in range(len(store))])
+    assert texts == [
+        source for part, left_out in ((one, 3), (two, 5)) for source, _ in part[:left_out] + part[left_out + 1 :]
+    ]
+
+
+def test_validation_is_held_to_no_limits(config: Config, tmp_path: Path) -> None:
+    pairs = [*sentences(50, 3), ("long " * 300, "lang " * 300), ("one", "eins " * 40)]
+    write(Path(config.data.folder), "dev", pairs)
+    report = prepare(config, tmp_path / "out", progress=False)
+    assert report.validation is not None
+    assert report.validation.num_kept == report.validation.num_read == 52
+
+
 def test_limits_drop_and_count_with_places(config: Config, tmp_path: Path) -> None:
     pairs = [*sentences(100, 5), ("long " * 300, "lang " * 300), ("one", "eins " * 40)]
     write(Path(config.data.folder), "one", pairs)
@@ -357,11 +381,16 @@ def test_output_is_a_file(config: Config, tmp_path: Path) -> None:
         prepare(config, tmp_path / "out", progress=False)
 
 
-def test_file_changed_meanwhile(config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("same_size", [False, True])
+def test_file_changed_meanwhile(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_size: bool
+) -> None:
     real = prepare_module._epoch_report
 
     def touch(*args: Any) -> Any:
-        corpus_file(config, "one.en").write_text("changed\n")
+        file = corpus_file(config, "one.en")
+        file.write_text(file.read_text().replace("dog", "cow", 1) if same_size else "changed\n")
+        os.utime(file, (1, 1))  # a clock may be too coarse to show the change
         return real(*args)
 
     monkeypatch.setattr(prepare_module, "_epoch_report", touch)

@@ -78,6 +78,18 @@ def test_a_glossary_comes_out_whatever_the_batch(
         assert others == plain.translate(LINES[3:5])  # lines without terms are what they were
 
 
+def test_a_finished_job_is_of_its_glossary(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, terms, output = write(tmp_path / "in", LINES), write(tmp_path / "terms", GLOSSARY), tmp_path / "out"
+    arguments = ("translate", models / "a", "--source", source, "--output", output, "--glossary", terms)
+    assert command(*arguments) == 0
+    assert command(*arguments, "--resume") == 0
+    before = output.read_bytes()
+    write(tmp_path / "terms", ["dog\tball"])
+    assert command(*arguments, "--resume") == 2
+    assert "was made with constraints = glossary " in capsys.readouterr().err
+    assert output.read_bytes() == before
+
+
 def test_terms_by_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, output = write(tmp_path / "in", LINES), tmp_path / "out"
     asked = write(tmp_path / "asked", ["green grass\tman|ball", "dog", "", "", "Two dogs", ""])

@@ -24,7 +24,7 @@ from transduce.engines.interface import Conditions
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
 from transduce.passages import Handling
-from transduce.streams import Columns, JsonLines, Summary, translate_file
+from transduce.streams import Columns, JsonLines, PlainLines, Summary, translate_file
 from transduce.translator import Translator
 
 _TESTS = Path(__file__).resolve().parents[1]
@@ -178,6 +178,29 @@ def test_columns_and_json(upper: Translator, tmp_path: Path) -> None:
     handling = Handling(split="always")
     translate_file(upper, objects, tmp_path / "out.jsonl", layout=JsonLines("text", "de"), handling=handling)
     assert read(tmp_path / "out.jsonl") == '{"id": 1.0, "text": "A\\ndog.", "de": "A\\nDOG."}\n\n'
+
+
+def test_lines_keep_their_numbers_when_a_job_is_resumed(upper: Translator, tmp_path: Path) -> None:
+    source, whole, output = tmp_path / "in.jsonl", tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    source.write_text("".join(f"{line}\n" for line in LINES))
+    options: dict[str, Any] = {"layout": PlainLines(many=True), "n_best": 2, "window": 10}
+    translate_file(upper, source, whole, **options)
+    broken = text_translator(failing_at(LINES[25]))
+    with pytest.raises(RuntimeError, match="stopped"):
+        translate_file(broken, source, output, **options)
+    assert translate_file(upper, source, output, resume=True, **options).num_resumed == 20
+    assert output.read_text() == whole.read_text()
+
+
+def failing_at(line: str) -> Callable[[str], str]:
+    """Returns a model that stops at a line."""
+
+    def function(text: str) -> str:
+        if text == line:
+            raise RuntimeError("stopped")
+        return text.upper()
+
+    return function
 
 
 def test_a_stopped_job_needs_resume_and_its_own_options(upper: Translator, tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ def test_what_cannot_be_compared() -> None:
             "Am 5. Mai kostet es 1.234,50 Euro , z.B. hier .",
         ),
         ("de", "Das war 1999.", "Das war 1999 ."),
+        ("de", "Am 24. Dezember", "Am 24. Dezember"),
         ("de", "Peter’s Haus", "Peter ' s Haus"),
         ("en", "Don’t, it's the 1990's dogs' J. Smith...", "Don 't , it 's the 1990 's dogs ' J. Smith ..."),
         ("fr", "L’homme dit : « oui »", 'L\' homme dit : " oui "'),

@@ -64,6 +64,20 @@ def test_a_fit_finds_what_it_was_made_from() -> None:
         assert calibration.probability([mean] * 10) == pytest.approx(1 / (1 + math.exp(-(2 + 4 * mean))), abs=0.06)
 
 
+def test_the_error_is_measured_on_lines_that_the_fit_did_not_see() -> None:
+    """Every fifth line is held out together: of these alone, all long and good, the others say nothing."""
+    random = np.random.default_rng(1)
+    values, quality = [], []
+    for place in range(200):
+        alone = place % 5 == 0
+        values.append([-0.5] * (30 if alone else 3))
+        quality.append(80.0 if alone or random.random() < 0.2 else 20.0)
+    calibration = calibrate(values, quality, 60.0)
+    seen = [calibration.probability(line) for line in values]
+    assert reliability(np.array(seen), np.array(quality) / 60 >= 1).ece < 0.1
+    assert calibration.ece > 0.15  # a fifth of the lines, far off
+
+
 def test_surer_tokens_never_lower_the_confidence() -> None:
     values, quality = sample(300)
     backwards = calibrate(values, [100 - score for score in quality], 60.0)  # where surer is worse

@@ -264,6 +264,26 @@ def test_constraints_from_keywords() -> None:
 # --- required terms -------------------------------------------------------------------------------------------
 
 
+def test_each_of_an_n_best_list_has_to_hold_the_terms() -> None:
+    class Forgetful(Babbler):
+        """Its second best lacks the term, unless it is told to hold it."""
+
+        def translate(  # type: ignore[override]
+            self,
+            sources: Sequence[Sequence[int]],
+            options: DecodeConfig,
+            n_best: int = 1,
+            conditions: Sequence[Conditions] | None = None,
+        ) -> list[list[Hypothesis]]:
+            asked = conditions or [Conditions()] * len(sources)
+            texts = [["A dog runs.", "The dog runs." if each.required else "It runs."] for each in asked]
+            return [[Hypothesis(_TOKENIZER.encode(text), -1.0, -1.0, True) for text in found] for found in texts]
+
+    source = _TOKENIZER.encode("A dog runs.")
+    [found] = search_within(Forgetful(), _TOKENIZER, [source], DecodeConfig(), 2, [Constraints(required=(("dog",),))])
+    assert [_TOKENIZER.decode(each.ids) for each in found] == ["A dog runs.", "The dog runs."]
+
+
 class Obliging(Babbler):
     """Says its line; what is required and lacks comes behind it, in the last spelling that is allowed."""
 

@@ -153,6 +153,24 @@ def test_leaks_are_counted_by_side_and_dropped(tmp_path: Path) -> None:
     assert kept.findings.leaks_dropped.count == 0
 
 
+def test_a_line_tells_by_its_bytes(tmp_path: Path) -> None:
+    chinese = "这是一句话。"  # six characters, eighteen bytes
+    train = [
+        (chinese, "anders"),
+        ("else", chinese),
+        ("好", "anders"),
+        ("fifteen letters", "x"),
+        ("sixteen letters.", "x"),
+    ]
+    held_out = [(chinese, "a"), ("b", chinese), ("好", "c"), ("fifteen letters", "d"), ("sixteen letters.", "e")]
+    assert check(tmp_path, train, test=held_out).kept.tolist() == [False, False, True, True, False]
+
+
+def test_whole_pairs_leak_from_every_held_out_set(tmp_path: Path) -> None:
+    short = [("Thanks.", "Danke."), ("Bye.", "Ade."), ("fine", "gut")]
+    assert check(tmp_path, short, validation=short[:1], test=short[1:2]).kept.tolist() == [False, False, True]
+
+
 def test_empty_held_out_lines_leak_nothing(tmp_path: Path) -> None:
     examination = check(tmp_path, [("", "b"), ("a", "b")], validation=[("", ""), ("x", "y")])
     assert examination.findings.leaked_sources.count == 0

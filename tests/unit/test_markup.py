@@ -13,7 +13,7 @@ from transduce.config import DecodeConfig
 from transduce.engines.interface import AttendingEngine, AttentionWeights
 from transduce.passages import Handling, placement, restoring
 from transduce.passages import markup as marks
-from transduce.passages.alignment import aligned, atoms
+from transduce.passages.alignment import _membership, aligned, atoms
 from transduce.passages.joining import Joined
 from transduce.passages.placement import place_marks
 from transduce.passages.restoring import with_markup
@@ -150,6 +150,22 @@ def test_tags_follow_attention(line: str, expected: str) -> None:
 def test_atoms() -> None:
     text = "Don't e\u0301te\u0301 日本 x_1."
     assert [text[a:b] for a, b in atoms(text)] == ["Don", "'", "t", "e\u0301", "te\u0301", "日", "本", "x_1", "."]
+
+
+def test_pieces_belong_to_atoms_by_their_bytes() -> None:
+    text = "À doggy"  # two bytes, a space, five bytes
+    shares = _membership([" À".encode(), b" dog", b"gy"], text, atoms(text))
+    np.testing.assert_allclose(shares, [[2 / 3, 0, 0], [0, 3 / 4, 1]])
+
+
+def test_a_line_that_is_left_as_it_was_has_none_of_its_terms() -> None:
+    [[best]] = UPPER.translate_n_best(["a man"], 1, glossary=None)
+    came = replace(best, required=((("MAN",), True), (("DOG",), False)), forced=(("MAN",),))
+    left = restoring._left(came, "a <b>man")
+    assert left.text == "a <b>man"
+    assert left.required == ((("MAN",), False), (("DOG",), False))
+    assert left.forced == ()
+    assert restoring.LEFT_AS_IT_WAS in left.warnings
 
 
 BITS = [

@@ -36,6 +36,9 @@ def test_operations_of_products_and_of_the_fused_kernel() -> None:
     for length in (20, 300):  # two products and a softmax; the fused kernel
         x = torch.randn(2, 3, length, 8)
         assert count_flops(lambda x=x: attend(x, x, x)) == 2 * 2 * 3 * length * length * (8 + 8)  # type: ignore[misc]
+        values = torch.randn(2, 3, length, 4)  # narrower than queries and keys
+        counted = count_flops(lambda x=x, values=values: attend(x, x, values))  # type: ignore[misc]
+        assert counted == 2 * 2 * 3 * length * length * (8 + 4)
 
 
 @pytest.mark.parametrize("simple", [False, True])

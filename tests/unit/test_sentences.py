@@ -59,6 +59,11 @@ def test_parts_fit_and_are_all(text: str, limit: int) -> None:
         assert fits or len(text[start:end].split()) == 1  # a word that is too long
 
 
+def test_a_part_is_filled_to_its_last_token() -> None:
+    text = "字" * 12  # three tokens each, and one for the space before a text
+    assert [text[a:b] for a, b in fitting_spans(text, (0, 12), 10, SHORT.tokenizer)] == ["字" * 3] * 4
+
+
 def test_a_long_sentence_is_cut_at_the_best_place() -> None:
     tokenizer = SHORT.tokenizer
 
