@@ -240,7 +240,24 @@ def test_little_text_is_not_judged(count: int, tmp_path: Path) -> None:
     source, target = translations(count, 28)
     assert not found(tmp_path, (source, target)).misaligned
     Random(1).shuffle(target)
-    assert not found(tmp_path, (source, target), validation=(target[:20], source[:20])).misaligned
+    assert not found(tmp_path, (source, target), validation=(source[:20], target[:20])).misaligned
+
+
+@pytest.mark.parametrize("wrong", ["train", "dev"])
+def test_a_validation_set_of_a_few_lines_is_enough_to_see_which_part_is_swapped(wrong: str, tmp_path: Path) -> None:
+    english = [line.split() for line in ("the dog and cat with house", "of man are street for is on")]
+    german = [line.split() for line in ("der hund und katze mit haus", "von mann sind ist das die")]
+    random = Random(4)
+    for name, count in (("train", 600), ("dev", 25)):
+        for language, words_of in zip(("en", "de"), (english, german)[:: -1 if name == wrong else 1], strict=True):
+            lines = (" ".join(random.choices(words_of[0] + words_of[1], k=8)) for _ in range(count))
+            (tmp_path / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    data = DataConfig(folder=str(tmp_path), train=(("train.en", "train.de"),), validation=("dev.en", "dev.de"))
+    findings = examine(locate(data), data, progress=False).findings
+    swapped = [f for f in findings.misaligned if "swapped" in f]
+    assert len(swapped) == 1
+    assert swapped[0].startswith(f"{tmp_path}/{wrong}.en")
+    assert findings.held_out_wrong_language.count == 0
 
 
 def test_no_spaces_is_no_excuse(tmp_path: Path) -> None:

@@ -25,8 +25,9 @@ Lines = Sequence[str]
 SAMPLE_PAIRS = 20_000  # every second one is learned from; the others test what was learned
 _MIN_TRIGRAMS = 24  # of a line that is judged: about as many letters
 _MIN_LINES = 100  # of each side to test with
-_MIN_JUDGED = 20  # lines of a file that is said to be in the wrong language
-_MOST = 0.6  # share of them that must be
+# Lines of a file that is said to be in the wrong language; and the share of them that must be. Of fewer, all must be.
+_MIN_JUDGED, _MOST = 20, 0.6
+_MIN_JUDGED_ALL = 8
 _MIN_RIGHT = 0.95  # share of the test lines that must be on their own side of zero
 
 _MAX_CHARACTERS = 1000  # of a line that are looked at: a bound for time and memory
@@ -80,11 +81,9 @@ class SideLanguages:
     def turned(self, pairs: Sequence[tuple[str, str]]) -> tuple[bool, bool]:
         """Returns for each side whether most of its lines that can be judged are in the other side's language."""
         source, target = (self.mean_odds([pair[side] for pair in pairs]) for side in (0, 1))
-        wrong = ((source, source < self.typical[1] / 2), (target, target > self.typical[0] / 2))
-        judged = [int(np.isfinite(means).sum()) for means, _ in wrong]
         return (
-            judged[0] >= _MIN_JUDGED and bool(wrong[0][1].sum() > _MOST * judged[0]),
-            judged[1] >= _MIN_JUDGED and bool(wrong[1][1].sum() > _MOST * judged[1]),
+            _are_most(source < self.typical[1] / 2, int(np.isfinite(source).sum())),
+            _are_most(target > self.typical[0] / 2, int(np.isfinite(target).sum())),
         )
 
     def exchanged(self) -> "SideLanguages":
@@ -100,6 +99,12 @@ class SideLanguages:
             counts = np.add.reduceat(trigrams.telling.astype(np.int64), trigrams.starts)
             blocks.append(np.where(counts >= _MIN_TRIGRAMS, sums / np.maximum(counts, 1), np.nan))
         return np.concatenate(blocks)
+
+
+def _are_most(wrong: NDArray[np.bool_], num_judged: int) -> bool:
+    if num_judged < _MIN_JUDGED:
+        return num_judged >= _MIN_JUDGED_ALL and int(wrong.sum()) == num_judged
+    return bool(wrong.sum() > _MOST * num_judged)
 
 
 @dataclass(frozen=True)
