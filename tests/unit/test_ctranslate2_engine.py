@@ -1,6 +1,7 @@
 """The CTranslate2 engine keeps the promises of all engines: each line's own result, in its limits, with true scores."""
 
 import random
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from transduce.engines.interface import Conditions
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, DataError
 from transduce.text import BOS, EOS, PAD, UNK
+from transduce.translator import Translator
 
 pytestmark = pytest.mark.computes
 
 _TIE = 1e-4
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0"
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +157,33 @@ def test_a_beam_finds_about_as_good_outputs_as_that_of_the_torch_engine(
     ours = [best.score for [best] in reference.translate(sources, options)]
     assert sum(theirs) / len(theirs) > sum(ours) / len(ours) - 0.5
     assert sum(abs(a - b) < _TIE for a, b in zip(ours, theirs, strict=True)) > len(ours) / 2
+
+
+# Of each the good output, of probability 0.8 or more, ends after four poor ones; those scored 2.6 or more below it.
+_ENDS_LATE = ["The small cat sees four trees.", "The small tree finds four cars.", "The old tree finds five dogs."]
+
+
+def test_a_good_output_is_not_lost_to_poor_ones_that_end_early(tmp_path: Path) -> None:
+    folder = shutil.copytree(FIXTURES / "model", tmp_path / "model")
+    options: dict[str, int] = {"beam_size": 4}
+    theirs, ours = (Translator.load(folder, engine=name, device="cpu") for name in ("ctranslate2", "torch"))
+    assert theirs.translate(_ENDS_LATE, **options) == ours.translate(_ENDS_LATE, **options)
+
+
+def test_where_both_searches_finish_that_of_torch_has_found_no_less(tmp_path: Path) -> None:
+    """Scores are the reference's, for the outputs of both: so it is the searches that differ, and no engine errs."""
+    folder = shutil.copytree(FIXTURES / "model", tmp_path / "model")
+    lines = (FIXTURES / "corpus" / "dev.en").read_text(encoding="utf-8").splitlines()
+    fast, reference = (Translator.load(folder, engine=name, device="cpu") for name in ("ctranslate2", "torch"))
+    for beam_size in (2, 4):
+        options, sources = reference.with_options(beam_size), reference.tokenizer.encode_batch(lines)
+        ours = [best for [best] in reference.engine.translate(sources, options)]
+        theirs = [best for [best] in fast.engine.translate(sources, options)]
+        scores = reference.engine.score(sources, [best.ids for best in theirs])
+        for mine, other, gains in zip(ours, theirs, scores, strict=True):
+            assert mine.finished
+            if other.finished:
+                assert mine.score >= sum(gains) / gnmt_penalty(len(gains), options.length_penalty) - _TIE
 
 
 def test_padding_bos_and_unknown_are_never_written(tmp_path: Path) -> None:

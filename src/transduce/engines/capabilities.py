@@ -36,13 +36,13 @@ CAPABILITIES = (
     Capability(
         "end of a search",
         "when nothing open can beat what has finished, which is proved",
-        "when as many outputs have finished as the beam is wide (K); one finishes where the end is among the best K "
+        "when 2 K outputs have finished, K being the width of the beam; one finishes where the end is among the best K "
         "continuations, not 2 K",
     ),
     Capability(
         "length penalty",
         "GNMT's",
-        "GNMT's, over the outputs that the search returns, as many as the beam is wide",
+        "GNMT's, over the outputs that the search returns, up to 2 K",
         ("length_penalty",),
     ),
     Capability(

@@ -4,7 +4,8 @@ What CTranslate2 does otherwise than our own search is evened out here:
 
 - its length limit is one for a whole call. A batch is searched with its greatest limit, and lines that reach their own
   are searched again with that, so that a translation depends on its own line only;
-- a search ends when K outputs have finished, K being the width of the beam. All K are asked for, and ranked as ours
+- a search ends when so many outputs have finished, whatever their scores and those of what is open. With K, the width
+  of the beam, the best is lost where K poor ones end early; so it goes on to 2 K. All are returned, and ranked as ours
   are: by GNMT's formula, finished ones before those that were cut off;
 - a suppressed token takes no part in its softmax, which shifts all scores a little. So padding, BOS and unknown are
   left free, which a trained model practically never writes, and lines where one turns up are searched without them;
@@ -44,6 +45,9 @@ _SCORE_BATCH, _MAX_LOGIT_ROWS = 32, 2048
 _IMPOSSIBLE = -1e8
 # Without a length penalty CTranslate2 stops earlier, where not all outputs have been found. This one moves no rank.
 _NO_PENALTY = 1e-6
+
+# Outputs that must finish, for each of the beam's width, before a search ends; greedy search ends with its first.
+_PATIENCE = 2
 
 _SPECIALS = SpecialIds()
 _EMPTY = Hypothesis(ids=[], score=0.0, log_probability=0.0, finished=True)
@@ -278,11 +282,13 @@ class CTranslate2Engine:
         suppressed = [self._named(phrase) for phrase in first.conditions.forbidden]
         if first.suppress:
             suppressed += self._never
+        patience = _PATIENCE if options.beam_size > 1 else 1
         begun: list[Any] = self._model.translate_batch(
             [self._named(line.source) for line in batch],
             [self._named(line.conditions.prefix) for line in batch] if first.conditions.prefix else None,
             beam_size=options.beam_size,
-            num_hypotheses=options.beam_size,
+            patience=patience,
+            num_hypotheses=patience * options.beam_size,
             length_penalty=options.length_penalty or _NO_PENALTY,
             no_repeat_ngram_size=options.no_repeat_ngram,
             suppress_sequences=suppressed or None,
