@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from transduce.cli import info
-from transduce.cli.main import main
+from transduce.cli.main import COMMANDS, main
+from transduce.cli.parse import SUBCOMMANDS
 from transduce.errors import MissingDependencyError
 from transduce.files import write_json
 
@@ -200,3 +201,15 @@ sys.exit(main(["--help"]))
     assert done.stdout == ""
     assert done.stderr.startswith("transduce: error: Windows is not supported")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "names"), [([], COMMANDS), (["parse"], SUBCOMMANDS), (["paper"], ("table1", "positions"))]
+)
+def test_help_has_each_summary_beside_its_name(
+    command: list[str], names: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in names:
+        assert any(line.startswith(f"    {name} ") and line.split(maxsplit=1)[1] for line in lines), name

@@ -2,12 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from transduce.cli.main import main
 from transduce.config import load_recipe, preset, to_dict
+from transduce.config.parameters import count_parameters
 from transduce.errors import BundleError
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0"
@@ -68,6 +70,14 @@ def test_a_recipe_shows_what_differs_from_its_preset(tmp_path: Path, capsys: pyt
     recipe.write_text('name = "mine"\n', encoding="utf-8")
     assert '| name | "transducer" | "mine" |' in shown(capsys, recipe)
     assert load_recipe(recipe).name == "mine"
+
+
+def test_a_recipe_counts_the_pieces_that_it_learns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('preset = "tiny"\ntext.vocab_size = 1000\n', encoding="utf-8")
+    said = data(capsys, recipe)
+    assert said["parameters"] == count_parameters(replace(preset("tiny").model, vocab_size=1000))
+    assert said["differs"] == {key: {"preset": 10_000, "here": 1000} for key in ("model.vocab_size", "text.vocab_size")}
 
 
 def test_a_prepared_folder_shows_its_pairs_and_tokens(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,6 +76,7 @@ def test_a_packed_corpus_and_names_that_need_quotes(tmp_path: Path) -> None:
         ({"lines": 3}, 3, "3 pairs of lines with text; a recipe needs at least 20"),
         ({"target": "none.de"}, 3, "none.de: no such file"),
         ({"target": "short.de"}, 3, "they must be aligned line by line"),
+        ({"target": "a.en"}, 3, "are the same file"),
     ],
 )
 def test_nothing_is_written_where_something_is_wrong(

@@ -52,7 +52,9 @@ def test_an_old_name_is_taken_with_a_warning(command: str, capsys: pytest.Captur
             assert capsys.readouterr().err == ""
             after, unknown = parser.parse_known_args([*given, *spelt])
             assert (after, unknown) == (before, [])
-            assert capsys.readouterr().err == (f"transduce: warning: {old} is now {new}; the old name goes with 0.3.\n")
+            assert capsys.readouterr().err == (
+                f"transduce: warning: {old} is now {new}; the old name will be removed in 0.3.\n"
+            )
 
 
 def test_what_follows_two_dashes_is_no_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ examples:
 
 import argparse
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -221,7 +221,7 @@ def _size(path: Path) -> int:
 def _find(name: str) -> _Subject:
     path = Path(name)
     if path.suffix == ".toml":
-        return _Subject("recipe", load_recipe(path), start=recipe_start(path))
+        return _Subject("recipe", _with_vocabulary(load_recipe(path)), start=recipe_start(path))
     if (path / "model.safetensors").is_file() or (path / "tokenizer.json").is_file():
         from transduce.bundle import Bundle
         from transduce.shortlist.table import shortlist_facts
@@ -237,6 +237,11 @@ def _find(name: str) -> _Subject:
         f"'{name}' is not a model folder, a run folder, a prepared folder, a recipe or a preset."
         f"{suggestion(name, preset_names())}"
     )
+
+
+def _with_vocabulary(config: Config) -> Config:
+    """Returns the recipe with the table that training will make: as many rows as pieces are to be learned."""
+    return replace(config, model=replace(config.model, vocab_size=config.text.vocab_size))
 
 
 def _run_folder(path: Path) -> _Subject:

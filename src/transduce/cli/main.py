@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from transduce import __version__
 from transduce.cli.failures import REPORTED, replace_closed_streams, report
+from transduce.cli.help import HelpFormatter
 from transduce.cli.numbers import Number
 from transduce.cli.renamed import with_new_names
 from transduce.errors import MissingDependencyError, suggestion
@@ -100,7 +101,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="transduce",
         description="Train, evaluate and use sequence transducers: the Transformer of 'Attention Is All You Need'.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"transduce {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
@@ -112,7 +113,7 @@ def build_parser() -> argparse.ArgumentParser:
             name,
             help=module.SUMMARY,
             description=module.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpFormatter,
         )
         module.configure(command)
         command.set_defaults(run=module.run, parser=command)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transduce.cli.help import HelpFormatter
 from transduce.cli.numbers import whole
 from transduce.cli.report import print_report
 from transduce.paper.scales import SCALES
@@ -225,7 +226,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             help=described.summary,
             description="\n\n".join(filter(None, [f"Measures {described.summary}.", described.about])),
             epilog="\n".join(["examples:", *(f"  transduce paper {name} {example}" for example in examples)]),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpFormatter,
         )
         experiment.set_defaults(parser=experiment)
         experiment.add_argument(

@@ -7,13 +7,15 @@ examples:
   transduce parse score --reference test.gold --hypothesis test.parsed
   transduce parse score --reference test.gold --hypothesis test.parsed --parameters COLLINS.prm --per-sentence
   transduce parse draw test.parsed --number 3
-  transduce parse draw test.parsed --number 3 --format svg --output tree.svg
+  transduce parse draw test.parsed --number 3 --output tree.svg
 
 'transduce parse SUBCOMMAND --help' explains each, with more examples.
 """
 
 import argparse
 from importlib import import_module
+
+from transduce.cli.help import HelpFormatter
 
 SUMMARY = "train and run a constituency parser; score as EVALB does, draw trees"
 
@@ -31,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             name,
             help=module.SUMMARY,
             description=module.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpFormatter,
         )
         module.configure(subcommand)
         subcommand.set_defaults(run_subcommand=module.run, parser=subcommand)

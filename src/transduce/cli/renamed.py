@@ -47,4 +47,4 @@ def with_new_names(command: str, arguments: Sequence[str]) -> list[str]:
 
 def warn_of_old_name(message: str) -> None:
     """Says on standard error what is called otherwise now."""
-    print(f"transduce: warning: {message}; the old name goes with {_LAST}.", file=sys.stderr)
+    print(f"transduce: warning: {message}; the old name will be removed in {_LAST}.", file=sys.stderr)

@@ -41,12 +41,15 @@ def look_at(source: Path, target: Path) -> Corpus:
     """Reads two aligned files once.
 
     Raises:
-        DataError: a file is missing or not UTF-8, they differ in length, or there is too little in them.
+        DataError: a file is missing or not UTF-8, both are the same file, they differ in length, or there is too little
+            in them.
     """
     for path in (source, target):
         require_file(path)
         if not path.is_file():
             raise DataError(f"{path}: is no file on disk; a recipe names files that can be read again.")
+    if source.samefile(target):
+        raise DataError(f"{source} and {target} are the same file; name the sources and their translations.")
     num_pairs, tokens = 0, [0.0, 0.0]
     for pair in read_pairs([source, target]):
         if all(line.strip() for line in pair):

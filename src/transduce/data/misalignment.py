@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from transduce.data.corpus import Chunk, CorpusFiles, Part
+from transduce.data.progress import elapsed_time
 from transduce.data.sides import Sides, side_names
 from transduce.data.slips import MIN_PAIRS, UNRELATED, Judge, Sampler, Slip, find_slips
 
@@ -45,7 +46,8 @@ class AlignmentCheck:
         if sum(judged[part].num_pairs for part in training) < MIN_PAIRS:
             return
         windows = {part: list(judged[part].complete().values()) for part in training}
-        judge = Judge.learn([window for part in training for window in windows[part]])
+        with elapsed_time("comparing lines", shown=progress):
+            judge = Judge.learn([window for part in training for window in windows[part]])
         first_window = 0
         for part in [*training, *(part for part in judged if part not in training)]:
             for slip in find_slips(part, judged[part], judge, first_window, progress=progress):

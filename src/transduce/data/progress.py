@@ -19,7 +19,7 @@ def progress_bar(label: str, total: int | None, *, unit: str, shown: bool) -> An
         desc=label,
         total=total,
         unit=unit,
-        unit_scale=True,
+        unit_scale=total is None or total >= 1000,  # "12k"; a small total would be shown as "12.0"
         dynamic_ncols=True,
         delay=_DELAY_SECONDS,
         mininterval=0.2 if sys.stderr.isatty() else 10.0,  # a log file wants a line now and then

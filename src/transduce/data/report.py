@@ -85,7 +85,7 @@ class PrepareReport:
             lines.append(f"  validation pairs   {_number(self.validation.num_kept)}")
         for name, count in self.held_out_pairs.items():
             if name != "validation":
-                lines.append(f"  {name + ' pairs':<18} {_number(count)}, looked at for leaks only")
+                lines.append(f"  {name + ' pairs':<18} {_number(count)}, compared for leaks only")
         size = _number(tokenizer["vocab_size"])
         if tokenizer["vocab_size"] < tokenizer["vocab_size_asked"]:
             size += f" ({_number(tokenizer['vocab_size_asked'])} were asked for: the text has no more)"
@@ -133,7 +133,7 @@ def _of_one(phrase: str) -> str:
 
 
 def _number(value: int) -> str:
-    return f"{value:,}".replace(",", " ")
+    return f"{value:,}"
 
 
 def _findings(values: dict[str, Any]) -> Findings:

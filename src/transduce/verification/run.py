@@ -17,6 +17,7 @@ from transduce.data.progress import progress_bar
 from transduce.engines.torch import TorchEngine, choose_device
 from transduce.errors import TransduceError
 from transduce.export.certified import CertifiedExport
+from transduce.markdown import counted
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.engines import LOADERS
 from transduce.verification.report import CheckResult, Finding, Report
@@ -119,7 +120,7 @@ def _report(
     kind = "parser" if bundle.config.data.format == "trees" else "translator"
     return Report(
         model=f"{bundle.path} ({bundle.config.name}, a {kind} of {layers}, {shape.vocab_size:,} subwords)",
-        engine=f"{engine}, {torch.get_num_threads()} CPU threads",
+        engine=f"{engine}, {counted(torch.get_num_threads(), 'CPU thread')}",
         sentences=f"{len(sample.lines)}, from {sample.origin}" if sample else "none",
         search=search,
         versions=_versions(),
