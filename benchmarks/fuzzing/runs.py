@@ -62,6 +62,6 @@ def _makes(path: Path, expected: str) -> Callable[[Outcome], str]:
     """Returns a check that the model is the undamaged run's, or that something else was announced."""
     return lambda found: (
         "another model than that of the undamaged run"
-        if found.exit_code == 0 and "has 1 checkpoint; taking that" not in found.stderr and sha256(path) != expected
+        if found.exit_code == 0 and "1 checkpoint to average, not 2" not in found.stderr and sha256(path) != expected
         else ""
     )

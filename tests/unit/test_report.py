@@ -1,6 +1,7 @@
 """The speed that is reported is that of training, whatever is done in between."""
 
 import json
+import os
 import resource
 import time
 from itertools import pairwise
@@ -108,3 +109,21 @@ def test_a_record_without_its_line_end_comes_again(tmp_path: Path) -> None:
         report.begin(2)
         report.step(RESULT, Progress(step=3))
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 3]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_records_are_not_written_to_a_pipe_or_a_device(tmp_path: Path, kind: str) -> None:
+    metrics = tmp_path / "metrics.jsonl"
+    if kind == "device":
+        metrics.symlink_to(os.devnull)
+        reader = None
+    else:
+        os.mkfifo(metrics)
+        reader = os.open(metrics, os.O_RDWR)  # else a writer would wait for ever
+    try:
+        report = Report(tmp_path, max_steps=10, log_steps=1, show=False)
+        with pytest.raises(TrainingError, match=r"metrics\.jsonl: a pipe or a device"):
+            report.begin(0)
+    finally:
+        if reader is not None:
+            os.close(reader)

@@ -13,7 +13,7 @@ from typing import Any, Self
 from tqdm import tqdm
 
 from transduce.errors import TrainingError
-from transduce.files import write_text
+from transduce.files import is_special, write_text
 from transduce.training.state import Progress
 from transduce.training.step import StepResult
 
@@ -93,9 +93,15 @@ class Report:
                     part.close()
 
     def begin(self, step: int) -> None:
-        """Opens the records and starts the live line, at `step` updates done."""
+        """Opens the records and starts the live line, at `step` updates done.
+
+        Raises:
+            TrainingError: `metrics.jsonl` is a pipe or a device: opening it could wait for ever, or lose the records.
+        """
         if self.write:
             metrics = self.run / "metrics.jsonl"
+            if is_special(metrics):
+                raise TrainingError(f"{metrics}: a pipe or a device, where records of training belong. Remove it.")
             _drop_records_after(step, metrics)
             self._metrics = metrics.open("a", encoding="utf-8", buffering=1)
             self._board = _tensorboard(self.run / "tensorboard", step)
