@@ -371,6 +371,23 @@ def test_a_damaged_checkpoint_does_not_cost_the_model_at_the_end_of_training(
     assert Bundle.load(run / "model").metrics["averaged_steps"] == "20, 23"
 
 
+def test_a_run_is_not_resumed_with_another_validation_set(
+    recipe: Path, tmp_path: Path, interrupted: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its scores could not be compared with the best one so far."""
+    corpus, run = tmp_path / "corpus", tmp_path / "run"
+    shutil.copytree(recipe.parent, corpus)
+    interrupt(corpus / "recipe.toml", run, interrupted, 12, signal.SIGTERM)
+    for language in ("en", "de"):
+        lines = (corpus / f"dev.{language}").read_text().splitlines(keepends=True)
+        (corpus / f"dev.{language}").write_text("".join(lines[1:]))
+    prepare(load_recipe(corpus / "recipe.toml"), tmp_path / "other", progress=False)
+    again = ["--resume", "--data", str(tmp_path / "other")]
+    assert train(corpus / "recipe.toml", run, arguments=again) == TrainingError.exit_code
+    assert "was begun with other data" in capsys.readouterr().err
+    assert resume(corpus / "recipe.toml", run) == 0
+
+
 def test_no_model_is_written_that_is_not_finite(whole: Path, tmp_path: Path) -> None:
     bundle = Bundle.load(whole / "model")
     weights = {name: weight.copy() for name, weight in bundle.weights().items()}

@@ -157,9 +157,12 @@ def has_data_elsewhere(run: Path) -> bool:
     return "folder" in _read_data(run)
 
 
-def _identity(prepared: Prepared) -> dict[str, str]:
+def _identity(prepared: Prepared) -> dict[str, str | None]:
+    listed = prepared.manifest["files"]
     return {
-        "train_sha256": str(prepared.manifest["files"][prepared.train.name]["sha256"]),
+        "train_sha256": str(listed[prepared.train.name]["sha256"]),
+        # Scores on other sentences cannot be compared with the best one so far. 0.1.0 did not note it.
+        "validation_sha256": str(listed[prepared.validation.name]["sha256"]) if prepared.validation else None,
         "tokenizer_fingerprint": prepared.tokenizer_fingerprint,
     }
 
