@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,14 @@ def test_a_standard_stream_that_refuses_is_one_line(command: str, message: str) 
     assert done.returncode == 1
     assert done.stderr == f"transduce: error: {message} 'transduce --debug COMMAND …' shows where.\n"
     assert done.stdout == ""
+
+
+def test_closed_standard_output_is_named_where_a_translation_goes_there(tmp_path: Path) -> None:
+    model = shutil.copytree(Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0" / "model", tmp_path / "model")
+    (tmp_path / "source").write_text("A dog runs.\n")
+    done = in_shell(f"translate {model} --source {tmp_path / 'source'} --quiet >&-")
+    assert done.returncode == 1
+    assert done.stderr.startswith("transduce: error: standard output is closed: nothing can be written to it.")
 
 
 def test_a_closed_standard_output_is_no_error_where_nothing_is_written_to_it(tmp_path: Path) -> None:

@@ -144,6 +144,20 @@ def test_what_the_journal_does_not_know_is_cut_off(tmp_path: Path) -> None:
     assert path.read_text().split() == "".join(line.upper() + "\n" for line in LINES).split()
 
 
+def test_another_engine_is_refused_with_the_option_that_goes_on(tmp_path: Path) -> None:
+    """A version that had "auto" choose otherwise may have begun the job, and nobody ever named an engine."""
+    path = tmp_path / "out"
+    path.with_name("out.partial").write_text("A\n")
+    journal = {"format": 1, "job": {"engine": "torch on cpu"}, "lines": 1, "bytes": 2, "whole": False}
+    digests = {"read_sha256": "", "written_sha256": ""}
+    path.with_name("out.partial.json").write_text(json.dumps(journal | digests))
+    with (
+        pytest.raises(ConfigError, match=r"now engine = ctranslate2 on cpu, float32\. Resume with --engine torch, or"),
+        open_stream(path, {"engine": "ctranslate2 on cpu, float32"}, resume=True),
+    ):
+        pass
+
+
 def test_another_job_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "out"
     stop(path)

@@ -5,6 +5,7 @@ A reader that went away, a full disk, a closed stream, text in the wrong encodin
 
 import contextlib
 import errno
+import io
 import os
 import re
 import sys
@@ -101,6 +102,16 @@ def _abandon_output() -> bool:
     return False
 
 
+def _is_output_closed() -> bool:
+    try:
+        os.write(sys.stdout.fileno(), b"")  # nothing, which a descriptor for reading refuses all the same
+    except io.UnsupportedOperation:  # it is none of the system's
+        return False
+    except OSError as error:
+        return error.errno == errno.EBADF
+    return False
+
+
 def _of_encoding(error: UnicodeError) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"an input is not {error.encoding} text (byte {error.start + 1}: {error.reason}); convert it to UTF-8."
@@ -113,12 +124,12 @@ def _of_encoding(error: UnicodeError) -> str:
 
 
 def _of_system(error: OSError, *, of_output: bool) -> str:
-    if error.filename is None and of_output:
-        if error.errno == errno.EBADF:
-            return "standard output is closed: nothing can be written to it."
-        return f"standard output: {error.strerror}."
     if error.filename is None and error.errno == errno.EBADF:
+        if of_output or _is_output_closed():
+            return "standard output is closed: nothing can be written to it."
         return "standard input is closed: nothing can be read from it."
+    if error.filename is None and of_output:
+        return f"standard output: {error.strerror}."
     what = error.strerror
     if isinstance(error, FileExistsError):
         what = "a file stands where a folder is needed; name another path"

@@ -274,9 +274,12 @@ class ResumableOutput:
             was, now = before.get(name), self._job.get(name)
             if was != now:
                 made = "made" if self.already_whole else "begun"
+                same = "with the same"
+                if name == "engine" and was is not None:  # which nobody may have named: "auto" may choose another now
+                    same = f"with --engine {str(was).partition(' ')[0]}"
                 raise ConfigError(
                     f"{self._name}: was {made} with {name} = {_shown(was)}, and now {name} = {_shown(now)}. Resume "
-                    f"with the same, or {ANEW}."
+                    f"{same}, or {ANEW}."
                 )
 
     @property
