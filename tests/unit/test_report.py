@@ -1,5 +1,6 @@
 """The speed that is reported is that of training, whatever is done in between."""
 
+import errno
 import json
 import os
 import resource
@@ -79,6 +80,32 @@ def test_metrics_that_cannot_be_written_are_one_clear_error(tmp_path: Path, monk
             record(tmp_path, num_steps=9)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("moment", ["opening", "writing", "closing"])
+def test_a_training_goes_on_where_tensorboard_cannot_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], moment: str
+) -> None:
+    def fail_at(now: str) -> None:
+        if now == moment:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    class Board:
+        def __init__(self, *_: object) -> None:
+            fail_at("opening")
+
+        def add_scalar(self, *_: object) -> None:
+            fail_at("writing")
+
+        def close(self) -> None:
+            fail_at("closing")
+
+    monkeypatch.setattr(report_module, "_tensorboard", Board)
+    record(tmp_path, num_steps=3)
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
+    warned = capsys.readouterr().err
+    assert warned.count("\n") == 1
+    assert "tensorboard: cannot be written (No space left on device)" in warned
 
 
 def record(run: Path, num_steps: int) -> None:

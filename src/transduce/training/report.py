@@ -86,7 +86,10 @@ class Report:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for part in (self.bar, self._metrics, self._board):
+        with self._for_viewing():
+            if self._board is not None:
+                self._board.close()
+        for part in (self.bar, self._metrics):
             # Closing a file tries again to write what a full disk refused; the error on its way out says so already.
             with contextlib.suppress(*([] if kind is None else [OSError])):
                 if part is not None:
@@ -104,7 +107,8 @@ class Report:
                 raise TrainingError(f"{metrics}: a pipe or a device, where records of training belong. Remove it.")
             _drop_records_after(step, metrics)
             self._metrics = metrics.open("a", encoding="utf-8", buffering=1)
-            self._board = _tensorboard(self.run / "tensorboard", step)
+            with self._for_viewing():
+                self._board = _tensorboard(self.run / "tensorboard", step)
         if self.show and sys.stderr.isatty():
             self.bar = tqdm(
                 total=self.max_steps,
@@ -193,9 +197,21 @@ class Report:
             raise TrainingError(
                 f"{self._metrics.name}: cannot be written: {error.strerror}. Make room and go on with --resume."
             ) from error
-        if self._board is not None:
-            for name, value in values.items():
+        with self._for_viewing():
+            for name, value in values.items() if self._board is not None else ():
                 self._board.add_scalar(f"{kind}/{name}", value, progress.step)
+
+    @contextlib.contextmanager
+    def _for_viewing(self) -> Iterator[None]:
+        """Gives TensorBoard up where its files cannot be written: they only show what metrics.jsonl has."""
+        try:
+            yield
+        except OSError as error:
+            self._board = None
+            self.warn(
+                f"warning: {self.run / 'tensorboard'}: cannot be written ({error.strerror}); going on without. "
+                "metrics.jsonl has the same numbers."
+            )
 
 
 def _drop_records_after(step: int, metrics: Path) -> None:
