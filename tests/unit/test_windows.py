@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from made_models import made_bundle
 from text_engine import text_translator
 from transduce.config import DecodeConfig
 from transduce.constraints import Constraints
@@ -18,6 +19,7 @@ from transduce.errors import ConfigError, DataError
 from transduce.passages import Handling
 from transduce.streams import Columns, JsonLines, Layout, PlainLines, Summary, translate_file
 from transduce.streams.windows import Facts, Request, Rows, Window, facts_of, in_order, translate_window
+from transduce.translator import Translator
 
 LINES = [f'{{"id": {number}, "text": "line {number} of\\tthe dog"}}\tcolumn {number}' for number in range(60)]
 
@@ -165,3 +167,16 @@ def test_json_lines_keep_their_bytes(source: Path, tmp_path: Path) -> None:
         translate_file(workers, source, tmp_path / "out", layout=JsonLines("text"), window=1)
     rows = (tmp_path / "out").read_text()
     assert rows == '{"n": 1.50, "text": "a dog", "translation": "A DOG"}\n\n{"text": "runs", "translation": "RUNS"}\n'
+
+
+def test_whether_torch_places_tags_is_part_of_a_job(tmp_path: Path) -> None:
+    """With "auto" its attention places them, with "ctranslate2" nothing does: a resumed job must not mix both."""
+    bundle = made_bundle(tmp_path / "model")
+    facts = {}
+    for engine in ("auto", "ctranslate2"):
+        translator = Translator.load(bundle.path, engine=engine, device="cpu")
+        for markup in ("none", "html"):
+            request = Request("in", PlainLines(), translator.options, 1, Handling(markup=markup))
+            facts[engine, markup] = facts_of(translator, request)
+    assert facts["auto", "none"] == facts["ctranslate2", "none"]
+    assert facts["auto", "html"] != facts["ctranslate2", "html"]

@@ -276,7 +276,7 @@ class ResumableOutput:
                 made = "made" if self.already_whole else "begun"
                 same = "with the same"
                 if name == "engine" and was is not None:  # which nobody may have named: "auto" may choose another now
-                    same = f"with --engine {str(was).partition(' ')[0]}"
+                    same = f"with --engine {'auto' if 'torch for' in str(was) else str(was).partition(' ')[0]}"
                 raise ConfigError(
                     f"{self._name}: was {made} with {name} = {_shown(was)}, and now {name} = {_shown(now)}. Resume "
                     f"{same}, or {ANEW}."

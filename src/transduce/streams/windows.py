@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from transduce.config import DecodeConfig
 from transduce.constraints import Constraints
+from transduce.engines.automatic import AutomaticEngine
 from transduce.glossary import Glossary
 from transduce.passages import Handling
 from transduce.passages.markup import Piece, pieces
@@ -72,7 +73,10 @@ def facts_of(translator: Translator, request: Request) -> Facts:
         from transduce.passages.calibration import load_calibration
 
         calibration = repr(load_calibration(translator.bundle))
-    return Facts(checksums=translator.checksums, engine=translator.engine.name, calibration=calibration)
+    engine = translator.engine.name
+    if request.handling.markup != "none" and isinstance(translator.engine, AutomaticEngine):
+        engine += ", torch for markup"  # its weights place tags otherwise than ctranslate2 does without any
+    return Facts(checksums=translator.checksums, engine=engine, calibration=calibration)
 
 
 class Workers(Protocol):
