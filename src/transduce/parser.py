@@ -88,7 +88,7 @@ class Parser:
 
         Args:
             sentences: tokenised as in the treebank of the training; words have a space between them.
-            beam_size: hypotheses looked at side by side; 1 is greedy search, the fastest.
+            beam_size: beam width; 1 is greedy search, the fastest.
             length_penalty: α of GNMT's length penalty; higher favours longer outputs, so more brackets.
             max_extra_tokens: the greatest length of an output is that of its sentence plus this, in subwords.
             batch_size: sentences parsed together: changes speed and memory, never a tree.

@@ -143,7 +143,7 @@ class Translator:
 
         Args:
             lines: any strings; a line break inside one is text like any other.
-            beam_size: hypotheses looked at side by side; 1 is greedy search, the fastest.
+            beam_size: beam width; 1 is greedy search, the fastest.
             length_penalty: α of GNMT's length penalty; higher favours longer translations.
             max_extra_tokens: the greatest length of a translation is that of its source plus this.
             batch_size: lines translated together: changes speed and memory, never a translation.

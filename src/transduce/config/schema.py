@@ -219,13 +219,13 @@ class TrainConfig:
 class DecodeConfig:
     """How outputs are found: by beam search (§6.1), by greedy search, or drawn: see docs/guides/decoding.md."""
 
-    beam_size: Beam = 4  # hypotheses looked at side by side; 1: greedy
+    beam_size: Beam = 4  # beam width; 1: greedy
     length_penalty: Exponent = 0.6  # α of GNMT's ((5 + length) / 6)^α
     coverage_penalty: Weight = 0.0  # β of GNMT's coverage penalty (Wu et al. 2016, eq. 14); 0: none, and no cost
     max_extra_tokens: Limit = 50  # output limit: source length + this
     max_tokens: Limit = 0  # output limit whatever the source's length; 0: none but that above
     min_tokens: Limit = 0  # no output ends before it has as many
-    no_repeat_ngram: Limit = 0  # no n tokens in a row come twice in an output; 0: anything may
+    no_repeat_ngram: Limit = 0  # no n tokens in a row come twice in an output; 0: no limit
     diversity_groups: Beam = 1  # beams are shared out over as many groups that avoid each other's tokens
     diversity_penalty: Weight = 0.5  # λ of diverse beam search (Vijayakumar et al. 2016)
     temperature: Weight = 0.0  # 0: search; from 0.001: outputs are drawn, at 1 from the model's own distribution
