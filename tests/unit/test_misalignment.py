@@ -8,6 +8,7 @@ import pytest
 
 from transduce.config import DataConfig
 from transduce.data import slips
+from transduce.data.association import Numbered, Vocabulary
 from transduce.data.corpus import locate
 from transduce.data.demo_corpus import make_demo_corpus
 from transduce.data.doctor import Findings, examine, require_aligned
@@ -233,6 +234,18 @@ ALIGNED: dict[str, Callable[[], Sides]] = {
 def test_what_is_aligned_is_left_in_peace(name: str, tmp_path: Path) -> None:
     source, target = ALIGNED[name]()
     assert not found(tmp_path, (source, target), validation=(source[:50], target[:50])).misaligned
+
+
+@pytest.mark.parametrize("offset", [0, 1, -1])
+def test_a_dictionary_is_learned_from_lines_that_belong_together(offset: int) -> None:
+    source = [[i % 8] for i in range(64)]
+    target = [[(i - offset) % 8] for i in range(64)]  # source line i belongs with target line i + offset
+    window = Numbered(([], []), source, target)
+    vocabulary = Vocabulary([[str(i)] for i in range(8)] * 2)
+    for found in slips._learn_halves(([window], [window]), ([offset], [offset]), (vocabulary, vocabulary)):
+        for token in range(8):
+            start, end = found.starts[token], found.starts[token + 1]
+            assert found.targets[start + found.probabilities[start:end].argmax()] == token
 
 
 @pytest.mark.parametrize("count", [1, 10, 100, 200])

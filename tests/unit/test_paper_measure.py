@@ -1,12 +1,19 @@
 """What `transduce paper` measures with: counts and fits come out as worked out by hand."""
 
+from itertools import count
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 
+from transduce.config import Config, ModelConfig, TrainConfig
 from transduce.model.attention import attend
+from transduce.paper import learning
 from transduce.paper.layer_types import recurrent_flops
 from transduce.paper.measure import count_flops, crossing, exponents, peak_bytes, shortest_seconds
 from transduce.paper.reach import without_onednn
+from transduce.training.device import Compute
 
 CPU = torch.device("cpu")
 MEBIBYTE = 1 << 20
@@ -79,3 +86,19 @@ def test_the_shortest_run_counts(monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setattr("transduce.paper.measure.torch.get_num_threads", lambda threads=threads: threads)
             patch.setattr(f"transduce.paper.measure.time.{clock}", lambda ticks=ticks: next(ticks))
             assert shortest_seconds(lambda: None, CPU, budget_seconds=5.0) == 2.0
+
+
+def test_the_loss_of_a_training_is_the_mean_of_its_last_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = count(1)
+
+    def counted(model: torch.nn.Module, batch: Any, *_: Any) -> tuple[torch.Tensor]:
+        return (0 * next(model.parameters()).sum() + next(steps) * batch.num_target_tokens,)
+
+    monkeypatch.setattr(learning, "batch_loss", counted)
+    model = ModelConfig(
+        vocab_size=9, num_encoder_layers=1, num_decoder_layers=1, d_model=4, d_ff=4, num_heads=1, d_k=4, d_v=4
+    )
+    config = Config(model=model, train=TrainConfig(max_steps=20))
+    batch = learning.copying([np.array([5, 6])], CPU)
+    _, loss = learning.train(config, lambda generator: batch, Compute.of("cpu"), lambda line: None)
+    assert loss == pytest.approx((19 + 20) / 2)

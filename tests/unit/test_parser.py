@@ -110,3 +110,12 @@ def test_score(parser: Parser) -> None:
     # Of 5 gold brackets 5 are found, of 6 parsed ones 5 are right; of 5 words that count 4 have the right tag.
     assert (scores["recall"], scores["precision"]) == (100, pytest.approx(100 * 5 / 6))
     assert (scores["tagging_accuracy"], scores["repaired"]) == (80, 50)
+
+
+def test_the_model_reads_a_sentence_as_it_was_trained_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = ToldEngine()
+    monkeypatch.setattr("transduce.parser.sentence_reader", lambda data, tokenizer: str.upper)
+    [tree] = Parser(Translator(engine, _TOKENIZER, DecodeConfig())).parse(["one two"])
+    assert engine.sentences == ["ONE TWO"]
+    assert tree is not None
+    assert [leaf.word for leaf in tree.leaves()] == ["one", "two"]

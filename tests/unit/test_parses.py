@@ -1,10 +1,20 @@
 """A parser's scores against counts made by hand; a comma taken for a word leaves nothing out."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 
+from transduce import scoring
+from transduce.config import Config, DataConfig, TrainConfig
+from transduce.decoding.scores import Hypothesis
 from transduce.errors import EvaluationError
 from transduce.evaluation import parse_scores, score_brackets, summarise_parses
 from transduce.parsing import Tree, parse_trees
+from transduce.parsing.pairs import to_pair
+from transduce.text import SubwordTokenizer
 
 _GOLD = "(S (NP (NN rain)) (, ,) (NP (NN snow)) (. .))"
 _PARSED = "(S (NP (NN rain)) (NP (NN ,) (NNS snow)) (. .))"  # the comma has a wrong tag, and is in the second NP
@@ -56,3 +66,43 @@ def test_more_than_ten_sentences_of_wrong_punctuation_are_no_error() -> None:
 def test_unequal_numbers_of_trees() -> None:
     with pytest.raises(EvaluationError, match="the gold trees has 2 lines and the parses has 1"):
         parse_scores(trees(_GOLD, _GOLD), [(trees(_GOLD)[0], False)])
+
+
+class _Validation:
+    """Six sentences in place of a store: of two treebanks, one behind the other."""
+
+    def __init__(self) -> None:
+        words = ("a", "b", "c", "x", "y", "z")
+        self.texts = [to_pair(tree) for tree in trees(*(f"(S (NP (NN {word})))" for word in words))]
+        lines = [" ".join(pair) for pair in self.texts]
+        self.tokenizer = SubwordTokenizer.train(lines, algorithm="bpe", vocab_size=300)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def source(self, row: int) -> np.ndarray:
+        return np.array(self.tokenizer.encode(self.texts[row][0]))
+
+    def target(self, row: int) -> np.ndarray:
+        return np.array(self.tokenizer.encode(self.texts[row][1]))
+
+
+def test_some_of_the_sentences_lie_evenly_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    validation, read = _Validation(), []
+
+    class Engine:
+        def __init__(self, model: object, *, record_steps: bool) -> None:
+            pass
+
+        def translate(self, sources: Sequence[Sequence[int]], options: object) -> list[list[Hypothesis]]:
+            read.extend(validation.tokenizer.decode(source) for source in sources)
+            tree = validation.tokenizer.encode(validation.texts[0][1])
+            return [[Hypothesis(tree, -1.0, -1.0, True)] for _ in sources]
+
+    monkeypatch.setattr(scoring, "TorchEngine", Engine)
+    config = Config(data=DataConfig(format="trees"))
+    config = replace(config, train=replace(TrainConfig(), validate_bleu_sentences=3))
+    given: Any = validation
+    score = scoring.scorer_of(config, validation.tokenizer, given)
+    assert score(None)["f1"] == 100  # type: ignore[arg-type]
+    assert read == ["a", "c", "y"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from text_engine import text_translator
 from transduce.decoding.scores import SpecialIds, gnmt_penalty, hypothesis
 
 
@@ -29,3 +30,12 @@ def test_length_counts_eos_where_there_is_one() -> None:
 
 def test_never_generated() -> None:
     assert SpecialIds().never_generated == (0, 1, 3)
+
+
+def test_the_end_mark_of_a_given_translation_counts_as_a_piece() -> None:
+    translator = text_translator()  # says -0.1 for every token
+    [scored] = translator.score(["A dog runs."], ["a man"], length_penalty=0.6)
+    length = len(translator.tokenizer.encode("a man")) + 1
+    assert len(scored.pieces) == len(scored.log_probabilities) == length
+    assert scored.log_probability == pytest.approx(-0.1 * length)
+    assert scored.score == pytest.approx(-0.1 * length / ((5 + length) / 6) ** 0.6)
