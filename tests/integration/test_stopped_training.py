@@ -27,6 +27,7 @@ from transduce.errors import BundleError, DataError, TrainingError
 from transduce.runs import average_run, load_run_config, run_settings
 from transduce.training import state as state_module
 from transduce.training import trainer as trainer_module
+from transduce.training.cost import Capacity
 from transduce.training.state import (
     Progress,
     check_checkpoint,
@@ -216,6 +217,8 @@ def test_by_time_the_schedule_goes_on_over_all_sittings(
 
     monkeypatch.setattr(trainer_module.time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(trainer_module.time, "monotonic", lambda: now[0])
+    # By a clock that stands still, no product of matrices takes any time.
+    monkeypatch.setattr(trainer_module, "device_capacity", lambda _: Capacity(None, "unknown"))
     by_time = ("train.checkpoint_steps=0", "train.checkpoint_minutes=5.0", "train.max_steps=13")
     for step in (3, 7, 8):
         monkeypatch.setattr(trainer_module, "train_step", slow)

@@ -29,7 +29,7 @@ from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, DataError, TrainingError
-from transduce.runs import average_run, load_run_config, train
+from transduce.runs import average_run, load_run_config, load_run_data, train
 from transduce.tensors import read_weights
 from transduce.training import step as step_module
 from transduce.training import trainer as trainer_module
@@ -479,6 +479,16 @@ def test_resume_on_other_data_is_refused(recipe: Path, config: Config, finished_
     assert json.loads((finished_run / "data.json").read_text())["folder"] != str(tmp_path / "other")
 
 
+@pytest.mark.parametrize("key", ["train_sha256", "tokenizer_fingerprint"])
+def test_other_text_or_another_tokenizer_alone_are_other_data(finished_run: Path, tmp_path: Path, key: str) -> None:
+    noted = json.loads((finished_run / "data.json").read_text())
+    (tmp_path / "data.json").write_text(json.dumps(noted))
+    load_run_data(tmp_path)
+    (tmp_path / "data.json").write_text(json.dumps(noted | {key: "0" * 64}))
+    with pytest.raises(TrainingError, match="other data"):
+        load_run_data(tmp_path)
+
+
 def test_prepared_data_that_differ_from_the_recipe_are_named(
     recipe: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -833,6 +843,15 @@ def test_early_stopping_and_the_best_checkpoint(config: Config, data: Path, tmp_
     again = make_trainer(patient, tmp_path / "run", data, scorer=scripted([31.0, 1.0, 1.0, 1.0]), **arguments)
     assert again.resume()
     assert (again.fit().reason, again.progress.step, again.progress.best_step) == ("early", 16, 10)
+
+
+def test_a_score_that_is_not_a_number_is_never_the_best(config: Config, data: Path, tmp_path: Path) -> None:
+    config = with_train(config, max_steps=4, validate_steps=2, validate_bleu=True)
+    scorer = scripted([math.nan, 3.0])
+    trainer = make_trainer(config, tmp_path / "run", data, validation=validation_store(data), scorer=scorer)
+    progress = trainer.fit().progress
+    assert (progress.best_score, progress.best_step) == (3.0, 4)
+    assert check_checkpoint(tmp_path / "run" / "best").step == 4
 
 
 class Follower(Ranks):

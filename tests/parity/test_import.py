@@ -101,6 +101,23 @@ def test_a_checkpoint_that_was_trained_on_is_not_forced_into_its_old_shape(
     assert Bundle.load(tmp_path / "back").config.model.attention_bias
 
 
+def test_filling_of_heads_that_was_trained_on_is_kept(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    bundle = make_model(tmp_path / "model", num_heads=4, d_k=3, d_v=4)
+    export_model(bundle.path, tmp_path / "export", "huggingface", sample=3)
+    file = tmp_path / "export" / "model.safetensors"
+    weights = load_file(file)
+    for letter in "qk":
+        rows = weights[f"model.encoder.layers.0.self_attn.{letter}_proj.weight"]
+        assert not rows[3].any()  # of the first head, the number after its three
+        rows[3] += 0.5 if letter == "q" else np.linspace(-1, 1, rows.shape[1], dtype=np.float32)
+    save_file(weights, file, metadata={"format": "pt"})
+    certificate = import_huggingface(tmp_path / "export", tmp_path / "back", sample=3)
+    assert certificate is not None
+    assert certificate.measured.max_difference < 1e-4
+    assert Bundle.load(tmp_path / "back").config.model.d_k > 3
+
+
 def test_a_decoder_that_starts_from_padding_and_other_ids(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
     """As Marian's own: the special tokens stand last, and the decoder starts from <pad>."""
     _, folder = exported

@@ -27,6 +27,7 @@ from transduce.model.positions import Positions
 from transduce.text import SubwordTokenizer
 from transduce.verification import Finding, Settings, checks, engines, folder, verify
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS
+from transduce.verification.differences import Differences
 from transduce.verification.sample import choose
 from transduce.verification.subject import Subject
 from verified_model import LINES, save_model
@@ -107,6 +108,16 @@ def deaf_decoder(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         transformer.Transformer, "_embed_target", lambda self, target: original(self, torch.full_like(target, 9))
     )
+
+
+def reads_the_token_that_it_predicts(patch: pytest.MonkeyPatch) -> None:
+    original = transformer.Transformer._embed_target
+
+    def embed(self: Any, target: Tensor) -> Tensor:
+        own: Tensor = original(self, target)
+        return own + 0.1 * torch.nn.functional.embedding(target, self.target_embedding)
+
+    patch.setattr(transformer.Transformer, "_embed_target", embed)
 
 
 def cache_off_by_one(patch: pytest.MonkeyPatch) -> None:
@@ -317,6 +328,7 @@ def tokenizer_reads_special_tokens(patch: pytest.MonkeyPatch) -> None:
 SABOTAGE: list[tuple[str, Sabotage]] = [
     ("causality", no_causal_mask),
     ("causality", sees_the_next_token),
+    ("causality", reads_the_token_that_it_predicts),
     ("causality", deaf_decoder),
     ("cache = no cache", cache_off_by_one),
     ("cache = no cache", cache_forgets_when_it_grows),
@@ -363,6 +375,15 @@ def test_a_broken_model_fails(name: str, sabotage: Sabotage, bundle: Bundle, mon
 def test_every_check_is_shown_to_fail() -> None:
     elsewhere = {"prepacked = plain"}  # below: it needs another model
     assert {name for name, _ in SABOTAGE} | elsewhere == {check.name for check in CHECKS}
+
+
+def test_what_is_not_a_number_differs_infinitely() -> None:
+    one, all_of_it = Differences(), Differences()
+    one.add(float("nan"), "here")
+    all_of_it.compare(torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 2.0]), "place {}")
+    for seen, where in ((one, "here"), (all_of_it, "place 2")):
+        found = seen.finding("numbers", 1e9)
+        assert (found.outcome, found.where) == ("failed", where)
 
 
 def test_a_prepacked_weight_without_its_bias_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ class Table:
 
 def test_measured_by_hand() -> None:
     first = Table("a", [Forced([-1.0, -2.0], [5, 2]), Forced([-0.5, -0.5], [7, 2])], ["a b c d", "x y z w"])
-    second = Table("b", [Forced([-1.0, -2.5], [5, 2]), Forced([-0.6, -0.5], [8, 2])], ["a b c d", "x y z v"])
+    second = Table("b", [Forced([-1.0, -1.5], [5, 2]), Forced([-0.6, -0.5], [8, 2])], ["a b c d", "x y z v"])
     sentences = Sentences("two lines", ("one", "three"), ("a b c d", "x y z w"))
     found = measure(first, second, sentences, [[3], [5]], [[5], [7]])
     assert (found.lines, found.target_tokens, found.lines_cut_alike) == (2, 4, 1.0)

@@ -4,10 +4,18 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
+import pytest
 import torch
 
+from transduce.config import Config, ModelConfig, TrainConfig
+from transduce.data.store import ParallelStore, StoreWriter
+from transduce.model import Transformer
+from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
+from transduce.training.step import make_optimizer, train_step
 
 CPU = torch.device("cpu")
 
@@ -45,3 +53,32 @@ def test_two_processes_agree() -> None:
     ]
     said = [process.communicate(timeout=300)[0].strip() for process in processes]
     assert said == [f"{rank} [0.1, nan] True False" for rank in range(2)]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_each_process_drops_out_by_itself(dropout: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a batch whose pairs are all the same, each process has as much of the same."""
+    monkeypatch.setattr(Ranks, "sum", lambda *_: None)
+    with StoreWriter(tmp_path / "train.arrow", tokenizer_fingerprint="none", vocab_size=20) as writer:
+        writer.write([[5, 6, 7]] * 4, [[8, 9]] * 4)
+    store = ParallelStore.open(tmp_path / "train.arrow")
+    shape = ModelConfig(
+        vocab_size=20,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        d_model=8,
+        d_ff=12,
+        num_heads=2,
+        d_k=4,
+        d_v=4,
+        dropout=dropout,
+    )
+    config = Config(model=shape, train=TrainConfig(device="cpu", precision="fp32"))
+    losses = []
+    for rank in range(2):
+        torch.manual_seed(1)
+        model = Transformer(config.model)
+        ranks, compute = Ranks(rank, 2), Compute(CPU, torch.float32)
+        result = train_step(model, make_optimizer(model, config), store, np.arange(4), 1, config, compute, ranks)
+        losses.append(result.loss)
+    assert (losses[0] == pytest.approx(losses[1], rel=1e-6)) == (dropout == 0.0)

@@ -150,6 +150,17 @@ def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
             assert (first, second) == (True, False)
 
 
+def test_a_file_that_changed_a_moment_ago_has_no_stamp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some file systems note times to two seconds only: another change within them would look the same."""
+    path = tmp_path / "a.txt"
+    path.write_text("a")
+    status = path.stat()
+    changed = max(status.st_mtime_ns, status.st_ctime_ns)
+    for seconds, settled in ((0.0, False), (1.9, False), (2.1, True)):
+        monkeypatch.setattr(files.time, "time_ns", lambda now=changed + int(seconds * 1e9): now)
+        assert (files.stamp(path) is not None) == settled
+
+
 def test_names_change_in_one_step(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -117,7 +117,11 @@ def test_without_gradients() -> None:
     assert torch.equal(nll, expected_nll)
 
 
-def test_bf16_states_give_a_close_loss_and_a_float32_gradient_of_the_matrix() -> None:
+@pytest.mark.parametrize("rows_at_once", [5, 1000])
+def test_bf16_states_give_a_close_loss_and_a_float32_gradient_of_the_matrix(
+    monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+) -> None:
+    monkeypatch.setitem(loss_module._CHUNK_BYTES, "cpu", 4 * 37 * rows_at_once)
     states, embedding, targets = inputs()
     smoothing = Smoothing.of(0.1, 37, "uniform")
     half = states.detach().bfloat16().requires_grad_()

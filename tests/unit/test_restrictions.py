@@ -201,6 +201,16 @@ def test_a_completion_ends_the_prefix() -> None:
     assert found == {(A, B), (C,), (C, A), (C, B), (C, C)}
 
 
+def test_completions_stay_with_their_sentence_when_others_are_done() -> None:
+    def table(_: int, past: Past) -> list[float]:  # C, and then the end
+        likely = EOS if C in past else C
+        return [5.0 * (token == likely) for token in range(7)]
+
+    rules = [Rules(), Rules(prefix=(A, B), completions=((), (C,)))]
+    for found in (run(table, [0, 3], rules, 2), [[best] for best in run_greedy(table, [0, 3], rules)]):
+        assert (found[1][0].ids, found[1][0].finished) == ([A, C], True)
+
+
 def test_where_nothing_may_follow_what_was_open_comes_back_unfinished() -> None:
     rules = Rules(min_tokens=5, no_repeat_ngram=1)  # three words, none twice, and five of them
     for found in (run(random_table(3), [6], [rules], 4)[0], run_greedy(random_table(3), [6], [rules])):

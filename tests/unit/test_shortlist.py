@@ -235,6 +235,18 @@ def test_a_translation_depends_on_its_own_line_only(bundle: Bundle, precision: s
         assert_same([alone[place] for place in order], shuffled)
 
 
+def test_many_outputs_that_are_drawn_keep_to_the_part_of_their_own_source(bundle: Bundle) -> None:
+    """More than share one past: the sources of a batch are repeated for them."""
+    engine = TorchEngine.load(bundle, device="cpu", shortlist=load_shortlist(bundle))
+    sources = [source for source in made_sources(6, seed=9) if source]
+    drawn = replace(_OPTIONS, beam_size=1, temperature=1.0, seed=3, max_extra_tokens=3)
+    together = engine.translate(sources, drawn, 20)
+    for source, found in zip(sources, together, strict=True):
+        assert len(found) == 20
+        assert {index for h in found for index in h.ids} <= own_part(source)
+    assert_same(engine.translate(sources, replace(drawn, batch_size=1), 20), together)
+
+
 def assert_same(expected: list[list[Hypothesis]], found: list[list[Hypothesis]]) -> None:
     for ours, theirs in zip(expected, found, strict=True):
         assert [(h.ids, h.finished) for h in ours] == [(h.ids, h.finished) for h in theirs]
