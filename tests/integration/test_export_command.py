@@ -30,7 +30,9 @@ def test_export_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     said = json.loads((output / "certificate.json").read_text(encoding="utf-8"))
     assert said["original"]["sha256"] == dict(bundle.checksums)
     assert "model.safetensors" in said["export"]["sha256"]
-    assert main(["import", str(output), "--output", str(back)]) == 0
+    assert "original → export" in shown.out
+    assert main(["import", str(output), "--output", str(back), *files]) == 0
+    assert "original → import" in capsys.readouterr().out
     assert "imported by Transduce" in (back / "README.md").read_text(encoding="utf-8")
     said = json.loads((back / "certificate.json").read_text(encoding="utf-8"))
     assert said["verdict"] == "passed"

@@ -138,7 +138,7 @@ class Certificate:
             rows.append(["BLEU of one against the other", f"{found.bleu_between:.2f}", ""])
         if found.bleu_difference is not None:
             shown = f"{found.bleu_original:.2f} → {found.bleu_export:.2f} ({found.bleu_difference:+.2f})"
-            rows.append(["BLEU against references, original → export", shown, ""])
+            rows.append([f"BLEU against references, original → {'export' if self.format else 'import'}", shown, ""])
         notes = "".join(f"\n- {note}" for note in self.notes)
         return (
             f"**{self.verdict}**: {self.export}, against {self.original}, on {self.sentences}.\n\n"

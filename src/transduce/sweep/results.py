@@ -115,7 +115,7 @@ def render(results: SweepResults) -> str:
     averaged = f", {counted(best.point.average, 'checkpoint')} averaged" if best.point.average else ""
     lines.append(
         f"Best: {best.score:.2f} at beam {best.point.beam_size}, α {best.point.length_penalty:g}{averaged}. The "
-        "best of many points on one text is a little lucky: choose on validation text, report on test text.\n"
+        "best of many points on one text is biased upwards: choose on validation text, report on test text.\n"
     )
     lines += _effects(results)
     lines.append(f"\nScore: {results.comparability.metric}, `{results.signature}`.\n")
