@@ -272,3 +272,9 @@ def test_no_place_is_named_when_lines_are_lost_in_several_places(tmp_path: Path)
     del target[500], target[1500:1503]
     message = unequal(tmp_path, source, target)
     assert "near line" not in message
+
+
+def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n\xff\n")))
+    with pytest.raises(DataError, match=r"^standard input, line 2: not UTF-8"):
+        list(read_lines(Path("-")))

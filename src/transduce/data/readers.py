@@ -28,6 +28,11 @@ _MAX_LINE_BYTES = 64 << 20
 _BOM = b"\xef\xbb\xbf"
 
 
+def shown_name(path: Path) -> str:
+    """Returns what messages call an input: its path, or "standard input"."""
+    return "standard input" if path == STDIN else str(path)
+
+
 class LineReader:
     """Iterates over the lines of one file, and tells how far into the (compressed) file it is.
 
@@ -75,7 +80,7 @@ class LineReader:
             rest = data[end:]
             if len(rest) > _MAX_LINE_BYTES:
                 raise DataError(
-                    f"{self.path}: a line is longer than {_MAX_LINE_BYTES >> 20} MiB. "
+                    f"{shown_name(self.path)}: a line is longer than {_MAX_LINE_BYTES >> 20} MiB. "
                     "Is this a text file with one sentence a line?"
                 )
         if at_start:
@@ -105,8 +110,8 @@ class LineReader:
                     yield from self._read(file, file)
             except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError) as error:
                 raise DataError(
-                    f"{self.path}: damaged or cut short: {str(error).rstrip('.')}. It was noticed after line "
-                    f"{self._num_lines}, within the first {file.tell()} bytes of the file. "
+                    f"{shown_name(self.path)}: damaged or cut short: {str(error).rstrip('.')}. It was noticed "
+                    f"after line {self._num_lines}, within the first {file.tell()} bytes of the file. "
                     "Fetch or compress the file again."
                 ) from None
 
@@ -154,7 +159,7 @@ class LineReader:
             offset = error.start - (block.rfind(b"\n", 0, error.start) + 1)
             utf16 = number == 1 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # from a spreadsheet
             return good, DataError(
-                f"{self.path}, line {number}: not UTF-8 (byte {block[error.start]:#04x} "
+                f"{shown_name(self.path)}, line {number}: not UTF-8 (byte {block[error.start]:#04x} "
                 f"at byte offset {offset} of the line). Find the file's encoding and convert it, for "
                 f"example: iconv -f {'UTF-16' if utf16 else 'LATIN1'} -t UTF-8 OLD > NEW"
             )
@@ -230,7 +235,7 @@ class PairReader:
             columns = line.split("\t", 2)
             if len(columns) < 2:
                 raise DataError(
-                    f"{self.paths[0]}, line {number}: no tab. A TSV row is the source, a tab, and the "
+                    f"{shown_name(self.paths[0])}, line {number}: no tab. A TSV row is the source, a tab, and the "
                     "target; for two aligned files, name both."
                 )
             yield columns[0], columns[1]

@@ -11,7 +11,7 @@ from typing import Any
 from transduce.config import DecodeConfig
 from transduce.constraints import Constraints
 from transduce.data.progress import progress_bar
-from transduce.data.readers import STDIN, read_lines
+from transduce.data.readers import STDIN, read_lines, shown_name
 from transduce.engines.loading import NAME_OF_SHORTLIST
 from transduce.glossary import GlossaryLike, glossary_of
 from transduce.markdown import counted
@@ -87,7 +87,7 @@ def translate_file(
     """
     workers = OneTranslator(translator) if isinstance(translator, Translator) else translator
     request = Request(
-        str(source),
+        shown_name(source),
         layout or PlainLines(),
         options or workers.options,
         n_best,
@@ -140,7 +140,7 @@ class _Tally:
         self.num_honoured += rows.num_honoured
         self.num_forced += rows.num_forced
         if rows.of_many_sentences and not self.num_of_many_sentences:
-            first = f"{self.source}, line {rows.of_many_sentences[0]}"
+            first = f"{shown_name(self.source)}, line {rows.of_many_sentences[0]}"
             self.tell(
                 f"{first}: has more sentences than the lines that the model was trained on: what follows may be lost. "
                 "--split-sentences always translates each by itself."
