@@ -1,6 +1,7 @@
 """The speed that is reported is that of training, whatever is done in between."""
 
 import errno
+import io
 import json
 import os
 import resource
@@ -12,6 +13,7 @@ import pytest
 
 from transduce.errors import TrainingError
 from transduce.training import report as report_module
+from transduce.training.event_file import EventFile
 from transduce.training.report import Report, TimeLeft
 from transduce.training.state import Progress
 from transduce.training.step import StepResult
@@ -106,6 +108,30 @@ def test_a_training_goes_on_where_tensorboard_cannot_write(
     warned = capsys.readouterr().err
     assert warned.count("\n") == 1
     assert "tensorboard: cannot be written (No space left on device)" in warned
+
+
+def test_tensorboard_reads_the_numbers_and_drops_those_before_a_crash(tmp_path: Path) -> None:
+    """A resumed training writes a file of its own, which takes the place of later steps in the one before."""
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    for first, steps, loss in ((0, (1, 2, 3, 4), 8.0), (2, (3,), 4.0)):
+        board = EventFile(tmp_path, first)
+        for step in steps:
+            board.add_scalar("train/loss", loss / step, step)
+        board.close()
+    read = accumulator.EventAccumulator(str(tmp_path))
+    read.Reload()
+    assert [(event.step, event.value) for event in read.Scalars("train/loss")] == [
+        (1, 8.0),
+        (2, 4.0),
+        (3, pytest.approx(4 / 3)),
+    ]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full, which stands for a full disk")
+def test_a_full_disk_is_told_where_tensorboard_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "open", lambda *_, **__: io.FileIO("/dev/full", "wb"))
+    with pytest.raises(OSError, match="No space left"):
+        EventFile(tmp_path, 0)
 
 
 def record(run: Path, num_steps: int) -> None:

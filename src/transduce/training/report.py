@@ -233,10 +233,10 @@ def _step_of(line: str) -> int | None:
 
 def _tensorboard(folder: Path, step: int) -> Any:
     try:
-        from torch.utils.tensorboard import SummaryWriter
+        from transduce.training.event_file import EventFile
     except ImportError:  # TensorBoard is a way to look at metrics.jsonl's numbers: without it nothing is lost
         return None
-    return SummaryWriter(str(folder), purge_step=step + 1)
+    return EventFile(folder, step)
 
 
 def _clock(seconds: float) -> str:
