@@ -93,9 +93,6 @@ def test_outputs_beyond_the_positions_of_a_conversion_are_torchs() -> None:
     assert [lack_of_ctranslate2(each, (), ModelConfig()) is None for each in options] == [True, False]
     bounded = DecodeConfig(max_extra_tokens=9999, max_tokens=4095)
     assert lack_of_ctranslate2(bounded, (), ModelConfig()) is None
-    beyond = lack_of_ctranslate2(DecodeConfig(max_extra_tokens=9, min_tokens=4096), (), ModelConfig())
-    assert beyond is not None
-    assert beyond.option == "min_tokens"
     assert lack_of_ctranslate2(options[1], (), ModelConfig(positions="learned")) is None
 
 

@@ -27,6 +27,7 @@ Pieces = Annotated[int, Range(260, 10_000_000)]
 Length = Annotated[int, Range(1, 1_000_000)]
 LengthOrNone = Annotated[int, Range(0, 1_000_000)]
 Limit = Annotated[int, Range(0, 100_000)]
+MinimumTokens = Annotated[int, Range(0, 4_000)]  # each of them is searched, whatever the model says
 Beam = Annotated[int, Range(1, 1024)]
 BatchSize = Annotated[int, Range(1, 65_536)]
 Count = Annotated[int, Range(1, 1_000_000_000)]
@@ -224,7 +225,7 @@ class DecodeConfig:
     coverage_penalty: Weight = 0.0  # β of GNMT's coverage penalty (Wu et al. 2016, eq. 14); 0: none, and no cost
     max_extra_tokens: Limit = 50  # output limit: source length + this
     max_tokens: Limit = 0  # output limit whatever the source's length; 0: none but that above
-    min_tokens: Limit = 0  # no output ends before it has as many
+    min_tokens: MinimumTokens = 0  # no output ends before it has as many
     no_repeat_ngram: Limit = 0  # no n tokens in a row come twice in an output; 0: no limit
     diversity_groups: Beam = 1  # beams are shared out over as many groups that avoid each other's tokens
     diversity_penalty: Weight = 0.5  # λ of diverse beam search (Vijayakumar et al. 2016)

@@ -125,8 +125,6 @@ def _lack_of_positions(options: DecodeConfig, model: ModelConfig) -> Lack | None
     name = "max_extra_tokens"
     if options.max_tokens and options.max_tokens < longest:
         longest, name = options.max_tokens, "max_tokens"
-    if options.min_tokens > longest:
-        longest, name = options.min_tokens, "min_tokens"
     if longest < MAX_SINUSOIDS:
         return None
     return Lack(f"outputs of {MAX_SINUSOIDS} tokens or more", name, f"decode.{name} = {getattr(options, name)}", True)
