@@ -11,7 +11,7 @@ allocator setting, `--fused` any the fused Adam. Random token ids, five batches 
 sentences sorted by length: lengths are log-normal with a mean of 25 (base, about 1000 target tokens a batch; paper-base
 and paper-big, 25 000) or 15 (tiny, 4096). `--peak` gives the rate of a product of large matrices, in TFLOP/s, to relate
 the operations of all systems to: those that real tokens need, counted as our trainer counts.
-`--compare` runs the systems by turns, each in a process of its own: only ratios within one run count.
+`--compare` alternates between the systems, each in a process of its own: only ratios within one run count.
 """
 
 import argparse

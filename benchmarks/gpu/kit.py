@@ -88,7 +88,7 @@ def test_parts(options: Options) -> list[Part]:
 
 
 def train_speed_parts(options: Options) -> list[Part]:
-    """A step of training: ours, `torch.nn.Transformer` and Hugging Face's Marian by turns."""
+    """A step of training: ours, `torch.nn.Transformer` and Hugging Face's Marian, alternately."""
     peaks = _rows(options.out, "machine", "machine")[-1:] or [{}]
     runs = [("paper-base", "bf16"), ("paper-base", "fp32"), ("paper-base", "tf32"), ("paper-big", "bf16")]
     if options.toy:
@@ -320,7 +320,7 @@ def say(text: str) -> None:
 
 
 def main() -> int:
-    """Runs the pieces that are asked for, and returns the exit code."""
+    """Runs the requested pieces, and returns the exit code."""
     begun = time.monotonic()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--piece", choices=PIECES, action="append", help="may be repeated; default: all, in this order")

@@ -157,7 +157,7 @@ class TrainConfig:
     """Training (§5)."""
 
     max_steps: Count = 100_000  # updates
-    max_minutes: Minutes = 0.0  # of training, over all sittings; 0: no limit but that of steps
+    max_minutes: Minutes = 0.0  # of training, over all sessions; 0: no limit but that of steps
     source_batch_tokens: Count = 25_000  # budget of a global batch, padding counted, over all devices
     target_batch_tokens: Count = 25_000  # likewise; a batch keeps within both
     micro_batch_tokens: CountOrNone = 0  # target tokens a device works on at once; 0: all of its share

@@ -28,7 +28,7 @@ def invented_numbers(source: str, target: str, languages: tuple[str, str] = ("",
     Args:
         source: a text without its placeholders.
         target: its translation, without them.
-        languages: the codes of both; "" or one without a list: number words are not looked at.
+        languages: the codes of both; "" or one without a list: number words are ignored.
     """
     in_source, in_target = (frozenset(_WORDS.get(re.split("[-_]", code)[0].lower(), "").split()) for code in languages)
     digits = {_plain(match[0]) for match in _DIGITS.finditer(source)}

@@ -21,7 +21,7 @@ class History:
     step: int
     max_steps: int
     epoch: int
-    seconds: float  # of training, over all sittings
+    seconds: float  # of training, over all sessions
     best_score: float | None
     best_by: str
     best_step: int

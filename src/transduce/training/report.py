@@ -22,7 +22,7 @@ class TimeLeft:
     """An estimate of the time until the last step that does not jump.
 
     Batches differ in size, so the pace is a mean over hundreds of steps, in which older ones count less. Validations
-    and checkpoints come seldom: their time is shared out over all steps of this sitting.
+    and checkpoints come seldom: their time is shared out over all steps of this session.
     """
 
     _SPAN_STEPS = 300
@@ -32,7 +32,7 @@ class TimeLeft:
         self.start(0)
 
     def start(self, step: int) -> None:
-        """Begins a sitting at `step` updates done."""
+        """Begins a session at `step` updates done."""
         self._first = self._step = step
         self._weight = self._weighted_seconds = self._paused_seconds = 0.0
         self._since = time.perf_counter()

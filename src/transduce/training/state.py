@@ -54,7 +54,7 @@ class Progress:
     epoch: int = 0
     batch: int = 0  # batches of this epoch's plan that are done
     target_tokens: int = 0  # seen so far
-    seconds: float = 0.0  # spent on training so far, over all sittings
+    seconds: float = 0.0  # spent on training so far, over all sessions
     skipped_steps: int = 0  # updates left out because a gradient was not finite
     best_score: float | None = None
     best_by: str = ""  # the measure of `best_score`

@@ -132,7 +132,7 @@ class Trainer:
         self._seconds_carried = max(0.0, self.progress.seconds - before.seconds)
 
     _scheduled_step = 0  # where the last scheduled checkpoint was made
-    _seconds_carried = 0.0  # of training since then, before this sitting
+    _seconds_carried = 0.0  # of training since then, before this session
 
     def fit(self) -> Outcome:
         """Trains until `max_steps`, `max_minutes`, early stopping, or a signal; leaves a checkpoint in each case.
