@@ -28,7 +28,7 @@ from transduce.data.corpus import locate
 from transduce.data.doctor import Findings, examine
 from transduce.data.readers import read_pairs
 from transduce.files import write_json
-from transduce.paper.machine import describe_machine
+from transduce.reporting.machine import describe_machine
 
 Sides = tuple[list[str], list[str]]
 KINDS = ("missing", "inserted", "stretch", "shuffled")

@@ -25,8 +25,8 @@ import torch
 from decode import CASES, SOURCE_POSITIONS, STEPS, VOCAB_SIZE, describe_machine, ours
 from transduce.decoding import beam, greedy
 from transduce.files import write_json
-from transduce.markdown import table
 from transduce.model import attention, cache, layers, prepacked, transformer
+from transduce.reporting.tables import table
 
 PARTS: dict[str, list[tuple[Any, str]]] = {
     "encoder, and the start": [(transformer.Transformer, "encode"), (transformer.Transformer, "start")],

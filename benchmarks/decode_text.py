@@ -87,7 +87,7 @@ def add_shortlist(model: Path, batch_ids: int) -> dict[str, float]:
     import numpy as np
 
     from transduce.bundle import Bundle
-    from transduce.shortlist.table import Shortlist, save_shortlist
+    from transduce.engines.shortlist.table import Shortlist, save_shortlist
 
     bundle = Bundle.load(model)
     sources = bundle.tokenizer.encode_batch(made_lines(model, 32))

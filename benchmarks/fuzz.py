@@ -28,7 +28,7 @@ from fuzzing.options import option_cases
 from fuzzing.runner import Case, Result, Runner
 from fuzzing.runs import run_cases
 from fuzzing.texts import text_cases
-from transduce.paper.machine import describe_machine
+from transduce.reporting.machine import describe_machine
 
 KINDS: dict[str, Callable[[Runner, int, int], Iterator[Case]]] = {
     "folders": folder_cases,

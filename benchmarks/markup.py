@@ -23,8 +23,8 @@ from typing import Any
 from transduce import Translator
 from transduce.data.readers import read_lines
 from transduce.evaluation import bleu
-from transduce.passages import Handling
-from transduce.passages import markup as marks
+from transduce.translation.pipeline import Handling
+from transduce.translation.pipeline import markup as marks
 
 HTML = Handling(markup="html")
 TAG = re.compile(r"</?[bia][^>]*>")

@@ -35,10 +35,9 @@ from transduce import __version__
 from transduce.data.progress import elapsed_time, progress_bar
 from transduce.data.treebank import read_treebank
 from transduce.errors import DataError, TransduceError
-from transduce.evaluation import score_brackets
-from transduce.evaluation.bracket_report import summary_text
 from transduce.files import write_json, write_text
-from transduce.parsing import Leaf, Tree, normalise
+from transduce.treebank import Leaf, Tree, normalise, score_brackets
+from transduce.treebank.bracket_report import summary_text
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from transduce.parsing import Leaf, Node, Tree
+from transduce.treebank import Leaf, Node, Tree
 
 
 class Symbol(NamedTuple):

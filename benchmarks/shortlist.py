@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="also write the result here, as JSON")
     args = parser.parse_args()
     from transduce.bundle import Bundle
-    from transduce.shortlist.table import load_shortlist
+    from transduce.engines.shortlist.table import load_shortlist
 
     shortlist = load_shortlist(Bundle.load(args.model)).facts
     rows = measure(args)

@@ -23,9 +23,9 @@ from pathlib import Path
 
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.streams import translate_file
 from transduce.text import SubwordTokenizer
-from transduce.translator import Translator
+from transduce.translation.streams import translate_file
+from transduce.translation.translator import Translator
 
 LINE = "Two young men in blue shirts are playing football in the park, line {}.\n"
 

@@ -237,7 +237,7 @@ SYSTEMS = {"ours": ours, "torch": torch_transformer, "huggingface": huggingface}
 
 
 def keep_memory() -> None:
-    """The allocator setting of `transduce.allocator`, also for environments without the package."""
+    """The allocator setting of `transduce.engines.allocator`, also for environments without the package."""
     import ctypes
 
     mallopt = ctypes.CDLL(None).mallopt

@@ -28,10 +28,10 @@ LENGTHS = [1024, 2048, 4096, 8192, 16384]
 
 def measure(system: str, length: int, window: int, causal: bool, device: torch.device) -> dict[str, Any]:
     """Times and weighs one length in this process."""
-    from transduce.allocator import keep_memory
+    from transduce.engines.allocator import keep_memory
+    from transduce.experiments.paper.measure import peak_bytes, shortest_seconds
     from transduce.model.attention import attend, attend_reference
     from transduce.model.windowed import windowed_attend
-    from transduce.paper.measure import peak_bytes, shortest_seconds
 
     keep_memory()  # as training does
     torch.manual_seed(0)
@@ -95,7 +95,7 @@ def main() -> None:
         rows.append(row)
         print(json.dumps(row), flush=True)
     if args.output:
-        from transduce.paper.machine import describe_machine
+        from transduce.reporting.machine import describe_machine
 
         result = {
             "date": datetime.date.today().isoformat(),

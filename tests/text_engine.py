@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.text import SubwordTokenizer
-from transduce.translator import Translator
+from transduce.translation.translator import Translator
 
 CORPUS = ["A dog runs.", "Two dogs run over the green grass.", "a man with a ball"] * 3
 

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from transduce.parsing import Leaf, Tree
+from transduce.treebank import Leaf, Tree
 
 # Whatever can be written in brackets: no round bracket, no white space of ASCII, no half of a surrogate pair.
 atoms = st.text(

@@ -154,13 +154,6 @@ def _import_all() -> None:
     import ctranslate2  # noqa: F401
     import torch  # noqa: F401
 
-    import transduce.cli.main
-    import transduce.engines.ctranslate2
-    import transduce.engines.ctranslate2_model
-    import transduce.engines.torch
-    import transduce.runs
-    import transduce.shortlist.table  # noqa: F401
-
 
 def _outcome(request: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

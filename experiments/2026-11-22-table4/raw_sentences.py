@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from transduce.data.readers import read_lines
-from transduce.parsing import escape_brackets
+from transduce.treebank import escape_brackets
 
 _TOKEN = re.compile(
     r"\d+(?:[.,:]\d+)*|(?:[A-Za-z]\.){2,}|\w+?(?=n['’]t\b)|n['’]t\b|['’](?:s|re|ve|ll|d|m)\b|\w+|\.\.\.|--|[^\w\s]",

@@ -16,12 +16,12 @@ from transduce.config import DataConfig, DecodeConfig
 from transduce.data.progress import progress_bar
 from transduce.data.treebank import sentence_reader
 from transduce.errors import BundleError
-from transduce.evaluation.parses import parse_scores
-from transduce.parsing import Tree
-from transduce.parsing.pairs import from_output, sentence_words, tree_words
-from transduce.passages import Handling
-from transduce.translation import Translation
-from transduce.translator import Translator
+from transduce.translation.pipeline import Handling
+from transduce.translation.result import Translation
+from transduce.translation.translator import Translator
+from transduce.treebank import Tree
+from transduce.treebank.pairs import from_output, sentence_words, tree_words
+from transduce.treebank.scores import parse_scores
 
 # Half a sentence is no sentence: one that is longer than the model reads is cut short.
 _WHOLE = Handling(split="never")

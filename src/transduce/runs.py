@@ -28,11 +28,9 @@ from transduce.data.prepare import Prepared, difference_from, load_prepared, pre
 from transduce.data.store import ParallelStore
 from transduce.data.treebank import beginnings, read_treebank
 from transduce.errors import BundleError, ConfigError, TrainingError
-from transduce.markdown import counted
 from transduce.model import Transformer
 from transduce.parser import Parser
-from transduce.parsing import Tree, normalise
-from transduce.passages.sentences import SENTENCES_METRIC, usual_sentences
+from transduce.reporting.tables import counted
 from transduce.scoring import scorer_of
 from transduce.text import SubwordTokenizer
 from transduce.training import state
@@ -55,6 +53,8 @@ from transduce.training.run_folder import (
 from transduce.training.state import Progress, check_checkpoint, checkpoints, read_progress, scheduled_checkpoints
 from transduce.training.trainer import Outcome, Trainer
 from transduce.training.validation import perplexity
+from transduce.translation.pipeline.sentences import SENTENCES_METRIC, usual_sentences
+from transduce.treebank import Tree, normalise
 
 __all__ = [
     "average_run",

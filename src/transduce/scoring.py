@@ -4,12 +4,12 @@ from transduce.config import Config, DecodeConfig
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import TorchEngine
 from transduce.evaluation.bleu import bleu, tokenized_bleu
-from transduce.evaluation.parses import parse_scores
 from transduce.model import Transformer
-from transduce.parsing import delinearise
-from transduce.parsing.pairs import from_output, sentence_words
 from transduce.text import SubwordTokenizer
 from transduce.training.trainer import Scorer
+from transduce.treebank import delinearise
+from transduce.treebank.pairs import from_output, sentence_words
+from transduce.treebank.scores import parse_scores
 
 
 def scorer_of(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore) -> Scorer:

@@ -1,6 +1,7 @@
 """The names that users may rely on are there, are what they say, and are no more than these."""
 
 import inspect
+import sys
 from importlib import import_module
 
 import pytest
@@ -24,27 +25,15 @@ PUBLIC = {
         "to_dict",
     },
     "transduce.evaluation": {
-        "COLLINS",
         "METRICS",
-        "BracketAnalysis",
-        "BracketEvaluation",
-        "BracketParameters",
-        "BracketSummary",
         "Evaluation",
-        "LabelScore",
         "Score",
-        "SentenceBrackets",
         "Text",
-        "analyse_brackets",
         "bleu",
         "chrf",
         "doubts_about_leaks",
         "evaluate",
         "paper_bleu",
-        "parse_scores",
-        "read_bracket_parameters",
-        "score_brackets",
-        "summarise_parses",
         "tokenized_bleu",
     },
     "transduce.export": {
@@ -79,7 +68,19 @@ PUBLIC = {
         "write_arrays",
     },
     "transduce.model": {"DecoderState", "Memory", "Transformer", "prepack"},
-    "transduce.parsing": {
+    "transduce.treebank": {
+        "BracketAnalysis",
+        "BracketEvaluation",
+        "BracketParameters",
+        "BracketSummary",
+        "COLLINS",
+        "LabelScore",
+        "SentenceBrackets",
+        "analyse_brackets",
+        "parse_scores",
+        "read_bracket_parameters",
+        "score_brackets",
+        "summarise_parses",
         "Leaf",
         "Node",
         "Tree",
@@ -94,8 +95,8 @@ PUBLIC = {
         "repair",
         "unescape_brackets",
     },
-    "transduce.passages": {"MARKUP_KINDS", "SPLIT_KINDS", "Handling", "treat"},
-    "transduce.streams": {
+    "transduce.translation.pipeline": {"MARKUP_KINDS", "SPLIT_KINDS", "Handling", "treat"},
+    "transduce.translation.streams": {
         "Columns",
         "JsonLines",
         "Layout",
@@ -129,6 +130,17 @@ def test_public_names(name: str) -> None:
     assert set(module.__all__) == PUBLIC[name]
     for public in PUBLIC[name]:
         assert getattr(module, public) is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "name"), [("parsing", "read_trees"), ("passages", "Handling"), ("streams", "translate_file")]
+)
+def test_packages_of_0_1_can_be_imported_by_their_old_names(old: str, name: str) -> None:
+    sys.modules.pop(f"transduce.{old}", None)
+    with pytest.warns(DeprecationWarning, match=rf"transduce\.{old} is now transduce\."):
+        module = import_module(f"transduce.{old}")
+    assert name in module.__all__
+    assert getattr(module, name).__module__.startswith(module.__name__)
 
 
 def test_unknown_name_is_an_attribute_error() -> None:

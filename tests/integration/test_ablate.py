@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transduce.ablation.results import Results
 from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line
 from transduce.config.parameters import count_parameters
+from transduce.config.tensors import read_weights
 from transduce.errors import ConfigError, TrainingError
+from transduce.experiments.ablation.results import Results
 from transduce.runs import load_run_config
-from transduce.target_scores import ScoreSummary
-from transduce.tensors import read_weights
 from transduce.training.state import checkpoints, read_progress
+from transduce.translation.forced_scores import ScoreSummary
 
 pytestmark = [pytest.mark.computes, pytest.mark.slow]  # each cell is a process that loads PyTorch
 
@@ -148,7 +148,7 @@ def test_the_last_checkpoint_is_measured_on_all_of_the_validation_set(corpus: Pa
     for name, weight in Bundle.load(run / "model").weights().items():
         np.testing.assert_array_equal(weight, last[name])
     sources, targets = ((corpus / f"dev.{side}").read_text().splitlines() for side in ("en", "de"))
-    from transduce.translator import Translator
+    from transduce.translation.translator import Translator
 
     expected = ScoreSummary()
     expected.add(Translator.load(run / "model", engine="torch", device="cpu").score(sources, targets))
@@ -157,7 +157,7 @@ def test_the_last_checkpoint_is_measured_on_all_of_the_validation_set(corpus: Pa
 
 def test_bleu_is_that_of_beam_search(corpus: Path, finished: Path) -> None:
     from transduce.evaluation.bleu import bleu
-    from transduce.translator import Translator
+    from transduce.translation.translator import Translator
 
     run = finished / "runs" / "base-seed1"
     sources, targets = ((corpus / f"dev.{side}").read_text().splitlines() for side in ("en", "de"))
@@ -332,8 +332,8 @@ def test_only_the_cells_need_torch(corpus: Path, finished: Path) -> None:
     code = f"""
 import sys
 from pathlib import Path
-from transduce.ablation.built_in import find_grid
-from transduce.ablation.study import ablate
+from transduce.experiments.ablation.built_in import find_grid
+from transduce.experiments.ablation.study import ablate
 from transduce.config import load_recipe
 results = ablate(find_grid({str(corpus / "grid.toml")!r}), load_recipe(Path({str(corpus / "recipe.toml")!r})),
                  Path({str(finished)!r}), rows=["base"], show_progress=False)

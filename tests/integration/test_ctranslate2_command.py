@@ -9,7 +9,7 @@ import pytest
 
 from made_models import made_bundle
 from transduce.cli import main as command_line
-from transduce.translator import Translator
+from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
 

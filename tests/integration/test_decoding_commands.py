@@ -12,9 +12,9 @@ from made_models import untied_folder
 from transduce.cli import main as command_line
 from transduce.config import DecodeConfig
 from transduce.config.schema import DecodeOptions
-from transduce.constraints import Constraints
 from transduce.errors import ConfigError, DataError
-from transduce.translator import Translator
+from transduce.translation.constraints.search import Constraints
+from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
 

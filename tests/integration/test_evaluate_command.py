@@ -15,7 +15,7 @@ import sacrebleu
 from made_models import made_bundle
 from transduce.cli import evaluate
 from transduce.errors import DataError, EvaluationError
-from transduce.translator import Translator
+from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
 

@@ -13,8 +13,8 @@ from fuzzing.runner import Case, Outcome, Runner, faults_of
 from fuzzing.texts import LINES, expected, make_text, wrong_output
 from text_engine import text_translator
 from transduce.errors import DataError
-from transduce.streams import translate_file
-from transduce.translator import Translator
+from transduce.translation.streams import translate_file
+from transduce.translation.translator import Translator
 
 forks = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="cases are forked, and /proc watched")
 

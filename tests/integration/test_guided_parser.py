@@ -11,15 +11,15 @@ from transduce import Parser
 from transduce.bundle import Bundle
 from transduce.cli.main import main
 from transduce.config import load_recipe
+from transduce.config.tensors import read_weights
 from transduce.data.prepare import load_prepared, prepare
 from transduce.data.store import ParallelStore
 from transduce.data.treebank import read_treebank
 from transduce.errors import ConfigError
-from transduce.parsing import normalise
-from transduce.parsing.pairs import WHOLE, tree_words
-from transduce.tensors import read_weights
 from transduce.text import SubwordTokenizer
 from transduce.training.state import checkpoints
+from transduce.treebank import normalise
+from transduce.treebank.pairs import WHOLE, tree_words
 
 pytestmark = pytest.mark.computes
 

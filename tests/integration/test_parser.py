@@ -14,15 +14,15 @@ from transduce import Parser
 from transduce.bundle import Bundle, save_bundle
 from transduce.cli.main import main
 from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig, load_recipe
+from transduce.config.tensors import read_weights
 from transduce.data.prepare import load_prepared, prepare
 from transduce.data.treebank import read_treebank
 from transduce.errors import BundleError, DataError
 from transduce.model import Transformer
-from transduce.parsing import normalise, parse_trees
-from transduce.parsing.pairs import WHOLE, sentence_words, tree_words
-from transduce.tensors import read_weights
 from transduce.text import SubwordTokenizer
 from transduce.training.state import checkpoints
+from transduce.treebank import normalise, parse_trees
+from transduce.treebank.pairs import WHOLE, sentence_words, tree_words
 
 pytestmark = pytest.mark.computes
 

@@ -17,10 +17,10 @@ import transduce
 from made_models import made_bundle
 from transduce.cli import main as command_line
 from transduce.errors import BundleError, ConfigError, DataError, TransduceError
-from transduce.streams import Columns, PlainLines, Summary, translate_file
-from transduce.streams.cluster import RayWorkers, Worker, ray_workers
-from transduce.streams.windows import Facts, Request
-from transduce.translator import Translator
+from transduce.translation.streams import Columns, PlainLines, Summary, translate_file
+from transduce.translation.streams.cluster import RayWorkers, Worker, ray_workers
+from transduce.translation.streams.windows import Facts, Request
+from transduce.translation.translator import Translator
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'transduce[ray]'")
 pytestmark = pytest.mark.filterwarnings("default")  # Ray's own

@@ -8,7 +8,7 @@ import pytest
 from made_models import made_bundle
 from transduce.cli.main import main
 from transduce.engines import loading
-from transduce.translator import Translator
+from transduce.translation.translator import Translator
 
 
 @pytest.fixture

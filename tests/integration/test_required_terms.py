@@ -12,8 +12,8 @@ from made_models import untied_folder
 from transduce.cli import main as command_line
 from transduce.engines.interface import Conditions
 from transduce.errors import ConfigError, DataError
-from transduce.passages import Handling
-from transduce.translator import Translator
+from transduce.translation.pipeline import Handling
+from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
 
@@ -46,7 +46,7 @@ def command(*arguments: str | Path) -> int:
 @pytest.fixture(autouse=True)
 def every_term_has_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes no term forced: to a model of random weights all words are as improbable as one that is."""
-    monkeypatch.setattr("transduce.forced_terms.LEAST", -math.inf)
+    monkeypatch.setattr("transduce.translation.constraints.forced_terms.LEAST", -math.inf)
 
 
 def holds(text: str, *terms: str) -> bool:
@@ -243,7 +243,7 @@ def test_the_engine_refuses_what_no_output_can_hold(
 def test_forced_terms_are_named_and_counted_apart(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transduce.forced_terms.LEAST", 0.0)  # whatever did not come by itself
+    monkeypatch.setattr("transduce.translation.constraints.forced_terms.LEAST", 0.0)  # whatever did not come by itself
     source = write(tmp_path / "in", ['{"text": "A dog runs."}', '{"text": "a man"}'])
     terms = write(tmp_path / "terms", ["ball", ""])
     arguments = ["translate", str(models / "a"), "--input", source, "--field", "text", "--require-by-line", terms]

@@ -18,14 +18,14 @@ import pytest
 from made_models import made_bundle
 from text_engine import TextEngine, text_translator
 from transduce.config import DecodeConfig
-from transduce.constraints import Constraints
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import Conditions
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
-from transduce.passages import Handling
-from transduce.streams import Columns, JsonLines, PlainLines, Summary, translate_file
-from transduce.translator import Translator
+from transduce.translation.constraints.search import Constraints
+from transduce.translation.pipeline import Handling
+from transduce.translation.streams import Columns, JsonLines, PlainLines, Summary, translate_file
+from transduce.translation.translator import Translator
 
 _TESTS = Path(__file__).resolve().parents[1]
 LINES = [f"line {number} of the dog" for number in range(80)]
@@ -36,7 +36,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from text_engine import text_translator
-from transduce.streams import translate_file
+from transduce.translation.streams import translate_file
 
 def slowly(text):
     time.sleep(0.02)
@@ -329,7 +329,7 @@ def test_an_output_is_as_private_as_new_files_are(source: Path, tmp_path: Path) 
             "from pathlib import Path",
             "from text_engine import text_translator",
             "from transduce import files",
-            "from transduce.streams import translate_file",
+            "from transduce.translation.streams import translate_file",
             "translate_file(text_translator(), Path(sys.argv[1]), Path(sys.argv[2]))",
             "files.write_text(Path(sys.argv[3]), 'A')",
         ]

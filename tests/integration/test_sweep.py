@@ -11,9 +11,9 @@ from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line
 from transduce.config import load_recipe
 from transduce.evaluation.bleu import bleu
+from transduce.experiments.sweep.results import Measured, Point, SweepResults
 from transduce.runs import average_run, train
-from transduce.sweep.results import Measured, Point, SweepResults
-from transduce.translator import Translator
+from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
 

@@ -24,13 +24,13 @@ from transduce import runs as runs_module
 from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line
 from transduce.config import Config, DecodeConfig, load_recipe
+from transduce.config.tensors import read_weights
 from transduce.data.batching import BatchPlan, plan_epoch
 from transduce.data.prepare import prepare
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, DataError, TrainingError
 from transduce.runs import average_run, load_run_config, load_run_data, train
-from transduce.tensors import read_weights
 from transduce.training import step as step_module
 from transduce.training import trainer as trainer_module
 from transduce.training.averaging import average
@@ -39,7 +39,7 @@ from transduce.training.distributed import Ranks
 from transduce.training.schedule import cooldown, noam
 from transduce.training.state import Progress, check_checkpoint, checkpoint_weights, checkpoints, read_progress
 from transduce.training.trainer import Outcome, Trainer
-from transduce.translator import Translator
+from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
 

@@ -21,9 +21,9 @@ from transduce.cli import main as command_line
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, DataError, MissingDependencyError
 from transduce.model.transformer import Transformer
-from transduce.passages import Handling
-from transduce.passages.markup import is_nested, mark_counts
-from transduce.translator import Translator
+from transduce.translation.pipeline import Handling
+from transduce.translation.pipeline.markup import is_nested, mark_counts
+from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from transduce.evaluation import COLLINS, read_bracket_parameters, score_brackets
-from transduce.evaluation.bracket_report import sentence_table, summary_text
-from transduce.evaluation.brackets import BracketEvaluation
+from transduce.treebank import COLLINS, read_bracket_parameters, score_brackets
+from transduce.treebank.bracket_report import sentence_table, summary_text
+from transduce.treebank.brackets import BracketEvaluation
 
 
 def read(path: Path) -> list[str]:

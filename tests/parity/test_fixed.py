@@ -13,11 +13,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import Conditions
+from transduce.engines.shortlist.table import Shortlist
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError
 from transduce.model import Memory, Transformer, attention, fixed
 from transduce.model.fixed import FixedDecoder, Room
-from transduce.shortlist.table import Shortlist
 
 pytestmark = pytest.mark.computes
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from transduce.parsing import Tree, delinearise, linearise, normalise, read_trees, repair
-from transduce.parsing.normalise import TRACE
-from transduce.parsing.trees import parse_line
+from transduce.treebank import Tree, delinearise, linearise, normalise, read_trees, repair
+from transduce.treebank.normalise import TRACE
+from transduce.treebank.trees import parse_line
 
 
 def check(tree: Tree) -> None:

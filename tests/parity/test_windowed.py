@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from transduce.experiments.paper.measure import count_flops, peak_bytes
 from transduce.model import windowed
 from transduce.model.attention import attend
 from transduce.model.windowed import window_mask, windowed_attend, windowed_attend_reference
-from transduce.paper.measure import count_flops, peak_bytes
 
 pytestmark = pytest.mark.computes
 

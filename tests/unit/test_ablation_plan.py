@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from transduce.ablation.grid import Grid, Row, unchanging
-from transduce.ablation.plan import begin, changed_settings, plan
-from transduce.ablation.study import shared_environment
 from transduce.config import Config, apply_settings, preset
 from transduce.errors import ConfigError
+from transduce.experiments.ablation.grid import Grid, Row, unchanging
+from transduce.experiments.ablation.plan import begin, changed_settings, plan
+from transduce.experiments.ablation.study import shared_environment
 
 GRID = Grid(
     "mine",

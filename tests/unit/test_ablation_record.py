@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from transduce import files
-from transduce.ablation.grid import Grid, Row, unchanging
-from transduce.ablation.plan import plan
-from transduce.ablation.record import keep_records, read_records
-from transduce.ablation.results import CellResult, Results
-from transduce.ablation.study import ablate
 from transduce.config import Config, preset
 from transduce.errors import ConfigError
+from transduce.experiments.ablation.grid import Grid, Row, unchanging
+from transduce.experiments.ablation.plan import plan
+from transduce.experiments.ablation.record import keep_records, read_records
+from transduce.experiments.ablation.results import CellResult, Results
+from transduce.experiments.ablation.study import ablate
 
 
 def grid_of(d_ff: int) -> Grid:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from transduce.ablation.picture import draw
-from transduce.ablation.report import describe_settings, render
-from transduce.ablation.results import CellResult, Results, RowInfo, in_order
 from transduce.errors import EvaluationError, MissingDependencyError
+from transduce.experiments.ablation.picture import draw
+from transduce.experiments.ablation.report import describe_settings, render
+from transduce.experiments.ablation.results import CellResult, Results, RowInfo, in_order
 
 ROWS = (
     RowInfo("base", {}, {"perplexity": 4.92, "bleu": 25.8, "parameters": 65}),

@@ -11,7 +11,7 @@ from transduce.model import Transformer
 
 _FAULTS = """
 import ctypes, resource, sys
-from transduce.allocator import keep_memory
+from transduce.engines.allocator import keep_memory
 
 if sys.argv[1] == "kept" and not keep_memory():
     sys.exit(3)

@@ -8,10 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import EvaluationError
-from transduce.evaluation import COLLINS, BracketAnalysis, BracketParameters, analyse_brackets, score_brackets
-from transduce.evaluation.bracket_analysis import NO_PARENT
-from transduce.evaluation.bracket_report import analysis_text
-from transduce.parsing import Tree, linearise, repair
+from transduce.treebank import (
+    COLLINS,
+    BracketAnalysis,
+    BracketParameters,
+    Tree,
+    analyse_brackets,
+    linearise,
+    repair,
+    score_brackets,
+)
+from transduce.treebank.bracket_analysis import NO_PARENT
+from transduce.treebank.bracket_report import analysis_text
 from tree_strategies import trees
 
 _VERB_ATTACHMENT = (

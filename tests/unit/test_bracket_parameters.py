@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from transduce.errors import ConfigError
-from transduce.evaluation import BracketParameters, read_bracket_parameters
-from transduce.evaluation.bracket_parameters import parse_bracket_parameters
+from transduce.treebank import BracketParameters, read_bracket_parameters
+from transduce.treebank.bracket_parameters import parse_bracket_parameters
 
 
 def parse(text: str) -> BracketParameters:

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 
 from transduce.errors import EvaluationError
-from transduce.evaluation import COLLINS, BracketParameters, score_brackets
-from transduce.evaluation.bracket_report import sentence_table, summary_text
-from transduce.evaluation.brackets import SentenceBrackets
-from transduce.parsing import Tree
+from transduce.treebank import COLLINS, BracketParameters, Tree, score_brackets
+from transduce.treebank.bracket_report import sentence_table, summary_text
+from transduce.treebank.brackets import SentenceBrackets
 from tree_strategies import trees
 
 _GOLD = "(TOP (S (NP-SBJ (DT the) (NN dog)) (VP (VBZ eats) (NP (NN fish))) (. .)))"

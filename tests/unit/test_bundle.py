@@ -13,10 +13,10 @@ from safetensors.numpy import save_file
 from transduce import files
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, ModelConfig
+from transduce.config.tensors import read_weights
 from transduce.engines.ctranslate2_model import model_arrays
 from transduce.errors import BundleError, ConfigError
 from transduce.model import Transformer
-from transduce.tensors import read_weights
 from transduce.text import SubwordTokenizer
 
 TOKENIZER = SubwordTokenizer.train(["a man, a plan"] * 3, algorithm="bpe", vocab_size=265)

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from transduce.ablation.conclusions import CLAIMS, Alike, Finding, Worse, find
-from transduce.ablation.results import CellResult, Results, RowInfo
-from transduce.ablation.table3 import TABLE3
+from transduce.experiments.ablation.conclusions import CLAIMS, Alike, Finding, Worse, find
+from transduce.experiments.ablation.results import CellResult, Results, RowInfo
+from transduce.experiments.ablation.table3 import TABLE3
 
 
 def results_of(figures: Mapping[str, Sequence[tuple[float, float]]], grid: str = "table3") -> Results:

@@ -10,8 +10,8 @@ import pytest
 from text_engine import text_translator
 from transduce.bundle import Bundle
 from transduce.errors import BundleError, DataError
-from transduce.passages import Handling
-from transduce.passages.calibration import (
+from transduce.translation.pipeline import Handling
+from transduce.translation.pipeline.calibration import (
     FILE,
     calibrate,
     load_calibration,

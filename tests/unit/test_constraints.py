@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.config import DecodeConfig
-from transduce.constraints import Constraints, constraints_of, search_within
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import Conditions
 from transduce.errors import ConfigError, DataError
-from transduce.passages import Handling
-from transduce.terms import missing
 from transduce.text import SubwordTokenizer
-from transduce.translator import Translator
+from transduce.translation.constraints.search import Constraints, constraints_of, search_within
+from transduce.translation.constraints.terms import missing
+from transduce.translation.pipeline import Handling
+from transduce.translation.translator import Translator
 
 _CORPUS = ["A dog runs.", "dogs (and underdogs) do run", "Two dogs run over the green grass.", "日本語の犬"] * 3
 _TOKENIZER = SubwordTokenizer.train(_CORPUS, algorithm="bpe", vocab_size=320)

@@ -17,7 +17,7 @@ from transduce.engines.interface import Conditions
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, DataError
 from transduce.text import BOS, EOS, PAD, UNK
-from transduce.translator import Translator
+from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
 

@@ -7,10 +7,10 @@ from textwrap import indent
 import pytest
 from hypothesis import given
 
-from transduce.parsing import Tree, draw_svg, draw_text
-from transduce.parsing.draw import text_width
-from transduce.parsing.layout import place
-from transduce.parsing.trees import parse_line
+from transduce.treebank import Tree, draw_svg, draw_text
+from transduce.treebank.draw import text_width
+from transduce.treebank.layout import place
+from transduce.treebank.trees import parse_line
 from tree_strategies import trees
 
 _SVG = "{http://www.w3.org/2000/svg}"

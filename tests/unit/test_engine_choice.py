@@ -13,13 +13,13 @@ import pytest
 from made_models import made_bundle
 from transduce import Translator
 from transduce.config import DecodeConfig, ModelConfig
+from transduce.config.choices import Precision
 from transduce.engines import loading
 from transduce.engines.capabilities import lack_of_ctranslate2
 from transduce.engines.interface import QUANTIZATIONS, TORCH_QUANTIZATIONS
 from transduce.engines.loading import EngineChoice, choose_engine
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, MissingDependencyError
-from transduce.model.prepacked import Precision
 
 
 def hide(monkeypatch: pytest.MonkeyPatch, package: str) -> None:

@@ -9,8 +9,8 @@ import torch
 from transduce.config import ModelConfig, preset
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.parameters import count_parameters
-from transduce.markdown import aligned, table
 from transduce.model import Transformer
+from transduce.reporting.tables import aligned, table
 from transduce.training.batch import pad
 from transduce.training.flops import BatchShape, training_flops
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from transduce.config import DecodeConfig
-from transduce.constraints import Constraints, search_within
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.engines.interface import Conditions
-from transduce.evasions import evasions
 from transduce.text import EOS, SubwordTokenizer
-from transduce.translator import Translator
+from transduce.translation.constraints.evasions import evasions
+from transduce.translation.constraints.search import Constraints, search_within
+from transduce.translation.translator import Translator
 
 CORPUS = ["die Bibliothek", "die Bibel", "der Biber und ein Thekenbrett", "die Straße derstraße", "am Haus parkhaus"]
 TOKENIZER = SubwordTokenizer.train(CORPUS * 9, algorithm="bpe", vocab_size=290)

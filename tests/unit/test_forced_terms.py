@@ -8,9 +8,9 @@ from text_engine import text_translator
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.engines.interface import Conditions
-from transduce.forced_terms import LEAST, forced_terms
-from transduce.passages import Handling
-from transduce.translator import Translator
+from transduce.translation.constraints.forced_terms import LEAST, forced_terms
+from transduce.translation.pipeline import Handling
+from transduce.translation.translator import Translator
 
 TOKENIZER = text_translator().tokenizer
 KNOWN = TOKENIZER.encode("A dog runs")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from transduce.errors import DataError
-from transduce.glossary import Glossary, glossary_of, read_glossary
-from transduce.terms import joining_pieces, missing, outcome, term_spellings
 from transduce.text import SubwordTokenizer
+from transduce.translation.constraints.glossary import Glossary, glossary_of, read_glossary
+from transduce.translation.constraints.terms import joining_pieces, missing, outcome, term_spellings
 
 _TOKENIZER = SubwordTokenizer.train(
     ["A dog runs.", "two dogs, dogs (2)", "日本語の犬"] * 3, algorithm="bpe", vocab_size=320

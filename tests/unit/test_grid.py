@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from transduce.ablation.built_in import BUILT_IN, find_grid
-from transduce.ablation.grid import load_grid
 from transduce.config import Config, preset
 from transduce.errors import ConfigError
+from transduce.experiments.ablation.built_in import BUILT_IN, find_grid
+from transduce.experiments.ablation.grid import load_grid
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 

@@ -7,8 +7,8 @@ import pytest
 from text_engine import TextEngine, text_translator
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
-from transduce.passages import Handling
-from transduce.passages.repetition import COPIES, REPEATS, copies, doubts, repeats
+from transduce.translation.pipeline import Handling
+from transduce.translation.pipeline.repetition import COPIES, REPEATS, copies, doubts, repeats
 
 GUARD = Handling(guard=True)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import DataError
-from transduce.inline_terms import read_inline_terms
+from transduce.translation.constraints.inline_terms import read_inline_terms
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import ConfigError, DataError
-from transduce.streams import Columns, JsonLines, Layout, PlainLines
-from transduce.translation import Translation
+from transduce.translation.result import Translation
+from transduce.translation.streams import Columns, JsonLines, Layout, PlainLines
 
 
 def translation(text: str, score: float = -0.5, **values: Any) -> Translation:

@@ -6,8 +6,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-import transduce.shortlist.lexicon as lexicon
-from transduce.shortlist.lexicon import NULL, learn_lexicon, num_ticks
+import transduce.engines.shortlist.lexicon as lexicon
+from transduce.engines.shortlist.lexicon import NULL, learn_lexicon, num_ticks
 
 _VOCAB = 20
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 
 from transduce.errors import DataError
-from transduce.parsing import Tree, delinearise, linearise
-from transduce.parsing.trees import parse_line
+from transduce.treebank import Tree, delinearise, linearise
+from transduce.treebank.trees import parse_line
 from tree_strategies import trees
 
 _WORDS = ["John", "has", "a", "dog", "."]

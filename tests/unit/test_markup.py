@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from text_engine import TextEngine, text_translator
 from transduce.config import DecodeConfig
 from transduce.engines.interface import AttendingEngine, AttentionWeights
-from transduce.passages import Handling, placement, restoring
-from transduce.passages import markup as marks
-from transduce.passages.alignment import _membership, aligned, atoms
-from transduce.passages.joining import Joined
-from transduce.passages.placement import place_marks
-from transduce.passages.restoring import with_markup
-from transduce.terms import outcome
 from transduce.text import SubwordTokenizer
-from transduce.translator import Translator
+from transduce.translation.constraints.terms import outcome
+from transduce.translation.pipeline import Handling, placement, restoring
+from transduce.translation.pipeline import markup as marks
+from transduce.translation.pipeline.alignment import _membership, aligned, atoms
+from transduce.translation.pipeline.joining import Joined
+from transduce.translation.pipeline.placement import place_marks
+from transduce.translation.pipeline.restoring import with_markup
+from transduce.translation.translator import Translator
 
 HTML, PLACEHOLDERS = Handling(markup="html"), Handling(markup="placeholders")
 UPPER = text_translator(str.upper)

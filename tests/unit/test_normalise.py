@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 
-from transduce.parsing import Tree, normalise
-from transduce.parsing.normalise import TRACE, strip_functions
-from transduce.parsing.trees import parse_line
+from transduce.treebank import Tree, normalise
+from transduce.treebank.normalise import TRACE, strip_functions
+from transduce.treebank.trees import parse_line
 from tree_strategies import trees
 
 

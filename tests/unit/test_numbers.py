@@ -3,8 +3,8 @@
 import pytest
 
 from text_engine import text_translator
-from transduce.passages import Handling
-from transduce.passages.numbers import invented_numbers
+from transduce.translation.pipeline import Handling
+from transduce.translation.pipeline.numbers import invented_numbers
 
 EN_DE = ("en", "de-AT")
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.parsing import Tree, parse_trees
-from transduce.parsing.pairs import WHOLE, from_output, sentence_words, to_pair, tree_words
-from transduce.parsing.trees import is_atom
+from transduce.treebank import Tree, parse_trees
+from transduce.treebank.pairs import WHOLE, from_output, sentence_words, to_pair, tree_words
+from transduce.treebank.trees import is_atom
 from tree_strategies import atoms, trees
 
 _TREE = "(S (NP (DT The) (NN dog)) (VP (VBZ barks) (PRT (-LRB- -LRB-))) (. .))"

@@ -12,14 +12,14 @@ from transduce.cli.main import build_parser
 from transduce.cli.paper import EXPERIMENTS
 from transduce.config import Config, apply_settings
 from transduce.errors import ConfigError
+from transduce.experiments.paper.catalogue import EXPERIMENTS as CATALOGUE
+from transduce.experiments.paper.compatibility import KINDS, CompatibilityAttention, attend_by, scores, softmax_gradient
+from transduce.experiments.paper.positions import linear_map, rotation
+from transduce.experiments.paper.scales import SCALES
+from transduce.experiments.paper.scaling import _MIRROR, _TWO_PLACES
+from transduce.experiments.paper.tagging import Tagger, train_tagger
 from transduce.model.attention import attention_weights
 from transduce.model.positions import sinusoids
-from transduce.paper.catalogue import EXPERIMENTS as CATALOGUE
-from transduce.paper.compatibility import KINDS, CompatibilityAttention, attend_by, scores, softmax_gradient
-from transduce.paper.positions import linear_map, rotation
-from transduce.paper.scales import SCALES
-from transduce.paper.scaling import _MIRROR, _TWO_PLACES
-from transduce.paper.tagging import Tagger, train_tagger
 
 
 def test_the_command_offers_what_the_catalogue_has() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from transduce.errors import ConfigError
-from transduce.markdown import mebibytes, seconds, short, table
-from transduce.paper import experiment as experiment_module
-from transduce.paper.experiment import Cell, Cells, Experiment, Say, Values, run_experiment
-from transduce.paper.machine import describe_machine, machine_line
-from transduce.paper.scales import at_scale
+from transduce.experiments.paper import experiment as experiment_module
+from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Say, Values, run_experiment
+from transduce.experiments.paper.scales import at_scale
+from transduce.reporting.machine import describe_machine, machine_line
+from transduce.reporting.tables import mebibytes, seconds, short, table
 
 
 class Counting:

@@ -9,10 +9,10 @@ import pytest
 
 from transduce import Attention
 from transduce.errors import ConfigError
+from transduce.experiments.paper import figures
+from transduce.experiments.paper.figures import Look, Seen, Sentences, entropy_bits, structural_heads
+from transduce.experiments.paper.figures_report import draw, render
 from transduce.inspection import Panel, draw_panels, view
-from transduce.paper import figures
-from transduce.paper.figures import Look, Seen, Sentences, entropy_bits, structural_heads
-from transduce.paper.figures_report import draw, render
 
 MakeAttention = Callable[..., Attention]
 SENTENCES = Sentences(

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from transduce.config import Config, ModelConfig, TrainConfig
+from transduce.experiments.paper import learning
+from transduce.experiments.paper.layer_types import recurrent_flops
+from transduce.experiments.paper.measure import count_flops, crossing, exponents, peak_bytes, shortest_seconds
+from transduce.experiments.paper.reach import without_onednn
 from transduce.model.attention import attend
-from transduce.paper import learning
-from transduce.paper.layer_types import recurrent_flops
-from transduce.paper.measure import count_flops, crossing, exponents, peak_bytes, shortest_seconds
-from transduce.paper.reach import without_onednn
 from transduce.training.device import Compute
 
 CPU = torch.device("cpu")
@@ -83,8 +83,8 @@ def test_the_shortest_run_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     for threads, clock in ((1, "process_time"), (2, "perf_counter")):
         ticks = iter([0.0, 9.0, 0.0, 3.0, 0.0, 2.0, 0.0, 4.0])
         with monkeypatch.context() as patch:
-            patch.setattr("transduce.paper.measure.torch.get_num_threads", lambda threads=threads: threads)
-            patch.setattr(f"transduce.paper.measure.time.{clock}", lambda ticks=ticks: next(ticks))
+            patch.setattr("transduce.experiments.paper.measure.torch.get_num_threads", lambda threads=threads: threads)
+            patch.setattr(f"transduce.experiments.paper.measure.time.{clock}", lambda ticks=ticks: next(ticks))
             assert shortest_seconds(lambda: None, CPU, budget_seconds=5.0) == 2.0
 
 

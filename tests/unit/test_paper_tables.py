@@ -14,15 +14,15 @@ from transduce import files
 from transduce.bundle import save_bundle
 from transduce.config import Config, DataConfig, apply_settings, load_recipe, preset
 from transduce.errors import ConfigError, TrainingError
-from transduce.paper import figures, table2, table2_report, table3, table4, table4_report, training
-from transduce.paper.experiment import run_experiment
-from transduce.paper.table4_report import Baseline
-from transduce.paper.toy_treebank import RULES, WORDS, make_toy_treebank
+from transduce.experiments.paper import figures, table2, table2_report, table3, table4, table4_report, training
+from transduce.experiments.paper.experiment import run_experiment
+from transduce.experiments.paper.table4_report import Baseline
+from transduce.experiments.paper.toy_treebank import RULES, WORDS, make_toy_treebank
 from transduce.parser import Parse
-from transduce.parsing import Leaf, Tree, read_trees
 from transduce.text import SubwordTokenizer
 from transduce.training.state import Progress
 from transduce.training.trainer import Outcome
+from transduce.treebank import Leaf, Tree, read_trees
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 

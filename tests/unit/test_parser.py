@@ -8,10 +8,10 @@ import pytest
 from transduce import Parser
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.parsing import Tree, parse_trees
-from transduce.parsing.pairs import WHOLE
 from transduce.text import SubwordTokenizer
-from transduce.translator import Translator
+from transduce.translation.translator import Translator
+from transduce.treebank import Tree, parse_trees
+from transduce.treebank.pairs import WHOLE
 
 _ANSWERS = {
     "The dog barks .": "(S (NP DT NN )NP (VP VBZ )VP . )S",

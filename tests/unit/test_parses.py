@@ -11,10 +11,9 @@ from transduce import scoring
 from transduce.config import Config, DataConfig, TrainConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.errors import EvaluationError
-from transduce.evaluation import parse_scores, score_brackets, summarise_parses
-from transduce.parsing import Tree, parse_trees
-from transduce.parsing.pairs import to_pair
 from transduce.text import SubwordTokenizer
+from transduce.treebank import Tree, parse_scores, parse_trees, score_brackets, summarise_parses
+from transduce.treebank.pairs import to_pair
 
 _GOLD = "(S (NP (NN rain)) (, ,) (NP (NN snow)) (. .))"
 _PARSED = "(S (NP (NN rain)) (NP (NN ,) (NNS snow)) (. .))"  # the comma has a wrong tag, and is in the second NP

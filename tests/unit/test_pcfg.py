@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pcfg_cky import Parser, Unaries
 from pcfg_grammar import Binary, Grammar, Lexicon, Symbol, binarise, estimate_grammar, looks, unbinarise
-from transduce.parsing import Leaf, Node, Tree, parse_trees
+from transduce.treebank import Leaf, Node, Tree, parse_trees
 from tree_strategies import trees
 
 _TREEBANK = """

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from transduce.plots import count_axis, new_chart
+from transduce.reporting.charts import count_axis, new_chart
 
 
 @pytest.mark.parametrize("top", [2.2, 3, 7, 40, 1e5])

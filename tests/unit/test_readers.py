@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from transduce.data import readers
 from transduce.data.readers import LineReader, PairReader, read_lines, read_pairs
 from transduce.errors import DataError
-from transduce.streams.output import ResumableOutput
+from transduce.translation.streams.output import ResumableOutput
 
 HIDDEN = "a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\x1dh\x1ei"
 

@@ -5,8 +5,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from transduce.errors import DataError
-from transduce.parsing import Tree, linearise, repair
-from transduce.parsing.trees import MAX_HEIGHT, parse_line
+from transduce.treebank import Tree, linearise, repair
+from transduce.treebank.trees import MAX_HEIGHT, parse_line
 from tree_strategies import atoms, trees
 
 _FEW_LABELS = st.sampled_from(["(S", "(NP", "(VP", ")S", ")NP", ")VP", "XX", "XX"])

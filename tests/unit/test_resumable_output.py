@@ -14,7 +14,7 @@ import pytest
 
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
-from transduce.streams.output import ResumableOutput, open_stream
+from transduce.translation.streams.output import ResumableOutput, open_stream
 
 LINES = [f"line {number}" for number in range(10)]
 WINDOW = 3
@@ -25,7 +25,7 @@ _DYING = """
 import os, sys
 from itertools import islice
 from pathlib import Path
-from transduce.streams.output import ResumableOutput
+from transduce.translation.streams.output import ResumableOutput
 
 folder, lines = Path(sys.argv[1]), [f"line {n}" for n in range(10)]
 calls, deadline = 0, None
@@ -252,7 +252,7 @@ def test_devices_are_written_to_and_stay(tmp_path: Path) -> None:
     with open_stream(Path("/dev/null"), {}, resume=False) as output:
         output.write(["a"], ["A"])
     assert Path("/dev/null").is_char_device()
-    command = "import sys; from transduce.streams.output import *; from pathlib import Path\n"
+    command = "import sys; from transduce.translation.streams.output import *; from pathlib import Path\n"
     command += "with open_stream(Path('/dev/stdout'), {}, resume=False) as output: output.write(['a'], ['A'])"
     with (tmp_path / "redirected").open("wb") as file:
         subprocess.run([sys.executable, "-c", command], stdout=file, check=True)

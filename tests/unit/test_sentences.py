@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from text_engine import TextEngine, text_translator
 from transduce.errors import ConfigError, TokenizerError
-from transduce.passages import Handling
-from transduce.passages.joining import merged
-from transduce.passages.sentences import fitting_spans, num_sentences, sentence_spans, usual_sentences
-from transduce.text.windows import windows
-from transduce.translator import Translator
+from transduce.translation.pipeline import Handling
+from transduce.translation.pipeline.joining import merged
+from transduce.translation.pipeline.sentences import fitting_spans, num_sentences, sentence_spans, usual_sentences
+from transduce.translation.translator import Translator
+from transduce.translation.windows import windows
 
 TEXT = "Dr. Smith runs.  Two dogs\trun! “Really?” she asked.\nA man with 3.5 balls"
 LIMIT = 8
@@ -186,7 +186,7 @@ def test_what_is_asked_for_must_exist() -> None:
 
 
 def test_windows_are_bounded_in_lines_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transduce.text.windows._WINDOW_CHARACTERS", 10)
+    monkeypatch.setattr("transduce.translation.windows._WINDOW_CHARACTERS", 10)
     assert list(windows(["a"] * 5, 2)) == [["a", "a"], ["a", "a"], ["a"]]
     assert list(windows(["abcdef", "abcdef", "a"], 5)) == [["abcdef", "abcdef"], ["a"]]
     assert list(windows([], 5)) == []

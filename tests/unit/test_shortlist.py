@@ -17,13 +17,13 @@ from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.interface import Conditions
 from transduce.engines.loading import choose_shortlist
+from transduce.engines.shortlist.learning import Learned, Pairs, coverage, hold_out, learn, learn_shortlist, read_files
+from transduce.engines.shortlist.table import Shortlist, load_shortlist, save_shortlist
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, DataError
 from transduce.files import sha256
 from transduce.model import DecoderState, Transformer, prepack
 from transduce.model.prepacked import narrow_projection
-from transduce.shortlist.learning import Learned, Pairs, coverage, hold_out, learn, learn_shortlist, read_files
-from transduce.shortlist.table import Shortlist, load_shortlist, save_shortlist
 from transduce.text import BOS, EOS, PAD, UNK, SubwordTokenizer
 
 pytestmark = pytest.mark.computes

@@ -10,8 +10,8 @@ from transduce.data.doctor import Finding
 from transduce.data.readers import read_pairs
 from transduce.data.report import describe_lines
 from transduce.errors import DataError
-from transduce.markdown import counted
-from transduce.target_scores import ScoreSummary
+from transduce.reporting.tables import counted
+from transduce.translation.forced_scores import ScoreSummary
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0"
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from transduce.config import Config, DataConfig
 from transduce.data.treebank import sentence_reader
 from transduce.errors import ConfigError
-from transduce.parsing.signatures import WHOLE, Spelling, signatures
 from transduce.text import SubwordTokenizer
+from transduce.treebank.signatures import WHOLE, Spelling, signatures
 from tree_strategies import atoms
 
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from transduce.config.tensors import read_header, read_tensors, read_weights
 from transduce.errors import BundleError
-from transduce.tensors import read_header, read_tensors, read_weights
 
 HEADER = {
     "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},

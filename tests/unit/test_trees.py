@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 
 from transduce.errors import DataError
-from transduce.parsing import Leaf, Tree, escape_brackets, parse_trees, read_trees, unescape_brackets
-from transduce.parsing.trees import MAX_HEIGHT, parse_line
+from transduce.treebank import Leaf, Tree, escape_brackets, parse_trees, read_trees, unescape_brackets
+from transduce.treebank.trees import MAX_HEIGHT, parse_line
 from tree_strategies import atoms, trees
 
 _DOG = Tree("S", (Tree("NP", (Leaf("DT", "The"), Leaf("NN", "dog"))), Tree("VP", (Leaf("VBZ", "barks"),))))

@@ -14,12 +14,12 @@ import pytest
 from made_models import made_bundle
 from text_engine import text_translator
 from transduce.config import DecodeConfig
-from transduce.constraints import Constraints
 from transduce.errors import ConfigError, DataError
-from transduce.passages import Handling
-from transduce.streams import Columns, JsonLines, Layout, PlainLines, Summary, translate_file
-from transduce.streams.windows import Facts, Request, Rows, Window, facts_of, in_order, translate_window
-from transduce.translator import Translator
+from transduce.translation.constraints.search import Constraints
+from transduce.translation.pipeline import Handling
+from transduce.translation.streams import Columns, JsonLines, Layout, PlainLines, Summary, translate_file
+from transduce.translation.streams.windows import Facts, Request, Rows, Window, facts_of, in_order, translate_window
+from transduce.translation.translator import Translator
 
 LINES = [f'{{"id": {number}, "text": "line {number} of\\tthe dog"}}\tcolumn {number}' for number in range(60)]
 

@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.numbers import real, whole
 from transduce.errors import ConfigError, TrainingError
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
-    from transduce.ablation.grid import Grid
     from transduce.config import Config
+    from transduce.experiments.ablation.grid import Grid
 
 SUMMARY = "train variations of a recipe and compare them (Table 3)"
 
@@ -83,9 +83,9 @@ def run(args: argparse.Namespace) -> int:
     from transduce.cli.requirements import require_training
 
     require_training()
-    from transduce.ablation.built_in import find_grid
-    from transduce.ablation.report import render
-    from transduce.ablation.study import TABLE, ablate
+    from transduce.experiments.ablation.built_in import find_grid
+    from transduce.experiments.ablation.report import render
+    from transduce.experiments.ablation.study import TABLE, ablate
 
     grid = find_grid(args.grid)
     results = ablate(
@@ -111,8 +111,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _base(args: argparse.Namespace, grid: "Grid") -> "Config":
     """Returns the recipe with `--set`, `--width` and the budget applied."""
-    from transduce.ablation.table3 import at_width
     from transduce.config import apply_settings, load_recipe
+    from transduce.experiments.ablation.table3 import at_width
 
     recipe = args.recipe or grid.base
     if recipe is None:

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.cli.decoding import add_machine, add_overwrite, add_search, loading_arguments, open_model, say_engine
 from transduce.errors import ConfigError, DataError
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
-    from transduce.passages.calibration import Calibration
-    from transduce.translator import Translator
+    from transduce.translation.pipeline.calibration import Calibration
+    from transduce.translation.translator import Translator
 
 SUMMARY = "fit the confidence of a model's translations to how good they are"
 
@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--threshold {args.threshold:g}: chrF goes from 0 to 100; give a number between.")
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.files import require_free
-    from transduce.passages.calibration import FILE, calibrate, measure, require_lines, save_calibration
-    from transduce.translator import Translator
+    from transduce.translation.pipeline.calibration import FILE, calibrate, measure, require_lines, save_calibration
+    from transduce.translation.translator import Translator
 
     require_free(args.model / FILE, overwrite=args.overwrite, option="")
     sources, references = _pairs(args.source, args.reference)
@@ -109,7 +109,7 @@ def _test(
 ) -> dict[str, Any]:
     import numpy as np
 
-    from transduce.passages.calibration import measure, reliability
+    from transduce.translation.pipeline.calibration import measure, reliability
 
     values, quality = measure(translator, sources, references, **_search(args))
     good = np.array([score >= calibration.threshold for score in quality], dtype=np.float64)

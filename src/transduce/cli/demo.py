@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     require_training()
     require("demo", ["babel", "num2words"])
     from transduce.config import apply_settings, preset
-    from transduce.demo import run_demo
+    from transduce.experiments.demo import run_demo
 
     source, target = args.languages
     result = run_demo(

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.cli.decoding import add_machine, loading_arguments, open_model, say_engine
 from transduce.errors import EvaluationError
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,8 +108,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str, Any]:
     from transduce.evaluation.report import require_aligned
-    from transduce.target_scores import ScoreSummary
-    from transduce.translator import Translator
+    from transduce.translation.forced_scores import ScoreSummary
+    from transduce.translation.translator import Translator
 
     source, reference = texts[args.source], texts[args.reference[0]]
     require_aligned(source, [reference])

@@ -23,13 +23,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from transduce.bundle import shown
 from transduce.cli.report import print_report
 from transduce.config import Config, load_recipe, preset, preset_names, to_dict
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.loading import recipe_start
 from transduce.errors import ConfigError, suggestion
-from transduce.markdown import counted, mebibytes, short, table
-from transduce.model_card import shown
+from transduce.reporting.tables import counted, mebibytes, short, table
 
 if TYPE_CHECKING:
     from transduce.training.history import History
@@ -224,7 +224,7 @@ def _find(name: str) -> _Subject:
         return _Subject("recipe", _with_vocabulary(load_recipe(path)), start=recipe_start(path))
     if (path / "model.safetensors").is_file() or (path / "tokenizer.json").is_file():
         from transduce.bundle import Bundle
-        from transduce.shortlist.table import shortlist_facts
+        from transduce.engines.shortlist.table import shortlist_facts
 
         bundle = Bundle.load(path)
         bundle.require_shapes()  # before anything is counted by them

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from transduce.errors import ConfigError
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 SUMMARY = "write a first recipe for two files of your own"
 

@@ -33,13 +33,13 @@ from transduce.cli.numbers import THREADS, whole
 from transduce.cli.renamed import warn_of_old_name
 from transduce.errors import ConfigError
 from transduce.files import atomic_path, require_free, write_text
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from transduce.translation import Attention
-    from transduce.translator import Translator
+    from transduce.translation.result import Attention
+    from transduce.translation.translator import Translator
 
 SUMMARY = "look inside a model: attention as a page, pictures, data, word alignments"
 
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     _take_old_meaning(args)
     _check(args)
     # Imported here, so that `transduce --help` need not load what they need.
-    from transduce.translator import Translator
+    from transduce.translation.translator import Translator
 
     pairs = _pairs(args)
     shows_a_pair = any((args.output, args.figure, args.arrays)) or args.pharaoh is None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from transduce import __version__
+from transduce.__about__ import __version__
 from transduce.cli.failures import REPORTED, replace_closed_streams, report
 from transduce.cli.help import HelpFormatter
 from transduce.cli.numbers import Number

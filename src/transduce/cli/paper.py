@@ -23,7 +23,7 @@ from typing import Any
 from transduce.cli.help import HelpFormatter
 from transduce.cli.numbers import whole
 from transduce.cli.report import print_report
-from transduce.paper.scales import SCALES
+from transduce.experiments.paper.scales import SCALES
 
 SUMMARY = "measure the paper's tables, figures and claims"
 
@@ -64,7 +64,7 @@ _SET = Option(
 )
 _TOKENIZED = Option("--tokenized", "tokenized", {"action": "store_true", "help": "the corpus is tokenised already"})
 
-# Each is an experiment of the same name in `transduce.paper.catalogue`.
+# Each is an experiment of the same name in `transduce.experiments.paper.catalogue`.
 EXPERIMENTS = {
     "table1": Described("layer types: complexity, sequential operations, maximum path length (Table 1, section 4)"),
     "table2": Described(
@@ -254,8 +254,8 @@ def run(args: argparse.Namespace) -> int:
     require_training()
     require("figures", ["matplotlib"])
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # PyTorch's profiler announces itself on standard error
-    from transduce.paper.catalogue import EXPERIMENTS as CATALOGUE
-    from transduce.paper.experiment import run_experiment
+    from transduce.experiments.paper.catalogue import EXPERIMENTS as CATALOGUE
+    from transduce.experiments.paper.experiment import run_experiment
 
     folder = args.output or Path("runs", f"paper-{args.experiment}-{args.scale}")
     described = EXPERIMENTS[args.experiment]

@@ -29,7 +29,7 @@ from transduce.errors import ConfigError, DataError
 from transduce.files import require_free, write_text
 
 if TYPE_CHECKING:
-    from transduce.parsing import Tree
+    from transduce.treebank import Tree
 
 SUMMARY = "show trees as text, SVG or brackets"
 
@@ -82,7 +82,7 @@ def _format(named: str | None, output: Path | None) -> str:
 
 
 def _pieces(args: argparse.Namespace, form: str) -> Iterator[str]:
-    from transduce.parsing import draw_svg, draw_text
+    from transduce.treebank import draw_svg, draw_text
 
     trees = _trees(args)
     if form == "svg":
@@ -99,7 +99,7 @@ def _pieces(args: argparse.Namespace, form: str) -> Iterator[str]:
 def _trees(args: argparse.Namespace) -> Iterator["Tree"]:
     from transduce.data.readers import read_lines
     from transduce.data.treebank import read_treebank
-    from transduce.parsing import normalise, parse_trees
+    from transduce.treebank import normalise, parse_trees
 
     if args.trees.is_dir():
         trees = read_treebank([args.trees])

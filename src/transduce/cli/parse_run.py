@@ -32,11 +32,11 @@ from transduce.cli.decoding import (
     warn_truncated,
     with_progress,
 )
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
     from transduce.parser import Parse
-    from transduce.parsing import Tree
+    from transduce.treebank import Tree
 
 SUMMARY = "parse tokenised sentences with a trained parser"
 
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     from transduce.data.readers import read_lines, require_apart
     from transduce.files import require_free
     from transduce.parser import Parser
-    from transduce.parsing.pairs import tree_words
+    from transduce.treebank.pairs import tree_words
 
     require_apart(args.output, args.source)
     if args.output is not None:
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
                 scored.append((parse.tree, parse.repaired))
     print(counts, file=sys.stderr)
     if gold:
-        from transduce.evaluation.parses import parse_scores
+        from transduce.treebank.scores import parse_scores
 
         scores = parse_scores(gold, scored)
         print(", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in scores.items()), file=sys.stderr)
@@ -115,7 +115,7 @@ def _read_gold(path: Path) -> "list[Tree]":
     """Returns the trees of a treebank, or of standard input, normalised."""
     from transduce.data.readers import STDIN, read_lines
     from transduce.data.treebank import read_treebank
-    from transduce.parsing import normalise, parse_trees
+    from transduce.treebank import normalise, parse_trees
 
     trees = parse_trees(read_lines(STDIN), "standard input") if path == STDIN else read_treebank([path])
     return [tree for tree in map(normalise, trees) if tree is not None]

@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING
 from transduce.cli.numbers import whole
 from transduce.cli.report import print_report
 from transduce.errors import EvaluationError
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
-    from transduce.evaluation.brackets import BracketEvaluation
+    from transduce.treebank.brackets import BracketEvaluation
 
 SUMMARY = "compare parses with gold trees: recall, precision, F1"
 
@@ -68,9 +68,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Scores the files and prints the report."""
     from transduce.data.readers import read_lines
-    from transduce.evaluation.bracket_analysis import analyse_brackets
-    from transduce.evaluation.bracket_parameters import COLLINS, read_bracket_parameters
-    from transduce.evaluation.bracket_report import analysis_text, sentence_table, summary_text
+    from transduce.treebank.bracket_analysis import analyse_brackets
+    from transduce.treebank.bracket_parameters import COLLINS, read_bracket_parameters
+    from transduce.treebank.bracket_report import analysis_text, sentence_table, summary_text
 
     files = [args.reference, args.hypothesis]
     if files == [_STANDARD_INPUT, _STANDARD_INPUT]:

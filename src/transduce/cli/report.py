@@ -2,7 +2,7 @@
 
 import sys
 
-from transduce.markdown import aligned
+from transduce.reporting.tables import aligned
 
 
 def print_report(text: str) -> None:

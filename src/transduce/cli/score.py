@@ -38,7 +38,7 @@ from transduce.cli.numbers import setting
 from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from transduce.target_scores import TargetScore
+    from transduce.translation.forced_scores import TargetScore
 
 SUMMARY = "score given translations: log-probability and perplexity, line by line or piece by piece"
 
@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
     from transduce.data.readers import STDIN, read_pairs, require_apart
     from transduce.data.treebank import sentence_reader
     from transduce.files import require_free
-    from transduce.target_scores import ScoreSummary
-    from transduce.translator import Translator
+    from transduce.translation.forced_scores import ScoreSummary
+    from transduce.translation.translator import Translator
 
     if args.source == args.target == STDIN:
         raise ConfigError("standard input ('-') can be only one of --source and --target.")

@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any
 from transduce.cli.decoding import add_overwrite
 from transduce.cli.numbers import whole
 from transduce.errors import ConfigError
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
     from transduce.bundle import Bundle
-    from transduce.shortlist.learning import Coverage, Pairs
+    from transduce.engines.shortlist.learning import Coverage, Pairs
 
 SUMMARY = "learn a shortlist from the training corpus: faster translation by a smaller vocabulary"
 
@@ -65,9 +65,9 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.bundle import Bundle
+    from transduce.engines.shortlist import FILE, learning
+    from transduce.engines.shortlist.table import save_shortlist
     from transduce.files import require_free
-    from transduce.shortlist import FILE, learning
-    from transduce.shortlist.table import save_shortlist
 
     bundle = Bundle.load(args.model)
     require_free(bundle.path / FILE, overwrite=args.overwrite, option="")
@@ -104,7 +104,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _pairs(args: argparse.Namespace, bundle: "Bundle") -> "tuple[Pairs, Pairs]":
     """Returns what to learn from, and what to measure on."""
-    from transduce.shortlist import learning
+    from transduce.engines.shortlist import learning
 
     tokenizer, shown = bundle.tokenizer, sys.stderr.isatty()
     most = args.max_pairs or learning.DEFAULT_MAX_PAIRS

@@ -89,11 +89,11 @@ from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from transduce.bundle import Bundle
-    from transduce.constraints import Constraints
-    from transduce.passages import Handling
-    from transduce.streams import Layout
-    from transduce.streams.cluster import RayWorkers
-    from transduce.translator import Translator
+    from transduce.translation.constraints.search import Constraints
+    from transduce.translation.pipeline import Handling
+    from transduce.translation.streams import Layout
+    from transduce.translation.streams.cluster import RayWorkers
+    from transduce.translation.translator import Translator
 
 SUMMARY = "translate a file or standard input with a trained model"
 
@@ -162,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.data.readers import STDIN, require_apart, require_file
     from transduce.files import require_free
-    from transduce.streams import translate_file
+    from transduce.translation.streams import translate_file
 
     if args.source != STDIN:
         require_file(args.source)
@@ -173,7 +173,7 @@ def run(args: argparse.Namespace) -> int:
     if args.workers is not None and args.ray is None:
         raise ConfigError("--workers is for many workers in a Ray cluster: give --ray ADDRESS as well, such as local.")
     if args.ray is not None:
-        from transduce.streams.cluster import imported_ray
+        from transduce.translation.streams.cluster import imported_ray
 
         imported_ray()
     beside = _Beside(args)
@@ -220,7 +220,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _handling(args: argparse.Namespace) -> "Handling":
-    from transduce.passages import Handling
+    from transduce.translation.pipeline import Handling
 
     handling = Handling(
         split=args.split_sentences,
@@ -270,7 +270,7 @@ def _require_translator(bundle: "Bundle") -> None:
 
 
 def _note_where_uncalibrated(bundle: "Bundle", *, quiet: bool) -> None:
-    from transduce.passages.calibration import load_calibration
+    from transduce.translation.pipeline.calibration import load_calibration
 
     if load_calibration(bundle) is None and not quiet:
         print(
@@ -283,7 +283,7 @@ def _note_where_uncalibrated(bundle: "Bundle", *, quiet: bool) -> None:
 @contextlib.contextmanager
 def _loaded(args: argparse.Namespace, opened: Opened) -> "Iterator[Translator | RayWorkers]":
     """Yields the model here, or workers that have it."""
-    from transduce.translator import Translator
+    from transduce.translation.translator import Translator
 
     if args.ray is None:
         translator = Translator.load(
@@ -292,7 +292,7 @@ def _loaded(args: argparse.Namespace, opened: Opened) -> "Iterator[Translator | 
         say_engine(args, opened, translator.engine)
         yield translator
         return
-    from transduce.streams.cluster import ray_workers
+    from transduce.translation.streams.cluster import ray_workers
 
     with ray_workers(
         args.model,
@@ -313,7 +313,7 @@ class _Beside:
     def __init__(self, args: argparse.Namespace) -> None:
         from transduce.data.readers import STDIN, read_lines
         from transduce.files import sha256
-        from transduce.glossary import read_glossary
+        from transduce.translation.constraints.glossary import read_glossary
 
         names = ("prefix", "forbid", "forbid_by_line", "glossary", "require_by_line")
         named = {name: path for name in names if (path := getattr(args, name)) is not None}
@@ -339,8 +339,8 @@ class _Beside:
         return self._each() if self._any else None
 
     def _each(self) -> "Iterator[Constraints]":
-        from transduce.constraints import Constraints
-        from transduce.terms import choices_of
+        from transduce.translation.constraints.search import Constraints
+        from transduce.translation.constraints.terms import choices_of
 
         while True:
             rows = iter([self._next(path, lines) for path, lines in self._by_line])
@@ -362,7 +362,7 @@ class _Beside:
 
 
 def _layout(args: argparse.Namespace) -> "Layout":
-    from transduce.streams.layouts import Columns, JsonLines, PlainLines
+    from transduce.translation.streams.layouts import Columns, JsonLines, PlainLines
 
     many, scores, confidence = args.n_best > 1, args.scores, args.confidence
     if args.field is not None and args.column is not None:

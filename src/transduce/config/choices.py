@@ -11,6 +11,8 @@ from transduce.config.schema import ModelConfig
 
 Supported = Mapping[str, tuple[str, ...]]  # key of `ModelConfig` → the kinds of it that a system can hold
 
+Precision = Literal["float32", "bfloat16", "int8"]  # what the torch engine multiplies weights in
+
 EMBEDDINGS = {  # which of the three tables are weights of their own, by `tie_embeddings`
     "all": ("source_embedding",),
     "target": ("source_embedding", "target_embedding"),

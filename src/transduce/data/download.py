@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from tqdm import tqdm
 
-from transduce import __version__
+from transduce.__about__ import __version__
 from transduce.errors import DownloadError
 from transduce.files import sync_file, sync_folder
 

@@ -10,7 +10,7 @@ from transduce import files
 from transduce.config import Config, load_recipe
 from transduce.data.readers import read_lines, read_pairs, require_file
 from transduce.errors import ConfigError, DataError
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 _PACKED = (".gz", ".zst")
 _LARGE_PAIRS = 1_000_000  # from here on a corpus feeds the paper's base model

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce import __version__
+from transduce.__about__ import __version__
 from transduce.config import Config, TextConfig
 from transduce.data.batching import plan_epoch
 from transduce.data.corpus import CorpusFiles, Part, locate, read_chunks
@@ -44,9 +44,9 @@ from transduce.data.store import ParallelStore
 from transduce.data.treebank import sentence_reader
 from transduce.errors import DataError
 from transduce.files import sha256, sweep, write_json
-from transduce.parsing import pairs, signatures
-from transduce.parsing.pairs import sentence_words
 from transduce.text import SubwordTokenizer
+from transduce.treebank import pairs, signatures
+from transduce.treebank.pairs import sentence_words
 
 __all__ = ["PrepareReport", "Prepared", "difference_from", "is_prepared", "load_prepared", "prepare"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.config import Config, DataConfig
 from transduce.errors import DataError
 from transduce.files import read_json_object, sha256
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
     from transduce.data.corpus import CorpusFiles  # which knows trees: whoever opens a folder need not

@@ -16,7 +16,7 @@ from typing import cast
 
 from transduce.errors import DataError, suggestion
 from transduce.files import zstd
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 STDIN = Path("-")
 

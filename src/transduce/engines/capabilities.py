@@ -7,7 +7,7 @@ from transduce.config import DecodeConfig, ModelConfig
 from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS
 from transduce.engines.interface import MAX_SOURCE_TOKENS, Conditions
 from transduce.errors import ConfigError
-from transduce.markdown import table
+from transduce.reporting.tables import table
 
 _NO = "no"
 

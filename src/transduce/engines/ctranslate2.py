@@ -32,10 +32,10 @@ from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.ctranslate2_loading import choose_device, compute_type, keep_in_forks, load_model
 from transduce.engines.interface import MAX_SOURCE_TOKENS, Conditions, require_threads
 from transduce.errors import ConfigError, DataError, EngineError
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
-    from transduce.shortlist.table import Shortlist
+    from transduce.engines.shortlist.table import Shortlist
 
 # Padded source tokens in a batch, as in the torch engine.
 _MAX_BATCH_TOKENS = 8192

@@ -32,11 +32,11 @@ from transduce import files
 from transduce.bundle import CHECKED, WEIGHTS, Bundle
 from transduce.engines.ctranslate2_limits import VERSION, require_convertible, require_quantization
 from transduce.engines.interface import QUANTIZATIONS
-from transduce.shortlist import FILE as SHORTLIST_FILE
-from transduce.shortlist import has_shortlist
+from transduce.engines.shortlist import FILE as SHORTLIST_FILE
+from transduce.engines.shortlist import has_shortlist
 
 if TYPE_CHECKING:
-    from transduce.shortlist.table import Shortlist
+    from transduce.engines.shortlist.table import Shortlist
 
 _DIGITS = 16
 _log = logging.getLogger(__name__)  # of what is done, where nothing is wrong: `--quiet` silences it

@@ -11,14 +11,14 @@ from transduce.config import ModelConfig
 from transduce.engines.automatic import AutomaticEngine
 from transduce.engines.capabilities import Lack
 from transduce.engines.interface import ENGINES, QUANTIZATIONS, SHORTLIST_CHOICES, TORCH_QUANTIZATIONS, Engine
+from transduce.engines.shortlist import FILE as SHORTLIST
+from transduce.engines.shortlist import has_shortlist
 from transduce.errors import ConfigError, MissingDependencyError, suggestion
-from transduce.shortlist import FILE as SHORTLIST
-from transduce.shortlist import has_shortlist
 
 if TYPE_CHECKING:
+    from transduce.config.choices import Precision
+    from transduce.engines.shortlist.table import Shortlist
     from transduce.engines.torch import TorchEngine
-    from transduce.model.prepacked import Precision
-    from transduce.shortlist.table import Shortlist
 
 DEFAULT_QUANTIZATION = "float32"
 NAME_OF_SHORTLIST = "the model's shortlist"  # in checksums
@@ -130,7 +130,9 @@ def choose_shortlist(bundle: Bundle, engine: str, wish: str = "off") -> "Shortli
         raise ConfigError(f"shortlist = '{wish}': use one of {', '.join(SHORTLIST_CHOICES)}.")
     if not uses_shortlist(bundle, engine, wish):
         return None
-    from transduce.shortlist.table import load_shortlist  # here, with its NumPy, which a small model starts without
+    from transduce.engines.shortlist.table import (
+        load_shortlist,  # here, with its NumPy, which a small model starts without
+    )
 
     return load_shortlist(bundle)
 

@@ -8,20 +8,20 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from transduce.allocator import keep_memory
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
+from transduce.config.choices import Precision
 from transduce.decoding.ensemble import mean_log_probabilities
 from transduce.decoding.scores import Hypothesis, SpecialIds
+from transduce.engines.allocator import keep_memory
 from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, Conditions, require_threads
+from transduce.engines.shortlist.table import Shortlist
 from transduce.engines.torch_search import Batch, check, narrowed, search
 from transduce.errors import ConfigError, DataError, EngineError
-from transduce.markdown import counted
 from transduce.model import Transformer, prepack
 from transduce.model.fixed import FixedDecoder
 from transduce.model.maps import attention_maps
-from transduce.model.prepacked import Precision
-from transduce.shortlist.table import Shortlist
+from transduce.reporting.tables import counted
 
 # Padded source tokens in a batch: keeps the caches of a batch of very long sentences within memory.
 _MAX_BATCH_TOKENS = 8192

@@ -22,12 +22,12 @@ from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.decoding.step import Step
 from transduce.engines.capabilities import require_plain_beam
 from transduce.engines.interface import Conditions
+from transduce.engines.shortlist.table import Shortlist
 from transduce.errors import ConfigError
 from transduce.model import Transformer
 from transduce.model.cache import DecoderState
 from transduce.model.fixed import FixedDecoder
 from transduce.model.prepacked import narrow_projection
-from transduce.shortlist.table import Shortlist
 
 _SPECIALS = SpecialIds()
 _MAX_DRAWN_TOGETHER = 16  # outputs of one source that share its past

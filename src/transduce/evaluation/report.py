@@ -14,7 +14,7 @@ from transduce.evaluation.doubts import (
     doubts_about_tokens,
 )
 from transduce.evaluation.leaks import doubts_about_leaks
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 
 @dataclass(frozen=True)

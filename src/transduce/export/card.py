@@ -1,6 +1,6 @@
 """The README.md of an exported or imported folder: what it is, how it is used, and its certificate."""
 
-from transduce import __version__
+from transduce.__about__ import __version__
 from transduce.bundle import Bundle
 from transduce.export.certificate import Certificate
 

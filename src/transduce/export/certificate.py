@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from transduce import __version__, files, markdown
+from transduce import files
+from transduce.__about__ import __version__
 from transduce.errors import ExportError
 from transduce.evaluation.bleu import bleu
 from transduce.export.forcing import System
 from transduce.export.sentences import Sentences
+from transduce.reporting import tables as markdown
 
 FORMAT = 1
 CERTIFICATE, CARD = "certificate.json", "README.md"

@@ -10,7 +10,7 @@ from transduce.bundle import Bundle
 from transduce.config.special_ids import EOS
 from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.export.forcing import Forced, in_batches
-from transduce.translator import Translator
+from transduce.translation.translator import Translator
 
 _BATCH = 64
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from transduce.config import Config, DecodeConfig, ModelConfig, TextConfig, from_dict
 from transduce.config.choices import is_pre_norm, learns_positions
+from transduce.config.tensors import read_weights
 from transduce.engines.ctranslate2_model import sinusoids
 from transduce.errors import BundleError, ConfigError, ExportError
 from transduce.export.huggingface_settings import read_json, read_settings, require_shapes
@@ -27,7 +28,6 @@ from transduce.export.huggingface_shape import (
 )
 from transduce.export.huggingface_tokenizer import ForeignTokenizer, read_tokenizer
 from transduce.export.huggingface_weights import Arrays, dimension_order
-from transduce.tensors import read_weights
 
 _NORMS: dict[str, Literal["post", "pre"]] = {"marian": "post", "pegasus": "pre"}
 # What ties become where the encoder's table is no longer the decoder's.

@@ -12,6 +12,7 @@ import numpy as np
 from transduce import files
 from transduce.bundle import save_bundle
 from transduce.config import Config, TextConfig
+from transduce.config.tensors import read_weights
 from transduce.errors import BundleError, ConfigError, TokenizerError
 from transduce.export.certificate import EXACT, Certificate, why_not_replaceable, write_certificate
 from transduce.export.exports import certify, with_bounds
@@ -21,7 +22,6 @@ from transduce.export.huggingface_tokenizer import ForeignTokenizer, read_tokeni
 from transduce.export.sentences import Sentences, choose_sentences
 from transduce.export.torch_description import TorchDescription, read_description
 from transduce.export.torch_reading import take_apart, to_model
-from transduce.tensors import read_weights
 from transduce.text import BOS_TOKEN, SubwordTokenizer
 
 FORMATS = ("huggingface", "torch")

@@ -9,7 +9,7 @@ from transduce.config.special_ids import EOS, PAD
 from transduce.engines.torch import TorchEngine
 from transduce.export.forcing import Forced, forced, in_batches
 from transduce.model import Transformer
-from transduce.translator import Translator
+from transduce.translation.translator import Translator
 
 _BATCH = 16
 

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from transduce import __version__
+from transduce.__about__ import __version__
 from transduce.config import ModelConfig
 from transduce.config.choices import EMBEDDINGS, Supported, is_pre_norm, unsupported
 from transduce.config.special_ids import PAD

@@ -10,7 +10,7 @@ from transduce.data.corpus import Part
 from transduce.data.readers import read_lines
 from transduce.data.treebank import treebank_files
 from transduce.errors import DataError
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 _T = TypeVar("_T")
 

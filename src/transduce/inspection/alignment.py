@@ -11,7 +11,7 @@ import numpy as np
 from transduce.decoding.alignment import BEST_HEADS, Head, alignment_scores, best_heads
 from transduce.errors import ConfigError
 from transduce.text import split_words
-from transduce.translation import Attention
+from transduce.translation.result import Attention
 
 __all__ = [
     "BEST_HEADS",

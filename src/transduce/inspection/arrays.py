@@ -12,7 +12,7 @@ import numpy as np
 
 from transduce.errors import ConfigError
 from transduce.files import atomic_path, write_text
-from transduce.translation import Attention
+from transduce.translation.result import Attention
 
 ENDINGS = (".npz", ".json")
 

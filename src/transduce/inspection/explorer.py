@@ -18,7 +18,7 @@ from transduce.inspection.palette import head_colours
 from transduce.inspection.statistics import HeadStatistics, head_statistics
 from transduce.inspection.view import View, views
 from transduce.text import split_words
-from transduce.translation import Attention
+from transduce.translation.result import Attention
 
 # One script on the page: each part knows the functions of all, and the last one starts.
 _SCRIPTS = ("data.js", "choices.js", "words.js", "heads.js", "tables.js", "start.js")

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from transduce.errors import ConfigError, suggestion
-from transduce.translation import Attention
+from transduce.translation.result import Attention
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")

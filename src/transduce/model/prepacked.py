@@ -10,15 +10,13 @@ are faster still.
 import copy
 import warnings
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from transduce.config.choices import Precision
 from transduce.errors import ConfigError
 from transduce.model.transformer import Transformer
-
-Precision = Literal["float32", "bfloat16", "int8"]
 
 # Inputs of a block of Wᵀ, where there are several: fewer are not worth a thread.
 _LEAST_BLOCK = 32

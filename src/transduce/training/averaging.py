@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from transduce.config.tensors import read_weights
 from transduce.errors import BundleError
-from transduce.tensors import read_weights
 from transduce.training.state import checkpoint_weights
 
 

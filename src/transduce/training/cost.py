@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 from transduce.training.device import Compute
 
 _TERA = 1e12

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from transduce.errors import ConfigError
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from transduce import __version__, files
+from transduce import files
+from transduce.__about__ import __version__
 from transduce.config import Config, to_dict
 from transduce.data.prepared import Prepared, is_prepared, load_prepared
 from transduce.errors import TrainingError

@@ -26,9 +26,9 @@ from torch import Tensor
 
 from transduce import files
 from transduce.config.parameters import require_shapes
+from transduce.config.tensors import read_header, read_tensors, read_weights, require_finite
 from transduce.errors import BundleError
 from transduce.model import Transformer
-from transduce.tensors import read_header, read_tensors, read_weights, require_finite
 from transduce.training.cost import CostAccount
 from transduce.training.history import CHECKPOINT, STATE
 from transduce.training.history import checkpoint_path as checkpoint_path

@@ -12,10 +12,10 @@ from typing import Any, Self
 
 import torch
 
-from transduce.allocator import keep_memory
 from transduce.config import Config
 from transduce.data.batching import BatchPlan, plan_epoch
 from transduce.data.store import ParallelStore
+from transduce.engines.allocator import keep_memory
 from transduce.errors import BundleError, DataError, TrainingError
 from transduce.model import Transformer
 from transduce.training.cost import device_capacity

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from transduce.config.special_ids import BOS
-from transduce.markdown import counted
 from transduce.model import Memory
+from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding
 from transduce.verification.subject import Pairs, Subject, padded

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding
 from transduce.verification.subject import NUM_SPECIAL, Pairs, Subject, forced

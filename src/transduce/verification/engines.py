@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import cast, get_args
 
 from transduce.bundle import Bundle
+from transduce.config.choices import Precision
 from transduce.engines.interface import Engine
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, MissingDependencyError
 from transduce.evaluation import bleu, tokenized_bleu
-from transduce.markdown import counted
-from transduce.model.prepacked import Precision
+from transduce.reporting.tables import counted
 from transduce.verification import search
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding

@@ -7,7 +7,7 @@ from transduce.errors import MissingDependencyError
 from transduce.export.certified import CertifiedExport
 from transduce.export.exports import certify
 from transduce.export.sentences import Sentences
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 from transduce.verification.report import Finding
 from transduce.verification.subject import Subject
 

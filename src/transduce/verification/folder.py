@@ -12,8 +12,8 @@ from transduce.config import to_dict
 from transduce.config.special_ids import UNK
 from transduce.engines.torch import TorchEngine
 from transduce.errors import TransduceError
-from transduce.markdown import counted
 from transduce.model import Transformer
+from transduce.reporting.tables import counted
 from transduce.verification.report import Finding
 from transduce.verification.subject import Subject
 

@@ -6,7 +6,7 @@ from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS, PAD
 from transduce.decoding.beam import beam_search
 from transduce.decoding.scores import Hypothesis, SpecialIds
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding, Tie
 from transduce.verification.subject import Pairs, Subject, padded

@@ -7,9 +7,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from transduce.config.special_ids import EOS
-from transduce.markdown import counted
 from transduce.model.attention import CrossAttention, SelfAttention, attend_reference, join_heads, split_heads
 from transduce.model.windowed import WindowedSelfAttention, windowed_attend_reference
+from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding
 from transduce.verification.subject import Pairs, Subject, forced, padded

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from transduce.markdown import counted
 from transduce.model import Transformer
+from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding
 from transduce.verification.subject import Subject, forced

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 
 Outcome = Literal["passed", "failed", "skipped"]
 

@@ -11,13 +11,13 @@ from typing import TypeVar
 
 import torch
 
-from transduce import __version__
+from transduce.__about__ import __version__
 from transduce.bundle import Bundle
 from transduce.data.progress import progress_bar
 from transduce.engines.torch import TorchEngine, choose_device
 from transduce.errors import TransduceError
 from transduce.export.certified import CertifiedExport
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.engines import LOADERS
 from transduce.verification.report import CheckResult, Finding, Report

@@ -8,7 +8,7 @@ from random import Random
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, SpecialIds, gnmt_penalty
 from transduce.engines.interface import Engine
-from transduce.markdown import counted
+from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
 from transduce.verification.differences import Differences
 from transduce.verification.report import Finding, Tie

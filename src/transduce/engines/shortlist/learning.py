@@ -1,0 +1,211 @@
+"""From a training corpus to the shortlist of a model, and what it covers of text that it has not seen."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from transduce.config.special_ids import EOS
+from transduce.data.progress import progress_bar
+from transduce.data.readers import STDIN, read_pairs
+from transduce.engines.shortlist.lexicon import Lexicon, learn_lexicon, num_ticks
+from transduce.engines.shortlist.table import Shortlist
+from transduce.errors import ConfigError, DataError
+from transduce.text import SubwordTokenizer
+
+# Candidates of a source piece, and pieces that are candidates always: docs/guides/shortlist.md shows what they cover.
+DEFAULT_CANDIDATES, DEFAULT_FREQUENT = 100, 300
+DEFAULT_MAX_PAIRS, DEFAULT_ITERATIONS = 500_000, 5
+# Other numbers of candidates that a coverage is shown for, beside the chosen one.
+SHOWN_CANDIDATES = (10, 20, 50, 100, 200)
+
+_HELD_OUT = 1000  # pairs of the corpus that are not learned from where there is no other text to measure on
+_ENCODED_TOGETHER = 10_000
+_MAX_TOKENS = 256  # of a side; longer ones are seldom sentences, and cost the square
+
+_Row = Sequence[int] | np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Aligned ids, without EOS."""
+
+    sources: list[np.ndarray]
+    targets: list[np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def take(self, places: np.ndarray) -> "Pairs":
+        """Returns the pairs at `places`."""
+        chosen = places.tolist()
+        return Pairs([self.sources[i] for i in chosen], [self.targets[i] for i in chosen])
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What shortlists hold of the references of other text."""
+
+    num_candidates: int
+    share_of_tokens: float  # that stand in the shortlist of their sentence
+    share_of_sentences: float  # all of whose tokens do
+    mean_ids: float  # of a sentence's shortlist
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A lexicon with all that a shortlist is cut out of."""
+
+    lexicon: Lexicon
+    by_frequency: np.ndarray  # target ids, most frequent first
+    vocab_size: int
+    num_pairs: int
+    iterations: int
+
+    def shortlist(self, num_candidates: int, num_frequent: int) -> Shortlist:
+        """Returns the table of the `num_candidates` best of each source id and the `num_frequent` of all."""
+        table_VK = np.full((self.vocab_size, num_candidates + 1), EOS, dtype=np.int32)
+        for source, targets in enumerate(self.lexicon.targets):
+            if source > EOS:  # the empty source and BOS stand in no source; EOS ends all, and tells nothing
+                table_VK[source, 0] = source
+                found = targets[targets != source][:num_candidates]
+                table_VK[source, 1 : 1 + len(found)] = found
+        facts = {
+            "pairs": self.num_pairs,
+            "iterations": self.iterations,
+            "candidates": num_candidates,
+            "frequent": num_frequent,
+        }
+        return Shortlist(table_VK, self.by_frequency[:num_frequent].astype(np.int32), facts)
+
+
+def learn(pairs: Pairs, vocab_size: int, *, iterations: int = DEFAULT_ITERATIONS, progress: bool = False) -> Learned:
+    """Learns which targets go with each source; raises DataError where there is nothing to learn from."""
+    if not len(pairs):
+        raise DataError("no pairs with text on both sides: there is nothing to learn a shortlist from.")
+    total = num_ticks(pairs.sources, iterations)
+    with progress_bar("learning word translations", total, unit=" tokens", shown=progress) as bar:
+        lexicon = learn_lexicon(pairs.sources, pairs.targets, vocab_size, iterations=iterations, tick=bar.update)
+    counts_V = np.bincount(np.concatenate(pairs.targets), minlength=vocab_size)
+    counts_V[: EOS + 1] = 0
+    by_frequency = np.argsort(-counts_V, kind="stable")
+    return Learned(lexicon, by_frequency[counts_V[by_frequency] > 0], vocab_size, len(pairs), iterations)
+
+
+def coverage(shortlist: Shortlist, pairs: Pairs) -> Coverage:
+    """Returns what the shortlists of the sources hold of their references; EOS is not counted."""
+    covered = tokens = whole = ids = 0
+    for source, target in zip(pairs.sources, pairs.targets, strict=True):
+        [allowed_V] = shortlist.allowed([source])
+        hits = int(allowed_V[target].sum())
+        covered, tokens, ids = covered + hits, tokens + len(target), ids + int(allowed_V.sum())
+        whole += hits == len(target)
+    return Coverage(
+        num_candidates=int(shortlist.facts["candidates"]),
+        share_of_tokens=covered / max(tokens, 1),
+        share_of_sentences=whole / max(len(pairs), 1),
+        mean_ids=ids / max(len(pairs), 1),
+    )
+
+
+def learn_shortlist(
+    learned: Learned,
+    held_out: Pairs,
+    *,
+    num_candidates: int = DEFAULT_CANDIDATES,
+    num_frequent: int = DEFAULT_FREQUENT,
+) -> tuple[Shortlist, list[Coverage]]:
+    """Returns the shortlist, and what it and some wider and narrower ones cover of `held_out`.
+
+    Raises:
+        ConfigError: a number is out of range.
+    """
+    if num_candidates < 1 or num_frequent < 0:
+        raise ConfigError(
+            f"{num_candidates} candidates and {num_frequent} frequent pieces: at least 1 and 0 are needed."
+        )
+    widths = sorted({num_candidates, *SHOWN_CANDIDATES})
+    coverages = [coverage(learned.shortlist(width, num_frequent), held_out) for width in widths]
+    [chosen] = [each for each in coverages if each.num_candidates == num_candidates]
+    shortlist = learned.shortlist(num_candidates, num_frequent)
+    shortlist.facts["coverage"] = asdict(chosen) | {"pairs": len(held_out)}
+    return shortlist, coverages
+
+
+# --- where pairs come from ------------------------------------------------------------------------------------
+
+
+def read_files(paths: Sequence[Path], tokenizer: SubwordTokenizer, max_pairs: int, *, progress: bool = False) -> Pairs:
+    """Reads two aligned files, or one of tab-separated columns, and encodes them.
+
+    Of more than `max_pairs` pairs, that many are taken, evenly spread. The files are read twice then.
+
+    Raises:
+        DataError: the files are missing, damaged or not aligned, or a pipe, which cannot be read twice.
+    """
+    for path in paths:
+        if path == STDIN or (path.exists() and not path.is_file()):
+            raise DataError(f"{path}: is read twice, and so must be a file: write what comes from the pipe into one.")
+    with progress_bar("counting", None, unit=" pairs", shown=progress) as bar:
+        total = 0
+        for total, _ in enumerate(read_pairs(paths), start=1):
+            if total % 10_000 == 0:
+                bar.update(10_000)
+    taken = _spread(total, max_pairs)
+    chosen = (pair for is_taken, pair in zip(taken.tolist(), read_pairs(paths), strict=True) if is_taken)
+    found = Pairs([], [])
+    with progress_bar("encoding", int(taken.sum()), unit=" pairs", shown=progress) as bar:
+        while chunk := list(islice(chosen, _ENCODED_TOGETHER)):
+            _add(found, *(tokenizer.encode_batch([pair[side] for pair in chunk]) for side in (0, 1)))
+            bar.update(len(chunk))
+    return found
+
+
+def read_prepared(folder: Path, tokenizer: SubwordTokenizer, max_pairs: int) -> tuple[Pairs, Pairs]:
+    """Reads the training and the validation pairs of a folder that `transduce prepare` wrote; see `read_files`.
+
+    Raises:
+        DataError: the folder is not prepared or damaged, or was prepared with another tokenizer.
+    """
+    from transduce.data.prepared import load_prepared
+    from transduce.data.store import ParallelStore  # only here: it needs pyarrow
+
+    prepared = load_prepared(folder, checksums=False)
+    if prepared.tokenizer_fingerprint != tokenizer.fingerprint:
+        raise DataError(
+            f"{folder}: was prepared with another tokenizer than the model's. Name the folder that the model was "
+            "trained on, or give text with --source and --target."
+        )
+    found = []
+    for path in (prepared.train, prepared.validation):
+        pairs = Pairs([], [])
+        if path is not None:
+            store = ParallelStore.open(path)
+            places = np.flatnonzero(_spread(len(store), max_pairs))
+            for start in range(0, len(places), _ENCODED_TOGETHER):
+                _add(pairs, *store.pairs(places[start : start + _ENCODED_TOGETHER]))
+        found.append(pairs)
+    return found[0], found[1]
+
+
+def hold_out(pairs: Pairs) -> tuple[Pairs, Pairs]:
+    """Returns pairs to learn from and others to measure on: a tenth of them, at most a thousand, evenly spread."""
+    held = _spread(len(pairs), min(_HELD_OUT, len(pairs) // 10))
+    return pairs.take(np.flatnonzero(~held)), pairs.take(np.flatnonzero(held))
+
+
+def _add(pairs: Pairs, sources: Iterable[_Row], targets: Iterable[_Row]) -> None:
+    for source, target in zip(sources, targets, strict=True):
+        if 0 < len(source) <= _MAX_TOKENS and 0 < len(target) <= _MAX_TOKENS:
+            pairs.sources.append(np.asarray(source, dtype=np.int32))
+            pairs.targets.append(np.asarray(target, dtype=np.int32))
+
+
+def _spread(total: int, count: int) -> np.ndarray:
+    """Returns `total` booleans, of which `count` (or all) are true, evenly spread."""
+    taken = np.zeros(total, dtype=np.bool_)
+    count = min(total, count)
+    taken[np.arange(count) * total // max(count, 1)] = True
+    return taken

@@ -1,0 +1,139 @@
+"""Which pieces a translation may be written with, given its source: a table in the model folder, numpy only.
+
+    shortlist.safetensors    candidates (V, K), frequent (F,); fingerprint of the tokenizer, facts, checksum
+
+The shortlist of a sentence is the union of its source pieces' candidates, of the pieces that are frequent in all
+targets, and of EOS. The pieces of the source are in it too: names and numbers are copied.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from transduce import files
+from transduce.bundle import Bundle
+from transduce.config.special_ids import EOS
+from transduce.config.tensors import read_tensors
+from transduce.engines.shortlist import FILE, has_shortlist
+from transduce.errors import BundleError
+
+_FORMAT = 1
+_SPECIAL_IDS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Shortlist:
+    """Candidates for each source id, and for all.
+
+    Attributes:
+        candidates_VK: int32; row s holds s itself and the targets that it is most likely to be translated with, best
+            first; what is left of a row is EOS.
+        frequent_F: int32, the most frequent targets.
+        facts: how it was learned and what it covers, for people.
+    """
+
+    candidates_VK: np.ndarray
+    frequent_F: np.ndarray
+    facts: dict[str, Any]
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of ids of the vocabulary."""
+        return len(self.candidates_VK)
+
+    def allowed(self, sources: Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
+        """Returns which ids the translation of each source may be written with, (B, V), booleans."""
+        allowed_BV = np.zeros((len(sources), self.vocab_size), dtype=np.bool_)
+        allowed_BV[:, EOS] = True
+        allowed_BV[:, self.frequent_F] = True
+        for row, source in enumerate(sources):
+            allowed_BV[row, self.candidates_VK[np.asarray(source, dtype=np.int64)].ravel()] = True
+        return allowed_BV
+
+    def vocabulary_map(self, names: Sequence[str]) -> Iterator[str]:
+        """Yields the lines of CTranslate2's `vmap.txt`: a source piece, a tab, its candidates with spaces between.
+
+        The line without a source piece has those of all sentences; CTranslate2 adds EOS, BOS and unknown to them.
+        """
+        yield "\t" + " ".join(names[index] for index in self.frequent_F.tolist())
+        for source, row in enumerate(self.candidates_VK.tolist()):
+            candidates = [names[index] for index in row if index != EOS]
+            if candidates and source >= _SPECIAL_IDS:
+                yield f"{names[source]}\t{' '.join(candidates)}"
+
+
+def save_shortlist(bundle: Bundle, shortlist: Shortlist) -> Path:
+    """Writes the shortlist into the model folder, atomically; one that is there is replaced."""
+    path = bundle.path / FILE
+    metadata = {
+        "format": str(_FORMAT),
+        "tokenizer_fingerprint": bundle.tokenizer.fingerprint,
+        "facts": json.dumps(shortlist.facts),
+    }
+    arrays = {
+        "candidates": np.ascontiguousarray(shortlist.candidates_VK, np.int32),
+        "frequent": np.ascontiguousarray(shortlist.frequent_F, np.int32),
+    }
+    metadata["sha256"] = _checksum(arrays, metadata)
+    with files.atomic_path(path) as temporary:
+        save_file(arrays, temporary, metadata)
+    return path
+
+
+def load_shortlist(bundle: Bundle) -> Shortlist:
+    """Reads the shortlist of a model folder.
+
+    Raises:
+        BundleError: there is none, it is damaged, or it is that of another tokenizer.
+    """
+    path = bundle.path / FILE
+    mend = f"'transduce shortlist {bundle.path} --overwrite' makes it again."
+    if not path.is_file():
+        raise BundleError(
+            f"{bundle.path}: has no shortlist. Learn one from the training corpus: "
+            f"'transduce shortlist {bundle.path} --source train.en --target train.de'."
+        )
+    try:
+        arrays, metadata = read_tensors(path)
+        candidates, frequent = arrays["candidates"], arrays["frequent"]
+        if metadata["format"] != str(_FORMAT):
+            raise ValueError(f"format {metadata['format']}, but this version reads format {_FORMAT}")
+        # Absent from what 0.1.0 learned.
+        if "sha256" in metadata and metadata["sha256"] != _checksum(arrays, metadata):
+            raise ValueError("changed or damaged: its checksum differs")
+        facts = dict(json.loads(metadata["facts"]))
+        fingerprint = metadata["tokenizer_fingerprint"]
+    except (BundleError, ValueError, KeyError, TypeError, RecursionError) as error:
+        reason = str(error).removeprefix(f"{path}: cannot be read: ")
+        raise BundleError(f"{path}: cannot be read ({reason}). {mend}") from None
+    if fingerprint != bundle.tokenizer.fingerprint:
+        raise BundleError(f"{path}: was learned with another tokenizer than that beside it. {mend}")
+    vocab_size = bundle.tokenizer.vocab_size
+    is_table = candidates.dtype == frequent.dtype == np.int32 and (candidates.ndim, frequent.ndim) == (2, 1)
+    if not is_table or len(candidates) != vocab_size or not _within(vocab_size, candidates, frequent):
+        raise BundleError(f"{path}: damaged: its ids are not those of a vocabulary of {vocab_size} pieces. {mend}")
+    return Shortlist(candidates, frequent, facts)
+
+
+def shortlist_facts(bundle: Bundle) -> dict[str, Any] | None:
+    """Returns how the model folder's shortlist was learned and what it covers, or None where there is none."""
+    return load_shortlist(bundle).facts if has_shortlist(bundle) else None
+
+
+def _checksum(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:
+    """Returns the SHA-256 of all that the file holds but this checksum."""
+    digest = hashlib.sha256(json.dumps({**metadata, "sha256": ""}, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _within(vocab_size: int, *arrays: np.ndarray) -> bool:
+    return all(not array.size or (array.min() >= 0 and array.max() < vocab_size) for array in arrays)

@@ -1,0 +1,100 @@
+"""One cell of an ablation, a process of its own: trains one row with one seed, measures it, writes `result.json`.
+
+    python -m transduce.experiments.ablation.cell FOLDER
+
+FOLDER holds `cell.json`, which says what to do, and becomes a run folder. Started again, the process goes on from the
+last checkpoint; where there is a result already, it does nothing. It reads its standard input for nothing but its end:
+when whoever started it is gone, however that came about, it finishes the step at hand, writes a checkpoint and leaves.
+"""
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import threading
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from transduce import files
+from transduce.bundle import Bundle
+from transduce.config import Config, from_dict
+from transduce.data.prepare import load_prepared
+from transduce.data.store import ParallelStore
+from transduce.errors import DataError, TransduceError
+from transduce.experiments.ablation.plan import REQUEST, RESULT
+from transduce.experiments.ablation.results import CellResult
+from transduce.model import Transformer
+from transduce.runs import data_folder, train
+from transduce.scoring import bleu_scorer
+from transduce.training.device import Compute
+
+
+def main(folder: Path) -> int:
+    """Brings the cell to its end, or to a checkpoint, and returns the exit code."""
+    _stop_with_starter()
+    try:
+        with (folder / ".cell.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # a process before this one may still be writing its last checkpoint
+            if (folder / RESULT).is_file():
+                return 0
+            request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
+            config = from_dict(request["config"], str(folder / REQUEST))
+            outcome = train(config, folder, resume=True, data=folder / request["data"])
+            if outcome.signal is not None:
+                return 128 + outcome.signal
+            result = measure(folder, request["row"], request["seed"], tokenized=request["tokenized"])
+            files.write_json(folder / RESULT, asdict(result))
+            return 0
+    except TransduceError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+def measure(run: Path, row: str, seed: int, *, tokenized: bool) -> CellResult:
+    """Returns the figures of a finished run's model: its last checkpoint, no average of several (§6.2).
+
+    Raises:
+        DataError: the run has no validation data.
+    """
+    bundle = Bundle.load(run / "model")
+    prepared = load_prepared(data_folder(run), checksums=False)
+    if prepared.validation is None:
+        raise DataError(f"{prepared.folder}: has no validation data, by which rows are compared: set data.validation.")
+    validation = ParallelStore.open(prepared.validation)
+    model = Transformer.from_weights(bundle.config.model, bundle.weights(), str(bundle.path))
+    model = model.to(Compute.of(bundle.config.train.device).device).eval()
+    scorer = bleu_scorer(_searching_all(bundle.config, validation), bundle.tokenizer, validation, tokenized=tokenized)
+    metrics = bundle.metrics
+    return CellResult(
+        row,
+        seed,
+        perplexity=metrics["validation_perplexity"],
+        bleu=scorer(model)["bleu"],
+        parameters=model.num_parameters,
+        steps=metrics["steps"],
+        training_seconds=metrics["training_seconds"],
+        training_flops=metrics.get("training_flops"),
+        training_flops_estimate=metrics.get("training_flops_estimate"),
+    )
+
+
+def _searching_all(config: Config, validation: ParallelStore) -> Config:
+    """Returns `config` with validation by the beam search of `config.decode` on every pair."""
+    train = replace(config.train, validate_beam_size=config.decode.beam_size, validate_bleu_sentences=len(validation))
+    return replace(config, train=train)
+
+
+def _stop_with_starter() -> None:
+    """Turns the end of standard input, which whoever started this process holds open, into a SIGTERM to ourselves."""
+
+    def wait() -> None:
+        while os.read(0, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="starter", daemon=True).start()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

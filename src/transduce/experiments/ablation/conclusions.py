@@ -1,0 +1,161 @@
+"""Which of the paper's conclusions the figures bear out (§6.2, rows (A) to (E) of Table 3; §5.4).
+
+A conclusion is a set of comparisons between rows. One holds, by a measure, where the difference is in the paper's
+direction and more than two standard errors, as `Results.pooled_spread` gives them: σ √(1/n + 1/m) for means over n and
+m seeds. It does not hold where the difference is as large the other way, and is undecided between. With one seed there
+is no spread to judge by, and differences are taken as they come.
+
+"The best of several rows" is chosen by the same figures, so that chance favours it a little.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from transduce.experiments.ablation.results import Results, Statistic
+
+Measure = Literal["perplexity", "bleu"]
+Verdict = Literal["holds", "holds in part", "undecided", "does not hold", "not measured"]
+
+_STANDARD_ERRORS = 2.0
+# "Nearly identical results": within half a BLEU point, or two per cent of the perplexity.
+_ALIKE_BLEU, _ALIKE_PERPLEXITY_SHARE = 0.5, 0.02
+
+
+@dataclass(frozen=True)
+class Worse:
+    """`row` is worse than the best of `than`."""
+
+    row: str
+    than: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """`row` comes out nearly as `than`."""
+
+    row: str
+    than: str
+
+
+Comparison = Worse | Alike
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One conclusion of the paper, as comparisons by each measure."""
+
+    text: str
+    comparisons: Mapping[Measure, Sequence[Comparison]]
+
+
+def _by_both(text: str, *comparisons: Comparison) -> Claim:
+    return Claim(text, {"perplexity": comparisons, "bleu": comparisons})
+
+
+def _smoothing_claim(without: str, with_it: str) -> Claim:
+    return Claim(
+        "(§5.4) label smoothing hurts perplexity, but improves BLEU",
+        {"perplexity": (Worse(with_it, (without,)),), "bleu": (Worse(without, (with_it,)),)},
+    )
+
+
+# By the name of the grid whose rows they speak of.
+CLAIMS: dict[str, tuple[Claim, ...]] = {
+    "table3": (
+        _by_both("(A) a single head is worse than the best number of heads", Worse("A1", ("base", "A2", "A3", "A4"))),
+        _by_both("(A) quality drops off with too many heads", Worse("A4", ("base", "A2", "A3"))),
+        _by_both("(B) smaller attention keys hurt", Worse("B1", ("base",)), Worse("B2", ("base",))),
+        _by_both(
+            "(C) bigger models are better",
+            *(Worse("C1", ("C2",)), Worse("C2", ("base",)), Worse("base", ("C3",))),
+            *(Worse("C4", ("base",)), Worse("base", ("C5",)), Worse("C6", ("base",)), Worse("base", ("C7",))),
+        ),
+        _by_both("(D) dropout helps to avoid over-fitting", Worse("D1", ("base",))),
+        _smoothing_claim("D3", "base"),
+        _by_both("(E) learned positions give nearly identical results", Alike("E", "base")),
+    ),
+    "label-smoothing": (_smoothing_claim("smoothing-0.0", "smoothing-0.1"),),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one measure says of one claim."""
+
+    claim: Claim
+    measure: Measure
+    verdict: Verdict
+    details: tuple[str, ...]  # a sentence for each comparison
+
+
+def find(results: Results) -> list[Finding]:
+    """Returns what the figures say of the claims that the paper makes of this grid; none for a grid of one's own."""
+    return [
+        _judge(claim, measure, comparisons, results)
+        for claim in CLAIMS.get(results.grid, ())
+        for measure, comparisons in claim.comparisons.items()
+    ]
+
+
+def _judge(claim: Claim, measure: Measure, comparisons: Sequence[Comparison], results: Results) -> Finding:
+    outcomes = [_compare(comparison, measure, results) for comparison in comparisons]
+    verdict = _together({verdict for verdict, _ in outcomes})
+    return Finding(claim, measure, verdict, tuple(detail for _, detail in outcomes))
+
+
+def _together(verdicts: set[Verdict]) -> Verdict:
+    if len(verdicts) == 1:
+        return next(iter(verdicts))
+    if "holds" in verdicts:
+        return "holds in part"
+    return "does not hold" if "does not hold" in verdicts else "undecided"
+
+
+def _compare(comparison: Comparison, measure: Measure, results: Results) -> tuple[Verdict, str]:
+    others = comparison.than if isinstance(comparison, Worse) else (comparison.than,)
+    found = {name: results.statistic(name, measure) for name in (comparison.row, *others)}
+    ours = found.pop(comparison.row)
+    measured = {name: statistic for name, statistic in found.items() if statistic is not None}
+    if ours is None or not measured:
+        absent = comparison.row if ours is None else ", ".join(others)
+        return "not measured", f"{absent} not measured"
+    best = _best(measured, measure)
+    other = measured[best]
+    error = _standard_error(ours, other, results.pooled_spread(measure))
+    judge = _worse if isinstance(comparison, Worse) else _alike
+    verdict = judge(ours, other, error, measure)
+    margin = f" ± {_STANDARD_ERRORS * error:.2f}" if error else ""
+    return verdict, (
+        f"{comparison.row} {ours.mean:.2f}, {best} {other.mean:.2f}: "
+        f"a difference of {ours.mean - other.mean:+.2f}{margin}, {verdict}"
+    )
+
+
+def _best(measured: Mapping[str, Statistic], measure: Measure) -> str:
+    return max(measured, key=lambda name: _quality(measured[name], measure))
+
+
+def _quality(statistic: Statistic, measure: Measure) -> float:
+    return statistic.mean if measure == "bleu" else -statistic.mean
+
+
+def _standard_error(ours: Statistic, other: Statistic, spread: float | None) -> float:
+    return 0.0 if spread is None else spread * math.sqrt(1 / ours.count + 1 / other.count)
+
+
+def _worse(ours: Statistic, other: Statistic, error: float, measure: Measure) -> Verdict:
+    lost = _quality(other, measure) - _quality(ours, measure)
+    if abs(lost) <= _STANDARD_ERRORS * error:
+        return "undecided"
+    return "holds" if lost > 0 else "does not hold"
+
+
+def _alike(ours: Statistic, other: Statistic, error: float, measure: Measure) -> Verdict:
+    """Holds where even a difference two standard errors greater is small; fails where one as much smaller is not."""
+    allowed = _ALIKE_BLEU if measure == "bleu" else _ALIKE_PERPLEXITY_SHARE * other.mean
+    difference, doubt = abs(ours.mean - other.mean), _STANDARD_ERRORS * error
+    if difference + doubt <= allowed:
+        return "holds"
+    return "does not hold" if difference - doubt > allowed else "undecided"

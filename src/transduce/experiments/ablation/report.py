@@ -1,0 +1,119 @@
+"""An ablation's results as a page of Markdown: the table, and which of the paper's conclusions hold."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from transduce.experiments.ablation.conclusions import find
+from transduce.experiments.ablation.results import Results, RowInfo, Statistic
+from transduce.reporting.tables import table
+
+
+def render(results: Results) -> str:
+    """Returns the page; figures that are not there yet are left blank."""
+    return f"# {results.grid}: variations of {results.base}\n\n{render_body(results)}"
+
+
+def render_body(results: Results) -> str:
+    """Returns the page without its title."""
+    seeds = sorted({cell.seed for cell in results.cells if not cell.error})
+    parts = [
+        f"Perplexity per subword and BLEU ({results.bleu}) on the validation set, from the last checkpoint, no "
+        f"checkpoints averaged. {_about_seeds(seeds)}\n",
+        _table(results),
+        _conclusions(results),
+        _failures(results),
+        _total(results),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _about_seeds(seeds: list[int]) -> str:
+    if len(seeds) < 2:
+        return "One seed: how much of a difference is chance, these figures cannot say."
+    listed = ", ".join(map(str, seeds))
+    return f"Mean over seeds {listed}; ± is their standard deviation."
+
+
+def _table(results: Results) -> str:
+    printed = any(row.printed for row in results.rows)
+    header = ["row", "what it changes"]
+    for name in ("perplexity", "BLEU", "parameters × 10⁶"):
+        header += [f"{name}, printed", name] if printed else [name]
+    header += ["steps", "seconds", "FLOPs"]
+    return table(header, [_row(results, row, printed) for row in results.rows], text_columns=2) + "\n"
+
+
+def _row(results: Results, row: RowInfo, printed: bool) -> list[str]:
+    cells = [row.name, describe_settings(row.settings)]
+    for measure, decimals, scale in (("perplexity", 2, 1.0), ("bleu", 1, 1.0), ("parameters", 2, 1e-6)):
+        if printed:
+            cells.append(_printed(row.printed, measure, decimals))
+        cells.append(_measured(results.statistic(row.name, measure), decimals, scale))
+    cells.append(_measured(results.statistic(row.name, "steps"), 0))
+    cells.append(_measured(results.statistic(row.name, "training_seconds"), 0))
+    flops = results.statistic(row.name, "training_flops")
+    return [*cells, f"{flops.mean:.2e}" if flops else ""]
+
+
+def describe_settings(settings: Mapping[str, Any]) -> str:
+    """Returns what a row changes in few words: `num_heads 1, d_k 512`, and equal numbers of layers as one."""
+    short = {key.rpartition(".")[2]: value for key, value in settings.items()}
+    if "num_encoder_layers" in short and short["num_encoder_layers"] == short.get("num_decoder_layers"):
+        short = {"num_layers": short["num_encoder_layers"]} | {
+            key: value for key, value in short.items() if not key.endswith("coder_layers")
+        }
+    return ", ".join(f"{key} {value}" for key, value in short.items())
+
+
+def _printed(printed: Mapping[str, float], measure: str, decimals: int) -> str:
+    if measure not in printed:
+        return ""
+    return f"{printed[measure]:.{0 if measure == 'parameters' else decimals}f}"
+
+
+def _measured(statistic: Statistic | None, decimals: int, scale: float = 1.0) -> str:
+    if statistic is None:
+        return ""
+    mean = f"{statistic.mean * scale:,.{decimals}f}"
+    if not statistic.spread:  # one seed, or what does not depend on it
+        return mean
+    return f"{mean} ± {statistic.spread * scale:,.{decimals}f}"
+
+
+def _conclusions(results: Results) -> str:
+    findings = find(results)
+    if not findings:
+        return ""
+    lines = ["## The paper's conclusions\n"]
+    for text in dict.fromkeys(finding.claim.text for finding in findings):
+        found = [finding for finding in findings if finding.claim.text == text]
+        if all(finding.verdict == "not measured" for finding in found):
+            lines.append(f"- {text}: **not measured**.")
+            continue
+        lines.append(f"- {text}:")
+        for finding in found:
+            name = "BLEU" if finding.measure == "bleu" else finding.measure
+            lines.append(f"    - {name}: **{finding.verdict}**. {'; '.join(finding.details)}.")
+    spread = {measure: results.pooled_spread(measure) for measure in ("perplexity", "bleu")}
+    if spread["perplexity"] is None or spread["bleu"] is None:
+        lines.append("\nWith one seed there is no spread to judge by: differences are taken as they come.")
+    else:
+        lines.append(
+            f"\nStandard deviation over seeds, all rows together: {spread['perplexity']:.3f} of perplexity, "
+            f"{spread['bleu']:.2f} of BLEU. A difference counts where it exceeds two standard errors."
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _failures(results: Results) -> str:
+    failed = [cell for cell in results.cells if cell.error]
+    lines = [f"- {cell.row}, seed {cell.seed}: {cell.error}" for cell in failed]
+    return "\n".join(["## Failed\n", *lines]) + "\n" if lines else ""
+
+
+def _total(results: Results) -> str:
+    seconds = sum(cell.training_seconds or 0.0 for cell in results.cells)
+    flops = sum(cell.training_flops or 0 for cell in results.cells)
+    if not seconds:
+        return ""
+    return f"All together: {seconds / 3600:.1f} hours of training, {flops:.2e} FLOPs counted.\n"

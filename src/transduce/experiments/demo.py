@@ -1,0 +1,111 @@
+"""The main job on built-in data: corpus, training, translation, score. The Python face of `transduce demo`."""
+
+import dataclasses
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce import files
+from transduce.config import Config
+from transduce.data.demo_corpus import demo_files, make_demo_corpus
+from transduce.data.readers import read_lines
+from transduce.errors import TrainingError
+from transduce.evaluation.bleu import Score, bleu
+from transduce.runs import train
+from transduce.training.trainer import Outcome
+from transduce.translation.translator import Translator
+
+_MARK = "transduce-demo.json"  # says that a folder is a demo's, and may be begun anew
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What a demo run came to."""
+
+    model: Path
+    outcome: Outcome
+    sources: list[str]
+    translations: list[str]
+    references: list[str]
+    bleu: Score
+    seconds: float
+
+    @property
+    def exact_match(self) -> float:
+        """The share of test lines that were translated as the reference has it, to the letter."""
+        same = sum(ours == theirs for ours, theirs in zip(self.translations, self.references, strict=True))
+        return same / len(self.references)
+
+
+def run_demo(
+    config: Config,
+    folder: Path,
+    *,
+    source_language: str = "en",
+    target_language: str = "de",
+    num_train: int = 60_000,
+    overwrite: bool = False,
+    show_progress: bool = True,
+    show: Callable[[str], None] = print,
+) -> DemoResult:
+    """Makes a corpus in `folder`/corpus, trains on it in `folder`/run, and measures `folder`/model on its test lines.
+
+    Args:
+        config: how to train; its `data` section is filled in here.
+        folder: written to; a demo that stands there is replaced if `overwrite` says so.
+        num_train: training pairs to make.
+        show: called with each line for the user.
+
+    Raises:
+        TrainingError: `folder` holds something else, or a demo and `overwrite` is off; or training was stopped.
+        MissingDependencyError: `babel` or `num2words`, which the corpus is made with, is not installed.
+    """
+    started = time.perf_counter()
+    _clear(folder, overwrite)
+    show(f"making {num_train:,} {source_language}-{target_language} sentence pairs: dates, times, amounts, numbers …")
+    corpus = make_demo_corpus(
+        folder / "corpus", source_language=source_language, target_language=target_language, num_train=num_train
+    )
+    sources, references = list(read_lines(corpus.test[0])), list(read_lines(corpus.test[1]))
+    for source, target in list(zip(sources, references, strict=True))[:3]:
+        show(f"  {source}  →  {target}")
+    run = folder / "run"
+    outcome = train(
+        with_corpus(config, corpus.folder, source_language, target_language), run, show_progress=show_progress
+    )
+    if outcome.reason == "stopped":
+        raise TrainingError(f"stopped after step {outcome.progress.step}; the demo starts anew each time")
+    (run / "model").replace(folder / "model")
+    show(f"translating {len(sources):,} held-out lines …")
+    translations = Translator.load(folder / "model", engine="torch").translate(sources)
+    seconds = time.perf_counter() - started
+    return DemoResult(
+        folder / "model", outcome, sources, translations, references, bleu(translations, [references]), seconds
+    )
+
+
+def with_corpus(config: Config, folder: Path, source_language: str, target_language: str) -> Config:
+    """Returns `config` with the demo corpus that is, or will be, in `folder`."""
+    files = demo_files(folder, source_language, target_language)
+    names = {part: tuple(path.name for path in paths) for part, paths in files.items()}
+    data = dataclasses.replace(
+        config.data,
+        source_language=source_language,
+        target_language=target_language,
+        folder=str(folder),
+        train=(names["train"],),
+        validation=names["validation"],
+        test={"test": names["test"]},
+    )
+    return dataclasses.replace(config, data=data)
+
+
+def _clear(folder: Path, overwrite: bool) -> None:
+    """Makes `folder` an empty demo folder; what is not a demo's is never removed."""
+    foreign = "" if (folder / _MARK).is_file() else "it is not a demo's"
+    files.require_free(folder, overwrite=overwrite, foreign=foreign, error=TrainingError)
+    for name in ("corpus", "run", "model"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    files.write_json(folder / _MARK, {"made_by": "transduce demo"})

@@ -1,0 +1,155 @@
+"""An experiment is a list of cells: measured one by one, kept as they come, rendered when all are there.
+
+FOLDER/results.json    every finished cell, written after each of them: what a stopped run goes on from
+FOLDER/table.md        printed beside measured, and what differs
+FOLDER/*.png           the picture
+"""
+
+import datetime
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transduce import files
+from transduce.data.progress import progress_bar
+from transduce.engines.allocator import keep_memory
+from transduce.errors import ConfigError
+from transduce.reporting.machine import describe_machine, machine_line
+
+RESULTS, TABLE = "results.json", "table.md"
+_SHOWN, _LONGEST = 3, 60  # of what two runs' settings differ in: how many are told, and characters of each
+
+Values = dict[str, Any]  # what a cell measured: names, and what JSON can hold
+Cells = Mapping[str, Values]  # by the cell's id
+Say = Callable[[str], None]  # shows how far a long cell has come
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One thing to measure. What it returns depends on its id and the experiment's settings alone."""
+
+    id: str
+    measure: Callable[[Say], Values]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What to measure, and how to show it. `render` and `draw` are given all cells, and what `order` names beside."""
+
+    name: str
+    title: str
+    settings: Mapping[str, Any]  # all that decides the results, `scale` among it; others' results are not mixed in
+    cells: Sequence[Cell]
+    render: Callable[[Cells], str]  # Markdown
+    draw: Callable[[Cells, Path], None]  # pictures, into a folder
+    order: Sequence[str] = ()  # of ids, where a call may have some of the cells only: shown is all that is known
+
+
+def run_experiment(experiment: Experiment, folder: Path, *, show_progress: bool = True) -> Path:
+    """Measures what `folder` does not hold yet, then writes table and picture; returns the table's path.
+
+    Raises:
+        ConfigError: `folder` holds results of another experiment or of other settings.
+    """
+    keep_memory()  # as training does: times are not to be those of page faults
+    results = _Results.open(experiment, folder / RESULTS)
+    missing = [cell for cell in experiment.cells if cell.id not in results.cells]
+    with progress_bar(experiment.name, len(experiment.cells), unit="cell", shown=show_progress) as bar:
+        bar.update(len(experiment.cells) - len(missing))
+        for cell in missing:
+            started = time.perf_counter()
+            values = _measure(cell, bar)
+            results.add(cell.id, values, time.perf_counter() - started)
+            bar.update()
+    shown = [cell for cell in experiment.order if cell in results.cells] or [cell.id for cell in experiment.cells]
+    cells = {cell: results.cells[cell]["values"] for cell in shown}
+    experiment.draw(cells, folder)
+    files.write_text(folder / TABLE, f"# {experiment.title}\n\n{experiment.render(cells)}\n\n{results.footer()}\n")
+    return folder / TABLE
+
+
+def _measure(cell: Cell, bar: Any) -> Values:
+    def show(text: str) -> None:
+        bar.set_postfix_str(text, refresh=sys.stderr.isatty())  # a log file wants a line now and then, not each
+
+    show(cell.id)
+    return cell.measure(lambda text: show(f"{cell.id}: {text}"))
+
+
+def tell_differences(found: Any, wanted: Any) -> str:
+    """Returns the first few things that are otherwise, as "train.max_steps 10, not 20"; "" where nothing is."""
+    return ", ".join(itertools.islice(_differences(found, wanted), _SHOWN))
+
+
+def _differences(found: Any, wanted: Any, name: str = "") -> Iterator[str]:
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in [*found, *(key for key in wanted if key not in found)]:
+            yield from _differences(found.get(key), wanted.get(key), f"{name}.{key}" if name else str(key))
+    elif found != wanted:
+        yield f"{name} {_brief(found)}, not {_brief(wanted)}".lstrip()
+
+
+def _brief(value: Any) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+class _Results:
+    """results.json: the cells that are done, and the machines that they were measured on."""
+
+    def __init__(self, path: Path, values: dict[str, Any]) -> None:
+        self.path, self._values = path, values
+        machine = describe_machine()
+        machines: list[dict[str, Any]] = values["machines"]
+        if machine not in machines:
+            machines.append(machine)
+        self._machine = machines.index(machine)
+
+    @classmethod
+    def open(cls, experiment: Experiment, path: Path) -> "_Results":
+        request = {"experiment": experiment.name, "settings": json.loads(json.dumps(dict(experiment.settings)))}
+        if not path.exists():
+            started = datetime.date.today().isoformat()
+            return cls(path, {**request, "started": started, "machines": [], "cells": {}})
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            found = {key: values[key] for key in (*request, "machines", "cells")}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"{path}: not the results of 'transduce paper' ({error}); it is left as it is.") from None
+        for key, wanted in request.items():
+            if found[key] != wanted:
+                others = tell_differences(found[key], wanted)
+                raise ConfigError(
+                    f"{path}: holds results of another {key.removesuffix('s')}: {others}. Choose another --output, or "
+                    f"remove the whole folder {path.parent} to begin anew: what was trained there is of those results."
+                )
+        return cls(path, values)
+
+    @property
+    def cells(self) -> dict[str, dict[str, Any]]:
+        """What each finished cell came to: `values`, `seconds` it took, and `machine`, an index."""
+        cells: dict[str, dict[str, Any]] = self._values["cells"]
+        return cells
+
+    def add(self, cell: str, values: Values, seconds: float) -> None:
+        """Keeps a cell, durably."""
+        self.cells[cell] = {"values": values, "seconds": round(seconds, 3), "machine": self._machine}
+        files.write_json(self.path, self._values)
+
+    def footer(self) -> str:
+        """Says when, on what and for how long all was measured."""
+        used = sorted({cell["machine"] for cell in self.cells.values()})
+        lines = [f"- {machine_line(self._values['machines'][index])}" for index in used]
+        if len(used) > 1:
+            lines.append("- **Times of different machines stand in one table: see `machine` in results.json.**")
+        minutes = sum(cell["seconds"] for cell in self.cells.values()) / 60
+        done = (
+            f"Begun {self._values['started']}; {len(self.cells)} cells in {minutes:.1f} minutes, scale "
+            f"`{self._values['settings']['scale']}`. All settings and figures are in {RESULTS}."
+        )
+        return "\n".join(["## Measured on", "", *lines, "", done])

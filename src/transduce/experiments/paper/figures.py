@@ -1,0 +1,272 @@
+"""Figures 3 to 5: what the encoder's heads of a trained model attend to, in layer 5 of 6 or the nearest.
+
+The paper's authors chose their heads by eye. Here numbers choose them:
+
+- Figure 3 shows all heads, for one word; what is told is how much of each goes to words far off.
+- Figure 4, anaphora: the two heads that give most of the anaphor's weight to its antecedent.
+- Figure 5, sentence structure: heads that look at single words (a high peak), and not at a fixed place, which a
+  position alone would tell them. Of two, the second is also to look elsewhere than the first.
+"""
+
+import string
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transduce.bundle import Bundle
+from transduce.errors import ConfigError
+from transduce.experiments.paper.experiment import Cell, Experiment, Say, Values
+from transduce.experiments.paper.figures_report import draw, render
+from transduce.experiments.paper.scales import Scale, at_scale
+from transduce.experiments.paper.training import demo_config, make_demo, trained
+from transduce.inspection import Panel, View, head_statistics, view
+from transduce.translation.translator import Translator
+
+FAR_WORDS = 3  # a word is far off where more than so many lie between or beside
+_DIGITS = 4  # of a weight that is kept
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """What is looked at."""
+
+    sentence: str  # Figure 3
+    word: str
+    related: tuple[str, ...]  # words far off that `word` belongs with
+    anaphora: str  # Figures 4 and 5
+    anaphor: str
+    antecedent: str
+
+
+SENTENCES: dict[Scale, Sentences] = {
+    "smoke": Sentences(
+        "The train to Berlin leaves at 4:35 PM on March 12.", "leaves", ("March",),
+        "The parcel weighs 17 kilograms and its label says so.", "its", "parcel",
+    ),
+    "laptop": Sentences(
+        "A man in a blue shirt and a yellow helmet on a tall ladder is cleaning a window.", "cleaning", ("man",),
+        "A woman in a red dress is holding her baby in the park.", "her", "woman",
+    ),
+    "paper": Sentences(  # the figures' own
+        "It is in this spirit that a majority of American governments have passed new laws since 2009 making the "
+        "registration or voting process more difficult.", "making", ("more", "difficult"),
+        "The Law will never be perfect, but its application should be just - this is what we are missing, in my "
+        "opinion.", "its", "Law",
+    ),
+}  # fmt: skip
+
+
+def experiment(
+    scale: str,
+    *,
+    output: Path,
+    model: Path | None = None,
+    layer: int | None = None,
+    sentence: str | None = None,
+    word: str | None = None,
+    related: Sequence[str] = (),
+    anaphora: str | None = None,
+    anaphor: str | None = None,
+    antecedent: str | None = None,
+    quiet: bool = False,
+) -> Experiment:
+    """Returns the experiment at that scale.
+
+    Args:
+        scale: whose sentences are looked at where none are given; at smoke scale, a model is trained in seconds.
+        output: the experiment's folder.
+        model: a model folder; needed at other scales.
+        layer: of the encoder, from 1; None: the last but one.
+        sentence: of Figure 3, with `word` and, if there are any, the words `related` to it.
+        word: whose attention is shown.
+        related: words of `sentence`.
+        anaphora: the sentence of Figures 4 and 5, with `anaphor` and `antecedent`.
+        anaphor: a word that stands for another.
+        antecedent: that other one.
+        quiet: whether training shows no progress.
+
+    Raises:
+        ConfigError: there is no model, or a sentence without its words.
+    """
+    sentences = at_scale(SENTENCES, scale)
+    if sentence is not None and word is not None:
+        sentences = replace(sentences, sentence=sentence, word=word, related=tuple(related))
+    elif sentence is not None or word is not None or related:
+        raise ConfigError("--sentence, --word (and --related) go together: a sentence, and the word of it to look at.")
+    if anaphora is not None and anaphor is not None and antecedent is not None:
+        sentences = replace(sentences, anaphora=anaphora, anaphor=anaphor, antecedent=antecedent)
+    elif (anaphora, anaphor, antecedent) != (None, None, None):
+        raise ConfigError("--anaphora, --anaphor and --antecedent go together: a sentence, and two words of it.")
+    if model is None and scale != "smoke":
+        raise ConfigError(
+            f"figures --scale {scale} looks into a trained model: name one, --model DIR. "
+            "'transduce train recipes/multi30k-en-de.toml --output runs/m30k' makes runs/m30k/model."
+        )
+    known = _identity(model) if model else "trained at once"
+    look = Look(model or output / "runs" / "demo" / "model", layer)
+    cells = [
+        Cell("model", partial(_model, look, None if model else output / "runs" / "demo", not quiet)),
+        Cell("figure3", partial(_figure3, look, sentences)),
+        Cell("figure4", partial(_figure4, look, sentences)),
+        Cell("figure5", partial(_figure5, look, sentences)),
+    ]
+    return Experiment(
+        name="figures",
+        title="Figures 3 to 5: what heads attend to",
+        settings={"scale": scale, "model": known, "layer": layer, **asdict(sentences)},
+        cells=cells,
+        render=partial(render, scale),
+        draw=draw,
+    )
+
+
+def _identity(model: Path) -> Values:
+    """Returns what tells one finished model from another."""
+    bundle = Bundle.load(model)
+    return {"folder": str(model), "sha256": dict(bundle.checksums), **bundle.metrics}
+
+
+@dataclass(frozen=True)
+class Look:
+    """A model's encoder, at one layer."""
+
+    model: Path
+    layer: int | None
+
+    def at(self, sentence: str) -> "Seen":
+        """Returns what its heads attend to in a sentence."""
+        attention = Translator.load(self.model, engine="torch").attend(sentence)
+        seen = view(attention, "encoder", words=True)
+        panel = Panel(seen, self.layer)
+        panel.rows()  # refuses a layer that is not there
+        return Seen(seen, panel.shown_layer, attention.target)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """One sentence's attention."""
+
+    view: View  # by words
+    layer: int  # from 1
+    translation: str
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of the layer: (heads, n, n)."""
+        weights: np.ndarray = self.view.weights[self.layer - 1].astype(np.float64)
+        return weights
+
+    def label(self, word: str) -> str:
+        """Returns how a word reads in the view, perhaps with punctuation; a word that is not there as it is."""
+        labels = [unit.label for unit in self.view.queries]
+        found = [label for label in labels if label.strip(string.punctuation) == word]
+        return word if word in labels or not found else found[0]
+
+    def rows_of(self, word: str) -> list[int]:
+        """Returns where a word stands.
+
+        Raises:
+            ConfigError: it is not there; names those that are.
+        """
+        return Panel(self.view, self.layer, word=self.label(word)).rows()
+
+    def values(self, sentence: str) -> Values:
+        """Returns what every figure has."""
+        return {
+            "sentence": sentence,
+            "translation": self.translation,
+            "layer": self.layer,
+            "num_layers": self.view.num_layers,
+            "num_heads": self.view.num_heads,
+            "words": [unit.label for unit in self.view.queries],
+        }
+
+
+def _model(look: Look, run: Path | None, show_progress: bool, say: Say) -> Values:
+    if run is not None:
+        config = demo_config(run / "corpus", "de", max_steps=40)
+        make_demo(config)
+        trained(config, run, say, show_progress=show_progress)
+    bundle = Bundle.load(look.model)
+    return {"name": bundle.config.name, "shape": asdict(bundle.config.model), "metrics": bundle.metrics}
+
+
+def _figure3(look: Look, sentences: Sentences, say: Say) -> Values:
+    seen = look.at(sentences.sentence)
+    rows = seen.rows_of(sentences.word)
+    row_HK = seen.weights[:, rows].mean(axis=1)
+    far_K = np.abs(np.arange(row_HK.shape[1])[None] - np.array(rows)[:, None]).min(axis=0) > FAR_WORDS
+    far_K[[unit.word is None for unit in seen.view.keys]] = False  # </s> is no word
+    related = [place for word in sentences.related for place in seen.rows_of(word)]
+    most = (row_HK * far_K).argmax(axis=1)
+    return seen.values(sentences.sentence) | {
+        "word": seen.label(sentences.word),
+        "related": list(sentences.related),
+        "weights": _kept(row_HK),  # (heads, n): the word's row, of each head
+        "far": _kept(row_HK[:, far_K].sum(axis=1)),
+        "most_far": [seen.view.keys[place].label if far_K.any() else "" for place in most],
+        "on_related": _kept(row_HK[:, related].sum(axis=1)),
+        "even_share": round(float(far_K.mean()), _DIGITS),  # what would go there if all was looked at alike
+    }
+
+
+def entropy_bits(weights: np.ndarray) -> np.ndarray:
+    """Returns how widely rows look, in bits."""
+    bits: np.ndarray = np.abs((weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(axis=-1))
+    return bits
+
+
+def _figure4(look: Look, sentences: Sentences, say: Say) -> Values:
+    seen = look.at(sentences.anaphora)
+    rows, antecedent = seen.rows_of(sentences.anaphor), seen.rows_of(sentences.antecedent)
+    row_HK = seen.weights[:, rows].mean(axis=1)
+    on_antecedent = row_HK[:, antecedent].sum(axis=1)
+    heads = [int(head) for head in np.argsort(-on_antecedent, kind="stable")[:2]]
+    return seen.values(sentences.anaphora) | {
+        "word": seen.label(sentences.anaphor),
+        "antecedent": sentences.antecedent,
+        "heads": [head + 1 for head in heads],
+        "weights": _kept(seen.weights[heads]),  # (2, n, n)
+        "on_antecedent": _kept(on_antecedent),
+        "even_share": round(len(antecedent) / row_HK.shape[1], _DIGITS),
+        "entropy": _kept(entropy_bits(row_HK)),
+        "usual_entropy": _kept(entropy_bits(seen.weights).mean(axis=-1)),
+    }
+
+
+def structural_heads(weights: np.ndarray, scores: Sequence[float]) -> list[int]:
+    """Returns the head of the highest score, and the one whose score, times what it does otherwise, is highest.
+
+    What it does otherwise: 1 less the weight that both give to the same words, mean over rows.
+
+    Args:
+        weights: (heads, n, n).
+        scores: one a head.
+    """
+    first = int(np.argmax(scores))
+    shared = np.minimum(weights, weights[first]).sum(axis=-1).mean(axis=-1)
+    other = np.array(scores, dtype=float) * (1 - shared)
+    other[first] = -np.inf
+    return [first, int(np.argmax(other))] if len(scores) > 1 else [first]
+
+
+def _figure5(look: Look, sentences: Sentences, say: Say) -> Values:
+    seen = look.at(sentences.anaphora)
+    found = head_statistics(seen.view)
+    own: dict[str, np.ndarray] = {name: getattr(found, name)[seen.layer - 1] for name in found.__dataclass_fields__}
+    scores = own["peak"] - np.maximum.reduce([own["previous"], own["diagonal"], own["next"]])
+    heads = structural_heads(seen.weights, scores.tolist())
+    return seen.values(sentences.anaphora) | {
+        "heads": [head + 1 for head in heads],
+        "weights": _kept(seen.weights[heads]),
+        "scores": _kept(scores),
+        "statistics": {name: _kept(values) for name, values in own.items()},
+    }
+
+
+def _kept(values: np.ndarray) -> Any:
+    return np.round(values, _DIGITS).tolist()

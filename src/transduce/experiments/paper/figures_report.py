@@ -1,0 +1,171 @@
+"""What `transduce paper figures` found: pictures in the manner of Figures 3 to 5, and the numbers behind them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from transduce.experiments.paper.experiment import Cells, Values
+from transduce.inspection import Panel, Unit, View, draw_panels
+from transduce.reporting.tables import table
+
+
+def render(scale: str, cells: Cells) -> str:
+    """Returns the report as Markdown."""
+    third, fourth, fifth = (cells[name] for name in ("figure3", "figure4", "figure5"))
+    layer = f"layer {third['layer']} of {third['num_layers']}"
+    return "\n\n".join(
+        [
+            f"The encoder's {layer} of {cells['model']['name']} (the paper: layer 5 of 6).",
+            table(["figure", "printed", "measured"], _claims(third, fourth, fifth), text_columns=3),
+            "## Figure 3: a dependency over a long distance",
+            _sentence(third),
+            "![](figure3.png)",
+            table(
+                ["head", "to words far off", "most of it to", *_related(third)],
+                _long_distance(third),
+            ),
+            f"All heads, “{third['word']}” alone. Far off: more than three words away; looking at all alike, a head "
+            f"would give them {third['even_share']:.0%}.",
+            "## Figure 4: anaphora",
+            _sentence(fourth),
+            "![](figure4.png)",
+            table(
+                ["head", f"from “{fourth['word']}” to “{fourth['antecedent']}”", "its entropy, bits", "of all words"],
+                _anaphora(fourth),
+            ),
+            f"Heads {_and(fourth['heads'])} were chosen, for they give most of the weight of “{fourth['word']}” to "
+            f"“{fourth['antecedent']}”. Left: head {fourth['heads'][0]} in full; right: both for that word alone.",
+            "## Figure 5: sentence structure",
+            _sentence(fifth),
+            "![](figure5.png)",
+            table(["head", "score", *fifth["statistics"]], _structure(fifth)),
+            f"Heads {_and(fifth['heads'])} were chosen. Score: peak, less the greatest of previous, diagonal and next, "
+            "so that a head counts that looks at single words, and not at a fixed place. The first has the highest "
+            "score; for the second, it is multiplied by the share of weight that it gives elsewhere than the first.",
+            "## What differs from the paper",
+            "\n".join(_differences(scale, cells)),
+        ]
+    )
+
+
+def _claims(third: Values, fourth: Values, fifth: Values) -> list[list[str]]:
+    far = np.array(third["far"])
+    best, many = int(np.argmax(far)), int((far > third["even_share"]).sum())
+    heads = [head - 1 for head in fourth["heads"]]
+    sharp = ", ".join(
+        f"head {head + 1} {fourth['entropy'][head]:.2f} bits (all words {fourth['usual_entropy'][head]:.2f})"
+        for head in heads
+    )
+    given = ", ".join(f"head {head + 1} {fourth['on_antecedent'][head]:.0%}" for head in heads)
+    scores = ", ".join(f"head {head} {fifth['scores'][head - 1]:.2f}" for head in fifth["heads"])
+    return [
+        [
+            "Fig. 3: many heads attend to a distant dependency of the verb",
+            "shown for “making”",
+            f"“{third['word']}”: {many} of {len(far)} heads give words more than three away more than an even share "
+            f"({third['even_share']:.0%}); at most {far[best]:.0%} (head {best + 1}, most of it to "
+            f"“{third['most_far'][best]}”)",
+        ],
+        [
+            "Fig. 4: two heads apparently involved in anaphora",
+            "shown for “its”",
+            f"from “{fourth['word']}” to “{fourth['antecedent']}”: {given} (an even share: {fourth['even_share']:.0%})",
+        ],
+        ["Fig. 4: their attention is very sharp for this word", "shown", sharp],
+        ["Fig. 5: heads that seem related to the sentence's structure", "two shown", f"score: {scores}"],
+    ]
+
+
+def _sentence(values: Values) -> str:
+    return f"> {values['sentence']}"
+
+
+def _and(heads: Sequence[int]) -> str:
+    return " and ".join(map(str, heads))
+
+
+def _related(third: Values) -> list[str]:
+    return [f"to “{' '.join(third['related'])}”"] if third["related"] else []
+
+
+def _long_distance(third: Values) -> list[list[str]]:
+    return [
+        [
+            str(head + 1),
+            f"{third['far'][head]:.0%}",
+            third["most_far"][head],
+            *([f"{third['on_related'][head]:.0%}"] if third["related"] else []),
+        ]
+        for head in range(third["num_heads"])
+    ]
+
+
+def _anaphora(fourth: Values) -> list[list[str]]:
+    return [
+        [
+            _marked(head + 1, fourth["heads"]),
+            f"{fourth['on_antecedent'][head]:.0%}",
+            f"{fourth['entropy'][head]:.2f}",
+            f"{fourth['usual_entropy'][head]:.2f}",
+        ]
+        for head in range(fourth["num_heads"])
+    ]
+
+
+def _structure(fifth: Values) -> list[list[str]]:
+    return [
+        [
+            _marked(head + 1, fifth["heads"]),
+            f"{fifth['scores'][head]:.2f}",
+            *(f"{values[head]:.2f}" for values in fifth["statistics"].values()),
+        ]
+        for head in range(fifth["num_heads"])
+    ]
+
+
+def _marked(head: int, chosen: Sequence[int]) -> str:
+    return f"**{head}**" if head in chosen else str(head)
+
+
+def _differences(scale: str, cells: Cells) -> list[str]:
+    model, third = cells["model"], cells["figure3"]
+    shape = model["shape"]
+    lines = [
+        f"- The model: {model['name']}, {shape['num_encoder_layers']} encoder layers of {shape['num_heads']} heads, "
+        f"d_model {shape['d_model']}; the paper's figures have 6 layers, and do not say which of its models it is.",
+        f"- The layer: {third['layer']} of {third['num_layers']}; the paper's is 5 of 6.",
+        "- The paper's heads were chosen by eye; these by the numbers above, in one sentence. That a head looks at an "
+        "antecedent there does not say that it does so elsewhere, nor that the translation depends on it.",
+        "- Words are what stands between white space: the weights of their pieces are added where they are looked at, "
+        "and averaged where they look.",
+    ]
+    if scale == "smoke":
+        lines.insert(0, "- **Smoke scale: a model of seconds, which has learned next to nothing.**")
+    return lines
+
+
+def draw(cells: Cells, folder: Path) -> None:
+    """Writes figure3.png, figure4.png and figure5.png."""
+    third, fourth, fifth = (cells[name] for name in ("figure3", "figure4", "figure5"))
+    row = _view(third)
+    places = [place for place, label in enumerate(third["words"]) if label == third["word"]]
+    row.weights[third["layer"] - 1][:, places] = np.array(third["weights"])[:, None]
+    draw_panels([Panel(row, third["layer"], word=third["word"])], folder / "figure3.png")
+    both = _view(fourth, fourth["heads"])
+    panels = [
+        Panel(both, fourth["layer"], fourth["heads"][:1]),
+        Panel(both, fourth["layer"], fourth["heads"], word=fourth["word"]),
+    ]
+    draw_panels(panels, folder / "figure4.png")
+    structure = _view(fifth, fifth["heads"])
+    draw_panels([Panel(structure, fifth["layer"], [head]) for head in fifth["heads"]], folder / "figure5.png")
+
+
+def _view(values: Values, heads: Sequence[int] = ()) -> View:
+    """Returns the view that the kept weights are part of; those that were not kept are zero."""
+    units = tuple(Unit(label, number) for number, label in enumerate(values["words"]))
+    weights = np.zeros((values["num_layers"], values["num_heads"], len(units), len(units)))
+    for head, kept in zip(heads, values["weights"], strict=False):
+        weights[values["layer"] - 1, head - 1] = kept
+    return View("encoder", weights, units, units)

@@ -1,0 +1,160 @@
+"""Which inputs reach which outputs, and how many operations must wait for one another: found by running layers."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from transduce.experiments.paper.layer_types import Kind, Shape, layer
+
+Apply = Callable[[Tensor], Tensor]
+
+
+def reach(apply: Apply, num_positions: int, d: int) -> Tensor:
+    """Returns which inputs each output depends on, (n, n) bool: entry [i, j] where ∂ output i / ∂ input j is not zero.
+
+    Row i comes from sentence i of a batch of n copies: its gradient is that of output i alone. In double precision: a
+    derivative that is a product over many layers is small, and must not vanish for that.
+    """
+    x = torch.randn(1, num_positions, d, dtype=torch.float64).expand(num_positions, -1, -1).clone().requires_grad_()
+    output = apply(x)
+    places = torch.arange(num_positions)
+    chosen = output[places, places]
+    (gradient,) = torch.autograd.grad((chosen * torch.randn_like(chosen)).sum(), x)
+    return gradient.ne(0).any(dim=-1)
+
+
+def steps_until_all_reach(
+    stack: Callable[[int], Apply], num_positions: int, d: int, *, forwards_only: bool = False
+) -> int:
+    """Returns how many steps it takes until every output depends on every input (or on every earlier one).
+
+    The number is found by doubling and halving, as a stack of more steps reaches no less.
+
+    Args:
+        stack: makes the function that m steps compute.
+        num_positions: n.
+        d: width of the vectors.
+        forwards_only: what is read from left to right only has to reach from inputs to later outputs.
+    """
+    wanted = torch.ones(num_positions, num_positions, dtype=torch.bool)
+    if forwards_only:
+        wanted = wanted.tril()
+
+    def all_reach(steps: int) -> bool:
+        return bool(reach(stack(steps), num_positions, d)[wanted].all())
+
+    enough = 1
+    while not all_reach(enough):
+        if enough > 2 * num_positions:
+            raise ValueError(f"{enough} steps do not bring every input to every output")
+        enough *= 2
+    too_few = enough // 2
+    while enough - too_few > 1:
+        middle = (enough + too_few) // 2
+        if all_reach(middle):
+            enough = middle
+        else:
+            too_few = middle
+    return enough
+
+
+def stack_of(kind: Kind, shape: Shape, num_positions: int, *, dilated: bool = False) -> Callable[[int], Apply]:
+    """Returns what makes a stack of m layers for n positions.
+
+    In a dilated stack the dilations are 1, k, k², … as long as they are below n, and then again from 1: a kernel that
+    is dilated further sees nothing but its middle. For recurrent layers a step is one of the cell: `recurrent_steps`.
+    """
+    if kind == "recurrent":
+        return recurrent_steps(nn.LSTMCell(shape.d, shape.d).double())
+
+    dilations = [1]
+    while dilated and dilations[-1] * shape.k < num_positions:
+        dilations.append(dilations[-1] * shape.k)
+
+    def make(steps: int) -> Apply:
+        in_turn = (dilations[place % len(dilations)] for place in range(steps))
+        return nn.Sequential(*(layer(kind, shape, dilation=dilation).double() for dilation in in_turn))
+
+    return make
+
+
+def recurrent_steps(cell: nn.LSTMCell) -> Callable[[int], Apply]:
+    """Returns what makes m steps of a recurrence: h_t ← cell(x_t, h_{t-1}) at every position at once, from h = 0.
+
+    n steps are the recurrent layer; in each a signal moves one position.
+    """
+
+    def make(steps: int) -> Apply:
+        def apply(x_BTD: Tensor) -> Tensor:
+            flat = x_BTD.flatten(0, 1)
+            hidden = memory = torch.zeros_like(flat)
+            for _ in range(steps):
+                before = [_shifted(state.view_as(x_BTD)).flatten(0, 1) for state in (hidden, memory)]
+                hidden, memory = cell(flat, (before[0], before[1]))
+            return hidden.view_as(x_BTD)
+
+        return apply
+
+    return make
+
+
+def _shifted(x_BTD: Tensor) -> Tensor:
+    """Moves each position's vector to the next; the first gets zeros."""
+    return torch.cat([torch.zeros_like(x_BTD[:, :1]), x_BTD[:, :-1]], dim=1)
+
+
+def longest_chain(apply: Apply, x: Tensor) -> int:
+    """Returns the length of the longest chain of operations each of which needs the result of the one before.
+
+    Every tensor operation of a forward pass counts one, whatever its size: what a machine of any width cannot do at
+    once. Views and shapes count nothing. oneDNN is off meanwhile: it would hide an LSTM's steps in one operation.
+    """
+    chains = _Chains()
+    with torch.no_grad(), without_onednn(), chains:
+        output = apply(x)
+    return chains.length(output)
+
+
+@contextmanager
+def without_onednn() -> Iterator[None]:
+    """Makes PyTorch do without oneDNN: its recurrent layers then are the operations of each step, one after another."""
+    before, *_ = torch.backends.mkldnn.set_flags(_enabled=False, _fp32_precision=None)
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.set_flags(_enabled=before, _fp32_precision=None)
+
+
+class _Chains(TorchDispatchMode):
+    """Notes for each block of memory how many operations its contents have had to wait for."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._lengths: dict[int, int] = {}
+        self._alive: list[Tensor] = []  # memory that is given back would be taken for what lay there before
+
+    def length(self, tensor: Tensor) -> int:
+        return self._lengths.get(_place(tensor), 0)
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = function(*args, **kwargs)
+        inputs = [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        waited = max((self.length(x) for x in inputs), default=0)
+        known = {_place(x) for x in inputs}
+        for output in torch.utils._pytree.tree_leaves(result):
+            if isinstance(output, Tensor):
+                place = _place(output)
+                is_view = place in known and not function._schema.is_mutable
+                self._lengths[place] = max(self.length(output), waited if is_view else waited + 1)
+                self._alive.append(output)
+        return result
+
+
+def _place(tensor: Tensor) -> int:
+    place: int = tensor.untyped_storage().data_ptr()
+    return place

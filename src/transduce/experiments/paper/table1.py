@@ -1,0 +1,265 @@
+"""Table 1: complexity, sequential operations and maximum path length of each layer type, all three measured (§4).
+
+FLOPs, time and memory of a forward pass are measured over n and d (and k, r), and powers fitted to them. Sequential
+operations are the longest chain of tensor operations that wait for one another. The maximum path length is the number
+of stacked layers after which the Jacobian says that every input position reaches every output position.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Say, Values
+from transduce.experiments.paper.layer_types import Kind, Shape, batch, layer, recurrent_flops
+from transduce.experiments.paper.measure import count_flops, exponents, peak_bytes, shortest_seconds
+from transduce.experiments.paper.reach import longest_chain, stack_of, steps_until_all_reach
+from transduce.experiments.paper.scales import Scale, at_scale
+from transduce.reporting.charts import COLOURS, count_axis, log_sizes, new_chart, save_chart
+from transduce.reporting.tables import mebibytes, seconds, short, table
+from transduce.training.device import Compute
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The sizes at which layers are measured."""
+
+    lengths: tuple[int, ...]  # n
+    long_lengths: tuple[int, ...]  # n at which restricted attention alone is measured as well
+    widths: tuple[int, ...]  # d
+    kernels: tuple[int, ...]  # k: all at the first, the others at one n and d
+    windows: tuple[int, ...]  # r: likewise
+    num_heads: int  # of the attention layer; the mixing alone is measured with one head
+    chain_lengths: tuple[int, ...]  # n at which dependent operations are counted
+    path_lengths: tuple[int, ...]  # n at which the Jacobian is taken
+    seconds_a_cell: float
+
+
+SETTINGS: dict[Scale, Settings] = {
+    "smoke": Settings((64, 128), (256,), (16, 32), (3, 5), (32, 64), 4, (32, 64), (4, 8, 16), 0.0),
+    "laptop": Settings(
+        (512, 1024, 2048, 4096), (8192, 16384), (128, 256, 512), (3, 9), (128, 64, 256), 8,
+        (32, 64, 128, 256), (8, 16, 32, 64), 0.3,
+    ),
+    "paper": Settings(
+        (1024, 2048, 4096, 8192, 16384), (32768, 65536), (256, 512, 1024), (3, 5, 9), (128, 64, 256), 8,
+        (32, 64, 128, 256), (8, 16, 32, 64, 128), 1.0,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of Table 1 as printed; blank where the table has no such row."""
+
+    name: str
+    kind: Kind
+    complexity: str
+    sequential: str
+    path: str
+    dilated: bool = False
+
+
+ROWS = {
+    "attention": Row("self-attention", "attention", "O(n²·d)", "O(1)", "O(1)"),
+    "recurrent": Row("recurrent (LSTM)", "recurrent", "O(n·d²)", "O(n)", "O(n)"),
+    "convolution": Row("convolution, contiguous", "convolution", "O(k·n·d²)", "O(1)", "O(n/k)"),
+    "dilated": Row("convolution, dilated", "convolution", "O(k·n·d²)", "O(1)", "O(log_k n)", dilated=True),
+    "restricted": Row("self-attention, restricted", "restricted", "O(r·n·d)", "O(1)", "O(n/r)"),
+    "separable": Row("separable convolution", "separable", "O(k·n·d + n·d²)", "", ""),
+    "attention layer": Row("self-attention with its projections", "attention layer", "", "", ""),
+}
+_PATH_ROWS = ("attention", "recurrent", "convolution", "dilated", "restricted")
+_PATH_WIDTH, _PATH_WINDOW = 4, 8  # any width shows what reaches what; a window that takes a few layers
+_DILATION = 3  # of the second layer of a dilated stack, whose cost is measured
+
+
+def experiment(scale: str) -> Experiment:
+    """Returns the experiment at that scale."""
+    settings = at_scale(SETTINGS, scale)
+    return Experiment(
+        name="table1",
+        title="Table 1: complexity, sequential operations and maximum path length",
+        settings={"scale": scale, **asdict(settings)},
+        cells=list(_cells(settings)),
+        render=partial(_render, settings),
+        draw=partial(_draw, settings),
+    )
+
+
+def _cells(settings: Settings) -> Iterator[Cell]:
+    for name, row in ROWS.items():
+        for n, shape in _sizes(row, settings):
+            yield Cell(_cost_id(name, row, n, shape), partial(_cost, row, n, shape, settings.seconds_a_cell))
+    for name, row in ROWS.items():
+        for n in settings.chain_lengths:
+            yield Cell(f"chain/{name}/n={n}", partial(_chain, row, n))
+    for name in _PATH_ROWS:
+        for n in settings.path_lengths:
+            yield Cell(f"path/{name}/n={n}", partial(_path, ROWS[name], n))
+
+
+def _sizes(row: Row, settings: Settings) -> Iterator[tuple[int, Shape]]:
+    """Yields all n × d at the first k or r, then the other k or r at the greatest n and the middle d."""
+    heads = settings.num_heads if row.kind == "attention layer" else 1
+    k, r = settings.kernels[0], settings.windows[0]
+    lengths = settings.lengths + (settings.long_lengths if row.kind == "restricted" else ())
+    for n in lengths:
+        for d in settings.widths:
+            yield n, Shape(d, heads, k, r)
+    n, d = settings.lengths[-1], settings.widths[len(settings.widths) // 2]
+    if row.kind in ("convolution", "separable"):
+        yield from ((n, Shape(d, heads, other, r)) for other in settings.kernels[1:])
+    if row.kind == "restricted":
+        yield from ((n, Shape(d, heads, k, other)) for other in settings.windows[1:])
+
+
+def _cost_id(name: str, row: Row, n: int, shape: Shape) -> str:
+    extra = {"convolution": f"/k={shape.k}", "separable": f"/k={shape.k}", "restricted": f"/r={shape.r}"}
+    return f"cost/{name}/n={n}/d={shape.d}{extra.get(row.kind, '')}"
+
+
+def _cost(row: Row, n: int, shape: Shape, budget_seconds: float, say: Say) -> Values:
+    torch.manual_seed(0)
+    device = Compute.of("auto", "fp32").device
+    module = layer(row.kind, shape, dilation=_DILATION if row.dilated else 1).to(device).eval()
+    x = batch(n, shape.d, device)
+    with torch.no_grad():
+        flops = recurrent_flops(n, shape.d) if row.kind == "recurrent" else count_flops(lambda: module(x))
+        spent = shortest_seconds(lambda: module(x), device, budget_seconds=budget_seconds)
+        peak = peak_bytes(lambda: module(x), device)
+    return {"n": n, "d": shape.d, "k": shape.k, "r": shape.r, "flops": flops, "seconds": spent, "peak_bytes": peak}
+
+
+def _chain(row: Row, n: int, say: Say) -> Values:
+    torch.manual_seed(0)
+    module = layer(row.kind, Shape(8, 1, 3, _PATH_WINDOW), dilation=_DILATION if row.dilated else 1).eval()
+    return {"n": n, "operations": longest_chain(module, batch(n, 8))}
+
+
+def _path(row: Row, n: int, say: Say) -> Values:
+    torch.manual_seed(0)
+    stack = stack_of(row.kind, Shape(_PATH_WIDTH, 1, 3, _PATH_WINDOW), n, dilated=row.dilated)
+    steps = steps_until_all_reach(stack, n, _PATH_WIDTH, forwards_only=row.kind == "recurrent")
+    return {"n": n, "steps": steps}
+
+
+# --- what came out --------------------------------------------------------------------------------------------
+
+
+def _of(cells: Cells, start: str) -> list[Values]:
+    return [values for name, values in cells.items() if name.startswith(f"{start}/")]
+
+
+def _powers(samples: Sequence[Values], of: str, by: Sequence[str] = ("k", "r", "n", "d")) -> str:
+    """Returns fitted powers such as "n^2.00 · d^1.00"."""
+    fitted = exponents(samples, of, by)
+    return " · ".join(f"{name}^{round(power, 2) + 0.0:.2f}" for name, power in fitted.items()) or "too few sizes"
+
+
+def _render(settings: Settings, cells: Cells) -> str:
+    n, d, k, r = settings.lengths[-1], settings.widths[-1], settings.kernels[0], settings.windows[0]
+    costs, orders, figures = [], [], []
+    for name, row in ROWS.items():
+        samples = _of(cells, f"cost/{name}")
+        powers = [_powers(samples, of) for of in ("flops", "seconds", "peak_bytes")]
+        costs.append([row.name, row.complexity or "–", *powers])
+        chain = _growth(_of(cells, f"chain/{name}"), "operations")
+        path = _path_growth(row, _of(cells, f"path/{name}")) if name in _PATH_ROWS else "not measured"
+        orders.append([row.name, row.sequential or "–", chain, row.path or "–", path])
+        at = next(s for s in samples if (s["n"], s["d"], s["k"], s["r"]) == (n, d, k, r))
+        figures.append([row.name, short(at["flops"] / 1e9), seconds(at["seconds"]), mebibytes(at["peak_bytes"])])
+    return "\n\n".join(
+        [
+            "## Complexity per layer",
+            table(["layer", "printed", "FLOPs, fitted", "time, fitted", "peak memory, fitted"], costs, text_columns=5),
+            f"Powers fitted to one forward pass, one sequence, over n = {_list(settings.lengths)} (restricted "
+            f"attention also {_list(settings.long_lengths)}), d = {_list(settings.widths)}, "
+            f"k = {_list(settings.kernels)}, r = {_list(settings.windows)}.",
+            f"## At n = {n}, d = {d}, k = {k}, r = {r}",
+            table(["layer", "GFLOP", "time", "peak memory"], figures),
+            "## Sequential operations and maximum path length",
+            table(
+                ["layer", "sequential, printed", "longest chain", "path, printed", "layers until all reach all"],
+                orders,
+                text_columns=5,
+            ),
+            f"Chains of operations at n = {_list(settings.chain_lengths)}; paths at "
+            f"n = {_list(settings.path_lengths)}, k = 3, r = {_PATH_WINDOW}. A recurrent layer's steps are those "
+            "of its cell.",
+            "## What differs from the paper",
+            _DIFFERENCES,
+        ]
+    )
+
+
+_DIFFERENCES = """\
+- Table 1 prints orders of growth; here are numbers of real layers, with the powers that fit them best. A power of time
+  is one of this machine, at these sizes: small products do not fill it, large ones leave its caches. With one thread
+  in use, time is the processor's.
+- "Complexity" in Table 1 is that of mixing positions: its n²·d has no place for the four projections of attention,
+  which cost n·d². The row "with its projections" is what a model pays: 8·n·d² + 4·n²·d operations.
+- FLOPs are of matrix products and convolutions, two a multiply-add, by PyTorch's counter; of the LSTM, which it does
+  not see, by our own count (16·n·d²). Softmax, activations and sums are in the time and not in the FLOPs.
+- Peak memory is what PyTorch's allocator held at most beyond input and weights. The paper's table has no memory
+  column: the fused kernel of full attention never holds its n² weights.
+- Restricted attention computes blocks of r/2 queries against 3r/2 keys: half as much again as the least.
+- A dilated stack has dilations 1, k, k², … below n, and again from 1. One round is not enough: near the ends of a
+  sequence, the one sum of dilations that leads to a position may lead out of the sequence on its way.
+- The longest chain counts tensor operations of our implementations, not the fewest that could be; what counts is how
+  it grows.
+- For a recurrent layer only paths from earlier to later positions exist."""
+
+
+def _list(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _growth(samples: Sequence[Values], of: str) -> str:
+    return f"{_list([sample[of] for sample in samples])}: {_powers(samples, of, ['n'])}"
+
+
+def _path_growth(row: Row, samples: Sequence[Values]) -> str:
+    if not row.dilated:
+        return _growth(samples, "steps")
+    logs = np.array([math.log(sample["n"], 3) for sample in samples])
+    slope = np.polyfit(logs, np.array([sample["steps"] for sample in samples], dtype=float), 1)[0]
+    return f"{_list([sample['steps'] for sample in samples])}: {slope:.2f} more for each factor k of n"
+
+
+def _draw(settings: Settings, cells: Cells, folder: Path) -> None:
+    figure, axes = new_chart(2, 2)
+    colours = dict(zip(ROWS, COLOURS, strict=False))
+    d, k, r = settings.widths[len(settings.widths) // 2], settings.kernels[0], settings.windows[0]
+
+    def plot(axis: Any, name: str, samples: Sequence[Values], of: str, scale: float = 1.0) -> None:
+        values = [sample[of] * scale for sample in samples]
+        label = ROWS[name].name
+        axis.plot([s["n"] for s in samples], values, marker="o", ms=3, color=colours[name], label=label)
+
+    for name, row in ROWS.items():
+        cost = _of(cells, f"cost/{name}")
+        alike = [s for s in cost if (s["d"], s["k"], s["r"]) == (d, k, r)]
+        plot(axes[2], name, _of(cells, f"chain/{name}"), "operations")
+        if name in _PATH_ROWS:
+            plot(axes[3], name, _of(cells, f"path/{name}"), "steps")
+        if not row.dilated:  # which costs what the contiguous one does
+            plot(axes[0], name, alike, "seconds")
+            plot(axes[1], name, alike, "peak_bytes", 2.0**-20)
+    for axis, sizes, title in (
+        (axes[0], settings.lengths + settings.long_lengths, f"A forward pass, d = {d}: seconds"),
+        (axes[1], settings.lengths + settings.long_lengths, f"Memory beyond input and weights, d = {d}: MiB"),
+        (axes[2], settings.chain_lengths, "Sequential operations: longest chain"),
+        (axes[3], settings.path_lengths, "Path length: layers until all reach all"),
+    ):
+        log_sizes(axis, sizes)
+        axis.set(yscale="log", xlabel="positions n", title=title)
+    for axis in axes[2:]:
+        count_axis(axis.yaxis)
+    figure.legend(*axes[2].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    save_chart(figure, folder / "table1.png")

@@ -1,0 +1,218 @@
+"""Table 2: BLEU and the cost of training, of the paper's systems as printed and of ours as measured (§6.1).
+
+Ours are trained from recipes, or finished model folders; each is measured on the test sets of its recipe, by BLEU as
+the paper's authors computed it, and has an account of what its training cost.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from transduce.bundle import Bundle
+from transduce.config import Config
+from transduce.config.parameters import count_parameters
+from transduce.data.prepare import load_prepared
+from transduce.data.readers import read_pairs
+from transduce.data.store import ParallelStore
+from transduce.errors import ConfigError
+from transduce.evaluation import bleu, paper_bleu, tokenized_bleu
+from transduce.experiments.paper.experiment import Cell, Experiment, Say, Values
+from transduce.experiments.paper.scales import Scale, at_scale
+from transduce.experiments.paper.table2_costs import PAIRS
+from transduce.experiments.paper.table2_report import draw, render
+from transduce.experiments.paper.training import (
+    RECIPES,
+    checksums_of_tests,
+    comparable,
+    demo_config,
+    make_demo,
+    recipe_config,
+    refuse_idle,
+    trained,
+    with_data,
+)
+from transduce.runs import data_folder
+from transduce.translation.translator import Translator
+
+# Trained where neither recipes nor models are named; at smoke scale, the target languages of the demo's corpus.
+DEFAULTS: dict[Scale, tuple[str, ...]] = {
+    "smoke": ("de", "fr"),
+    "laptop": ("multi30k-en-de",),
+    "paper": ("wmt14-en-de-base", "wmt14-en-de-big", "wmt14-en-fr-base", "wmt14-en-fr-big"),
+}
+_PAIR = re.compile(r"(.+):([a-z]{2,3}-[a-z]{2,3})")
+
+
+@dataclass(frozen=True)
+class System:
+    """One row of ours."""
+
+    name: str
+    pair: str
+    config: Config
+    model: Path
+    run: Path | None  # where it is trained; None: it is finished
+    demo: bool = False  # learns the demo's corpus, which is made when it is needed
+
+    def __post_init__(self) -> None:
+        if self.pair not in PAIRS:
+            raise ConfigError(
+                f"{self.name}: translates '{self.pair}'. Table 2 has {' and '.join(PAIRS)}: set "
+                "data.source_language and data.target_language, or for a model write --model FOLDER:PAIR."
+            )
+        if not self.config.data.test:
+            raise ConfigError(f"{self.name}: names no test set (data.test), on which it could be measured.")
+
+
+def experiment(
+    scale: str,
+    *,
+    output: Path,
+    recipes: Sequence[Path] = (),
+    models: Sequence[str] = (),
+    data: Path | None = None,
+    settings: Sequence[str] = (),
+    tokenized: bool = False,
+    quiet: bool = False,
+) -> Experiment:
+    """Returns the experiment at that scale.
+
+    Args:
+        scale: what is trained where neither `recipes` nor `models` are given.
+        output: the experiment's folder; trainings lie in `runs/` below it.
+        recipes: systems to train.
+        models: finished systems, as FOLDER or FOLDER:PAIR.
+        data: a corpus, or a folder of corpora; None: where recipes and models have theirs.
+        settings: changes to the recipes, as `section.key=value`.
+        tokenized: whether the corpora are tokenised already.
+        quiet: whether trainings show no progress.
+
+    Raises:
+        ConfigError: a recipe, a model or its corpus is not there, or translates a pair that Table 2 does not have; or
+            an option has no effect.
+    """
+    names = at_scale(DEFAULTS, scale)
+    if models and not recipes:
+        refuse_idle({"--set": settings}, "finished models are measured as they are")
+    elif scale == "smoke" and not recipes:
+        refuse_idle({"--set": settings, "--corpus": data}, f"table2 --scale {scale} trains on a corpus that it makes")
+    if recipes or models:
+        systems = [_of_recipe(recipe, data, settings, output) for recipe in recipes]
+        systems += [_of_model(model, data) for model in models]
+    elif scale == "smoke":
+        systems = [_of_demo(language, output) for language in names]
+    else:
+        systems = [_of_recipe(RECIPES / f"{name}.toml", data, settings, output) for name in names]
+    _require_different(systems)
+    return Experiment(
+        name="table2",
+        title="Table 2: BLEU and training cost",
+        settings={"scale": scale, "tokenized": tokenized, "systems": {s.name: _identity(s) for s in systems}},
+        cells=[cell for system in systems for cell in _cells(system, tokenized=tokenized, show_progress=not quiet)],
+        render=partial(render, scale),
+        draw=draw,
+    )
+
+
+def _of_recipe(recipe: Path, data: Path | None, settings: Sequence[str], output: Path) -> System:
+    config = recipe_config(recipe, data, settings)
+    run = output / "runs" / recipe.stem
+    return System(recipe.stem, _pair(config), config, run / "model", run)
+
+
+def _of_model(named: str, data: Path | None) -> System:
+    match = None if Path(named).is_dir() else _PAIR.fullmatch(named)
+    folder = Path(match[1] if match else named)
+    config = Bundle.load(folder).config
+    if config.data.test:
+        config = with_data(config, data, "name the folder of its test sets: --corpus DIR", test_only=True)
+    return System(str(folder), match[2] if match else _pair(config), config, folder, None)
+
+
+def _of_demo(language: str, output: Path) -> System:
+    run = output / "runs" / f"demo-en-{language}"
+    config = demo_config(run / "corpus", language)
+    return System(config.name, _pair(config), config, run / "model", run, demo=True)
+
+
+def _pair(config: Config) -> str:
+    return f"{config.data.source_language}-{config.data.target_language}"
+
+
+def _require_different(systems: Sequence[System]) -> None:
+    names = [system.name for system in systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{name}: is named twice.")
+
+
+def _identity(system: System) -> Values:
+    """Returns what a system's results are of."""
+    bundle = Bundle.load(system.model) if system.run is None else None
+    return {
+        "pair": system.pair,
+        "given": bundle.metrics if bundle else None,  # another training, other metrics
+        "sha256": dict(bundle.checksums) if bundle else None,
+        "config": comparable(system.config),
+        "tests": None if system.demo else checksums_of_tests(system.config),  # made when needed, the same each time
+    }
+
+
+def _cells(system: System, *, tokenized: bool, show_progress: bool) -> Iterator[Cell]:
+    yield Cell(f"train/{system.name}", partial(_train, system, show_progress))
+    for test in system.config.data.test:
+        yield Cell(f"test/{system.name}/{test}", partial(_test, system, test, tokenized))
+
+
+def _train(system: System, show_progress: bool, say: Say) -> Values:
+    """Trains, or takes what is finished, and returns what is known of it."""
+    pairs = None
+    if system.demo:
+        make_demo(system.config)
+    if system.run is not None:
+        trained(system.config, system.run, say, show_progress=show_progress)
+        pairs = len(ParallelStore.open(load_prepared(data_folder(system.run), checksums=False).train))
+    bundle = Bundle.load(system.model)
+    return {
+        "name": system.name,
+        "pair": system.pair,
+        "trained_here": system.run is not None,
+        "corpus": "the demo's corpus" if system.demo else _corpus_name(bundle.config),
+        "training_pairs": pairs,
+        "parameters": count_parameters(bundle.config.model),
+        "model": asdict(bundle.config.model),
+        "max_steps": bundle.config.train.max_steps,
+        "batch_tokens": bundle.config.train.target_batch_tokens,
+        "decode": asdict(bundle.config.decode),
+        "metrics": bundle.metrics,
+    }
+
+
+def _corpus_name(config: Config) -> str:
+    return config.data.download or Path(config.data.folder).name or "a corpus without a name"
+
+
+def _test(system: System, test: str, tokenized: bool, say: Say) -> Values:
+    """Translates a test set and scores it."""
+    data = system.config.data
+    pairs = list(read_pairs([Path(data.folder, name) for name in data.test[test]]))
+    references = [target for _, target in pairs]
+    translator, lines = Translator.load(system.model, engine="torch"), []
+    for found in translator.stream([source for source, _ in pairs]):
+        lines.append(found[0].text)
+        if len(lines) % 20 == 0 or len(lines) == len(pairs):
+            say(f"translated {len(lines):,} of {len(pairs):,}")
+    papers = paper_bleu(lines, [references], language=system.pair[-2:], tokenized=tokenized)
+    sacre = tokenized_bleu(lines, [references]) if tokenized else bleu(lines, [references])
+    return {
+        "system": system.name,
+        "pair": system.pair,
+        "test": test,
+        "lines": len(pairs),
+        "bleu": papers.value,
+        "signature": papers.signature,
+        "sacrebleu": sacre.value,
+        "sacrebleu_signature": sacre.signature,
+    }

@@ -1,0 +1,260 @@
+"""Table 3: the paper's variations of its base model, trained by `ablation`, printed beside measured (§6.2).
+
+Each row is a cell, trained with all its seeds in OUTPUT/ablation; what stops in the middle of one goes on there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from transduce.config import Config, apply_settings, preset
+from transduce.config.parameters import count_parameters
+from transduce.config.presets import TABLE3
+from transduce.errors import ConfigError, TrainingError
+from transduce.experiments.ablation.built_in import find_grid
+from transduce.experiments.ablation.plan import changed_settings
+from transduce.experiments.ablation.report import render_body
+from transduce.experiments.ablation.results import CellResult, Results, RowInfo
+from transduce.experiments.ablation.study import ablate
+from transduce.experiments.ablation.table3 import at_width
+from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Say, Values
+from transduce.experiments.paper.scales import Scale, at_scale
+from transduce.experiments.paper.training import RECIPES, comparable, demo_config, make_demo, recipe_config, refuse_idle
+from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
+from transduce.reporting.tables import table
+
+_GRID = find_grid("table3")
+_MEASURES = {"perplexity": "perplexity per subword", "bleu": "BLEU"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is trained at a scale."""
+
+    recipe: str = ""  # of `recipes/`; none: the demo's corpus
+    width: int = 0  # d_model of a base in the paper's proportions; 0: the recipe's model as it is
+    changes: tuple[str, ...] = ()  # of the recipe, as `section.key=value`
+    seeds: int = 1
+    tokenized: bool = False
+    rows: tuple[str, ...] = tuple(row.name for row in _GRID.rows)
+
+
+SETTINGS: dict[Scale, Settings] = {
+    "smoke": Settings(
+        width=32,
+        changes=("model.num_encoder_layers=1", "model.num_decoder_layers=1", "model.norm=post"),
+        rows=("base", "A1", "D3", "E"),
+    ),
+    "laptop": Settings(
+        recipe="multi30k-en-de-tok",
+        width=64,
+        changes=(
+            "model.num_encoder_layers=3",
+            "model.num_decoder_layers=3",
+            "model.dropout=0.1",
+            "train.source_batch_tokens=2048",
+            "train.target_batch_tokens=2048",
+            "train.max_steps=4000",
+        ),
+        seeds=2,
+        tokenized=True,
+    ),
+    "paper": Settings(recipe="wmt14-en-de-base"),
+}
+
+
+def experiment(
+    scale: str,
+    *,
+    output: Path,
+    recipe: Path | None = None,
+    data: Path | None = None,
+    settings: Sequence[str] = (),
+    rows: Sequence[str] = (),
+    seeds: int | None = None,
+    jobs: int = 1,
+    tokenized: bool = False,
+    quiet: bool = False,
+) -> Experiment:
+    """Returns the experiment at that scale.
+
+    Args:
+        scale: decides what follows where it is not given.
+        output: the experiment's folder; trainings lie in `ablation/` below it.
+        recipe: the base, given the scale's width and changes all the same.
+        data: its corpus, or a folder of corpora; None: where the recipe has it.
+        settings: more changes, as `section.key=value`.
+        rows: rows of Table 3 beside the base; others may follow later.
+        seeds: trainings of each row.
+        jobs: trainings of a row side by side.
+        tokenized: whether the corpus of `recipe` is tokenised already.
+        quiet: whether trainings show no progress.
+
+    Raises:
+        ConfigError: a recipe, its corpus or a row is not there, or an option has no effect.
+    """
+    chosen = at_scale(SETTINGS, scale)
+    if recipe is None:
+        if not chosen.recipe:
+            refuse_idle({"--corpus": data}, f"table3 --scale {scale} trains on a corpus that it makes")
+        if not chosen.tokenized:
+            refuse_idle({"--tokenized": tokenized}, "it is said of the corpus of a --recipe")
+    base = _base(chosen, output, recipe, data, settings)
+    num_seeds = chosen.seeds if seeds is None else seeds
+    if num_seeds < 1 or jobs < 1:
+        raise ConfigError(f"--seeds {num_seeds}, --jobs {jobs}: must be greater than 0.")
+    study = Study(
+        base=base,
+        folder=output / "ablation",
+        num_seeds=num_seeds,
+        jobs=min(jobs, num_seeds),
+        tokenized=chosen.tokenized if recipe is None else tokenized,
+        demo=not (chosen.recipe or recipe),
+        show_progress=not quiet,
+    )
+    names = [row.name for row in _GRID.select(["base", *(rows or chosen.rows)]).rows]  # all are compared with base
+    return Experiment(
+        name="table3",
+        title="Table 3: variations of the base model",
+        settings={"scale": scale, "seeds": num_seeds, "tokenized": study.tokenized, "base": comparable(base)},
+        cells=[Cell(name, partial(study.measure, name)) for name in names],
+        render=partial(_render, scale, study),
+        draw=partial(_draw, study),
+        order=[row.name for row in _GRID.rows],  # rows of earlier calls are shown too
+    )
+
+
+def _base(chosen: Settings, output: Path, recipe: Path | None, data: Path | None, settings: Sequence[str]) -> Config:
+    if recipe is None and not chosen.recipe:
+        base = demo_config(output / "corpus", "de", max_steps=10)
+    else:
+        base = recipe_config(recipe or RECIPES / f"{chosen.recipe}.toml", data)
+    if chosen.width:
+        base = at_width(base, chosen.width)
+    return apply_settings(base, [*chosen.changes, *settings])
+
+
+@dataclass(frozen=True)
+class Study:
+    """An ablation over Table 3's grid, row by row."""
+
+    base: Config
+    folder: Path
+    num_seeds: int
+    jobs: int
+    tokenized: bool
+    demo: bool  # whether the corpus is the demo's, to be made
+    show_progress: bool
+
+    def measure(self, row: str, say: Say) -> Values:
+        """Trains a row with all its seeds and returns what came out.
+
+        Raises:
+            TrainingError: one of them failed; the same command tries it again.
+        """
+        if self.demo:
+            make_demo(self.base)
+        results = ablate(
+            _GRID,
+            self.base,
+            self.folder,
+            rows=[row],
+            num_seeds=self.num_seeds,
+            jobs=self.jobs,
+            tokenized=self.tokenized,
+            show_progress=self.show_progress,
+        )
+        seeds = range(self.base.train.seed, self.base.train.seed + self.num_seeds)
+        cells = [cell for cell in results.cells if cell.row == row and cell.seed in seeds]
+        for cell in cells:
+            if cell.error:
+                raise TrainingError(f"table3, row {row}, seed {cell.seed}: {cell.error}")
+        return {"bleu": results.bleu, "seeds": [asdict(cell) for cell in cells]}
+
+    def results(self, cells: Cells) -> Results:
+        """Returns the rows of `cells` as an ablation's results."""
+        grid = _GRID.select(list(cells))
+        configs = grid.configs(self.base)
+        rows = tuple(
+            RowInfo(row.name, changed_settings(self.base, configs[row.name]), row.printed) for row in grid.rows
+        )
+        found = tuple(CellResult(**cell) for row in grid.rows for cell in cells[row.name]["seeds"])
+        (first, *_) = cells.values()
+        return Results(grid.name, self.base.name, first["bleu"], rows, found)
+
+
+def parameter_rows() -> list[list[str]]:
+    """Returns for each row of Table 3 its parameters × 10⁶: as printed, and of both families of presets."""
+    rows = []
+    for row in _GRID.rows:
+        printed = row.printed.get("parameters")
+        name = row.name.lower()
+        families = (f"{family}-{name}" for family in ("t2t-2017", "paper") if name in (*TABLE3, "base", "big"))
+        counts = [f"{count_parameters(preset(family).model) / 1e6:.2f}" for family in families]
+        rows.append([row.name, f"{printed:.0f}" if printed else "", *counts])
+    return rows
+
+
+def _render(scale: str, study: Study, cells: Cells) -> str:
+    return "\n\n".join(
+        [
+            render_body(study.results(cells)).rstrip(),
+            "## Parameters × 10⁶ at the paper's sizes",
+            table(["row", "printed", "`t2t-2017`", "`paper`"], parameter_rows()),
+            "`t2t-2017` follows the code that the authors released, `paper` the text: see docs/paper-map.md. Where "
+            "nothing is printed, it is as base, or nearly.",
+            "## What differs from the paper",
+            "\n".join(_differences(scale, study, cells)),
+        ]
+    )
+
+
+def _differences(scale: str, study: Study, cells: Cells) -> list[str]:
+    model, data, train = study.base.model, study.base.data, study.base.train
+    corpus = "the demo's made-up corpus" if study.demo else data.download or f"that of {study.base.name}"
+    seeds = f"{study.num_seeds} seed{'s' if study.num_seeds > 1 else ''}"
+    lines = [
+        f"- Data: {corpus}; the paper trained on WMT 2014 English-German, and measured on newstest2013.",
+        f"- Base: {model.num_encoder_layers} + {model.num_decoder_layers} layers, d_model {model.d_model}, d_ff "
+        f"{model.d_ff}, {model.num_heads} heads of {model.d_k}, dropout {model.dropout:g}, {model.norm}-norm; the "
+        "paper's: 6 + 6, 512, 2048, 8 of 64, 0.1, post-norm. Rows vary it in the paper's proportions.",
+        f"- Training: {train.max_steps:,} steps of at most {train.target_batch_tokens:,} target tokens, {seeds}; the "
+        "paper's: 100,000 of 25,000, one seed as far as it says.",
+        f"- Perplexity is per subword, of {study.base.text.vocab_size:,} pieces here and 37,000 there: rows can be "
+        "compared with each other, not with the printed ones.",
+        f"- BLEU: {study.results(cells).bleu}; the paper's: tokenised, compounds split, on its own data. Differences "
+        "between rows can be compared, scores cannot.",
+    ]
+    if scale == "smoke":
+        lines.insert(0, "- **Smoke scale: models of seconds on a made-up corpus. The figures only show that it runs.**")
+    left_out = [row.name for row in _GRID.rows if row.name not in cells]
+    return [*lines, f"- Not trained here: rows {', '.join(left_out)}."] if left_out else lines
+
+
+def _draw(study: Study, cells: Cells, folder: Path) -> None:
+    """Writes table3.png: what each row changes against the base, as printed and as measured."""
+    results = study.results(cells)
+    names = [row.name for row in results.rows if row.name != "base"] or ["base"]
+    printed = {row.name: row.printed for row in _GRID.rows}
+    figure, panels = new_chart(len(_MEASURES), width=4.8, height=1.6 + 0.28 * len(names), share_y=True)
+    for panel, (measure, label) in zip(panels, _MEASURES.items(), strict=True):
+        panel.axvline(0.0, color=GREY, linewidth=1)
+        for place, name in enumerate(names):
+            there = printed[name][measure] - printed["base"][measure]
+            panel.plot([there], [place - 0.12], "o", color=GREY, markersize=5, label="printed" if place == 0 else None)
+            base, row = results.statistic("base", measure), results.statistic(name, measure)
+            if base is not None and row is not None:
+                here = [row.mean - base.mean]
+                error = results.pooled_spread(measure)
+                bar = error * (1 / base.count + 1 / row.count) ** 0.5 if error is not None else None
+                panel.errorbar(
+                    here, [place + 0.12], xerr=bar, fmt="D", color=COLOURS[1], markersize=5,
+                    label="measured" if place == 0 else None,
+                )  # fmt: skip
+        panel.set_xlabel(f"{label}: change against base")
+    panels[0].set_yticks(range(len(names)), names)
+    panels[0].set_ylim(len(names) - 0.5, -0.5)  # the first row on top
+    panels[0].legend(fontsize=8)
+    figure.suptitle(f"Table 3: {results.base}")
+    save_chart(figure, folder / "table3.png")

@@ -1,0 +1,332 @@
+"""Table 4: a Transformer as a parser, trained on a treebank alone and with silver trees beside it (§6.3).
+
+Silver trees are the package's own: the first parser, trained on the treebank alone, parses sentences that have no trees
+yet, and what it writes well-formed is learned from beside the gold ones.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from transduce import files
+from transduce.bundle import Bundle
+from transduce.config import Config, DataConfig, load_recipe
+from transduce.config.parameters import count_parameters
+from transduce.data.readers import read_lines
+from transduce.data.treebank import read_treebank, treebank_files
+from transduce.errors import ConfigError, TrainingError
+from transduce.experiments.paper.experiment import Cell, Experiment, Say, Values
+from transduce.experiments.paper.scales import Scale, at_scale
+from transduce.experiments.paper.table4_report import SHORT_WORDS, Baseline, draw, render
+from transduce.experiments.paper.toy_treebank import make_toy_treebank
+from transduce.experiments.paper.training import (
+    RECIPES,
+    checksums_of_tests,
+    comparable,
+    recipe_config,
+    refuse_idle,
+    seconds_config,
+    trained,
+)
+from transduce.parser import Parser
+from transduce.runs import read_test_trees
+from transduce.treebank import Tree, parse_scores
+from transduce.treebank.pairs import tree_words
+
+SUPERVISED, SEMI = "supervised", "semi-supervised"
+
+_TOY_SIZES = {"test": 10, "validation": 10, "raw": 30, "train": 100}
+_TOY_SETTINGS = (
+    "model.num_encoder_layers=1",
+    "model.num_decoder_layers=1",
+    "text.vocab_size=400",
+    "decode.length_penalty=0.3",
+    "decode.max_extra_tokens=40",
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is trained at a scale."""
+
+    recipe: str = ""  # of `recipes/`; none: a toy treebank
+    semi_recipe: str = ""  # of its own; none: the same as `recipe`, with silver trees
+    seeds: int = 1
+
+
+SETTINGS: dict[Scale, Settings] = {
+    "smoke": Settings(),
+    "laptop": Settings("treebank-small", seeds=3),
+    "paper": Settings("wsj-parsing", "wsj-parsing-semi"),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained and where."""
+
+    config: Config  # of the supervised parser
+    semi: Config | None  # of the other, silver trees still to be added; None: it is not trained
+    output: Path
+    raw: Path | None  # sentences without trees
+    silver: Path  # made from `raw`, or given
+    toy: bool
+    show_progress: bool
+
+    def run(self, setting: str, seed: int) -> Path:
+        """Returns the run folder of a training."""
+        return self.output / "runs" / f"{setting}-seed{seed}"
+
+
+def experiment(
+    scale: str,
+    *,
+    output: Path,
+    recipe: Path | None = None,
+    data: Path | None = None,
+    settings: Sequence[str] = (),
+    raw: Path | None = None,
+    silver: Path | None = None,
+    seeds: int | None = None,
+    baseline: Path | None = None,
+    quiet: bool = False,
+) -> Experiment:
+    """Returns the experiment at that scale.
+
+    Args:
+        scale: decides the recipe and the number of seeds where they are not given.
+        output: the experiment's folder; trainings lie in `runs/` below it.
+        recipe: of a parser.
+        data: its treebanks; None: where the recipe has them.
+        settings: changes to the recipe, as `section.key=value`.
+        raw: tokenised sentences, one a line, to be parsed into silver trees.
+        silver: trees to be used as silver ones, in place of `raw`; with neither, only the supervised parser is trained.
+        seeds: trainings of each.
+        baseline: results of another parser on the same test sets, shown beside ours; see `read_baseline`.
+        quiet: whether trainings show no progress.
+
+    Raises:
+        ConfigError: a recipe, its treebanks or a file is not there, or an option has no effect.
+    """
+    chosen = at_scale(SETTINGS, scale)
+    num_seeds = chosen.seeds if seeds is None else seeds
+    if num_seeds < 1:
+        raise ConfigError(f"--seeds {num_seeds}: must be greater than 0.")
+    task = _task(chosen, output, recipe, data, settings, raw, silver, show_progress=not quiet)
+    baselines = read_baseline(baseline) if baseline else []
+    return Experiment(
+        name="table4",
+        title="Table 4: constituency parsing",
+        settings={
+            "scale": scale,
+            "seeds": num_seeds,
+            "config": comparable(task.config),
+            "semi": comparable(task.semi) if task.semi else None,
+            "silver": _identity(raw or silver),
+            "tests": None if task.toy else checksums_of_tests(task.config),  # made when needed, the same each time
+        },
+        cells=list(_cells(task, num_seeds)),
+        render=partial(render, scale, baselines=baselines),
+        draw=partial(draw, baselines=baselines),
+    )
+
+
+def _task(
+    chosen: Settings,
+    output: Path,
+    recipe: Path | None,
+    data: Path | None,
+    settings: Sequence[str],
+    raw: Path | None,
+    silver: Path | None,
+    *,
+    show_progress: bool,
+) -> Task:
+    if raw is not None and silver is not None:
+        raise ConfigError("--raw is parsed into silver trees, and --silver are such: give one of them.")
+    for path in (raw, silver):
+        if path is not None and not path.exists():
+            raise ConfigError(f"{path}: no such file.")
+    if recipe is None and not chosen.recipe:
+        refuse_idle({"--corpus": data, "--silver": silver}, "at this scale, table4 makes its treebank and silver trees")
+        config = _toy_config(output / "treebank", settings)
+        raw = raw or output / "treebank" / "raw.txt"
+        return Task(config, config, output, raw, output / "silver.trees", True, show_progress)
+    config = recipe_config(recipe or RECIPES / f"{chosen.recipe}.toml", data, settings)
+    if config.data.format != "trees":
+        raise ConfigError(f"{config.name}: trains no parser: data.format is '{config.data.format}', not 'trees'.")
+    if not config.data.test:
+        raise ConfigError(f"{config.name}: names no test set (data.test), on which the parser could be measured.")
+    semi = None
+    if raw is not None or silver is not None:
+        semi = config
+        if recipe is None and chosen.semi_recipe:
+            semi = _semi_recipe(RECIPES / f"{chosen.semi_recipe}.toml", config, settings)
+    return Task(config, semi, output, raw, silver or output / "silver.trees", False, show_progress)
+
+
+def _semi_recipe(recipe: Path, config: Config, settings: Sequence[str]) -> Config:
+    """Returns a recipe that has silver trees of its own with the treebank of `config` in place of its data."""
+    if not recipe.is_file():
+        raise ConfigError(f"{recipe}: no such recipe. They come with the source: start where {RECIPES}/ is.")
+    semi = load_recipe(recipe, settings)
+    repeat = (semi.data.repeat or (1,))[:1] * len(config.data.train)
+    return replace(semi, data=replace(config.data, repeat=repeat))
+
+
+def _toy_config(folder: Path, settings: Sequence[str]) -> Config:
+    data = DataConfig(
+        format="trees",
+        source_language="en",
+        folder=str(folder),
+        train=(("train.trees",),),
+        validation=("validation.trees",),
+        test={"toy": ("test.trees",)},
+        max_ratio=0.0,
+    )
+    return replace(seconds_config("toy-treebank", max_steps=25, settings=[*_TOY_SETTINGS, *settings]), data=data)
+
+
+def _identity(path: Path | None) -> Any:
+    """Returns what tells sentences or trees from others: their name, and the SHA-256 of the file or of a folder's."""
+    if path is None:
+        return None
+    found = [path] if path.is_file() else treebank_files(path) if path.is_dir() else []
+    return {"name": path.name, "sha256": [files.sha256(file) for file in found]}
+
+
+def read_baseline(path: Path) -> list[Baseline]:
+    """Reads another parser's results: what `benchmarks/pcfg.py` writes, several of those as `{"runs": […]}`, or
+    `{"f1": …}`.
+
+    Raises:
+        ConfigError: the file cannot be read, or has no F1.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        found = [each for run in values.get("runs", [values]) for each in _baselines(run, path.stem)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path}: no result of a parser, which is JSON with 'f1' or 'tests' ({error}).") from None
+    if not found:
+        raise ConfigError(f"{path}: no result of a parser: it names no test set.")
+    return found
+
+
+def _baselines(run: Values, name: str) -> Iterator[Baseline]:
+    """Yields the results of one training of a baseline, one for each test set."""
+    name = str(run.get("what", name)).partition(";")[0]
+    if "tests" not in run:
+        yield Baseline(name, str(run.get("data", "")), float(run["f1"]))
+        return
+    for test, result in run["tests"].items():
+        trained_on = f"{name}, trained on {run['train']['name']}"
+        yield Baseline(trained_on, test, float(result["scores"]["f1"]), int(run["settings"]["max_words"]))
+
+
+def _cells(task: Task, num_seeds: int) -> Iterator[Cell]:
+    seeds = range(task.config.train.seed, task.config.train.seed + num_seeds)
+    for seed in seeds:
+        yield Cell(f"{SUPERVISED}/seed={seed}", partial(_train, task, SUPERVISED, seed))
+    if task.semi is None:
+        return
+    if task.raw is not None:
+        yield Cell("silver", partial(_silver, task, task.raw, seeds[0]))
+    for seed in seeds:
+        yield Cell(f"{SEMI}/seed={seed}", partial(_train, task, SEMI, seed))
+
+
+def _train(task: Task, setting: str, seed: int, say: Say) -> Values:
+    """Trains a parser and parses its test sets."""
+    if task.toy:
+        _make_toy(task)
+    config = task.config if setting == SUPERVISED or task.semi is None else _with_silver(task.semi, task.silver)
+    config = replace(config, name=f"{config.name}-{setting}", train=replace(config.train, seed=seed))
+    model = trained(config, task.run(setting, seed), say, show_progress=task.show_progress)
+    bundle, parser = Bundle.load(model), Parser.load(model)
+    scores, short = {}, {}
+    for name, gold in read_test_trees(config).items():
+        say(f"parsing {name}")
+        parses = parser.reparse(gold, label=f"parsing {name}" if task.show_progress else "")
+        _write_parses(task.run(setting, seed) / "parses", name, gold, [tree for tree, _ in parses])
+        pairs = list(zip(gold, parses, strict=True))
+        scores[name] = _scores(pairs)
+        short[name] = _scores([pair for pair in pairs if len(pair[0].leaves()) <= SHORT_WORDS])
+    return {
+        "setting": setting,
+        "seed": seed,
+        "recipe": task.config.name,
+        "gold_trees": _count([Path(config.data.folder, name) for names in task.config.data.train for name in names]),
+        "silver_trees": _count([task.silver]) if setting == SEMI else 0,
+        "parameters": count_parameters(bundle.config.model),
+        "model": {key: getattr(bundle.config.model, key) for key in _SHAPE},
+        "decode": {key: getattr(bundle.config.decode, key) for key in ("beam_size", "length_penalty")},
+        "metrics": bundle.metrics,
+        "scores": scores,
+        "short_scores": short,
+    }
+
+
+def _scores(pairs: Sequence[tuple[Tree, tuple[Tree, bool]]]) -> dict[str, float]:
+    """Returns how right parses are, and of how many sentences."""
+    figures = parse_scores([gold for gold, _ in pairs], [parse for _, parse in pairs]) if pairs else {}
+    return {**figures, "sentences": len(pairs)}
+
+
+def _write_parses(folder: Path, name: str, gold: Sequence[Tree], parsed: Sequence[Tree]) -> None:
+    """Writes a test set's trees, a line each, for `transduce parse score --gold-punctuation --analysis`."""
+    for side, trees in (("gold", gold), ("parsed", parsed)):
+        files.write_text(folder / f"{name}.{side}", "".join(f"{tree}\n" for tree in trees))
+
+
+_SHAPE = ("num_encoder_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "vocab_size", "norm")
+
+
+def _make_toy(task: Task) -> None:
+    folder = Path(task.config.data.folder)
+    if (folder / "raw.txt").is_file():
+        return
+    make_toy_treebank(folder, _TOY_SIZES)
+    sentences = (" ".join(tree_words(tree)) for tree in read_treebank([folder / "raw.trees"]))
+    files.write_text(folder / "raw.txt", "".join(f"{sentence}\n" for sentence in sentences))
+
+
+def _with_silver(config: Config, silver: Path) -> Config:
+    """Returns `config` with silver trees to train on; gold ones are repeated until they are as many, if nobody says."""
+    data = config.data
+    gold = [Path(data.folder, name) for names in data.train for name in names]
+    repeat = data.repeat or (max(1, round(_count([silver]) / _count(gold))),) * len(data.train)
+    return replace(config, data=replace(data, train=(*data.train, (str(silver.resolve()),)), repeat=(*repeat, 1)))
+
+
+def _count(paths: Sequence[Path]) -> int:
+    return sum(1 for _ in read_treebank(paths))
+
+
+def _silver(task: Task, raw: Path, seed: int, say: Say) -> Values:
+    """Parses the raw sentences by the first supervised parser, greedily, and keeps what needed no repair.
+
+    A parser of the toy treebank, trained for seconds, may write nothing that is a tree: of that one all are kept.
+
+    Raises:
+        TrainingError: nothing was kept.
+    """
+    parser = Parser.load(task.run(SUPERVISED, seed) / "model")
+    greedy = parser.translator.with_options(beam_size=1)
+    num_sentences = num_whole = num_kept = 0
+    with files.atomic_path(task.silver) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for parse in parser.stream((line for line in read_lines(raw) if line.strip()), options=greedy):
+            num_sentences += 1
+            num_whole += not parse.repaired
+            if task.toy or not parse.repaired:
+                num_kept += 1
+                file.write(f"{parse.tree}\n")
+            if num_sentences % 20 == 0:
+                say(f"parsed {num_sentences:,} sentences")
+        if not num_kept:
+            raise TrainingError(
+                f"{raw}: none of {num_sentences:,} sentences got a tree without repair: no silver trees."
+            )
+    return {"source": raw.name, "sentences": num_sentences, "well_formed": num_whole, "kept": num_kept}

@@ -1,0 +1,196 @@
+"""What `transduce paper table4` measured, beside what the paper prints: the table and the picture."""
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.experiments.paper.experiment import Cells, Values
+from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
+from transduce.reporting.tables import table
+
+# Table 4 as printed: parser, training, F1 on section 23 of the Wall Street Journal.
+LITERATURE = (
+    ("Vinyals & Kaiser et al. (2014)", "WSJ only, discriminative", 88.3),
+    ("Petrov et al. (2006)", "WSJ only, discriminative", 90.4),
+    ("Zhu et al. (2013)", "WSJ only, discriminative", 90.4),
+    ("Dyer et al. (2016)", "WSJ only, discriminative", 91.7),
+    ("Transformer (4 layers)", "WSJ only, discriminative", 91.3),
+    ("Zhu et al. (2013)", "semi-supervised", 91.3),
+    ("Huang & Harper (2009)", "semi-supervised", 91.3),
+    ("McClosky et al. (2006)", "semi-supervised", 92.1),
+    ("Vinyals & Kaiser et al. (2014)", "semi-supervised", 92.1),
+    ("Transformer (4 layers)", "semi-supervised", 92.7),
+    ("Luong et al. (2015)", "multi-task", 93.0),
+    ("Dyer et al. (2016)", "generative", 93.3),
+)
+_PAPER_SILVER = {False: "", True: ", and about 17 million silver ones"}
+SHORT_WORDS = 25  # sentences that exact CKY with the grammar of a treebank is quick enough for
+
+_FIGURES = ("f1", "precision", "recall", "complete_match", "tagging_accuracy", "repaired")
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What another parser reached on a test set."""
+
+    name: str
+    test: str
+    f1: float
+    max_words: int | None = None  # longer sentences were left out
+
+    @property
+    def data(self) -> str:
+        """The test set as the table names it."""
+        if self.max_words in (None, SHORT_WORDS):
+            return self.test
+        return f"{self.test}, up to {self.max_words} words"
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it stands beside our short sentences."""
+        return self.max_words == SHORT_WORDS
+
+
+def _trained(cells: Cells) -> list[Values]:
+    return [values for values in cells.values() if "setting" in values]
+
+
+def measured(cells: Cells, *, short: bool = False) -> dict[tuple[str, str], list[dict[str, float]]]:
+    """Returns the scores of each training and test set, one for each seed, of all or of short sentences."""
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for values in _trained(cells):
+        for test, scores in values.get("short_scores" if short else "scores", {}).items():
+            if scores["sentences"]:
+                found.setdefault((values["setting"], test), []).append(scores)
+    return found
+
+
+def mean_and_spread(values: Sequence[float]) -> str:
+    """Returns "91.30", or with several values "91.30 ± 0.12", their standard deviation."""
+    mean = f"{statistics.fmean(values):.2f}"
+    return f"{mean} ± {statistics.stdev(values):.2f}" if len(values) > 1 else mean
+
+
+def render(scale: str, cells: Cells, *, baselines: Sequence[Baseline] = ()) -> str:
+    """Returns the report as Markdown."""
+    scores = measured(cells)
+    figures = [
+        [
+            setting,
+            test,
+            f"{found[0]['sentences']:,}",
+            *(mean_and_spread([each[name] for each in found]) for name in _FIGURES),
+        ]
+        for (setting, test), found in scores.items()
+    ]
+    seeds = max(map(len, scores.values()))
+    spread = f"Mean of {seeds} seeds ± their standard deviation." if seeds > 1 else "One seed: there is no spread."
+    return "\n\n".join(
+        [
+            "Labelled F1. Rows as printed, then ours as measured.",
+            table(
+                ["parser", "training", "test set", "F1, printed", "F1, measured", f"up to {SHORT_WORDS} words"],
+                list(_rows(cells, baselines)),
+                text_columns=3,
+            ),
+            "## Ours",
+            table(
+                ["training", "test set", "sentences", *(n.replace("_", " ") for n in _FIGURES)], figures, text_columns=2
+            ),
+            f"{spread} Per cent; “repaired” is the share of outputs that were no tree over the words.",
+            "## What differs from the paper",
+            "\n".join(_differences(scale, cells)),
+        ]
+    )
+
+
+def _rows(cells: Cells, baselines: Sequence[Baseline]) -> Iterator[list[str]]:
+    """Yields the rows of the first table: printed ones, baselines, ours."""
+    for parser, training, printed in LITERATURE:
+        yield [parser, training, "WSJ 23", f"{printed:.1f}", "", ""]
+    for each in baselines:
+        whole, short = ("", f"{each.f1:.2f}") if each.is_short else (f"{each.f1:.2f}", "")
+        yield [f"baseline: {each.name}", "", each.data, "", whole, short]
+    recipe = _trained(cells)[0]["recipe"]
+    of_short = measured(cells, short=True)
+    for (setting, test), found in measured(cells).items():
+        whole, short = (
+            mean_and_spread([each["f1"] for each in some]) if some else ""
+            for some in (found, of_short.get((setting, test)))
+        )
+        yield [f"**measured: {recipe}**", setting, test, "", whole, short]
+
+
+def _differences(scale: str, cells: Cells) -> list[str]:
+    lines = []
+    if scale == "smoke":
+        lines.append(
+            "- **Smoke scale: models of seconds on trees of a toy grammar. The figures only show that it runs.**"
+        )
+    for setting in dict.fromkeys(values["setting"] for values in _trained(cells)):
+        values = next(values for values in _trained(cells) if values["setting"] == setting)
+        model, metrics = values["model"], values["metrics"]
+        silver = f" and {values['silver_trees']:,} silver ones" if values["silver_trees"] else ""
+        lines.append(
+            f"- {setting}: {values['gold_trees']:,} gold trees{silver} (the paper: about 40,000"
+            f"{_PAPER_SILVER[bool(silver)]}); {model['num_encoder_layers']} + {model['num_decoder_layers']} layers of "
+            f"d_model {model['d_model']} (4 of 1024), {model['vocab_size']:,} pieces (16,000; with silver 32,000), "
+            f"{model['norm']}-norm (post-norm); {metrics['steps']:,} steps; beam {values['decode']['beam_size']}, α "
+            f"{values['decode']['length_penalty']:g} (21, 0.3)."
+        )
+    if "silver" in cells:
+        made = cells["silver"]
+        repaired = made["kept"] - made["well_formed"]
+        doubt = f" **{repaired:,} of them were no trees as they were written, and were repaired.**" if repaired else ""
+        lines.append(
+            f"- Silver trees: our own parser's, by greedy search, of {made['kept']:,} of {made['sentences']:,} "
+            f"sentences ({made['source']}); the paper's: a high-confidence corpus, and output of the Berkeley "
+            f"parser.{doubt}"
+        )
+    elif not any(values["silver_trees"] for values in _trained(cells)):
+        lines.append("- The semi-supervised parser was not trained: it needs --raw or --silver.")
+    return [
+        *lines,
+        "- Test sets: ours stand in the table; the printed rows are all of section 23 of the Wall Street Journal.",
+        "- F1 is that of EVALB with the parameters of Collins, by our own scorer, which is tested against EVALB's "
+        "samples; gold tags say what is punctuation, so that no sentence is left out.",
+        "- Other parsers' rows are the paper's own quotations; nobody has measured them here.",
+    ]
+
+
+def draw(cells: Cells, folder: Path, *, baselines: Sequence[Baseline] = ()) -> None:
+    """Writes table4.png: F1 of every row."""
+    rows: list[tuple[str, float, float, str]] = [
+        (f"{parser}, {training.partition(',')[0]}", f1, 0.0, COLOURS[0] if parser.startswith("Transformer") else GREY)
+        for parser, training, f1 in LITERATURE
+    ]
+    ours = _bars(measured(cells))
+    if any(each.is_short for each in baselines):
+        ours += _bars(measured(cells, short=True), f", up to {SHORT_WORDS} words")
+    for each in baselines:
+        words = f", up to {each.max_words} words" if each.is_short else ""
+        rows.append((f"baseline: {each.name}, {each.data}{words}", each.f1, 0.0, COLOURS[2]))
+    rows += ours
+    figure, (panel,) = new_chart(width=8.0, height=1.2 + 0.26 * len(rows))
+    for place, (_, score, spread, colour) in enumerate(rows):
+        panel.errorbar([score], [place], xerr=spread or None, fmt="o", color=colour, markersize=6, capsize=3)
+        figures = f"{score:.1f} ± {spread:.1f}" if spread else f"{score:.1f}"
+        right = ("axes fraction", "data")
+        panel.annotate(figures, (1.01, place), xycoords=right, va="center", fontsize=8, color=colour)
+    panel.set_yticks(range(len(rows)), [name for name, *_ in rows], fontsize=8)
+    panel.set(ylim=(len(rows) - 0.5, -0.5), xlabel="labelled F1")
+    panel.set_title("Table 4: grey and blue as printed (WSJ 23), red as measured", fontsize=10, loc="right")
+    save_chart(figure, folder / "table4.png")
+
+
+def _bars(
+    scores: dict[tuple[str, str], list[dict[str, float]]], words: str = ""
+) -> list[tuple[str, float, float, str]]:
+    """Returns our rows of the picture: name, mean F1, spread and colour."""
+    rows = []
+    for (setting, test), found in scores.items():
+        f1 = [each["f1"] for each in found]
+        spread = statistics.stdev(f1) if len(f1) > 1 else 0.0
+        rows.append((f"ours: {setting}, {test}{words}", statistics.fmean(f1), spread, COLOURS[1]))
+    return rows

@@ -1,0 +1,177 @@
+"""What experiments train: a recipe with its corpus, or a model of seconds; each goes on where it was stopped."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from transduce import files
+from transduce.bundle import Bundle
+from transduce.config import Config, apply_settings, load_recipe, preset, to_dict
+from transduce.data.corpus import locate, locate_tests
+from transduce.data.demo_corpus import make_demo_corpus
+from transduce.errors import ConfigError, DataError
+from transduce.experiments.demo import with_corpus
+from transduce.experiments.paper.experiment import Say, tell_differences
+from transduce.runs import train
+
+RECIPES = Path("recipes")  # of a checkout, where commands are given
+
+# Of a configuration, what a finished model is the same without; its vocabulary is as large as it came out.
+_IRRELEVANT = {
+    "model": ("vocab_size",),
+    "data": ("test",),
+    "train": ("device", "compile", "log_steps"),
+    "decode": ("batch_size",),
+}
+
+
+def recipe_config(recipe: Path, data: Path | None, settings: Sequence[str] = ()) -> Config:
+    """Returns the configuration of a recipe whose corpus is there.
+
+    Args:
+        recipe: a TOML file.
+        data: the corpus, or a folder that has it under the recipe's own name for it; None: where the recipe says.
+        settings: as `section.key=value`.
+
+    Raises:
+        ConfigError: there is no such recipe, or its corpus is not there; says how to get or name it.
+    """
+    if not recipe.is_file():
+        raise ConfigError(
+            f"{recipe}: no such recipe. They come with the source: name one, or start where {RECIPES}/ is."
+        )
+    config = load_recipe(recipe, settings)
+    fetch = f"get it with 'transduce prepare {recipe} --check-only', or " if config.data.download else ""
+    return with_data(config, data, f"{fetch}name its folder: --corpus DIR")
+
+
+def with_data(config: Config, data: Path | None, remedy: str, *, test_only: bool = False) -> Config:
+    """Returns `config` with its corpus in `data`, in a folder of that, or where it was; nothing is fetched.
+
+    Raises:
+        ConfigError: the corpus, or with `test_only` a test set, is not there.
+    """
+    folder = Path(config.data.folder)
+    if data is not None:
+        folder = data / folder.name if folder.name and (data / folder.name).is_dir() else data
+    found = replace(config, data=replace(config.data, folder=str(folder)))
+    needed = replace(found.data, download="")
+    if test_only:
+        needed = replace(needed, train=tuple(needed.test.values()), repeat=(), validation=())
+    try:
+        locate(needed, progress=False)
+    except DataError as error:
+        raise ConfigError(f"{config.name}: its corpus is not in {folder}: {error} Please {remedy}.") from None
+    return found
+
+
+def seconds_config(name: str, *, max_steps: int = 20, settings: Sequence[str] = ()) -> Config:
+    """Returns the preset of the demo, without its data, small enough to be trained in seconds."""
+    shape = {"num_encoder_layers": 2, "num_decoder_layers": 2, "d_model": 32, "d_ff": 64, "d_k": 4, "d_v": 4}
+    small = [
+        f"name={name}",
+        *(f"model.{key}={value}" for key, value in shape.items()),
+        "text.vocab_size=300",
+        f"train.max_steps={max_steps}",
+        "train.warmup_steps=10",
+        "train.learning_rate_factor=0.2",
+        "train.validate_steps=0",
+        "train.validate_bleu=false",
+        f"train.checkpoint_steps={max(1, max_steps // 3)}",
+        "train.average_last=1",
+        "decode.beam_size=2",
+    ]
+    return apply_settings(preset("demo"), [*small, *settings])
+
+
+def demo_config(folder: Path, target_language: str, *, max_steps: int = 20) -> Config:
+    """Returns how a little of the demo's corpus is learned in seconds; `make_demo` makes the corpus, in `folder`."""
+    config = seconds_config(f"demo-en-{target_language}", max_steps=max_steps)
+    return with_corpus(config, folder, "en", target_language)
+
+
+def make_demo(config: Config) -> None:
+    """Makes the corpus of a `demo_config`, a small one, the same each time; leaves one that is there.
+
+    Raises:
+        MissingDependencyError: `babel` or `num2words`, which it is made with, is not installed.
+    """
+    data = config.data
+    if not all(Path(data.folder, name).is_file() for names in data.test.values() for name in names):
+        make_demo_corpus(
+            Path(data.folder), target_language=data.target_language, num_train=150, num_validation=12, num_test=12
+        )
+
+
+def trained(config: Config, run: Path, say: Say, *, show_progress: bool) -> Path:
+    """Trains to the end in the folder `run`, from the last checkpoint where there is one, and returns the model folder.
+
+    Raises:
+        ConfigError: there is a finished model already, of another configuration.
+        KeyboardInterrupt: a signal stopped the training, after a checkpoint.
+    """
+    model = run / "model"
+    if (model / "model.safetensors").is_file():
+        _require_made_as(config, model)
+        return model
+    say("training")
+    if train(config, run, resume=True, show_progress=show_progress).reason == "stopped":
+        raise KeyboardInterrupt
+    return model
+
+
+def _require_made_as(config: Config, model: Path) -> None:
+    made = Bundle.load(model).config  # that of the run may be of a training begun since
+    if others := tell_differences(_deciding(made), _deciding(config)):
+        raise ConfigError(
+            f"{model}: is a finished model of another configuration: {others}. Choose another --output, or remove the "
+            "whole output folder to begin anew."
+        )
+
+
+def _deciding(config: Config) -> dict[str, Any]:
+    """Returns what decides a model and its translations: no names, no machine, not what is measured afterwards."""
+    values = comparable(config)
+    values.pop("name")
+    for section, keys in _IRRELEVANT.items():
+        for key in keys:
+            values[section].pop(key)
+    return values
+
+
+def comparable(config: Config) -> dict[str, Any]:
+    """Returns what decides the results of a training: the configuration without the folder where the corpus lies."""
+    values = to_dict(config)
+    values["data"].pop("folder")
+    return values
+
+
+def checksums_of_tests(config: Config) -> dict[str, dict[str, str]]:
+    """Returns the SHA-256 of the files of each test set, by their names within the corpus: what scores are of.
+
+    Raises:
+        DataError: a treebank is missing.
+    """
+    folder = Path(config.data.folder).expanduser()
+    found = {name: part.paths for name, part in locate_tests(config.data).items()}
+    return {name: {_name_in(folder, path): files.sha256(path) for path in paths} for name, paths in found.items()}
+
+
+def _name_in(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
+
+
+def refuse_idle(options: Mapping[str, object], why: str) -> None:
+    """Refuses options that would have no effect.
+
+    Args:
+        options: by the flag; what was not given is None, False or empty.
+        why: a clause that says why none of them has an effect.
+
+    Raises:
+        ConfigError: one of them was given; names it.
+    """
+    for flag, value in options.items():
+        if value:
+            raise ConfigError(f"{flag} has no effect here: {why}. Leave it out.")

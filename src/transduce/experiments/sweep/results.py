@@ -1,0 +1,143 @@
+"""The points of a sweep, what came out at each, and the page that shows it."""
+
+import itertools
+import json
+import statistics
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from transduce import files
+from transduce.__about__ import __version__
+from transduce.errors import ConfigError
+from transduce.reporting.tables import counted, table
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting. Greedy search, beam size 1, finds the same whatever the length penalty."""
+
+    average: int  # the last checkpoints, averaged; 0: a model folder, as it is
+    beam_size: int
+    length_penalty: float
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The grid: each combination is a point."""
+
+    averages: tuple[int, ...]
+    beam_sizes: tuple[int, ...]
+    length_penalties: tuple[float, ...]
+
+    def points(self) -> list[Point]:
+        """Returns all points, those of the same weights together."""
+        axes = (self.averages, self.beam_sizes, self.length_penalties)
+        return [Point(*values) for values in itertools.product(*axes)]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came out at one point."""
+
+    point: Point
+    weights: str  # fingerprint: tells whether a run has gone on since
+    score: float
+    length_ratio: float | None  # tokens of the translations over those of the reference
+    seconds: float  # of decoding all lines
+
+
+@dataclass(frozen=True)
+class Comparability:
+    """What must be the same for scores to stand in one table."""
+
+    source_sha256: str
+    reference_sha256: str
+    metric: str
+    tokenized: bool
+    lowercase: bool
+    language: str | None = ""  # of the target, where the score depends on it; None: an older version's, not noted
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    """All that is known of a sweep so far."""
+
+    subject: str
+    comparability: Comparability
+    signature: str  # of the score
+    measured: tuple[Measured, ...]
+
+    @property
+    def best(self) -> Measured:
+        """The point with the highest score; the first of equals."""
+        return max(self.measured, key=lambda measured: measured.score)
+
+    def save(self, path: Path) -> None:
+        """Writes `results.json`, atomically."""
+        files.write_json(path, {"format": FORMAT, "transduce": __version__, **asdict(self)})
+
+    @classmethod
+    def load(cls, path: Path) -> "SweepResults":
+        """Reads what `save` wrote.
+
+        Raises:
+            ConfigError: the file is not of this kind.
+        """
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            if values["format"] != FORMAT:
+                raise ConfigError(f"{path}: format {values['format']}; this version reads format {FORMAT}.")
+            comparability = Comparability(**{"language": None} | values["comparability"])
+            measured = tuple(Measured(**(one | {"point": Point(**one["point"])})) for one in values["measured"])
+            return cls(values["subject"], comparability, values["signature"], measured)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ConfigError(f"{path}: not the results of a sweep: {error}. Choose another --output.") from None
+
+
+def render(results: SweepResults) -> str:
+    """Returns the results as a page of Markdown."""
+    rows = [
+        [
+            str(one.point.average) if one.point.average else "as it is",
+            str(one.point.beam_size),
+            f"{one.point.length_penalty:g}",
+            f"{one.score:.2f}",
+            "" if one.length_ratio is None else f"{one.length_ratio:.3f}",
+            f"{one.seconds:.1f}",
+        ]
+        for one in results.measured
+    ]
+    header = ["checkpoints averaged", "beam size", "length penalty α", "score", "length ratio", "seconds"]
+    lines = [f"# {results.subject}: a sweep\n", table(header, rows, text_columns=0), ""]
+    best = results.best
+    averaged = f", {counted(best.point.average, 'checkpoint')} averaged" if best.point.average else ""
+    lines.append(
+        f"Best: {best.score:.2f} at beam {best.point.beam_size}, α {best.point.length_penalty:g}{averaged}. The "
+        "best of many points on one text is biased upwards: choose on validation text, report on test text.\n"
+    )
+    lines += _effects(results)
+    lines.append(f"\nScore: {results.comparability.metric}, `{results.signature}`.\n")
+    return "\n".join(lines)
+
+
+_EFFECTS: tuple[tuple[str, Callable[[Point], float]], ...] = (
+    ("checkpoints averaged", lambda point: point.average),
+    ("beam size", lambda point: point.beam_size),
+    ("length penalty", lambda point: point.length_penalty),
+)
+
+
+def _effects(results: SweepResults) -> list[str]:
+    """Returns for each axis with several values the mean score at each, over all other settings."""
+    lines = []
+    for name, value in _EFFECTS:
+        scores: dict[float, list[float]] = {}
+        for one in results.measured:
+            scores.setdefault(value(one.point), []).append(one.score)
+        if len(scores) > 1:
+            means = ", ".join(f"{key:g}: {statistics.fmean(found):.2f}" for key, found in sorted(scores.items()))
+            lines.append(f"- mean score by {name}: {means}")
+    return lines

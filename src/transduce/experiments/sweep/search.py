@@ -1,0 +1,260 @@
+"""Decodes a text with one model under many settings, and scores each: `transduce sweep` from Python."""
+
+import contextlib
+import hashlib
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+from transduce import files
+from transduce.bundle import Bundle
+from transduce.config import Config
+from transduce.engines.torch import TorchEngine, choose_device
+from transduce.errors import BundleError, ConfigError, EvaluationError, MissingDependencyError, suggestion
+from transduce.evaluation import METRICS, Text, evaluate
+from transduce.evaluation.report import require_aligned
+from transduce.experiments.sweep.picture import draw
+from transduce.experiments.sweep.results import Axes, Comparability, Measured, Point, SweepResults, render
+from transduce.model import Transformer
+from transduce.reporting.tables import counted
+from transduce.runs import load_run_config, load_run_data
+from transduce.text import SubwordTokenizer
+from transduce.training.averaging import average
+from transduce.training.state import scheduled_checkpoints, weights_checksum
+from transduce.translation.translator import Translator
+
+RESULTS, TABLE, PICTURE = "results.json", "table.md", "sweep.png"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is translated, and how the translations are scored."""
+
+    source: Text
+    references: Sequence[Text]
+    metric: str = "bleu"  # one of `transduce.evaluation.METRICS`
+    tokenized: bool = False
+    lowercase: bool = False
+    language: str = ""  # of the target, for the paper's BLEU
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRICS:
+            raise EvaluationError(f"unknown metric {self.metric!r}.{suggestion(self.metric, METRICS)}")
+
+    @property
+    def comparability(self) -> Comparability:
+        """What other scores must share with these to be compared with them."""
+        references = [line for reference in self.references for line in reference.lines]
+        return Comparability(
+            _sha256(self.source.lines),
+            _sha256(references),
+            self.metric,
+            self.tokenized,
+            self.lowercase,
+            self.language if _knows_languages(self.metric, tokenized=self.tokenized) else "",
+        )
+
+
+def sweep(
+    subject: Path,
+    task: Task,
+    axes: Axes,
+    output: Path,
+    *,
+    device: str = "auto",
+    batch_size: int | None = None,
+    show_progress: bool = True,
+) -> SweepResults:
+    """Measures every point of `axes` and writes results, table and picture into `output`; called again, it goes on.
+
+    Points of earlier calls stay as long as the subject's weights are those that they were decoded with. Others are
+    dropped, and decoded again where `axes` has them.
+
+    Args:
+        subject: a run folder, or a model folder: of that, `axes.averages` must be (0,).
+        task: what is translated and how it is scored.
+        axes: the settings.
+        output: the folder.
+        device: as `Translator.load` takes it.
+        batch_size: lines decoded together, which changes the seconds only; None: the model's own setting.
+        show_progress: whether to say on standard error what has come out.
+
+    Raises:
+        BundleError: `subject` is neither, or has fewer checkpoints than are to be averaged.
+        ConfigError: `output` has scores that do not compare with these.
+        EvaluationError: source and reference are not aligned.
+    """
+    require_aligned(task.source, task.references)
+    for count in axes.averages:
+        _fingerprint(subject, count)  # refuses what cannot be averaged before anything is decoded
+    known = _known(output, subject, task.comparability)
+    found = {one.point: one for one in _current(known.measured, subject)} if known else {}
+    if known and show_progress and len(found) < len(known.measured):
+        gone = len(known.measured) - len(found)
+        print(f"{output}: {gone} points were decoded with weights that {subject} has no more: dropped", file=sys.stderr)
+    signature = known.signature if known else ""
+    for count, group in groupby(axes.points(), key=lambda point: point.average):
+        points = list(group)
+        if all(point in found for point in points):
+            continue
+        translator, weights = _translator(subject, count, device)
+        found = {  # a training may have gone on since
+            point: one for point, one in found.items() if point.average != count or one.weights == weights
+        }
+        for point in points:
+            if point in found:
+                continue
+            twin = next((one for other, one in found.items() if _same_search(point, other)), None)
+            if twin is not None:
+                found[point] = Measured(point, twin.weights, twin.score, twin.length_ratio, twin.seconds)
+            else:
+                found[point], signature = _measure(translator, task, point, weights, batch_size)
+            results = SweepResults(str(subject), task.comparability, signature, _in_order(found))
+            _write(results, output)
+            if show_progress:
+                print(_describe(found[point]), file=sys.stderr, flush=True)
+    results = SweepResults(str(subject), task.comparability, signature, _in_order(found))
+    _write(results, output)
+    try:
+        draw(results, output / PICTURE)
+    except MissingDependencyError as error:
+        if show_progress:
+            print(f"no picture: {error}", file=sys.stderr)
+    return results
+
+
+def _measure(
+    translator: Translator, task: Task, point: Point, weights: str, batch_size: int | None
+) -> tuple[Measured, str]:
+    started = time.perf_counter()
+    lines = translator.translate(
+        task.source.lines, beam_size=point.beam_size, length_penalty=point.length_penalty, batch_size=batch_size
+    )
+    seconds = time.perf_counter() - started
+    evaluation = evaluate(
+        Text("the translations", lines),
+        task.references,
+        metrics=[task.metric],
+        language=task.language,
+        tokenized=task.tokenized,
+        lowercase=task.lowercase,
+    )
+    score = evaluation.scores[task.metric]
+    return Measured(point, weights, score.value, score.length_ratio, seconds), score.signature
+
+
+def _current(measured: Sequence[Measured], subject: Path) -> list[Measured]:
+    """Returns the points that were decoded with the weights that the subject has now."""
+    fingerprints: dict[int, str] = {}
+    for count in {one.point.average for one in measured}:
+        with contextlib.suppress(BundleError, ConfigError):  # has no longer as many checkpoints
+            fingerprints[count] = _fingerprint(subject, count)
+    return [one for one in measured if one.weights == fingerprints.get(one.point.average)]
+
+
+def _same_search(one: Point, other: Point) -> bool:
+    return one.beam_size == other.beam_size == 1 and one.average == other.average
+
+
+def _knows_languages(metric: str, *, tokenized: bool) -> bool:
+    """Whether a score depends on the language: the paper's BLEU, where it splits words itself."""
+    return metric == "bleu-paper" and not tokenized
+
+
+def _known(output: Path, subject: Path, comparability: Comparability) -> SweepResults | None:
+    if output.exists() and not output.is_dir():
+        raise ConfigError(f"{output}: is a file; name a folder for --output.")
+    if not (output / RESULTS).is_file():
+        return None
+    known = SweepResults.load(output / RESULTS)
+    if known.subject != str(subject):
+        raise ConfigError(f"{output}: holds a sweep of {known.subject}. Choose another --output.")
+    before = known.comparability
+    if before.language is None:  # an older version's: the model's own language, unless --target-language said otherwise
+        knows = _knows_languages(before.metric, tokenized=before.tokenized)
+        before = replace(before, language=subject_config(subject).data.target_language if knows else "")
+    if before != comparability:
+        language = f", language {before.language}" if before.language else ""
+        raise ConfigError(
+            f"{output}: holds scores of another text or another metric ({before.metric}{language}), which do not "
+            "compare with these. Choose another --output."
+        )
+    return known
+
+
+def _in_order(found: dict[Point, Measured]) -> tuple[Measured, ...]:
+    order = sorted(found, key=lambda point: (point.average, point.beam_size, point.length_penalty))
+    return tuple(found[point] for point in order)
+
+
+def _write(results: SweepResults, output: Path) -> None:
+    results.save(output / RESULTS)
+    files.write_text(output / TABLE, render(results))
+
+
+def _describe(one: Measured) -> str:
+    averaged = f"{one.point.average} averaged, " if one.point.average else ""
+    return (
+        f"{averaged}beam {one.point.beam_size}, length penalty {one.point.length_penalty:g}: "
+        f"{one.score:.2f} in {one.seconds:.1f} s"
+    )
+
+
+def subject_config(subject: Path) -> Config:
+    """Returns the configuration of a run folder or a model folder; raises BundleError where it is neither."""
+    return load_run_config(subject) if _is_run(subject) else Bundle.load(subject).config
+
+
+def default_averages(subject: Path) -> tuple[int, ...]:
+    """Returns how many checkpoints are averaged where nobody says: as the run's recipe has it; 0 for a model."""
+    return (subject_config(subject).train.average_last,) if _is_run(subject) else (0,)
+
+
+def _is_run(subject: Path) -> bool:
+    return (subject / "checkpoints").is_dir() and not (subject / "model.safetensors").is_file()
+
+
+# --- the weights ----------------------------------------------------------------------------------------------
+
+
+def _fingerprint(subject: Path, count: int) -> str:
+    """Returns a checksum of the weights that a point is decoded with."""
+    if count == 0:
+        return Bundle.load(subject).checksums["model.safetensors"]
+    return _checksum(_last_checkpoints(subject, count))
+
+
+def _checksum(paths: Sequence[Path]) -> str:
+    return _sha256([weights_checksum(path) for path in paths])
+
+
+def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str]:
+    """Returns what decodes, and the checksum of its weights."""
+    if count == 0:
+        weights = _fingerprint(subject, count)
+        return Translator.load(subject, engine="torch", device=device), weights
+    paths = _last_checkpoints(subject, count)
+    weights = _checksum(paths)
+    config = load_run_config(subject)
+    model = Transformer.from_weights(config.model, average(paths), str(subject))
+    tokenizer = SubwordTokenizer.load(load_run_data(subject, checksums=False).tokenizer)
+    return Translator(TorchEngine(model.to(choose_device(device))), tokenizer, config.decode), weights
+
+
+def _last_checkpoints(run: Path, count: int) -> list[Path]:
+    if not _is_run(run):
+        raise ConfigError(f"{run}: is not a run folder, and of a model folder there are no checkpoints to average.")
+    found = scheduled_checkpoints(run)
+    if len(found) < count:
+        raise BundleError(
+            f"{run}: has {counted(len(found), 'checkpoint')}, {count} are to be averaged. How many a training keeps is "
+            "train.keep_checkpoints."
+        )
+    return found[-count:]
+
+
+def _sha256(lines: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

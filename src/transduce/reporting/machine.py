@@ -1,0 +1,46 @@
+"""What figures were measured on: without it, a time says nothing."""
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from transduce.__about__ import __version__
+
+
+def describe_machine() -> dict[str, Any]:
+    """Returns processor, cores, threads in use, GPU where there is one, and the versions that matter."""
+    import torch
+
+    machine: dict[str, Any] = {
+        "processor": _processor(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "transduce": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+    if torch.cuda.is_available():
+        machine["gpu"] = torch.cuda.get_device_name()
+    return machine
+
+
+def machine_line(machine: dict[str, Any]) -> str:
+    """Returns the description as one line."""
+    gpu = f"{machine['gpu']}; " if "gpu" in machine else ""
+    threads = f"{machine['threads']} thread{'s' if machine['threads'] != 1 else ''}"
+    return (
+        f"{gpu}{machine['processor']} ({machine['instructions']}), {machine['cores']} cores, {threads} in use; "
+        f"PyTorch {machine['torch']}, Python {machine['python']}, Transduce {machine['transduce']}"
+    )
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.is_file():
+        for line in information.read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()

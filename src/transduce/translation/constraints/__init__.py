@@ -1,0 +1,1 @@
+"""What translations must and must not contain: terms, glossaries, forbidden phrases, prefixes."""

@@ -1,0 +1,105 @@
+"""A glossary: how terms of the source are to be translated, and which of them a line holds."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.data.readers import read_lines
+from transduce.errors import DataError
+from transduce.text.phrases import WORD_OR_SIGN, bounded
+from transduce.translation.constraints.terms import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    pattern: re.Pattern[str]
+    length: int  # of the source term
+    targets: Choice
+
+
+class Glossary:
+    """Source terms, each with the target terms of which one must appear where it does.
+
+    A source term is found as whole words, over any white space. Written without capitals it is found in any case:
+    "dog" in "Dog" and "DOG". With capitals it is found as it stands: "IT" is not in "it is".
+    """
+
+    def __init__(self, entries: Mapping[str, str | Sequence[str]]) -> None:
+        """Takes target terms, or lists of such to choose from, by source term.
+
+        Raises:
+            DataError: a term is empty, white space, or holds a line break.
+        """
+        self._entries: dict[str, list[_Entry]] = {}  # by the first word or sign of the source term, without case
+        for source, given in entries.items():
+            targets = (given,) if isinstance(given, str) else tuple(given)
+            if not targets:
+                raise DataError(f"The glossary's term {source!r} has no target term.")
+            for term in (source, *targets):
+                if not term.strip() or "\n" in term:
+                    raise DataError(f"The glossary's term {source!r}: {term!r} is empty or holds a line break.")
+            words = source.split()
+            first = WORD_OR_SIGN.match(words[0])
+            start = first[0] if first else words[0][0]
+            pattern = bounded(words[0][0] + words[-1][-1], r"\s+".join(map(re.escape, words)))
+            flags = re.IGNORECASE if source == source.lower() else re.NOFLAG
+            entry = _Entry(re.compile(pattern, flags), len(source), tuple(term.strip() for term in targets))
+            self._entries.setdefault(start.casefold(), []).append(entry)
+        for alike in self._entries.values():
+            alike.sort(key=lambda entry: -entry.length)  # stable: of equal length, the first given
+        self.num_terms = len(entries)
+
+    def required_in(self, text: str) -> tuple[Choice, ...]:
+        """Returns what must appear in the translation of `text`, in the order of its terms, each once.
+
+        From left to right; at each place the longest term is taken, and what it covers belongs to no other.
+        """
+        found: dict[Choice, None] = {}
+        end = 0
+        for word in WORD_OR_SIGN.finditer(text):
+            if word.start() < end:
+                continue
+            for entry in self._entries.get(word[0].casefold(), ()):
+                if match := entry.pattern.match(text, word.start()):
+                    found[entry.targets] = None
+                    end = match.end()
+                    break
+        return tuple(found)
+
+
+def read_glossary(path: Path) -> Glossary:
+    """Reads a glossary: a line for each source term, then a tab and its target term, or several by tabs.
+
+    Raises:
+        DataError: the file cannot be read, a line has no target or an empty term, or a term stands there twice.
+    """
+    entries: dict[str, list[str]] = {}
+    lines: dict[str, int] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        source, *targets = (column.strip() for column in line.split("\t"))
+        while targets and not targets[-1]:  # spreadsheets fill rows up
+            targets.pop()
+        if not targets:
+            raise DataError(f"{path}, line {number}: no target term. Write: source term, a tab, target term.")
+        if not all([source, *targets]):
+            raise DataError(f"{path}, line {number}: column {[source, *targets].index('') + 1} is empty.")
+        if source in entries:
+            raise DataError(
+                f"{path}, line {number}: {source!r} stands in line {lines[source]} already. "
+                "Write all its target terms into one line, separated by tabs."
+            )
+        entries[source], lines[source] = targets, number
+    return Glossary(entries)
+
+
+GlossaryLike = Glossary | Mapping[str, str | Sequence[str]] | str | Path | None
+
+
+def glossary_of(given: GlossaryLike) -> Glossary | None:
+    """Returns a glossary from what a caller may give: one, a dictionary, or the path of a file."""
+    if given is None or isinstance(given, Glossary):
+        return given
+    return Glossary(given) if isinstance(given, Mapping) else read_glossary(Path(given))

@@ -1,0 +1,123 @@
+"""How much each word of a translation comes from each word of its source: from attention, or from their order.
+
+Words here are atoms: runs of letters and digits, single signs, single characters of scripts without spaces. A weight
+matrix has a row for each target atom and a column for each source atom, and rows that sum to 1.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from transduce.decoding.alignment import alignment_scores, best_heads
+from transduce.engines.interface import AttendingEngine, AttentionWeights
+from transduce.translation.pipeline.sentences import Span
+
+if TYPE_CHECKING:
+    from transduce.translation.translator import Translator
+
+_ATOM = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+|[^\w\s]")
+_JOINERS = "\u200c\u200d"  # zero-width: part of the character before
+_WIDTH = 0.1  # of the diagonal, as a part of the sentence, where order is all that is known
+_ORDER_WEIGHT = 0.05  # of order, beside attention
+_SAME_WEIGHT = 2.0  # of a number, a name or a sign that stands once on each side
+
+
+def atoms(text: str) -> list[Span]:
+    """Returns the atoms of `text`, as spans of characters; white space is part of none."""
+    found: list[Span] = []
+    for match in _ATOM.finditer(text):
+        character = match[0][0]
+        continues = unicodedata.category(character).startswith("M") or character in _JOINERS
+        if continues and found and found[-1][1] == match.start():
+            found[-1] = (found[-1][0], match.end())
+        else:
+            found.append(match.span())
+    return found
+
+
+def aligned(translator: "Translator", source: str, target: str, pairs: Sequence[tuple[Span, Span]]) -> np.ndarray:
+    """Returns the weights of all target atoms over all source atoms, for texts that were translated in parts.
+
+    Args:
+        translator: with an engine that tells its attention, the weights follow that; else the order of the words.
+        source: a text.
+        target: its translation.
+        pairs: which stretch of the source became which of the target.
+    """
+    source_atoms, target_atoms = atoms(source), atoms(target)
+    weights = np.zeros((len(target_atoms), len(source_atoms)))
+    for (source_start, source_end), (target_start, target_end) in pairs:
+        columns = [i for i, (start, end) in enumerate(source_atoms) if source_start <= start and end <= source_end]
+        rows = [i for i, (start, end) in enumerate(target_atoms) if target_start <= start and end <= target_end]
+        if columns and rows:
+            part = _part_weights(translator, source[source_start:source_end], target[target_start:target_end])
+            if part.shape == (len(rows), len(columns)):
+                weights[np.ix_(rows, columns)] = part
+    weights += 1e-6 * _order_weights(len(target_atoms), len(source_atoms))  # a row is never empty
+    rows_sum: np.ndarray = weights.sum(-1, keepdims=True)
+    result: np.ndarray = weights / np.maximum(rows_sum, 1e-12)
+    return result
+
+
+def _part_weights(translator: "Translator", source: str, target: str) -> np.ndarray:
+    source_atoms, target_atoms = atoms(source), atoms(target)
+    weights = _order_weights(len(target_atoms), len(source_atoms))
+    if isinstance(translator.engine, AttendingEngine):
+        weights = _ORDER_WEIGHT * weights + _attention(translator, source, target, source_atoms, target_atoms)
+    return weights + _SAME_WEIGHT * _same(source, target, source_atoms, target_atoms)
+
+
+def _order_weights(num_target: int, num_source: int) -> np.ndarray:
+    """Returns weights by relative position only: a broad diagonal, rows that sum to 1."""
+    rows = (np.arange(num_target)[:, None] + 0.5) / max(num_target, 1)
+    columns = (np.arange(num_source)[None] + 0.5) / max(num_source, 1)
+    weights = np.exp(-0.5 * ((rows - columns) / _WIDTH) ** 2)
+    result: np.ndarray = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-12)
+    return result
+
+
+def _same(source: str, target: str, source_atoms: Sequence[Span], target_atoms: Sequence[Span]) -> np.ndarray:
+    """Returns 1 where an atom that stands once on each side meets itself."""
+    words = [source[start:end].casefold() for start, end in source_atoms]
+    others = [target[start:end].casefold() for start, end in target_atoms]
+    place = {word: i for i, word in enumerate(words) if words.count(word) == 1}
+    same = np.zeros((len(others), len(words)))
+    for row, word in enumerate(others):
+        if word in place and others.count(word) == 1:
+            same[row, place[word]] = 1.0
+    return same
+
+
+def _attention(
+    translator: "Translator", source: str, target: str, source_atoms: Sequence[Span], target_atoms: Sequence[Span]
+) -> np.ndarray:
+    """Returns the mean weights of the heads that align best in this pair, summed over the pieces of source atoms."""
+    engine, tokenizer = translator.engine, translator.tokenizer
+    assert isinstance(engine, AttendingEngine)
+    limit = engine.max_source_tokens
+    source_ids, target_ids = tokenizer.encode(source)[:limit], tokenizer.encode(target)[:limit]
+    found: AttentionWeights = engine.attend(source_ids, target_ids)
+    from_source = _membership(tokenizer.piece_bytes(source_ids), source, source_atoms)
+    from_target = _membership(tokenizer.piece_bytes(target_ids), target, target_atoms)
+    from_target = from_target / np.maximum(from_target.sum(-1, keepdims=True), 1e-12)
+    cross = found.cross[:, :, :-1, :-1].astype(np.float64)  # EOS is part of no atom
+    weights = from_target @ cross @ from_source.T
+    heads = best_heads(alignment_scores(weights))
+    mean: np.ndarray = np.mean([weights[layer - 1, head - 1] for layer, head in heads], axis=0)
+    return mean
+
+
+def _membership(pieces: Sequence[bytes], text: str, spans: Sequence[Span]) -> np.ndarray:
+    """Returns which share of each piece's bytes is part of each atom: (atoms, pieces)."""
+    sizes = [len(character.encode()) for character in text]
+    offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]) + 1  # the first piece begins with a space
+    ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
+    starts = ends - np.array([len(piece) for piece in pieces], dtype=np.int64)
+    low = np.array([offsets[start] for start, _ in spans])[:, None]
+    high = np.array([offsets[end] for _, end in spans])[:, None]
+    shared = np.minimum(ends, high) - np.maximum(starts, low)
+    result: np.ndarray = np.maximum(shared, 0) / np.maximum(ends - starts, 1)
+    return result

@@ -1,0 +1,120 @@
+"""Outputs that repeat themselves or copy their source: found by simple counts, searched for again, or marked.
+
+A model that has lost its thread writes "a man in a a a a a" or the same phrase again and again; one that does not know
+what to do writes its source. Both are rare in a good model and easy to see in a text; the thresholds are such that real
+translations do not cross them (tests/integration/test_guard.py counts on Multi30k).
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from transduce.config import DecodeConfig
+from transduce.translation.pipeline.alignment import atoms
+
+if TYPE_CHECKING:
+    from transduce.translation.result import Translation
+
+OptionSearch = Callable[[Sequence[str], DecodeConfig, int], "list[list[Translation]]"]
+
+REPEATS = "repeats itself"
+COPIES = "copies the source"
+
+_LONGEST_PHRASE = 12  # atoms of a phrase that may be repeated
+_WORD_TIMES = 4  # a word that stands this often in a row is a loop ("very very very" is none)
+_PHRASE_TIMES = 3  # a phrase likewise
+_CHARACTER_TIMES = 16  # a single character or sign likewise: "!!!!!", ".........", 哈哈哈哈
+_COPY_NGRAM = 4
+_COPY_SHARE = 0.5  # of the output's 4-grams of words that are the source's
+_COPY_WORDS = 6  # an output of fewer words is never called a copy: names, titles, numbers
+_RETRY_BEAM = 4
+_RETRY_NGRAM = 3
+_WORD = re.compile(r"\w*[^\W\d_]\w*")
+
+
+def repeats(text: str, source: str = "") -> bool:
+    """Returns whether `text` has a word or phrase several times in a row, more often than `source` has any."""
+    return any(
+        times >= _allowed(length, is_word) and times > most_in_source
+        for most_in_source in [max((times for times, _, _ in _runs(source)), default=1)]
+        for times, length, is_word in _runs(text)
+    )
+
+
+def copies(text: str, source: str) -> bool:
+    """Returns whether most of `text` stands, word for word, in `source`."""
+    words, given = (_WORD.findall(side.casefold()) for side in (text, source))
+    if len(words) < _COPY_WORDS:
+        return False
+    known = {tuple(given[i : i + _COPY_NGRAM]) for i in range(len(given) - _COPY_NGRAM + 1)}
+    written = [tuple(words[i : i + _COPY_NGRAM]) for i in range(len(words) - _COPY_NGRAM + 1)]
+    return sum(ngram in known for ngram in written) >= _COPY_SHARE * len(written)
+
+
+def doubts(source: str, text: str, *, same_language: bool = False) -> tuple[str, ...]:
+    """Returns what is wrong with a translation: nothing, `REPEATS`, `COPIES` or both."""
+    looped = (REPEATS,) if repeats(text, source) else ()
+    return (*looped, COPIES) if not same_language and copies(text, source) else looped
+
+
+def guarded(
+    search: OptionSearch, texts: Sequence[str], options: DecodeConfig, n_best: int, *, same_language: bool
+) -> "list[list[Translation]]":
+    """Returns the search's results; where the best is doubtful, another that is not, or else a warning.
+
+    First the next of the n-best list are looked at, then those of a search that may not repeat three tokens. What was
+    drawn is drawn again, with other seeds.
+    """
+    results = search(texts, options, n_best)
+
+    def bad(place: int, candidate: "Translation") -> tuple[str, ...]:
+        return doubts(texts[place], candidate.text, same_language=same_language)
+
+    waiting = [place for place, found in enumerate(results) if bad(place, found[0])]
+    for again in _retries(options, n_best):
+        if not waiting:
+            break
+        found = search([texts[place] for place in waiting], again, max(n_best, again.beam_size))
+        for place, candidates in zip(waiting, found, strict=True):
+            clean = [candidate for candidate in candidates if not bad(place, candidate)]
+            results[place] = clean[:n_best] or results[place]
+        waiting = [place for place in waiting if bad(place, results[place][0])]
+    for place in waiting:
+        results[place] = [replace(found, warnings=(*found.warnings, *bad(place, found))) for found in results[place]]
+    return results
+
+
+def _retries(options: DecodeConfig, n_best: int) -> list[DecodeConfig]:
+    beam_size = max(options.beam_size, n_best, _RETRY_BEAM)
+    if options.temperature > 0:
+        again = replace(options, beam_size=beam_size, seed=options.seed + 1)
+        return [again, replace(again, seed=options.seed + 2, no_repeat_ngram=_RETRY_NGRAM)]
+    wide = replace(options, beam_size=beam_size, diversity_groups=1)
+    return [wide, replace(wide, no_repeat_ngram=_RETRY_NGRAM)]
+
+
+def _allowed(length: int, is_word: bool) -> int:
+    return _PHRASE_TIMES if length > 1 else _WORD_TIMES if is_word else _CHARACTER_TIMES
+
+
+def _runs(text: str) -> list[tuple[int, int, bool]]:
+    """Returns (times, length of the phrase, whether it has a word) of what stands several times in a row."""
+    words = [text[start:end].casefold() for start, end in atoms(text)]
+    found = []
+    for length in range(1, min(_LONGEST_PHRASE, len(words) // 2) + 1):
+        equal = 0
+        for i in range(length, len(words) + 1):
+            if i < len(words) and words[i] == words[i - length]:
+                equal += 1
+                continue
+            phrase = words[i - length : i]
+            if length == 1:
+                has_words = len(phrase[0]) > 1 and any(map(str.isalpha, phrase[0]))
+            else:  # of one word again and again, or of signs, it is none
+                has_words = len(set(phrase)) > 1 and any(map(str.isalpha, "".join(phrase)))
+            whole = equal + (length > 2)  # the last time, a phrase may end with another sign: ", … , … , … ."
+            if equal >= length and (length == 1 or has_words):
+                found.append((whole // length + 1, length, has_words))
+            equal = 0
+    return found

@@ -1,0 +1,268 @@
+"""The same job on many machines: workers in a Ray cluster, each a process with an engine of its own.
+
+    with ray_workers("models/m30k", address="auto") as workers:
+        translate_file(workers, Path("big.en.zst"), Path("big.de.zst"), resume=True)
+
+Windows of lines travel to the workers, their rows travel back and are written here, in order, by the very code that
+writes them where there is one translator. So the file and its journal are the same, byte for byte, whoever translated;
+a job that was begun on one machine goes on with many, and the other way round. Input and output lie where the command
+runs; only the model folder must be there on every machine, under one path.
+"""
+
+import contextlib
+import functools
+import os
+import socket
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from transduce.__about__ import __version__
+from transduce.bundle import Bundle
+from transduce.config import DecodeConfig
+from transduce.engines.loading import require_engine
+from transduce.errors import ConfigError, MissingDependencyError, TransduceError
+from transduce.translation.streams.windows import Facts, Request, Rows, Window, facts_of, in_order, translate_window
+from transduce.translation.translator import Translator
+
+_AHEAD = 3  # windows for each worker: one that it works on, one that waits for it, one that waits for its turn
+_RESTARTS = 3  # of a worker whose machine or process is lost
+_START_SECONDS = 600.0
+
+
+class Worker:
+    """One process with one engine. It loads on first use: Ray makes it anew, with these arguments, where it is lost."""
+
+    def __init__(self, model: str, loading: Mapping[str, Any]) -> None:
+        self._model, self._loading = model, dict(loading)
+
+    @functools.cached_property
+    def _translator(self) -> Translator:
+        return Translator.load(self._model, **self._loading)
+
+    def introduce(self, request: Request) -> tuple[str, str, Facts]:
+        """Returns the machine's name, the version of Transduce there, and what rows depend on."""
+        return socket.gethostname(), __version__, facts_of(self._translator, request)
+
+    def translate(self, window: Window, request: Request) -> Rows:
+        """Returns the rows of a window."""
+        return translate_window(self._translator, window, request)
+
+
+class RayWorkers:
+    """Workers in a Ray cluster, as `translate_file` takes them; `ray_workers` starts them.
+
+    Attributes:
+        bundle: the model folder, as this machine sees it.
+        options: how the model searches where nobody says.
+    """
+
+    def __init__(self, bundle: Bundle, actors: Sequence[Any]) -> None:
+        self.bundle = bundle
+        self.options: DecodeConfig = bundle.config.decode
+        self._actors = actors
+
+    @property
+    def num_workers(self) -> int:
+        """How many there are."""
+        return len(self._actors)
+
+    def facts(self, request: Request) -> Facts:
+        """Waits until all workers have loaded the model, and returns what they have in common.
+
+        Raises:
+            BundleError: the model is not on a worker's machine.
+            ConfigError: workers have other models, engines or versions of Transduce than each other, or do not start.
+        """
+        import ray
+
+        calls = [actor.introduce.remote(request) for actor in self._actors]
+        ready, late = ray.wait(calls, num_returns=len(calls), timeout=_START_SECONDS)
+        if late:
+            raise ConfigError(
+                f"Only {len(ready)} of {len(calls)} workers started within {_START_SECONDS:.0f} s: the cluster's other "
+                "processors may be busy ('ray status' shows). Ask for fewer with --workers."
+            )
+        introduced = [cast("tuple[str, str, Facts]", _got(call)) for call in calls]
+        return _common(introduced, self.bundle)
+
+    def translate(self, windows: Iterable[Window], request: Request) -> Iterator[tuple[Window, Rows]]:
+        """Yields each window with its rows, in order; see `streams.windows.Workers`."""
+        return in_order(windows, _RayPool(self._actors, request), _AHEAD * len(self._actors))
+
+
+class _RayPool:
+    """Gives each window to the worker that has the least to do."""
+
+    def __init__(self, actors: Sequence[Any], request: Request) -> None:
+        import ray
+
+        self._actors = actors
+        self._request = ray.put(request)  # once for all windows
+        self._under_way: dict[Any, int] = {}  # the worker of each call that has not ended, as far as known
+
+    def submit(self, window: Window) -> Any:
+        """Begins with a window, and returns Ray's reference to what will be its rows."""
+        import ray
+
+        if self._under_way:
+            ended, _ = ray.wait(list(self._under_way), num_returns=len(self._under_way), timeout=0)
+            for call in ended:
+                del self._under_way[call]
+        load = Counter(self._under_way.values())
+        place = min(range(len(self._actors)), key=lambda each: load[each])
+        call = self._actors[place].translate.remote(window, self._request)
+        self._under_way[call] = place
+        return call
+
+    def result(self, ticket: Any) -> Rows:
+        """Waits for the rows."""
+        return cast(Rows, _got(ticket))
+
+
+@contextlib.contextmanager
+def ray_workers(
+    model: str | Path,
+    *,
+    address: str = "local",
+    num_workers: int | None = None,
+    engine: str = "auto",
+    device: str = "auto",
+    threads: int | None = None,
+    quantization: str | None = None,
+    ensemble: Sequence[str | Path] = (),
+    shortlist: str = "off",
+) -> Iterator[RayWorkers]:
+    """Starts workers, each with the model loaded, and ends them with the block.
+
+    Args:
+        model: a model folder, there under this path on every machine.
+        address: "local" starts Ray on this machine alone; "auto" finds the cluster that this machine is part of;
+            "HOST:6379" is a head node, "ray://HOST:10001" one that this machine is no part of.
+        num_workers: None: one for each GPU, or where there is none (or `device` is "cpu") as many as have processors.
+        engine: as for `Translator.load`, and so on.
+        device: "auto" is a GPU where the cluster has any.
+        threads: processors of each worker; None is 1. Many workers of one thread do more than few of many.
+        quantization: as for `Translator.load`.
+        ensemble: likewise.
+        shortlist: likewise.
+
+    Raises:
+        BundleError: the model folder is incomplete or damaged.
+        ConfigError: there is no cluster at `address`, or it is too small for so many workers.
+        MissingDependencyError: Ray is not installed.
+    """
+    ray = imported_ray()
+    require_engine(engine, quantization)  # a wrong name is told before anything starts
+    bundle = Bundle.load(Path(model))
+    threads = threads or 1
+    with _connected(ray, address) as ours:
+        resources = ray.cluster_resources()
+        on_gpu = device.startswith("cuda") or (device == "auto" and resources.get("GPU", 0) >= 1)
+        most = int(resources.get("CPU", 0) // threads)
+        if on_gpu:
+            most = min(most, int(resources.get("GPU", 0)))
+        wanted = max(most, 1) if num_workers is None else num_workers
+        if not 1 <= wanted <= most:
+            raise ConfigError(
+                f"{wanted} workers of {threads} thread{'s' * (threads > 1)}{' and a GPU' * on_gpu} each: there is room "
+                f"for {most} ({resources.get('CPU', 0):.0f} processors, {resources.get('GPU', 0):.0f} GPUs). "
+                "Ask for fewer with --workers, or let more machines join first (ray start --address=…)."
+            )
+        loading = {
+            "engine": engine,
+            "device": ("cuda" if on_gpu else "cpu") if device == "auto" else device,
+            "threads": threads,
+            "quantization": quantization,
+            "ensemble": [str(Path(other).absolute()) for other in ensemble],
+            "shortlist": shortlist,
+        }
+        remote = ray.remote(num_cpus=threads, num_gpus=int(on_gpu), max_restarts=_RESTARTS, max_task_retries=_RESTARTS)(
+            Worker
+        )
+        actors = [remote.remote(str(bundle.path.absolute()), loading) for _ in range(wanted)]
+        try:
+            yield RayWorkers(bundle, actors)
+        finally:
+            if not ours:  # else they end with our connection, and without a word on what they were at
+                for actor in actors:
+                    ray.kill(actor)
+
+
+def imported_ray() -> Any:
+    """Returns the module; raises MissingDependencyError where it is not installed."""
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise MissingDependencyError(
+            "Many machines need Ray, which is not installed here: pip install 'transduce[ray]'"
+        ) from None
+    return ray
+
+
+@contextlib.contextmanager
+def _connected(ray: Any, address: str) -> Iterator[bool]:
+    """Joins a cluster or starts one of this machine, and yields True; False where the program had joined one before."""
+    if ray.is_initialized():
+        yield False
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
+    os.environ.setdefault("RAY_worker_niceness", "0")  # not behind everything else: they are what the user waits for
+    # Workers are told on which device they compute; Ray need not hide the others.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    alone = {"include_dashboard": False} if address == "local" else {}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="error", **alone)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ConfigError(
+            f"--ray {address}: no Ray cluster answers ({reason}) Start one with 'ray start --head', or use --ray local."
+        ) from None
+    try:
+        yield True
+    finally:
+        ray.shutdown()
+
+
+def _got(call: Any) -> Any:
+    """Waits for what a worker returns; our own errors come back as if they were raised here."""
+    import ray
+    from ray.exceptions import RayActorError, RayTaskError
+
+    try:
+        return ray.get(call)
+    except RayTaskError as error:
+        if isinstance(error.cause, TransduceError):
+            raise error.cause from None
+        raise
+    except RayActorError as error:
+        lines = str(error).strip().splitlines() or [""]
+        if error.actor_init_failed:
+            raise TransduceError(
+                f"A worker did not start ({lines[-1]}). Is the same transduce installed on every machine?"
+            ) from None
+        reason = lines[0]
+        raise TransduceError(
+            f"A worker was lost {_RESTARTS + 1} times ({reason}) Has its machine enough memory? "
+            "Fewer workers need less: --workers."
+        ) from None
+
+
+def _common(introduced: Sequence[tuple[str, str, Facts]], bundle: Bundle) -> Facts:
+    """Returns what is true of all workers; raises ConfigError where two are unlike: the file would be of both."""
+    first_host, first_version, first = introduced[0]
+    for host, version, facts in introduced:
+        for what, one, other in (
+            ("the version of Transduce", first_version, version),
+            ("the engine", first.engine, facts.engine),
+            (f"the model in {bundle.path}", dict(first.checksums), dict(facts.checksums)),
+            ("the calibration", first.calibration, facts.calibration),
+        ):
+            if one != other:
+                shown = f": {one} and {other}" if isinstance(one, str) and len(one) < 80 else ""
+                raise ConfigError(
+                    f"{what} is not the same on {first_host} and {host}{shown}. Make the machines alike: what a line "
+                    "becomes must not depend on where it is translated."
+                )
+    return first

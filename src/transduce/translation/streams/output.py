@@ -1,0 +1,345 @@
+"""Where a long job writes: a file that grows beside its final name, with a journal from which the job resumes.
+
+    big.de.partial        what is written so far; it takes the name big.de when it is whole
+    big.de.partial.json   the journal: the job, lines read, bytes written, checksums of both
+    .big.de.journal.json  the journal of big.de when that is whole: it tells a job that has come to its end from another
+
+Rows go into the partial file, which is synced; only then is the journal replaced, atomically. Whatever the moment at
+which a process dies, the journal describes bytes that are on the disk: what stands behind them is cut off, and the work
+goes on from there. A compressed file gets one member (gzip) or frame (zstd) for each call of `write`, none of which
+depends on the time or on what came before; so the file is the same, byte for byte, however often the job was stopped.
+"""
+
+import contextlib
+import glob
+import gzip
+import hashlib
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Protocol, Self
+
+from transduce import files
+from transduce.errors import ConfigError, DataError
+from transduce.files import zstd
+from transduce.translation.streams.journal import ANEW, FORMAT, damaged, read_journal
+
+_STDOUT = Path("-")
+# A frame without a checksum can be damaged unnoticed; gzip has one by nature.
+_ZSTD_OPTIONS: dict[int, int] = {
+    zstd.CompressionParameter.compression_level: 3,
+    zstd.CompressionParameter.checksum_flag: 1,
+}
+_BLOCK_BYTES = 1 << 20
+
+
+class StreamOutput(Protocol):
+    """Takes the rows of lines, some lines at a time."""
+
+    @property
+    def num_lines(self) -> int:
+        """Lines of input whose rows are written."""
+        ...
+
+    def skip(self, lines: Iterator[str]) -> None:
+        """Reads over the lines whose rows are written already."""
+        ...
+
+    def write(self, lines: Sequence[str], rows: Sequence[str]) -> None:
+        """Writes `rows`, without line ends; they are all that is to be written for `lines` of the input."""
+        ...
+
+
+@contextlib.contextmanager
+def open_stream(
+    path: Path | None, job: Mapping[str, Any], *, resume: bool, overwrite: bool = False
+) -> Iterator[StreamOutput]:
+    """Opens standard output (None or "-"), a pipe or device, or a file that can be resumed.
+
+    Args:
+        path: where to write; `.gz` and `.zst` are compressed.
+        job: what the rows depend on, but for the lines of input: JSON values by name.
+        resume: whether to go on with what an earlier run of the same job left; what it has finished stays as it is.
+        overwrite: whether to replace a file that stands at `path`, and to drop what an earlier run has begun there.
+
+    Raises:
+        ConfigError: there is nothing to resume on standard output or a pipe, or both `resume` and `overwrite` are set.
+        DataError: a file stands at `path`, or another job, or another process, is at work on it.
+    """
+    if resume and overwrite:
+        raise ConfigError("--resume goes on with an output, --overwrite starts it anew: give one of them.")
+    if path is not None and is_resumable(path):
+        with ResumableOutput(path, job, resume=resume, overwrite=overwrite) as output:
+            yield output
+        return
+    if resume:
+        raise ConfigError("--resume goes on with a file: name it with --output.")
+    if path is None or path == _STDOUT:
+        yield _PlainOutput(sys.stdout.buffer)
+    else:
+        with path.open("wb", buffering=0) as file, _named(path):
+            yield _PlainOutput(file)
+
+
+def is_resumable(path: Path) -> bool:
+    """Returns whether an output at `path` would be a file that a job can go on with, and no pipe or device."""
+    return path != _STDOUT and not files.is_special(path)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Gives an error of the system the name of the device that could not be written to."""
+    try:
+        yield
+    except BrokenPipeError:  # a reader that went away
+        raise
+    except OSError as error:
+        if error.filename is None:
+            raise DataError(f"{path}: cannot be written: {error.strerror}.") from None
+        raise
+
+
+class _PlainOutput:
+    """Writes at once what it is given."""
+
+    def __init__(self, file: IO[bytes] | io.RawIOBase) -> None:
+        self._file = file
+        self.num_lines = 0
+
+    def skip(self, lines: Iterator[str]) -> None:
+        """Does nothing: there is no earlier run."""
+
+    def write(self, lines: Sequence[str], rows: Sequence[str]) -> None:
+        """Writes rows and flushes them."""
+        _write_all(self._file, _joined(rows))
+        self._file.flush()
+        self.num_lines += len(lines)
+
+
+class ResumableOutput:
+    """A file under way; as a context manager, whole at the end of the block, or left to be resumed.
+
+    Attributes:
+        num_lines: lines of input whose rows are written and synced.
+        already_whole: the job had come to its end before, and there is nothing left to do.
+    """
+
+    def __init__(self, path: Path, job: Mapping[str, Any], *, resume: bool, overwrite: bool = False) -> None:
+        """Opens the partial file of `path`, and cuts off what its journal does not know; see `open_stream`."""
+        if path.is_dir():
+            raise DataError(f"{path}: is a folder; name a file to write to.")
+        self.path = path
+        self.partial = path.with_name(path.name + ".partial")
+        self.journal = path.with_name(path.name + ".partial.json")
+        self.record = path.with_name(f".{path.name}.journal.json")
+        self.num_lines = 0
+        self.already_whole = False
+        self._job = json.loads(json.dumps(dict(job)))
+        self._overwrite = overwrite
+        self._read_hash, self._written_hash = hashlib.sha256(), hashlib.sha256()
+        self._num_bytes = 0
+        self._expected_digest = self._read_hash.hexdigest()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.partial.open("ab", buffering=0)  # what a full disk did not take is not tried again at the end
+        try:
+            self._lock()
+            self._start(resume)
+        except BaseException:
+            if not self._file.closed and not self._size() and not self.journal.exists():
+                self.partial.unlink(missing_ok=True)
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Gives the file its name, or leaves it to be resumed; removes it where nothing is worth resuming."""
+        with self._file:
+            if self.already_whole:
+                self.partial.unlink(missing_ok=True)  # the empty one that was opened
+            elif kind is None:
+                self._finish()
+            elif self.num_lines == 0:
+                self.partial.unlink(missing_ok=True)
+                self.journal.unlink(missing_ok=True)
+
+    def skip(self, lines: Iterator[str]) -> None:
+        """Reads over the lines that are done.
+
+        Raises:
+            DataError: they are not those that the earlier run read.
+        """
+        found = 0
+        for line in islice(lines, self.num_lines):
+            self._read_hash.update(line.encode() + b"\n")
+            found += 1
+        too_many = self.already_whole and next(lines, None) is not None
+        if found < self.num_lines or too_many or self._read_hash.hexdigest() != self._expected_digest:
+            which = f"only {found:,}" if found < self.num_lines else "more" if too_many else "others"
+            done = "line" if self.num_lines == 1 else "lines"
+            of_it = (
+                f"all of its {self.num_lines:,} {done}" if self.already_whole else f"{self.num_lines:,} {done} of it"
+            )
+            raise DataError(
+                f"{self._name}: was made from another input: {of_it} are done, and this input has {which}. "
+                f"Give the same input, or {ANEW}."
+            )
+
+    def write(self, lines: Sequence[str], rows: Sequence[str]) -> None:
+        """Writes rows, syncs them, and notes in the journal that `lines` are done."""
+        data = self._packed(_joined(rows))
+        try:
+            _write_all(self._file, data)
+            self._sync()
+        except OSError as error:  # a full disk: the journal knows nothing of the rows, and what it knows stays
+            raise DataError(f"{self.partial}: cannot be written: {error.strerror}.") from None
+        self._written_hash.update(data)
+        self._num_bytes += len(data)
+        for line in lines:
+            self._read_hash.update(line.encode() + b"\n")
+        self.num_lines += len(lines)
+        self._note(whole=False)
+
+    def _lock(self) -> None:
+        if not files.lock(self._file.fileno(), without_locks=True):
+            raise DataError(f"{self.path}: another process is writing it ({self.partial}).")
+
+    def _start(self, resume: bool) -> None:
+        for name in (self.journal.name, self.record.name):
+            for leftover in self.path.parent.glob(f".{glob.escape(name)}.*.part"):  # of a process that was killed
+                leftover.unlink(missing_ok=True)
+        if self._size() and not self.journal.is_file():
+            raise DataError(
+                f"{self.partial}: is not empty, and {self.journal.name}, which would say of what job it is, is not "
+                "there. Put that beside it, or move the file away."
+            )
+        state = None if self._overwrite else read_journal(self.journal)
+        if state is not None and state["whole"] and not self._size() and _size_of(self.path) == state["bytes"]:
+            self.journal.replace(self.record)  # the process was killed between its last two steps
+            state = None
+        if state is not None and (state["lines"] or state["whole"]):
+            self._go_on(state, resume)
+            return
+        if resume and self.record.is_file() and self.path.is_file():
+            self._compare_with_finished()
+            return
+        # A job that was begun with `overwrite`, and killed before its first line was done, need not be told again.
+        self._overwrite |= resume and state is not None and state["overwrite"]
+        if resume and not self._overwrite and _size_of(self.path) > 0:
+            raise DataError(
+                f"{self.path}: exists already, and {self.record.name}, which would say of what job it is, is not "
+                f"there. {ANEW.capitalize()}, or name another --output."
+            )
+        files.require_free(self.path, overwrite=self._overwrite)
+        self._file.truncate(0)
+        self._note(whole=False)  # from here on, what is in the file is this job's
+
+    def _go_on(self, state: Mapping[str, Any], resume: bool) -> None:
+        """Goes on with what an earlier run left, of which `state` is the journal."""
+        if not resume:
+            lines = "1 line" if state["lines"] == 1 else f"{state['lines']:,} lines"
+            raise DataError(f"{self.partial}: an earlier run translated {lines}. Go on with --resume, or {ANEW}.")
+        self._overwrite = state["overwrite"]
+        if not self._overwrite and _size_of(self.path) > 0:
+            raise DataError(f"{self.path}: came to stand here since the job was begun. Move it away, then --resume.")
+        self._require_same_job(state["job"])
+        if self._size() < state["bytes"]:
+            raise damaged(self.partial, f"has {self._size():,} bytes, and its journal says {state['bytes']:,}")
+        self._file.truncate(state["bytes"])
+        with self.partial.open("rb") as written:
+            while block := written.read(_BLOCK_BYTES):
+                self._written_hash.update(block)
+        if self._written_hash.hexdigest() != state["written_sha256"]:
+            raise damaged(self.partial, "was changed since it was written")
+        self.num_lines, self._num_bytes = state["lines"], state["bytes"]
+        self._expected_digest = state["read_sha256"]
+
+    def _compare_with_finished(self) -> None:
+        """Sees that the file which stands at `path` is what this job came to."""
+        state = read_journal(self.record)
+        assert state is not None  # the caller has seen it
+        self.already_whole = True
+        self._require_same_job(state["job"])
+        if _size_of(self.path) != state["bytes"] or files.sha256(self.path) != state["written_sha256"]:
+            raise DataError(f"{self.path}: was changed since it was finished. {ANEW.capitalize()}, or move it away.")
+        self.num_lines, self._expected_digest = state["lines"], state["read_sha256"]
+
+    def _require_same_job(self, before: Mapping[str, Any]) -> None:
+        for name in sorted(before.keys() | self._job.keys()):
+            was, now = before.get(name), self._job.get(name)
+            if was != now:
+                made = "made" if self.already_whole else "begun"
+                same = "with the same"
+                if name == "engine" and was is not None:  # which nobody may have named: "auto" may choose another now
+                    same = f"with --engine {'auto' if 'torch for' in str(was) else str(was).partition(' ')[0]}"
+                raise ConfigError(
+                    f"{self._name}: was {made} with {name} = {_shown(was)}, and now {name} = {_shown(now)}. Resume "
+                    f"{same}, or {ANEW}."
+                )
+
+    @property
+    def _name(self) -> Path:
+        return self.path if self.already_whole else self.partial
+
+    def _size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def _finish(self) -> None:
+        if not self._num_bytes:  # of no lines: a compressed file is one all the same
+            self.write([], [])
+        self._sync()
+        self._note(whole=True)
+        self.partial.replace(self.path)
+        self.journal.replace(self.record)
+        files.sync_folder(self.path.parent)
+
+    def _sync(self) -> None:
+        os.fsync(self._file.fileno())
+
+    def _note(self, *, whole: bool) -> None:
+        state = {
+            "format": FORMAT,
+            "job": self._job,
+            "lines": self.num_lines,
+            "bytes": self._num_bytes,
+            "read_sha256": self._read_hash.hexdigest(),
+            "written_sha256": self._written_hash.hexdigest(),
+            "whole": whole,
+            "overwrite": self._overwrite,
+        }
+        try:
+            files.write_json(self.journal, state)
+        except OSError as error:
+            raise DataError(f"{self.journal}: cannot be written: {error.strerror}.") from None
+
+    def _packed(self, data: bytes) -> bytes:
+        if self.path.suffix == ".gz":
+            return gzip.compress(data, compresslevel=6, mtime=0)
+        if self.path.suffix == ".zst":
+            return zstd.compress(data, options=_ZSTD_OPTIONS)
+        return data
+
+
+def _size_of(path: Path) -> int:
+    """Returns how many bytes a file has; -1 where there is none."""
+    return path.stat().st_size if path.is_file() else -1
+
+
+def _write_all(file: IO[bytes] | io.RawIOBase, data: bytes) -> None:
+    """Writes `data` to a file without a buffer, which may take a part of it at a time."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) or 0 :]
+
+
+def _joined(rows: Sequence[str]) -> bytes:
+    return "".join(row + "\n" for row in rows).encode()
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else str(value)

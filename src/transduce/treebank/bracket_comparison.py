@@ -1,0 +1,227 @@
+"""Two trees of one sentence side by side: the words and brackets that count, and which brackets both have."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Literal
+
+from transduce.errors import DataError, EvaluationError
+from transduce.reporting.tables import counted
+from transduce.treebank.bracket_parameters import BracketParameters
+from transduce.treebank.normalise import strip_functions
+from transduce.treebank.trees import Leaf, Node, parse_line
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bracket:
+    """A constituent that counts. Two are never equal, since a label may stand over the same words twice.
+
+    Attributes:
+        label: Its label, without function tags.
+        start: Its first word, among those that count, from 0.
+        end: The word after its last.
+        parent: The innermost constituent around it that counts.
+    """
+
+    label: str
+    start: int
+    end: int
+    parent: "Bracket | None"
+
+
+@dataclass(slots=True)
+class BracketedSentence:
+    """One side: its leaves, which of them count, and all its constituents.
+
+    Attributes:
+        parameters: What counts.
+        leaves: The leaves from left to right.
+        kept: Which of them count.
+        constituents: (label, first leaf, leaf after the last, position of the parent here or -1), parents first.
+    """
+
+    parameters: BracketParameters
+    leaves: list[Leaf] = field(default_factory=list)
+    kept: list[bool] = field(default_factory=list)
+    constituents: list[tuple[str, int, int, int]] = field(default_factory=list)
+
+    def add(self, node: Node, parent: int = -1) -> None:
+        """Adds a node and all below it."""
+        if isinstance(node, Leaf):
+            self.leaves.append(node)
+            self.kept.append(node.tag not in self.parameters.deleted_labels)
+            return
+        position, first = len(self.constituents), len(self.leaves)
+        self.constituents.append((strip_functions(node.label), first, first + len(node.leaves()), parent))
+        for child in node.children:
+            self.add(child, position)
+
+    def words(self) -> list[Leaf]:
+        """Returns the leaves that count."""
+        return [leaf for leaf, kept in zip(self.leaves, self.kept, strict=True) if kept]
+
+    def brackets(self) -> list[Bracket]:
+        """Returns the constituents that count, measured in words that count, parents first."""
+        before = [0, *accumulate(self.kept)]  # words that count before each leaf
+        nearest: list[Bracket | None] = []  # for each constituent: itself if it counts, else what counts around it
+        brackets = []
+        for label, first, end, parent in self.constituents:
+            around = nearest[parent] if parent >= 0 else None
+            if before[first] < before[end] and not self.parameters.is_deleted(label):
+                around = Bracket(label, before[first], before[end], around)
+                brackets.append(around)
+            nearest.append(around)
+        return brackets
+
+    def length(self) -> int:
+        """Returns how long the sentence is, in words: traces do not count, and punctuation does."""
+        return sum(leaf.tag not in self.parameters.deleted_for_length for leaf in self.leaves)
+
+    def quotes(self) -> list[int]:
+        """Returns the leaves that are quotation marks, deleted or not."""
+        labels = self.parameters.quote_labels
+        return [place for place, leaf in enumerate(self.leaves) if leaf.tag in labels and leaf.word in _QUOTES]
+
+
+_QUOTES = ("'", '"', "/")  # a slash too: EVALB's list
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What two trees of one sentence have, and what both have; brackets and words only if the status is "valid".
+
+    Attributes:
+        number: The sentence's line, from 1.
+        length: Words of the gold tree, without traces.
+        status: "error" if the trees are not over the same words or one is malformed, "skipped" if there is no parse.
+        message: What is wrong, if the status is "error".
+        gold_words: The words that count, with the tags of the gold tree.
+        parsed_words: The same words with the tags of the parse.
+        gold: The gold tree's brackets, parents first.
+        parsed: The parse's.
+        matched: Gold brackets, each with the one of the parse that it was matched with.
+    """
+
+    number: int
+    length: int
+    status: Literal["valid", "error", "skipped"] = "valid"
+    message: str = ""
+    gold_words: Sequence[Leaf] = ()
+    parsed_words: Sequence[Leaf] = ()
+    gold: Sequence[Bracket] = ()
+    parsed: Sequence[Bracket] = ()
+    matched: Sequence[tuple[Bracket, Bracket]] = ()
+
+
+def compare_sentences(
+    gold: Sequence[str],
+    parsed: Sequence[str],
+    parameters: BracketParameters,
+    *,
+    names: tuple[str, str],
+    gold_punctuation: bool,
+    max_words: int | None,
+) -> Iterator[Comparison]:
+    """Yields a comparison for each sentence, or for each of at most `max_words` words.
+
+    Raises:
+        EvaluationError: Line counts differ, nothing is left to compare, or too many sentences cannot be compared.
+    """
+    if len(gold) != len(parsed):
+        raise EvaluationError(
+            f"{names[0]} has {counted(len(gold), 'line')} and {names[1]} has {len(parsed):,}: line n of one must "
+            f"be the same "
+            "sentence as line n of the other; a sentence without a parse is an empty line."
+        )
+    if not gold:
+        raise EvaluationError(f"{names[0]} has no lines: there is nothing to score.")
+    errors: list[Comparison] = []
+    is_empty = True
+    for number, lines in enumerate(zip(gold, parsed, strict=True), start=1):
+        comparison = _compare(number, lines, names, parameters, gold_punctuation)
+        if max_words is not None and comparison.length > max_words:
+            continue
+        is_empty = False
+        if comparison.status == "error":
+            errors.append(comparison)
+        if len(errors) > parameters.max_errors + 1:  # as EVALB, which compares before it counts
+            raise EvaluationError(
+                f"more than {parameters.max_errors} of the first {number} sentences cannot be compared; the first is "
+                f"line {errors[0].number}: {errors[0].message} Is it one tree a line on both sides, of the same "
+                "tokens? Where tags of punctuation differ, --gold-punctuation helps. --max-errors, or MAX_ERROR in a "
+                "parameter file, lets more of them through; leaving them out raises the score of the others."
+            )
+        yield comparison
+    if is_empty:
+        raise EvaluationError(f"{names[0]} has no sentence of {max_words} words or less: there is nothing to score.")
+
+
+def _compare(
+    number: int,
+    lines: tuple[str, str],
+    names: tuple[str, str],
+    parameters: BracketParameters,
+    gold_punctuation: bool,
+) -> Comparison:
+    sides = (BracketedSentence(parameters), BracketedSentence(parameters))
+    gold, parsed = sides
+    try:
+        for side, line, name in zip(sides, lines, names, strict=True):
+            for node in parse_line(line, name, number):
+                side.add(node)
+    except DataError as error:
+        return Comparison(number=number, length=gold.length(), status="error", message=str(error))
+    length = gold.length()
+    if gold_punctuation and [leaf.word for leaf in gold.leaves] == [leaf.word for leaf in parsed.leaves]:
+        parsed.kept = list(gold.kept)
+    if not parsed.words():
+        return Comparison(number=number, length=length, status="skipped")
+    if len(gold.words()) != len(parsed.words()):
+        _restore_quotes(gold, parsed)
+    if message := _difference(gold.words(), parsed.words(), parameters):
+        return Comparison(number=number, length=length, status="error", message=message)
+    gold_brackets, parsed_brackets = gold.brackets(), parsed.brackets()
+    return Comparison(
+        number=number,
+        length=length,
+        gold_words=gold.words(),
+        parsed_words=parsed.words(),
+        gold=gold_brackets,
+        parsed=parsed_brackets,
+        matched=_match(gold_brackets, parsed_brackets, parameters),
+    )
+
+
+def _difference(gold: list[Leaf], parsed: list[Leaf], parameters: BracketParameters) -> str:
+    """Returns how the words of the two sides differ, or nothing."""
+    if len(gold) != len(parsed):
+        return f"the gold tree has {counted(len(gold), 'word')} that count and the parse has {len(parsed)}."
+    for position, (right, given) in enumerate(zip(gold, parsed, strict=True), start=1):
+        if not parameters.same_word(right.word, given.word):
+            return f"word {position} is {right.word!r} in the gold tree and {given.word!r} in the parse."
+    return ""
+
+
+def _restore_quotes(gold: BracketedSentence, parsed: BracketedSentence) -> None:
+    """Keeps a quotation mark that one side deletes and the other, for its tag, does not."""
+    for theirs in parsed.quotes():
+        for ours in gold.quotes():
+            same_place = sum(gold.kept[:ours]) == sum(parsed.kept[:theirs])
+            if same_place and gold.kept[ours] != parsed.kept[theirs]:
+                gold.kept[ours] = parsed.kept[theirs] = True
+
+
+def _match(gold: list[Bracket], parsed: list[Bracket], parameters: BracketParameters) -> list[tuple[Bracket, Bracket]]:
+    """Returns the gold brackets that can each be given a parsed one of its own, and that one."""
+    parsed_at: dict[tuple[int, int], list[Bracket]] = {}
+    for bracket in parsed:
+        parsed_at.setdefault((bracket.start, bracket.end), []).append(bracket)
+    matched = []
+    for bracket in gold:
+        free = parsed_at.get((bracket.start, bracket.end), [])
+        for other in free:
+            if not parameters.labelled or parameters.same_label(bracket.label, other.label):
+                free.remove(other)
+                matched.append((bracket, other))
+                break
+    return matched

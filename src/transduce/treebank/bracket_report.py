@@ -1,0 +1,116 @@
+"""Bracket scores as text, in EVALB's layout: what reads its output reads ours. The analysis as tables in Markdown."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from transduce.reporting.tables import table
+from transduce.treebank.bracket_analysis import BracketAnalysis, Kind, ranked
+from transduce.treebank.brackets import BracketEvaluation, BracketSummary, SentenceBrackets, percentage
+
+_RULE = "=" * 76
+_HEADING = f"""  Sent.                        Matched  Bracket   Cross        Correct Tag
+ ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy
+{_RULE}"""
+_ANALYSIS_ROWS = 10  # of each list of errors
+_STATUS = {"valid": 0, "error": 1, "skipped": 2}
+
+
+def sentence_table(evaluation: BracketEvaluation) -> str:
+    """Returns a row for each sentence and one for all of them. Status 1 is an error, 2 a sentence without a parse."""
+    rows = [_sentence_row(sentence) for sentence in evaluation.sentences]
+    return "\n".join([_HEADING, *rows, _RULE, _total_row(evaluation.summary())])
+
+
+def summary_text(evaluation: BracketEvaluation) -> str:
+    """Returns the scores of all sentences, and of those up to the cutoff length."""
+    cutoff = evaluation.parameters.cutoff_length
+    lines = ["=== Summary ===", "", "-- All --", *_summary_lines(evaluation.summary())]
+    lines += ["", f"-- len<={cutoff} --", *_summary_lines(evaluation.summary(cutoff))]
+    return "\n".join(lines)
+
+
+def analysis_text(analysis: BracketAnalysis) -> str:
+    """Returns tables in Markdown: scores by label and length, and the most frequent errors of each kind."""
+    labels = [
+        (score.label, str(score.gold), str(score.parsed), *_rates(score.recall, score.precision, score.f1))
+        for score in analysis.labels
+    ]
+    lengths = [
+        (
+            f"{shortest}–{longest}" if longest else f"{shortest} and more",
+            *(str(count) for count in (summary.num_valid, summary.gold, summary.parsed)),
+            *_rates(summary.recall, summary.precision, summary.f1),
+        )
+        for shortest, longest, summary in analysis.by_length()
+    ]
+    sums = ("gold", "parsed", "recall", "precision", "F1")
+    sections = {
+        "By label": table(("label", *sums), labels),
+        "By length, in words": table(("words", "sentences", *sums), lengths),
+        "The same words, another label": _errors(("gold", "parsed"), analysis.confusions),
+        "The right words and label, another parent": _errors(
+            ("label", "gold parent", "parsed parent"), analysis.attachments
+        ),
+        "Missed: gold constituents that the parses lack": _errors(("production",), analysis.missed),
+        "Extra: constituents of the parses that the gold trees lack": _errors(("production",), analysis.extra),
+    }
+    return "\n".join(f"## {heading}\n\n{text}\n" for heading, text in sections.items())
+
+
+def _errors(columns: Sequence[str], counts: Counter[Kind]) -> str:
+    """Returns the most frequent errors of one kind, each with its share of all of that kind."""
+    total = counts.total()
+    if not total:
+        return "None."
+    shown = ranked(counts)[:_ANALYSIS_ROWS]
+    rows = [
+        [*([kind] if isinstance(kind, str) else kind), str(count), f"{percentage(count, total):.1f} %"]
+        for kind, count in shown
+    ]
+    note = f"\n\nThe first {len(rows)} of {len(counts)} kinds, {total} errors in all."
+    return table((*columns, "count", "share"), rows, text_columns=len(columns)) + note
+
+
+def _rates(*rates: float) -> Iterator[str]:
+    return (f"{rate:.2f}" for rate in rates)
+
+
+def _sentence_row(sentence: SentenceBrackets) -> str:
+    recall = percentage(sentence.matched, sentence.gold)
+    precision = percentage(sentence.matched, sentence.parsed)
+    accuracy = percentage(sentence.correct_tags, sentence.words)
+    return (
+        f"{sentence.number:4}  {sentence.length:3}    {_STATUS[sentence.status]}  {recall:6.2f} {precision:6.2f}"
+        f"   {sentence.matched:3}    {sentence.gold:3}  {sentence.parsed:3}    {sentence.crossing:3}"
+        f"   {sentence.words:4}  {sentence.correct_tags:4}   {accuracy:6.2f}"
+    )
+
+
+def _total_row(summary: BracketSummary) -> str:
+    return (
+        f"{'':16}{summary.recall:6.2f} {summary.precision:6.2f} {summary.matched:6} {summary.gold:5} {summary.parsed:5}"
+        f"  {summary.crossing:5}  {summary.words:5} {summary.correct_tags:5}   {summary.tagging_accuracy:6.2f}"
+    )
+
+
+def _summary_lines(summary: BracketSummary) -> Iterator[str]:
+    counts = {
+        "Number of sentence": summary.num_sentences,
+        "Number of Error sentence": summary.num_errors,
+        "Number of Skip  sentence": summary.num_skipped,
+        "Number of Valid sentence": summary.num_valid,
+    }
+    rates = {
+        "Bracketing Recall": summary.recall,
+        "Bracketing Precision": summary.precision,
+        "Bracketing FMeasure": summary.f1,
+        "Complete match": summary.complete_match,
+        "Average crossing": summary.average_crossing,
+        "No crossing": summary.no_crossing,
+        "2 or less crossing": summary.few_crossing,
+        "Tagging accuracy": summary.tagging_accuracy,
+    }
+    for name, count in counts.items():
+        yield f"{name:<26}= {count:6}"
+    for name, rate in rates.items():
+        yield f"{name:<26}= {rate:6.2f}"

@@ -1,0 +1,219 @@
+"""How good parses are: labelled brackets compared as EVALB compares them (§6.3, Table 4: F1 on WSJ section 23).
+
+A bracket is a constituent's label, without function tags, and the words it spans. Words with certain tags are taken out
+beforehand, punctuation and traces above all, and constituents with certain labels do not count: `BracketParameters`.
+
+What comes out is what EVALB comes to, but for this: unequal numbers of lines are an error, and no note; an outer
+bracket without a label is called TOP; what is no tree, such as `(NN)`, makes its sentence impossible to compare, where
+EVALB guesses; and a ratio of nothing to nothing is 0.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from transduce.treebank.bracket_comparison import Bracket, Comparison, compare_sentences
+from transduce.treebank.bracket_parameters import COLLINS, BracketParameters
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceBrackets:
+    """What was counted in one sentence; nothing, unless its status is "valid".
+
+    Attributes:
+        number: The sentence's line, from 1.
+        length: Words of the gold tree, without traces.
+        status: "error" if the trees are not over the same words or one is malformed, "skipped" if there is no parse.
+        matched: Brackets that both trees have.
+        gold: Brackets of the gold tree.
+        parsed: Brackets of the parse.
+        crossing: Brackets of the parse that overlap one of the gold tree without one being inside the other.
+        words: Words compared.
+        correct_tags: Words that have the right tag.
+        message: What is wrong, if the status is "error".
+    """
+
+    number: int
+    length: int
+    status: Literal["valid", "error", "skipped"] = "valid"
+    matched: int = 0
+    gold: int = 0
+    parsed: int = 0
+    crossing: int = 0
+    words: int = 0
+    correct_tags: int = 0
+    message: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all brackets match."""
+        return self.status == "valid" and self.matched == self.gold == self.parsed
+
+
+@dataclass(frozen=True, kw_only=True)
+class BracketSummary:
+    """Sums over sentences. Rates are percentages of the brackets, words or valid sentences of all of them together."""
+
+    num_sentences: int
+    num_errors: int
+    num_skipped: int
+    matched: int
+    gold: int
+    parsed: int
+    crossing: int
+    words: int
+    correct_tags: int
+    num_complete: int
+    num_no_crossing: int
+    num_few_crossing: int  # two or less
+
+    @property
+    def num_valid(self) -> int:
+        """Sentences that were compared."""
+        return self.num_sentences - self.num_errors - self.num_skipped
+
+    @property
+    def recall(self) -> float:
+        """Gold brackets that the parses have."""
+        return percentage(self.matched, self.gold)
+
+    @property
+    def precision(self) -> float:
+        """Brackets of the parses that the gold trees have."""
+        return percentage(self.matched, self.parsed)
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
+        return percentage(2 * self.matched, self.gold + self.parsed)
+
+    @property
+    def complete_match(self) -> float:
+        """Sentences all of whose brackets match."""
+        return percentage(self.num_complete, self.num_valid)
+
+    @property
+    def average_crossing(self) -> float:
+        """Crossing brackets per sentence; not a percentage."""
+        return self.crossing / self.num_valid if self.num_valid else 0.0
+
+    @property
+    def no_crossing(self) -> float:
+        """Sentences without a crossing bracket."""
+        return percentage(self.num_no_crossing, self.num_valid)
+
+    @property
+    def few_crossing(self) -> float:
+        """Sentences with two crossing brackets or less."""
+        return percentage(self.num_few_crossing, self.num_valid)
+
+    @property
+    def tagging_accuracy(self) -> float:
+        """Words with the right tag."""
+        return percentage(self.correct_tags, self.words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns counts and rates for JSON."""
+        rates = ("recall", "precision", "f1", "complete_match", "average_crossing", "no_crossing", "few_crossing")
+        derived = {name: getattr(self, name) for name in ("num_valid", *rates, "tagging_accuracy")}
+        return asdict(self) | derived
+
+
+@dataclass(frozen=True)
+class BracketEvaluation:
+    """The scores of a file of parses, sentence by sentence."""
+
+    sentences: tuple[SentenceBrackets, ...]
+    parameters: BracketParameters
+
+    def summary(self, max_length: int | None = None, *, min_length: int = 0) -> BracketSummary:
+        """Returns the sums over all sentences, or over those of `min_length` to `max_length` words."""
+        longest = math.inf if max_length is None else max_length
+        chosen = [each for each in self.sentences if min_length <= each.length <= longest]
+        valid = [each for each in chosen if each.status == "valid"]
+        return BracketSummary(
+            num_sentences=len(chosen),
+            num_errors=sum(each.status == "error" for each in chosen),
+            num_skipped=sum(each.status == "skipped" for each in chosen),
+            matched=sum(each.matched for each in valid),
+            gold=sum(each.gold for each in valid),
+            parsed=sum(each.parsed for each in valid),
+            crossing=sum(each.crossing for each in valid),
+            words=sum(each.words for each in valid),
+            correct_tags=sum(each.correct_tags for each in valid),
+            num_complete=sum(each.is_complete for each in valid),
+            num_no_crossing=sum(each.crossing == 0 for each in valid),
+            num_few_crossing=sum(each.crossing <= 2 for each in valid),
+        )
+
+    def to_dict(self, *, per_sentence: bool = False) -> dict[str, Any]:
+        """Returns the evaluation for JSON."""
+        cutoff = self.parameters.cutoff_length
+        result: dict[str, Any] = {
+            "all": self.summary().to_dict(),
+            "cutoff_length": cutoff,
+            "up_to_cutoff": self.summary(cutoff).to_dict(),
+            "errors": {str(each.number): each.message for each in self.sentences if each.status == "error"},
+        }
+        if per_sentence:
+            result["sentences"] = [asdict(each) for each in self.sentences]
+        return result
+
+
+def score_brackets(
+    gold: Sequence[str],
+    parsed: Sequence[str],
+    parameters: BracketParameters = COLLINS,
+    *,
+    names: tuple[str, str] = ("the gold file", "the parsed file"),
+    gold_punctuation: bool = False,
+    max_words: int | None = None,
+) -> BracketEvaluation:
+    """Compares parses with gold trees, sentence by sentence.
+
+    Args:
+        gold: One tree a line, in brackets.
+        parsed: The parse of the same sentence in the same line; an empty line where there is none.
+        parameters: What counts.
+        names: What errors call the two, such as their files' names.
+        gold_punctuation: Whether the gold tree says which words do not count, where both trees have the same words.
+            EVALB asks each tree's own tags, and cannot compare a sentence in which the parser mistook a comma's tag.
+        max_words: Longer sentences are left out of everything; `None` for no bound.
+
+    Raises:
+        EvaluationError: Line counts differ, there is nothing to score, or too many sentences cannot be compared (like
+            EVALB, this lets one more than MAX_ERROR through).
+    """
+    comparisons = compare_sentences(
+        gold, parsed, parameters, names=names, gold_punctuation=gold_punctuation, max_words=max_words
+    )
+    return BracketEvaluation(tuple(count_brackets(each, parameters) for each in comparisons), parameters)
+
+
+def count_brackets(comparison: Comparison, parameters: BracketParameters) -> SentenceBrackets:
+    """Returns the counts of one sentence."""
+    pairs = zip(comparison.gold_words, comparison.parsed_words, strict=True)
+    return SentenceBrackets(
+        number=comparison.number,
+        length=comparison.length,
+        status=comparison.status,
+        matched=len(comparison.matched),
+        gold=len(comparison.gold),
+        parsed=len(comparison.parsed),
+        crossing=sum(any(_cross(bracket, other) for other in comparison.gold) for bracket in comparison.parsed),
+        words=len(comparison.gold_words),
+        correct_tags=sum(parameters.same_label(right.tag, given.tag) for right, given in pairs),
+        message=comparison.message,
+    )
+
+
+def percentage(part: float, whole: float) -> float:
+    """Returns part / whole × 100, and 0 of nothing."""
+    return 100 * part / whole if whole else 0.0
+
+
+def _cross(bracket: Bracket, other: Bracket) -> bool:
+    return (
+        bracket.start < other.start < bracket.end < other.end or other.start < bracket.start < other.end < bracket.end
+    )

@@ -1,0 +1,68 @@
+"""Where the parts of a drawn tree go. The unit is the caller's: columns of a terminal, or pixels."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from transduce.treebank.trees import Leaf, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A node in its place.
+
+    Attributes:
+        node: The node.
+        centre: Where the middle of its text is, from the left edge of the picture.
+        left: Where the room for it and all below it begins; no other subtree is drawn in there.
+        span: The width of that room.
+        level: 0 for leaves, one more than its highest child for a constituent: phrases stand close over their words.
+        children: The boxes of its children.
+    """
+
+    node: Node
+    centre: int
+    left: int
+    span: int
+    level: int
+    children: tuple["Box", ...] = ()
+
+    def walk(self) -> Iterator["Box"]:
+        """Yields this box and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def place(node: Node, measure: Callable[[str], int], gap: int, left: int = 0) -> Box:
+    """Returns the boxes of a node and of all below it, subtrees side by side.
+
+    Args:
+        node: What to draw.
+        measure: Returns the width of a text.
+        gap: Free space between neighbours.
+        left: Where to begin.
+    """
+    span = _span(node, measure, gap)
+    if isinstance(node, Leaf):
+        return Box(node, left + span // 2, left, span, 0)
+    room = _span_of_all(node.children, measure, gap)
+    at = left + (span - room) // 2  # more room than they need where the label is wider than all below it
+    children: list[Box] = []
+    for child in node.children:
+        children.append(place(child, measure, gap, at))
+        at += children[-1].span + gap
+    width = measure(node.label)
+    middle = (children[0].centre + children[-1].centre) // 2
+    centre = min(max(middle, left + width // 2), left + span - (width - width // 2))
+    level = 1 + max(child.level for child in children)
+    return Box(node, centre, left, span, level, tuple(children))
+
+
+def _span(node: Node, measure: Callable[[str], int], gap: int) -> int:
+    if isinstance(node, Leaf):
+        return max(measure(node.tag), measure(node.word))
+    return max(measure(node.label), _span_of_all(node.children, measure, gap))
+
+
+def _span_of_all(nodes: tuple[Node, ...], measure: Callable[[str], int], gap: int) -> int:
+    return sum(_span(node, measure, gap) for node in nodes) + gap * (len(nodes) - 1)

@@ -1,0 +1,86 @@
+"""A tree as a sequence of tokens, and back (§6.3; Vinyals et al. 2015, "Grammar as a Foreign Language").
+
+    (S (NP (DT The) (NN dog)) (VP (VBZ barks)))   ↔   (S (NP XX XX )NP (VP XX )VP )S
+
+Depth first, with typed brackets: an opening and a closing token for each label. The words are left out, since the
+parser's input has them; each leaf is one token, `XX` whatever its tag, so that no part of the model goes into tagging.
+"""
+
+from collections.abc import Sequence
+
+from transduce.errors import DataError
+from transduce.reporting.tables import counted
+from transduce.treebank.trees import Leaf, Node, Tree
+
+LEAF = "XX"
+"""Stands for a leaf whose tag is not said."""
+
+
+def linearise(tree: Tree, *, keep_tags: bool = False) -> list[str]:
+    """Returns the tree as tokens, its words left out.
+
+    Args:
+        tree: Any tree, usually a normalised one.
+        keep_tags: Whether leaves keep their tags, as in the code the paper's authors released, or all become `LEAF`.
+    """
+    tokens: list[str] = []
+
+    def visit(node: Node) -> None:
+        if isinstance(node, Leaf):
+            tokens.append(node.tag if keep_tags else LEAF)
+            return
+        tokens.append(f"({node.label}")
+        for child in node.children:
+            visit(child)
+        tokens.append(f"){node.label}")
+
+    visit(tree)
+    return tokens
+
+
+def delinearise(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str] | None = None) -> Tree:
+    """Returns the tree that `linearise` made the tokens of. `repair` takes what is not well-formed.
+
+    Args:
+        tokens: A linearised tree.
+        words: The words of its leaves.
+        tags: The tags of its leaves; without them, each leaf's token is its tag.
+
+    Raises:
+        DataError: The tokens are no linearised tree, or not one of so many words; names the token, counted from 1.
+    """
+    if tags is not None and len(tags) != len(words):
+        raise DataError(
+            f"{counted(len(tags), 'tag')} for {counted(len(words), 'word')}: give one for each word, or none at all."
+        )
+    root: Tree | None = None
+    open_brackets: list[tuple[str, list[Node]]] = []
+    num_leaves = 0
+    for number, token in enumerate(tokens, start=1):
+        if root is not None:
+            raise DataError(f"token {number} ({token}): the tree has ended before it.")
+        if token.startswith("("):
+            open_brackets.append((token[1:], []))
+        elif not open_brackets:
+            raise DataError(f"token {number} ({token}): stands outside of the brackets.")
+        elif token.startswith(")"):
+            label, children = open_brackets.pop()
+            if token[1:] != label:
+                raise DataError(f"token {number} ({token}): the innermost open bracket is ({label}.")
+            if not children:
+                raise DataError(f"token {number} ({token}): closes a constituent with nothing inside.")
+            tree = Tree(label, tuple(children))
+            if open_brackets:
+                open_brackets[-1][1].append(tree)
+            else:
+                root = tree
+        else:
+            if num_leaves == len(words):
+                raise DataError(f"token {number} ({token}): there are only {counted(len(words), 'word')}.")
+            open_brackets[-1][1].append(Leaf(tags[num_leaves] if tags else token, words[num_leaves]))
+            num_leaves += 1
+    if root is None:
+        raise DataError(f"({open_brackets[-1][0]} is never closed." if open_brackets else "there are no tokens.")
+    if num_leaves < len(words):
+        raise DataError(f"the tree has {counted(num_leaves, 'leaf', 'leaves')} for {counted(len(words), 'word')}.")
+    return root

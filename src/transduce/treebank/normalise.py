@@ -1,0 +1,55 @@
+"""What is done to a treebank's trees before a parser is trained or scored on them."""
+
+import re
+
+from transduce.treebank.trees import TOP, Leaf, Node, Tree
+
+TRACE = "-NONE-"
+"""The tag of a leaf that stands for something unspoken: traces, null complementisers, empty subjects."""
+
+TOP_LABELS = frozenset({TOP, "ROOT", "S1"})
+"""Labels that mark the top of a tree and say nothing of its kind."""
+
+_FUNCTION = re.compile(r"[-=]")
+
+
+def normalise(tree: Tree, *, collapse_unaries: bool = False) -> Tree | None:
+    """Returns the tree without traces, function tags and the mark of its top; `None` if it holds traces only.
+
+        (TOP (S (NP-SBJ-1 (PRP We)) (VP (VBD left) (S (NP-SBJ (-NONE- *-1))))))  →  (S (NP (PRP We)) (VP (VBD left)))
+
+    - Traces go, and every constituent that holds nothing else.
+    - Labels lose function tags and indices: NP-SBJ-1 and NP=2 become NP. Tags stay: -LRB- is one.
+    - TOP, ROOT or S1 over a single constituent goes. Over anything else it is needed, and becomes TOP.
+
+    Args:
+        tree: A tree as its treebank has it.
+        collapse_unaries: Whether a constituent over a single one of the same label, (NP (NP …)), becomes one.
+    """
+    cleaned = _clean(tree, collapse_unaries)
+    if not isinstance(cleaned, Tree):
+        return None
+    while cleaned.label in TOP_LABELS:
+        (child, *others) = cleaned.children
+        if others or isinstance(child, Leaf):
+            return Tree(TOP, cleaned.children)
+        cleaned = child
+    return cleaned
+
+
+def strip_functions(label: str) -> str:
+    """Returns the label up to its first "-" or "=": NP-SBJ-1 → NP. One that begins so, as -LRB-, is left whole."""
+    return _FUNCTION.split(label, maxsplit=1)[0] or label
+
+
+def _clean(node: Node, collapse_unaries: bool) -> Node | None:
+    if isinstance(node, Leaf):
+        return None if node.tag == TRACE else node
+    cleaned = (_clean(child, collapse_unaries) for child in node.children)
+    children = tuple(child for child in cleaned if child is not None)
+    if not children:
+        return None
+    label = strip_functions(node.label)
+    if collapse_unaries and len(children) == 1 and isinstance(children[0], Tree) and children[0].label == label:
+        return children[0]
+    return Tree(label, children)

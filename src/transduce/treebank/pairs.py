@@ -1,0 +1,48 @@
+"""A tree as a pair of texts, the one that a model reads and the one that it writes (§6.3), and back.
+
+    (S (NP (DT The) (NN dog)) (VP (VBZ barks)))   ↔   The dog barks   and   (S (NP DT NN )NP (VP VBZ )VP )S
+
+Words and tokens have one space between them. Tags are kept, as in the code that the paper's authors released.
+"""
+
+import re
+from collections.abc import Sequence
+
+from transduce.errors import DataError
+from transduce.treebank.linearise import delinearise, linearise
+from transduce.treebank.repair import repair
+from transduce.treebank.trees import Tree, escape_brackets
+
+WHOLE = r"[()][^\s()<]{1,100}|-[LR][CRS]B-|[A-Z]{1,9}\$"
+"""Matches what should be one piece of a subword vocabulary: "(NP", ")NP", "-LRB-", "PRP$"."""
+
+_WORD = re.compile(r"\S+", re.ASCII)  # as in trees: a no-break space belongs to its word
+
+
+def sentence_words(sentence: str) -> list[str]:
+    """Returns the words of a tokenised sentence as trees have them: round brackets become -LRB- and -RRB-."""
+    return [escape_brackets(word) for word in _WORD.findall(sentence)]
+
+
+def tree_words(tree: Tree) -> list[str]:
+    """Returns the words of a tree."""
+    return [leaf.word for leaf in tree.leaves()]
+
+
+def to_pair(tree: Tree) -> tuple[str, str]:
+    """Returns what a parser reads for `tree`, and what it should write."""
+    return " ".join(tree_words(tree)), " ".join(linearise(tree, keep_tags=True))
+
+
+def from_output(text: str, words: Sequence[str]) -> tuple[Tree, bool]:
+    """Returns the tree that a parser's output describes, and whether it had to be repaired to be one over `words`.
+
+    Args:
+        text: Any text.
+        words: What the parser read; at least one word.
+    """
+    tokens = _WORD.findall(text)
+    try:
+        return delinearise(tokens, words), False
+    except DataError:  # a model may write anything
+        return repair(tokens, words), True
