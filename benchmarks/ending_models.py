@@ -1,8 +1,9 @@
 """Model folders for benchmarks from text to text: random weights, and outputs that end of themselves after 30 steps.
 
-A search that is told when to stop does not do what it does in use. So the model itself must end: at the last position
-its learned position vector is long and points into a direction of its own, which the row of EOS, and nothing else,
-answers to. What a step costs does not depend on the weights, and so is that of any model of the shape.
+A search that is told when to stop does not do what it does in use. So the model itself must end: from the last position
+on, its learned position vectors are long and point into a direction of their own, which the row of EOS, and nothing
+else, answers to. So the best outputs end after 30 steps, and the beams that are left end one step later, as those of a
+trained model soon do. What a step costs does not depend on the weights, and so is that of any model of the shape.
 
     python benchmarks/ending_models.py FOLDER SHAPE        writes one
 """
@@ -47,7 +48,7 @@ def make_model(folder: Path, shape: str) -> None:
             weight *= 0.1  # the long vector must survive to the last layer
     last = f"decoder.{config.num_decoder_layers - 1}.feed_forward_residual.norm.bias"
     weights["decoder_norm.bias" if config.norm == "pre" else last] += root * constant
-    weights["target_positions.table"][STEPS - 1] = 20 * root * ending
+    weights["target_positions.table"][STEPS - 1 :] = 20 * root * ending
     rows = weights["source_embedding"]  # all embeddings are this one
     rows[[PAD, BOS, UNK]] = -30 / root * constant
     rows[EOS] = 90 / root * ending - 30 / root * constant
@@ -72,12 +73,15 @@ def made_lines(folder: Path, count: int) -> list[str]:
     words, generator = made_words(20_000), random.Random(1)
     lines: list[str] = []
     while len(lines) < count:
-        line, length = "", 0
-        while length < SOURCE_POSITIONS - 1:
+        line, length, misfits = "", 0, 0
+        while length < SOURCE_POSITIONS - 1 and misfits < 100:  # with few pieces, no word may be as short as the rest
             longer = f"{line} {generator.choice(words)}".strip()
             if (longer_length := len(tokenizer.encode(longer))) <= SOURCE_POSITIONS - 1:
                 line, length = longer, longer_length
-        lines.append(line)
+            else:
+                misfits += 1
+        if length == SOURCE_POSITIONS - 1:
+            lines.append(line)
     return lines
 
 
