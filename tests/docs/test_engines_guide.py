@@ -5,7 +5,7 @@ from pathlib import Path
 
 from transduce.config import DecodeConfig
 from transduce.engines.capabilities import CAPABILITIES, capability_table
-from transduce.engines.interface import QUANTIZATIONS, Conditions
+from transduce.engines.interface import QUANTIZATIONS, TokenConstraints
 
 _GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "engines.md"
 
@@ -17,7 +17,7 @@ def test_the_table_is_that_of_the_code() -> None:
 def test_every_option_and_condition_stands_in_the_table() -> None:
     listed = [option for row in CAPABILITIES for option in row.options]
     assert len(set(listed)) == len(listed)
-    known = {field.name for kind in (DecodeConfig, Conditions) for field in fields(kind)}
+    known = {field.name for kind in (DecodeConfig, TokenConstraints) for field in fields(kind)}
     # How many lines go together changes no output, and completions are a help that an engine may do without.
     assert set(listed) == known - {"batch_size", "completions"}
 

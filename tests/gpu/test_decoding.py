@@ -10,7 +10,7 @@ import torch
 from transduce import Translator
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
-from transduce.engines.interface import Conditions
+from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
 from transduce.model import Transformer
 from transduce.verification.run import verify
@@ -36,7 +36,7 @@ _SEARCHES: dict[str, tuple[dict[str, Any], int, bool]] = {
     "conditions": ({"beam_size": 4}, 2, True),
     "drawn": ({"temperature": 1.0, "top_k": 20, "top_p": 0.9}, 3, False),
 }
-_CONDITIONS = Conditions(prefix=(50,), required=(((60, 61),),), forbidden=((70,),))
+_CONDITIONS = TokenConstraints(prefix=(50,), required=(((60, 61),),), forbidden=((70,),))
 
 
 def _engines(bundle: Bundle) -> list[TorchEngine]:

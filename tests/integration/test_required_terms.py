@@ -10,7 +10,7 @@ import pytest
 
 from made_models import untied_folder
 from transduce.cli import main as command_line
-from transduce.engines.interface import Conditions
+from transduce.engines.interface import TokenConstraints
 from transduce.errors import ConfigError, DataError
 from transduce.translation.pipeline import Handling
 from transduce.translation.translator import Translator
@@ -237,7 +237,7 @@ def test_the_engine_refuses_what_no_output_can_hold(
 ) -> None:
     translator = Translator.load(models / "a", device="cpu")
     with pytest.raises(ConfigError, match=message):
-        translator.engine.translate([[5, 6]], translator.options, 1, [Conditions(required=required)])
+        translator.engine.translate([[5, 6]], translator.options, 1, [TokenConstraints(required=required)])
 
 
 def test_forced_terms_are_named_and_counted_apart(

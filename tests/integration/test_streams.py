@@ -19,7 +19,7 @@ from made_models import made_bundle
 from text_engine import TextEngine, text_translator
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.engines.interface import Conditions
+from transduce.engines.interface import TokenConstraints
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
 from transduce.translation.constraints.search import Constraints
@@ -54,7 +54,7 @@ class Bound(TextEngine):
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[Conditions] | None = None,
+        conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         return super().translate(sources, options, n_best)
 

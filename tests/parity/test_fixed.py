@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.engines.interface import Conditions
+from transduce.engines.interface import TokenConstraints
 from transduce.engines.shortlist.table import Shortlist
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError
@@ -34,14 +34,14 @@ _CONFIGS = {
 }
 _LENGTHS = torch.tensor([7, 2, 4])
 _SOURCES = [[7, 8, 9], [10, 11, 10, 8, 7, 5, 6], [4], [5, 6, 7, 8], [9] * 20]
-_SEARCHES: dict[str, tuple[dict[str, Any], int, list[Conditions] | None]] = {
+_SEARCHES: dict[str, tuple[dict[str, Any], int, list[TokenConstraints] | None]] = {
     "beam": ({"beam_size": 4}, 4, None),
     "greedy": ({"beam_size": 1}, 1, None),
     "groups": ({"beam_size": 4, "diversity_groups": 2, "diversity_penalty": 0.5}, 4, None),
     "coverage": ({"beam_size": 3, "coverage_penalty": 0.2}, 3, None),
     "drawn": ({"temperature": 1.0, "seed": 3}, 3, None),
     "long": ({"beam_size": 2, "max_extra_tokens": 150, "min_tokens": 140}, 1, None),
-    "conditions": ({"beam_size": 4}, 2, [Conditions(prefix=(5,), required=(((6, 7),),), forbidden=((9,),))] * 5),
+    "conditions": ({"beam_size": 4}, 2, [TokenConstraints(prefix=(5,), required=(((6, 7),),), forbidden=((9,),))] * 5),
 }
 
 

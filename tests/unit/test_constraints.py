@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.engines.interface import Conditions
+from transduce.engines.interface import TokenConstraints
 from transduce.errors import ConfigError, DataError
 from transduce.text import SubwordTokenizer
 from transduce.translation.constraints.search import Constraints, constraints_of, search_within
@@ -37,13 +37,13 @@ class Babbler:
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[Conditions] | None = None,
+        conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         self.calls.append(len(sources))
-        conditions = conditions or [Conditions()] * len(sources)
+        conditions = conditions or [TokenConstraints()] * len(sources)
         return [[self._say(source, asked)] for source, asked in zip(sources, conditions, strict=True)]
 
-    def _say(self, source: Sequence[int], asked: Conditions) -> Hypothesis:
+    def _say(self, source: Sequence[int], asked: TokenConstraints) -> Hypothesis:
         for line in self.lines:
             for ids in _spellings_of(line):
                 if not any(_holds(ids, phrase) for phrase in asked.forbidden):
@@ -94,10 +94,10 @@ def test_a_prefix_comes_out_to_the_letter(prefix: str, seed: int) -> None:
 
 
 def test_the_last_word_of_a_prefix_may_be_completed() -> None:
-    heard: list[Conditions] = []
+    heard: list[TokenConstraints] = []
 
     class Listener(Babbler):
-        def _say(self, source: Sequence[int], asked: Conditions) -> Hypothesis:
+        def _say(self, source: Sequence[int], asked: TokenConstraints) -> Hypothesis:
             heard.append(asked)
             return Hypothesis(list(asked.prefix), -1.0, -1.0, True)
 
@@ -171,7 +171,7 @@ class Deaf(Babbler):
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[Conditions] | None = None,
+        conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         self.calls.append(len(sources))
         both = [Hypothesis(_TOKENIZER.encode(text), -1.0, -1.0, True) for text in ("A dog", "Two run")]
@@ -193,7 +193,7 @@ def test_what_is_forbidden_is_never_written_even_if_nothing_else_is_found() -> N
 class Echo(Babbler):
     """Says its source, with x for the last piece of what is forbidden."""
 
-    def _say(self, source: Sequence[int], asked: Conditions) -> Hypothesis:
+    def _say(self, source: Sequence[int], asked: TokenConstraints) -> Hypothesis:
         ids, (*_, x) = list(source), _TOKENIZER.encode("x")
         for phrase in asked.forbidden:
             for end in range(len(phrase), len(ids) + 1):
@@ -273,9 +273,9 @@ def test_each_of_an_n_best_list_has_to_hold_the_terms() -> None:
             sources: Sequence[Sequence[int]],
             options: DecodeConfig,
             n_best: int = 1,
-            conditions: Sequence[Conditions] | None = None,
+            conditions: Sequence[TokenConstraints] | None = None,
         ) -> list[list[Hypothesis]]:
-            asked = conditions or [Conditions()] * len(sources)
+            asked = conditions or [TokenConstraints()] * len(sources)
             texts = [["A dog runs.", "The dog runs." if each.required else "It runs."] for each in asked]
             return [[Hypothesis(_TOKENIZER.encode(text), -1.0, -1.0, True) for text in found] for found in texts]
 
@@ -290,9 +290,9 @@ class Obliging(Babbler):
     def __init__(self, lines: Sequence[str] = (), deaf_calls: int = 0) -> None:
         super().__init__(lines)
         self.deaf_calls = deaf_calls  # with requirements, that change nothing
-        self.asked: list[tuple[DecodeConfig, Conditions]] = []
+        self.asked: list[tuple[DecodeConfig, TokenConstraints]] = []
 
-    def _say(self, source: Sequence[int], asked: Conditions) -> Hypothesis:
+    def _say(self, source: Sequence[int], asked: TokenConstraints) -> Hypothesis:
         found = super()._say(source, asked)
         if asked.required and len(self.asked) > self.deaf_calls:
             found.ids.extend(token for entry in asked.required for token in entry[-1])
@@ -303,7 +303,7 @@ class Obliging(Babbler):
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[Conditions] | None = None,
+        conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         assert conditions is not None
         self.asked += [(options, each) for source, each in zip(sources, conditions, strict=True) if source]

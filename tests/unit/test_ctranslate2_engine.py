@@ -13,7 +13,7 @@ from transduce.bundle import Bundle, save_bundle
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, gnmt_penalty
 from transduce.engines.ctranslate2 import CTranslate2Engine
-from transduce.engines.interface import Conditions
+from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, DataError
 from transduce.text import BOS, EOS, PAD, UNK
@@ -222,7 +222,7 @@ def test_a_long_source_is_cut_where_the_torch_engine_cuts_it(tmp_path: Path) -> 
     with pytest.raises(DataError, match="target 2 has 12 tokens"):
         engine.score([[5], [5]], [[6], [6] * 12])
     with pytest.raises(ConfigError, match=r"at least 12 tokens: this model's positions end at 11"):
-        engine.translate([[5]], DecodeConfig(), 1, [Conditions(prefix=(6,) * 12)])
+        engine.translate([[5]], DecodeConfig(), 1, [TokenConstraints(prefix=(6,) * 12)])
 
 
 def test_sinusoids_reach_as_far_as_any_source_and_are_refused_beyond(engine: CTranslate2Engine) -> None:
@@ -241,7 +241,7 @@ def test_each_line_has_its_own_conditions(engine: CTranslate2Engine) -> None:
     for number, [best] in enumerate(plain):
         prefix = tuple(range(20, 20 + number % 4))
         forbidden = (tuple(best.ids[:1]), (best.ids[-1], 30)) if number % 3 == 0 and best.ids else ()
-        conditions.append(Conditions(prefix=prefix, forbidden=forbidden))
+        conditions.append(TokenConstraints(prefix=prefix, forbidden=forbidden))
     found = engine.translate(sources, options, 4, conditions)
     assert_true_scores(engine, sources, found, options.length_penalty)
     for given, hypotheses in zip(conditions, found, strict=True):
@@ -260,11 +260,11 @@ def test_each_line_has_its_own_conditions(engine: CTranslate2Engine) -> None:
         ({"coverage_penalty": 0.2}, None, r"decode\.coverage_penalty = 0\.2"),
         ({"diversity_groups": 2}, None, r"decode\.diversity_groups = 2"),
         ({"temperature": 1.0}, None, r"decode\.temperature = 1\.0"),
-        ({}, Conditions(required=(((5, 6),),)), "'required' phrases"),
+        ({}, TokenConstraints(required=(((5, 6),),)), "'required' phrases"),
     ],
 )
 def test_what_only_the_torch_engine_has_is_refused_by_name(
-    engine: CTranslate2Engine, settings: dict[str, Any], conditions: Conditions | None, named: str
+    engine: CTranslate2Engine, settings: dict[str, Any], conditions: TokenConstraints | None, named: str
 ) -> None:
     given = None if conditions is None else [conditions]
     with pytest.raises(ConfigError, match=f"{named}.*--engine torch"):

@@ -11,7 +11,7 @@ import torch
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.decoding.scores import Hypothesis, gnmt_penalty
-from transduce.engines.interface import Conditions
+from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError
 from transduce.model import Transformer
@@ -41,14 +41,14 @@ def _sources(count: int) -> list[list[int]]:
     return [[dice.choice(_WORDS) for _ in range(dice.randint(1, 12))] for _ in range(count)]
 
 
-def _conditions(count: int) -> list[Conditions]:
+def _conditions(count: int) -> list[TokenConstraints]:
     dice = random.Random(6)
     asked = []
     for _ in range(count):
         prefix = tuple(dice.choice(_WORDS) for _ in range(dice.randint(0, 3)))
         completions = tuple(tuple(dice.sample(_WORDS, dice.randint(0, 2))) for _ in prefix)
         forbidden = tuple(tuple(dice.sample(_WORDS, dice.randint(1, 2))) for _ in range(dice.randint(0, 3)))
-        asked.append(Conditions(prefix=prefix, completions=completions, forbidden=forbidden))
+        asked.append(TokenConstraints(prefix=prefix, completions=completions, forbidden=forbidden))
     return asked
 
 
@@ -144,7 +144,7 @@ def test_what_is_asked_is_kept(engine: TorchEngine) -> None:
 def test_limits_yield_to_what_is_asked(engine: TorchEngine) -> None:
     prefix = tuple(range(4, 16))
     [[best], [longer]] = [
-        engine.translate([[5]], replace(_BASE, max_tokens=3), 1, [Conditions(prefix=prefix)])[0],
+        engine.translate([[5]], replace(_BASE, max_tokens=3), 1, [TokenConstraints(prefix=prefix)])[0],
         engine.translate([[5]], replace(_BASE, max_extra_tokens=0, min_tokens=8), 1)[0],
     ]
     assert tuple(best.ids) == prefix
@@ -164,7 +164,7 @@ def test_many_draws_are_made_in_shares(engine: TorchEngine, monkeypatch: pytest.
 
 
 def test_an_empty_source_gives_an_empty_output_whatever_is_asked(engine: TorchEngine) -> None:
-    [[h]] = engine.translate([[]], replace(_BASE, min_tokens=3), 1, [Conditions(prefix=(5,))])
+    [[h]] = engine.translate([[]], replace(_BASE, min_tokens=3), 1, [TokenConstraints(prefix=(5,))])
     assert (h.ids, h.finished) == ([], True)
 
 
@@ -191,14 +191,16 @@ def test_an_ensemble_is_bound_by_the_shortest_of_its_models() -> None:
 @pytest.mark.parametrize(
     ("conditions", "message"),
     [
-        ([Conditions(required=(((),),))], "source 1: a phrase of 'required', or a choice of phrases, is empty"),
-        ([Conditions(required=(((2,),),))], "source 1: a phrase of 'required' holds a special token"),
-        ([Conditions(prefix=(2,))], "source 1: 'prefix' holds a special token"),
-        ([Conditions(forbidden=((),))], "source 1: a phrase of 'forbidden' is empty"),
+        ([TokenConstraints(required=(((),),))], "source 1: a phrase of 'required', or a choice of phrases, is empty"),
+        ([TokenConstraints(required=(((2,),),))], "source 1: a phrase of 'required' holds a special token"),
+        ([TokenConstraints(prefix=(2,))], "source 1: 'prefix' holds a special token"),
+        ([TokenConstraints(forbidden=((),))], "source 1: a phrase of 'forbidden' is empty"),
         ([], "1 sources and conditions for 0"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(engine: TorchEngine, conditions: list[Conditions], message: str) -> None:
+def test_what_cannot_be_honoured_is_refused(
+    engine: TorchEngine, conditions: list[TokenConstraints], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         engine.translate([[5]], _BASE, 1, conditions)
 
@@ -206,7 +208,7 @@ def test_what_cannot_be_honoured_is_refused(engine: TorchEngine, conditions: lis
 def test_a_prefix_beyond_learned_positions_is_refused() -> None:
     engine = TorchEngine(_model(positions="learned", max_positions=9))
     with pytest.raises(ConfigError, match="a prefix of 9 tokens: this model's learned positions end at 8"):
-        engine.translate([[5]], _BASE, 1, [Conditions(prefix=(5,) * 9)])
+        engine.translate([[5]], _BASE, 1, [TokenConstraints(prefix=(5,) * 9)])
     with pytest.raises(ConfigError, match=r"decode.min_tokens = 9"):
         engine.translate([[5]], replace(_BASE, min_tokens=9), 1)
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
-from transduce.engines.interface import Conditions
+from transduce.engines.interface import TokenConstraints
 from transduce.text import EOS, SubwordTokenizer
 from transduce.translation.constraints.evasions import evasions
 from transduce.translation.constraints.search import Constraints, search_within
@@ -39,13 +39,13 @@ class Scripted:
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[Conditions] | None = None,
+        conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
-        conditions = conditions or [Conditions()] * len(sources)
+        conditions = conditions or [TokenConstraints()] * len(sources)
         self.forbidden += [each.forbidden for each in conditions]
         return [[self._say(each)] for each in conditions]
 
-    def _say(self, asked: Conditions) -> Hypothesis:
+    def _say(self, asked: TokenConstraints) -> Hypothesis:
         for ids in self.outputs:
             if not any(tuple(ids[i : i + len(p)]) == p for p in asked.forbidden for i in range(len(ids))):
                 return hypothesis(list(ids), -1.0, True, 0.0)
@@ -89,7 +89,7 @@ def found_in(
     tokenizer: SubwordTokenizer,
     engine: Scripted,
     ids: Sequence[int],
-    conditions: Conditions,
+    conditions: TokenConstraints,
     *,
     in_context: bool = True,
 ) -> set[tuple[int, ...]]:
@@ -104,21 +104,21 @@ def test_what_was_given_is_no_evasion() -> None:
     engine, forbidden = Scripted(AGAIN), (tuple(WORD),)
     inside = tuple(AGAIN[len(DIE) :])
     for conditions, expected in (
-        (Conditions(forbidden=forbidden), {(DIE[-1], *WORD[:HALF])}),
-        (Conditions(forbidden=forbidden, prefix=tuple(AGAIN)), set()),
-        (Conditions(forbidden=forbidden, required=((inside,),)), set()),
-        (Conditions(forbidden=forbidden, required=((tuple(DIE),),)), {(DIE[-1], *WORD[:HALF])}),
-        (Conditions(), set()),
+        (TokenConstraints(forbidden=forbidden), {(DIE[-1], *WORD[:HALF])}),
+        (TokenConstraints(forbidden=forbidden, prefix=tuple(AGAIN)), set()),
+        (TokenConstraints(forbidden=forbidden, required=((inside,),)), set()),
+        (TokenConstraints(forbidden=forbidden, required=((tuple(DIE),),)), {(DIE[-1], *WORD[:HALF])}),
+        (TokenConstraints(), set()),
     ):
         assert found(engine, AGAIN, conditions) == expected
-    alone = found(engine, AGAIN, Conditions(forbidden=forbidden), in_context=False)
+    alone = found(engine, AGAIN, TokenConstraints(forbidden=forbidden), in_context=False)
     assert alone == {tuple(WORD[:HALF])}
-    assert found(engine, AGAIN[len(DIE) :], Conditions(forbidden=forbidden)) == alone  # nothing stands before it
+    assert found(engine, AGAIN[len(DIE) :], TokenConstraints(forbidden=forbidden)) == alone  # nothing stands before it
 
 
 def test_the_piece_that_was_meant_in_another_word_is_no_evasion() -> None:
     later = [*DIE, *WORD[:HALF], *TOKENIZER.encode("und"), *WORD[HALF:]]
-    assert found(Scripted(later), later, Conditions(forbidden=(tuple(WORD),))) == set()
+    assert found(Scripted(later), later, TokenConstraints(forbidden=(tuple(WORD),))) == set()
 
 
 def test_a_word_that_lost_its_space_is_told_from_a_compound() -> None:
@@ -126,7 +126,7 @@ def test_a_word_that_lost_its_space_is_told_from_a_compound() -> None:
     small = STREETS.encode("derstraße")
     first = next(i for i in range(1, len(small)) if STREETS.decode(small[i:]) == "straße")
     spaced = [*small[:first], street]
-    conditions = Conditions(forbidden=((street,), (house,)))
+    conditions = TokenConstraints(forbidden=((street,), (house,)))
     found = partial(found_in, STREETS)
     assert found(Scripted(spaced, small), small, conditions) == {tuple(small[first - 1 : first + 1])}
     assert found(Scripted(spaced, small), small, conditions, in_context=False) == {(small[first],)}
@@ -145,7 +145,7 @@ def test_a_space_that_is_a_piece_is_no_beginning_of_a_word() -> None:
     space, house = TOKENIZER.encode("Haus")
     assert not TOKENIZER.piece_bytes([space])[0].strip()
     other = [*DIE, space, WORD[-1], house]
-    assert found(Scripted(other), other, Conditions(forbidden=((space, house),))) == set()
+    assert found(Scripted(other), other, TokenConstraints(forbidden=((space, house),))) == set()
 
 
 def test_in_the_end_the_beginning_is_forbidden_after_any_word() -> None:
@@ -161,7 +161,7 @@ def test_in_the_end_the_beginning_is_forbidden_after_any_word() -> None:
 def test_a_word_of_several_pieces_that_lost_its_space() -> None:
     glued = TOKENIZER.encode("diebibliotheke")
     first = next(i for i in range(1, len(glued)) if TOKENIZER.decode(glued[i:]) == "bibliotheke")
-    conditions = Conditions(forbidden=(tuple(WORD),))
+    conditions = TokenConstraints(forbidden=(tuple(WORD),))
     spaced = [*glued[:first], *WORD]
     assert found(Scripted(spaced, glued), glued, conditions) == {tuple(glued[first - 1 : first + 1])}
     assert found(Scripted(glued, spaced), glued, conditions) == set()

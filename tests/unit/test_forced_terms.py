@@ -7,7 +7,7 @@ import pytest
 from text_engine import text_translator
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
-from transduce.engines.interface import Conditions
+from transduce.engines.interface import TokenConstraints
 from transduce.translation.constraints.forced_terms import LEAST, forced_terms
 from transduce.translation.pipeline import Handling
 from transduce.translation.translator import Translator
@@ -31,9 +31,9 @@ class Listed:
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[Conditions] | None = None,
+        conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
-        asked = conditions or [Conditions()] * len(sources)
+        asked = conditions or [TokenConstraints()] * len(sources)
         return [[hypothesis(self.output if each.required else KNOWN, -1.0, True, 0.0)] for each in asked]
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:

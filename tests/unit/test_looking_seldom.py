@@ -14,12 +14,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from step_tables import EOS, A, B, C, FakeModel, random_table
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.decoding import beam, greedy, sampling
+from transduce.decoding.banned_tokens import BannedTokens, banned_tokens
 from transduce.decoding.beam import beam_search
-from transduce.decoding.finished import FinishedBeams, FinishedRows, LookEvery, Taken
+from transduce.decoding.finished import BeamStep, FinishedBeams, FinishedRows, SyncInterval
 from transduce.decoding.greedy import greedy_search
-from transduce.decoding.required import Requirements, requirements
-from transduce.decoding.restrictions import Restrictions, restrictions
-from transduce.engines.interface import Conditions
+from transduce.decoding.required import RequiredPhrases, required_phrases
+from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
 from transduce.model import Transformer
 
@@ -27,16 +27,16 @@ _CONFIG = ModelConfig(
     vocab_size=12, num_encoder_layers=1, num_decoder_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8
 )
 _SOURCES = [[7, 8, 9], [10, 11, 10, 8, 7, 5, 6], [4], [5, 6, 7, 8]]
-_SEARCHES: dict[str, tuple[dict[str, Any], int, list[Conditions] | None]] = {
+_SEARCHES: dict[str, tuple[dict[str, Any], int, list[TokenConstraints] | None]] = {
     "beam": ({"beam_size": 4}, 4, None),
     "greedy": ({"beam_size": 1}, 1, None),
     "groups": ({"beam_size": 4, "diversity_groups": 2, "diversity_penalty": 0.5}, 4, None),
     "coverage": ({"beam_size": 3, "coverage_penalty": 0.2}, 3, None),
     "drawn": ({"temperature": 1.0, "top_k": 5, "top_p": 0.9, "seed": 3}, 3, None),
     "rules": ({"beam_size": 3, "no_repeat_ngram": 2, "min_tokens": 2}, 3, None),
-    "forbidden": ({"beam_size": 3}, 2, [Conditions(forbidden=((5,), (6, 7), (8, 9, 4)))] * 4),
-    "prefix": ({"beam_size": 3}, 2, [Conditions(prefix=(5, 6), completions=((7,), (8, 9)))] * 4),
-    "required": ({"beam_size": 4}, 2, [Conditions(required=(((5, 6),), ((9,), (10,))), joining=(4,))] * 4),
+    "forbidden": ({"beam_size": 3}, 2, [TokenConstraints(forbidden=((5,), (6, 7), (8, 9, 4)))] * 4),
+    "prefix": ({"beam_size": 3}, 2, [TokenConstraints(prefix=(5, 6), completions=((7,), (8, 9)))] * 4),
+    "required": ({"beam_size": 4}, 2, [TokenConstraints(required=(((5, 6),), ((9,), (10,))), joining=(4,))] * 4),
 }
 
 
@@ -48,11 +48,11 @@ def _engine() -> TorchEngine:
 
 
 def _look_every(num_steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(_: int | None, device: Any, last: int) -> LookEvery:
-        return LookEvery(num_steps, device, last)
+    def look(_: int | None, device: Any, last: int) -> SyncInterval:
+        return SyncInterval(num_steps, device, last)
 
     for module in (beam, greedy, sampling):
-        monkeypatch.setattr(module, "LookEvery", look)
+        monkeypatch.setattr(module, "SyncInterval", look)
 
 
 class _Questions(TorchDispatchMode):
@@ -82,7 +82,7 @@ class _Questions(TorchDispatchMode):
         for name in ("tolist", "cpu", "numpy", "item"):
             monkeypatch.setattr(Tensor, name, self._noting(name, getattr(Tensor, name)))
         at_a_look: list[tuple[type, str]] = [(FinishedBeams, "tell"), (FinishedRows, "tell")]
-        at_a_look += [(Restrictions, "keep"), (Requirements, "keep"), (beam._OpenBeams, "keep")]
+        at_a_look += [(BannedTokens, "keep"), (RequiredPhrases, "keep"), (beam._OpenBeams, "keep")]
         for owner, name in at_a_look:
             monkeypatch.setattr(owner, name, self._telling(getattr(owner, name)))
 
@@ -172,16 +172,16 @@ def test_any_table(
     seed: int, limits: list[int], beam_size: int, look_every: int, alpha: float, restricted: bool
 ) -> None:
     def run(**options: Any) -> list[Any]:
-        rules = restrictions(len(limits), eos=EOS, no_repeat_ngram=2) if restricted else None
+        rules = banned_tokens(len(limits), eos=EOS, no_repeat_ngram=2) if restricted else None
         model = FakeModel(table)
         found = beam_search(
             model.step, model.start(len(limits)), limits, beam_size=beam_size, length_penalty=alpha,
-            n_best=beam_size, restrictions=rules, **options
+            n_best=beam_size, banned=rules, **options
         )  # fmt: skip
         if beam_size > 1:
             return found
-        rules = restrictions(len(limits), eos=EOS, no_repeat_ngram=2) if restricted else None
-        return [found, greedy_search(model.step, model.start(len(limits)), limits, restrictions=rules, **options)]
+        rules = banned_tokens(len(limits), eos=EOS, no_repeat_ngram=2) if restricted else None
+        return [found, greedy_search(model.step, model.start(len(limits)), limits, banned=rules, **options)]
 
     table = random_table(seed, eos_bias=0.5)
     assert run(look_every=look_every) == run(look_every=1)
@@ -190,10 +190,10 @@ def test_any_table(
 def test_requirements_are_looked_at_on_the_host() -> None:
     """Where a limit leaves something unmet, what has met most comes first, however seldom one looks."""
     for look_every in (1, 3):
-        asked = requirements([[[(A, B, C)], [(C,)]]], vocab_size=7)
+        asked = required_phrases([[[(A, B, C)], [(C,)]]], vocab_size=7)
         model = FakeModel(random_table(3))
         [found] = beam_search(
-            model.step, model.start(1), [2], beam_size=3, length_penalty=0.6, n_best=3, requirements=asked,
+            model.step, model.start(1), [2], beam_size=3, length_penalty=0.6, n_best=3, required=asked,
             look_every=look_every,
         )  # fmt: skip
         assert [(h.ids, h.finished) for h in found] == [([C, C], False), ([C, A], False), ([B, B], False)]
@@ -205,9 +205,9 @@ def test_steps_are_fetched_at_once_and_exactly() -> None:
     generator = torch.Generator().manual_seed(1)
     scores, bonus = torch.randn(2, 4, generator=generator), torch.randn(2, 2, generator=generator)
     ids = torch.randint(2**40, (2, 4), generator=generator)
-    step = Taken(scores, ids, ids + 1, scores[:, :2], ids[:, :2], ids[:, 2:], bonus)
-    for given_step in (step, Taken(*list(vars(step).values())[:-1], None)):
-        [fetched] = Taken.unpacked(Taken.packed([given_step]), given_step)
+    step = BeamStep(scores, ids, ids + 1, scores[:, :2], ids[:, :2], ids[:, 2:], bonus)
+    for given_step in (step, BeamStep(*list(vars(step).values())[:-1], None)):
+        [fetched] = BeamStep.unpacked(BeamStep.packed([given_step]), given_step)
         for name, value in vars(given_step).items():
             back = getattr(fetched, name)
             assert back is value if value is None else (back.dtype == value.dtype and torch.equal(back, value)), name

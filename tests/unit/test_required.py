@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from step_tables import EOS, A, B, C, FakeModel, Table, log_softmax, random_table
+from transduce.decoding.banned_tokens import banned_tokens
 from transduce.decoding.beam import beam_search
-from transduce.decoding.required import Requirements, requirements
-from transduce.decoding.restrictions import restrictions
+from transduce.decoding.required import RequiredPhrases, required_phrases
 from transduce.decoding.scores import Hypothesis, gnmt_penalty
 
 Past = tuple[int, ...]
@@ -29,7 +29,7 @@ class Asked:
     joining: Past = ()
 
     def met(self, ids: Past) -> list[bool]:
-        """The obvious version of what `Requirements` computes."""
+        """The obvious version of what `RequiredPhrases` computes."""
         return [any(self._holds(ids, phrase) for phrase in entry) for entry in self.entries]
 
     def _holds(self, ids: Past, phrase: Past) -> bool:
@@ -37,7 +37,7 @@ class Asked:
         return any(end == len(ids) or ids[end] not in self.joining for end in ends)
 
     def bank(self, ids: Past) -> int:
-        """The obvious version of `Requirements.banks`."""
+        """The obvious version of `RequiredPhrases.banks`."""
         met = self.met(ids)
         ahead = [0]
         for entry in itertools.compress(self.entries, (not m for m in met)):
@@ -52,8 +52,8 @@ class Asked:
         return sum(min(map(len, entry)) for entry in self.entries)
 
 
-def of(asked: Sequence[Asked]) -> Requirements | None:
-    return requirements(
+def of(asked: Sequence[Asked]) -> RequiredPhrases | None:
+    return required_phrases(
         [each.entries for each in asked], vocab_size=VOCAB_SIZE, joining=[each.joining for each in asked]
     )
 
@@ -63,9 +63,7 @@ def run(
 ) -> list[list[Hypothesis]]:
     model = FakeModel(table)
     options: dict[str, Any] = {"length_penalty": 0.6, "n_best": beam_size} | more
-    return beam_search(
-        model.step, model.start(len(limits)), limits, beam_size=beam_size, requirements=of(asked), **options
-    )
+    return beam_search(model.step, model.start(len(limits)), limits, beam_size=beam_size, required=of(asked), **options)
 
 
 words = st.sampled_from([A, B, C])
@@ -201,7 +199,7 @@ def test_a_neighbour_with_phrases_changes_nothing_of_a_plain_sentence() -> None:
 
 def test_bans_and_requirements_together() -> None:
     model, asked = FakeModel(random_table(5)), Asked((((A, B),),))
-    banned = restrictions(1, eos=EOS, forbidden=[[(B, C)]], prefixes=[(C, A)])
+    banned = banned_tokens(1, eos=EOS, forbidden=[[(B, C)]], prefixes=[(C, A)])
     found = beam_search(
         model.step,
         model.start(1),
@@ -209,8 +207,8 @@ def test_bans_and_requirements_together() -> None:
         beam_size=4,
         n_best=4,
         length_penalty=0.6,
-        restrictions=banned,
-        requirements=of([asked]),
+        banned=banned,
+        required=of([asked]),
     )[0]
     for h in found:
         assert h.finished
@@ -221,15 +219,15 @@ def test_bans_and_requirements_together() -> None:
 
 def test_where_a_ban_makes_it_impossible_the_output_is_unfinished() -> None:
     model = FakeModel(random_table(5))
-    banned = restrictions(1, eos=EOS, forbidden=[[(B,)]])
+    banned = banned_tokens(1, eos=EOS, forbidden=[[(B,)]])
     [found] = beam_search(
         model.step,
         model.start(1),
         [5],
         beam_size=3,
         length_penalty=0.6,
-        restrictions=banned,
-        requirements=of([Asked((((A, B),), ((C,),)))]),
+        banned=banned,
+        required=of([Asked((((A, B),), ((C,),)))]),
     )
     assert not found[0].finished
     assert C in found[0].ids
@@ -240,4 +238,4 @@ def test_where_a_ban_makes_it_impossible_the_output_is_unfinished() -> None:
 def test_searches_that_cannot_share_out_a_beam_refuse(more: dict[str, int]) -> None:
     model = FakeModel(random_table(5))
     with pytest.raises(ValueError, match="requirements need a beam of 2 or more"):
-        beam_search(model.step, model.start(1), [5], length_penalty=0.6, requirements=of([Asked((((A,),),))]), **more)
+        beam_search(model.step, model.start(1), [5], length_penalty=0.6, required=of([Asked((((A,),),))]), **more)

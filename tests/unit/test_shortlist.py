@@ -15,7 +15,7 @@ from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.ctranslate2_cache import converted
-from transduce.engines.interface import Conditions
+from transduce.engines.interface import TokenConstraints
 from transduce.engines.loading import choose_shortlist
 from transduce.engines.shortlist.learning import Learned, Pairs, coverage, hold_out, learn, learn_shortlist, read_files
 from transduce.engines.shortlist.table import Shortlist, load_shortlist, save_shortlist
@@ -258,11 +258,13 @@ def test_a_prefix_from_outside_of_the_shortlist_holds_and_forbidden_phrases_do_n
     sources = [source for source in made_sources(12, seed=6) if source]
     free = engine.translate(sources, _OPTIONS)
     outside = [next(i for i in range(100, _VOCAB) if i not in own_part(source)) for source in sources]
-    asked = [Conditions(prefix=(index,), completions=((index + 1, 7),)) for index in outside]
+    asked = [TokenConstraints(prefix=(index,), completions=((index + 1, 7),)) for index in outside]
     for prefix, [best] in zip(outside, engine.translate(sources, _OPTIONS, conditions=asked), strict=True):
         assert best.ids[0] in (prefix, prefix + 1, 7)
     first = [best.ids[0] if best.ids else 9 for [best] in free]
-    asked = [Conditions(forbidden=((index,), (index, other))) for index, other in zip(first, outside, strict=True)]
+    asked = [
+        TokenConstraints(forbidden=((index,), (index, other))) for index, other in zip(first, outside, strict=True)
+    ]
     for index, [best] in zip(first, engine.translate(sources, _OPTIONS, conditions=asked), strict=True):
         assert index not in best.ids
 
@@ -310,10 +312,10 @@ def test_ctranslate2_keeps_prefixes_and_bans_with_a_shortlist(bundle: Bundle) ->
     engine = CTranslate2Engine.load(bundle, device="cpu", threads=1, shortlist=load_shortlist(bundle))
     source = [20, 21, 22, 23]
     outside = [index for index in range(100, _VOCAB) if index not in own_part(source)][:2]
-    [[best]] = engine.translate([source], _OPTIONS, conditions=[Conditions(prefix=(outside[0],))])
+    [[best]] = engine.translate([source], _OPTIONS, conditions=[TokenConstraints(prefix=(outside[0],))])
     assert best.ids[0] == outside[0]
     [[free]] = engine.translate([source], _OPTIONS)
-    banned = Conditions(forbidden=((free.ids[0],), (outside[1],)))
+    banned = TokenConstraints(forbidden=((free.ids[0],), (outside[1],)))
     [[other]] = engine.translate([source], _OPTIONS, conditions=[banned])
     assert free.ids[0] not in other.ids
 

@@ -186,7 +186,7 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
     from transduce.bundle import Bundle
     from transduce.config.decoding import with_changes
     from transduce.engines.capabilities import lack_of_ctranslate2, refusal, require_plain_beam
-    from transduce.engines.interface import Conditions
+    from transduce.engines.interface import TokenConstraints
     from transduce.engines.loading import choose_engine, require_engine
 
     require_engine(args.engine, args.quantization)
@@ -197,7 +197,7 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
     lack = lack_of_ctranslate2(options, (), bundle.config.model) if search else None
     if lack is not None and (given := getattr(args, lack.option, None)) is not None:
         lack = dataclasses.replace(lack, shown=f"--{lack.option.replace('_', '-')} {given}")
-    terms = lack_of_ctranslate2(DecodeConfig(), [Conditions(required=(((0,),),))]) if required else None
+    terms = lack_of_ctranslate2(DecodeConfig(), [TokenConstraints(required=(((0,),),))]) if required else None
     if terms is not None:
         terms = dataclasses.replace(terms, shown=required)
     num_models = 1 + len(getattr(args, "ensemble", ()))

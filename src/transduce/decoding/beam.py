@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from transduce.decoding.banned_tokens import BannedTokens
 from transduce.decoding.candidates import best_candidates, log_probabilities_
 from transduce.decoding.diverse import diverse_candidates, merged
-from transduce.decoding.finished import FinishedBeams, LookEvery, Taken
-from transduce.decoding.required import Requirements, required_candidates
-from transduce.decoding.restrictions import Restrictions
+from transduce.decoding.finished import BeamStep, FinishedBeams, SyncInterval
+from transduce.decoding.required import RequiredPhrases, required_candidates
 from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.decoding.step import S, Step
 
@@ -30,8 +30,8 @@ def beam_search(
     length_penalty: float,
     n_best: int = 1,
     specials: SpecialIds | None = None,
-    restrictions: Restrictions | None = None,
-    requirements: Requirements | None = None,
+    banned: BannedTokens | None = None,
+    required: RequiredPhrases | None = None,
     bonus: Callable[[S], Tensor] | None = None,
     num_groups: int = 1,
     diversity_penalty: float = 0.0,
@@ -53,12 +53,12 @@ def beam_search(
     grows with length. So its score is at most g / ((5 + limit + 1) / 6)^α, whatever follows. Only the best
     `n_best` are kept, so that is what "worst" means; asking for more never changes the best.
 
-    Restrictions only take continuations away, and a bonus is at most 0: neither lifts a score over that bound. A
+    BannedTokens only take continuations away, and a bonus is at most 0: neither lifts a score over that bound. A
     group's bound is that of its own open beams, but as they steer the groups after it, it goes on until all groups of
-    its sentence are done, while nothing that it finishes is kept any more. Where restrictions leave a sentence no
+    its sentence are done, while nothing that it finishes is kept any more. Where bans leave a sentence no
     continuation before its limit and nothing has finished, what was open before is its result.
 
-    What has not met its requirements does not end, which is one more continuation taken away: it is looked at as any
+    What lacks a required phrase does not end, which is one more continuation taken away: it is looked at as any
     open beam, and what it may yet reach is bounded as theirs. Where nothing has met all within the limit, the open
     beams are returned, those first that have met most.
 
@@ -73,8 +73,8 @@ def beam_search(
         length_penalty: α, 0 or greater.
         n_best: at most `beam_size`.
         specials: ids of the special tokens.
-        restrictions: what outputs must begin with and may not hold.
-        requirements: phrases that outputs must hold; they need a beam of 2 or more, and one group.
+        banned: what outputs must begin with and may not hold.
+        required: phrases that outputs must hold; they need a beam of 2 or more, and one group.
         bonus: what is added to the score of a hypothesis, given the state after its last step; for each row, at most 0.
         num_groups: a divisor of `beam_size`; above 1 for diverse beam search, see `diverse_candidates`. `n_best`
             hypotheses of each group are kept, and `merged`.
@@ -84,7 +84,7 @@ def beam_search(
         look_every: steps from one look at what has finished to the next, which a GPU has to be waited for; the result
             is the same. None: 1 on a CPU, 8 elsewhere.
     """
-    _refuse_wrong(beam_size, length_penalty, n_best, num_groups, requirements)
+    _refuse_wrong(beam_size, length_penalty, n_best, num_groups, required)
     specials = specials or SpecialIds()
     finished = FinishedBeams(
         [limit for limit in limits for _ in range(num_groups)],
@@ -93,14 +93,14 @@ def beam_search(
         n_best=n_best,
         eos=specials.eos,
         num_groups=num_groups,
-        requirements=requirements,
-        restricted=restrictions is not None or requirements is not None,
+        required=required,
+        restricted=banned is not None or required is not None,
         stop_early=stop_early,
     )
-    look = LookEvery(look_every, device, max(limits, default=0))
+    look = SyncInterval(look_every, device, max(limits, default=0))
     options = _Options(beam_size // num_groups, num_groups, diversity_penalty, specials, waits=look.num_steps == 1)
-    beams = _OpenBeams(len(limits), max(limits, default=0), options, restrictions, requirements, device)
-    taken: list[Taken] = []
+    beams = _OpenBeams(len(limits), max(limits, default=0), options, banned, required, device)
+    taken: list[BeamStep] = []
     for step_number in itertools.count() if limits else ():
         logits_RV, state = step(beams.last_tokens_R, state)
         taken.append(beams.advance(logits_RV, None if bonus is None else bonus(state)))
@@ -120,7 +120,7 @@ def beam_search(
 
 
 def _refuse_wrong(
-    beam_size: int, length_penalty: float, n_best: int, num_groups: int, requirements: Requirements | None
+    beam_size: int, length_penalty: float, n_best: int, num_groups: int, required: RequiredPhrases | None
 ) -> None:
     if not 1 <= n_best <= beam_size:
         raise ValueError(f"n_best = {n_best}: must be between 1 and the beam size, {beam_size}.")
@@ -128,7 +128,7 @@ def _refuse_wrong(
         raise ValueError(f"length_penalty = {length_penalty}: must be 0 or greater.")
     if beam_size % num_groups:
         raise ValueError(f"num_groups = {num_groups}: must divide the beam size, {beam_size}.")
-    if requirements is not None and (beam_size == 1 or num_groups > 1):
+    if required is not None and (beam_size == 1 or num_groups > 1):
         raise ValueError("requirements need a beam of 2 or more, and one group.")
 
 
@@ -151,21 +151,21 @@ class _OpenBeams:
         num_sentences: int,
         max_tokens: int,
         options: _Options,
-        restrictions: Restrictions | None,
-        requirements: Requirements | None,
+        banned: BannedTokens | None,
+        required: RequiredPhrases | None,
         device: torch.device | str,
     ) -> None:
-        self._options, self._restrictions, self._requirements = options, restrictions, requirements
+        self._options, self._restrictions, self._requirements = options, banned, required
         num_lines = num_sentences * options.num_groups
         self._num_tokens = 0  # of every open beam
         self._scores_BK = torch.zeros(num_lines, 1, device=device)  # log-probabilities, in any order
         self._output_BKT: Tensor | None = None  # what conditions are functions of
-        if restrictions is not None or requirements is not None:
+        if banned is not None or required is not None:
             self._output_BKT = torch.zeros(num_lines, 1, max_tokens + 1, device=device, dtype=torch.long)
         self._parents_BK = torch.zeros(num_lines, 1, device=device, dtype=torch.long)
         self.last_tokens_R = torch.full((num_sentences,), options.specials.bos, device=device)
 
-    def advance(self, logits_RV: Tensor, bonus_R: Tensor | None = None) -> Taken:
+    def advance(self, logits_RV: Tensor, bonus_R: Tensor | None = None) -> BeamStep:
         """Takes one step's logits and opens the next beams; returns what was looked at."""
         num_groups, beam_size = self._options.num_groups, self._options.beam_size
         if num_groups > 1 and self._num_tokens == 0:  # the one row of a sentence is where each of its groups starts
@@ -181,7 +181,7 @@ class _OpenBeams:
         self._scores_BK, self._parents_BK = scores_BK, parents_BK
         self.last_tokens_R = tokens_BK.flatten()
         self._num_tokens += 1
-        return Taken(*candidates, scores_BK, parents_BK, tokens_BK, bonus_BK)
+        return BeamStep(*candidates, scores_BK, parents_BK, tokens_BK, bonus_BK)
 
     def _candidates(self, logits_RV: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the continuations that are looked at, as (scores, beams, tokens), each (B, C)."""

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transduce.decoding.required import Requirements
+from transduce.decoding.required import RequiredPhrases
 from transduce.decoding.scores import Hypothesis, gnmt_penalty, hypothesis
 from transduce.decoding.step import worth_shrinking
 
 
 @dataclass(frozen=True)
-class Taken:
+class BeamStep:
     """One step of a beam search: what was looked at, and what is gone on with."""
 
     scores_BC: Tensor  # log-probabilities of the candidates, best first
@@ -34,19 +34,19 @@ class Taken:
     bonus_BK: Tensor | None  # of the beams that were continued
 
     @classmethod
-    def on_host(cls, steps: Sequence["Taken"]) -> list["Taken"]:
+    def on_host(cls, steps: Sequence["BeamStep"]) -> list["BeamStep"]:
         """Returns the same on the host; of a GPU all are fetched in one piece, so that it is waited for once."""
         if steps[0].scores_BC.device.type == "cpu":
             return list(steps)
         return cls.unpacked(cls.packed(steps).cpu(), steps[0])
 
     @classmethod
-    def packed(cls, steps: Sequence["Taken"]) -> Tensor:
+    def packed(cls, steps: Sequence["BeamStep"]) -> Tensor:
         """Returns all of the steps as one matrix each, double: it holds float32 and any id exactly."""
         return torch.stack([torch.cat([part.double() for part in step._parts().values()], dim=1) for step in steps])
 
     @classmethod
-    def unpacked(cls, packed: Tensor, like: "Taken") -> list["Taken"]:
+    def unpacked(cls, packed: Tensor, like: "BeamStep") -> list["BeamStep"]:
         """Undoes `packed`; `like` is one of the steps."""
         parts = like._parts()
         found = []
@@ -73,7 +73,7 @@ class FinishedBeams:
         n_best: int,
         eos: int,
         num_groups: int = 1,
-        requirements: Requirements | None = None,
+        required: RequiredPhrases | None = None,
         restricted: bool = False,
         stop_early: bool = True,
     ) -> None:
@@ -84,7 +84,7 @@ class FinishedBeams:
         self.results: list[list[Hypothesis]] = [[] for _ in limits]
         self.lines = np.arange(len(limits))
         self._alpha, self._n_best, self._eos, self._num_groups = length_penalty, n_best, eos, num_groups
-        self._requirements, self._restricted, self._stop_early = requirements, restricted, stop_early
+        self._requirements, self._restricted, self._stop_early = required, restricted, stop_early
         self._limits = np.array(limits)
         # Best score that a hypothesis of log-probability g can reach is g over this; double, as scores are.
         self._final_penalties = np.array([gnmt_penalty(limit + 1, length_penalty) for limit in limits])
@@ -100,12 +100,12 @@ class FinishedBeams:
         """Whether no line can find anything better."""
         return bool((self._thresholds[self.lines] == np.inf).all())
 
-    def tell(self, steps: Sequence[Taken]) -> None:
+    def tell(self, steps: Sequence[BeamStep]) -> None:
         """Takes account of steps, in their order; the lines in the batch have been the same in all of them."""
-        for step in Taken.on_host(steps):
+        for step in BeamStep.on_host(steps):
             self._tell(step)
 
-    def _tell(self, step: Taken) -> None:
+    def _tell(self, step: BeamStep) -> None:
         lines, num_tokens = self.lines, self._num_tokens
         tokens_BC, scores_BC = step.tokens_BC.numpy(), step.scores_BC.numpy()
         bonus_BK = None if step.bonus_BK is None else step.bonus_BK.numpy().astype(np.float64)
@@ -170,7 +170,7 @@ class FinishedBeams:
         return ids[::-1]
 
     def _num_missing(self, line: int, outputs: Sequence[list[int]]) -> list[int]:
-        """Returns how many entries of its requirements each output of a sentence has not met."""
+        """Returns how many required entries each output of a sentence has not met."""
         if self._requirements is None:
             return [0] * len(outputs)
         device = self._requirements.lengths_BP.device
@@ -242,7 +242,7 @@ class FinishedRows:
         return np.flatnonzero(open_B).tolist()
 
 
-class LookEvery:
+class SyncInterval:
     """When a search looks at what has finished: a CPU is asked at each step, a GPU at each eighth."""
 
     _STEPS_ON_A_GPU = 8

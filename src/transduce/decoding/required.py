@@ -35,7 +35,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Requirements:
+class RequiredPhrases:
     """The entries of each sentence of a batch; an entry is met where one of its phrases occurs.
 
     A phrase that is followed by one of the sentence's `joining` tokens does not count: the token makes another word of
@@ -143,13 +143,13 @@ class Requirements:
         return of_entries_BKE.gather(2, self.entries_BP[:, None].expand(-1, of_entries_BKE.size(1), -1))
 
 
-def requirements(
+def required_phrases(
     required: Sequence[Sequence[Sequence[Sequence[int]]]],
     *,
     vocab_size: int,
     joining: Sequence[Sequence[int]] = (),
     device: torch.device | str = "cpu",
-) -> Requirements | None:
+) -> RequiredPhrases | None:
     """Returns what the outputs of a batch must hold, or None where that is nothing.
 
     Args:
@@ -179,11 +179,11 @@ def requirements(
             if id(given) not in ids_of:
                 ids_of[id(given)] = torch.tensor(list(given))
             joins[sentence, ids_of[id(given)]] = True
-    return Requirements(*(part.to(device) for part in (phrases, lengths, owners, costs, joins)))
+    return RequiredPhrases(*(part.to(device) for part in (phrases, lengths, owners, costs, joins)))
 
 
 def required_candidates(
-    gains_RV: Tensor, scores_BK: Tensor, past_BKT: Tensor, asked: Requirements, *, beam_size: int, eos: int
+    gains_RV: Tensor, scores_BK: Tensor, past_BKT: Tensor, asked: RequiredPhrases, *, beam_size: int, eos: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the continuations that are looked at, as (scores, beams, tokens), each (B, 2 × beam_size).
 

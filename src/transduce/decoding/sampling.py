@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from transduce.decoding.banned_tokens import BannedTokens
 from transduce.decoding.candidates import log_probabilities_, top
-from transduce.decoding.finished import FinishedRows, LookEvery
-from transduce.decoding.restrictions import Restrictions
+from transduce.decoding.finished import FinishedRows, SyncInterval
 from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.decoding.step import S, Step
 
@@ -75,14 +75,14 @@ def sample(
     top_p: float = 1.0,
     length_penalty: float = 0.0,
     specials: SpecialIds | None = None,
-    restrictions: Restrictions | None = None,
+    banned: BannedTokens | None = None,
     device: torch.device | str = "cpu",
     look_every: int | None = None,
 ) -> list[list[Hypothesis]]:
     """Returns K outputs of each sentence, in the order in which they were drawn.
 
     Their log-probabilities are the model's own, at temperature 1 and of the whole vocabulary, as a forced score's are.
-    An output ends where EOS is drawn; one whose limit or restrictions leave nothing to draw is unfinished.
+    An output ends where EOS is drawn; one whose limit or bans leave nothing to draw is unfinished.
 
     Args:
         step: see `transduce.decoding.step`.
@@ -94,14 +94,14 @@ def sample(
         top_p: see `narrowed`.
         length_penalty: α, for the scores.
         specials: ids of the special tokens.
-        restrictions: what outputs must begin with and may not hold.
+        banned: what outputs must begin with and may not hold.
         device: where `step` works.
         look_every: see `beam_search`.
     """
     specials, num_samples = specials or SpecialIds(), uniforms_BKT.size(1)
     limits_R = [limit for limit in limits for _ in range(num_samples)]
     finished = FinishedRows(limits_R, length_penalty=length_penalty, eos=specials.eos, of_each=num_samples)
-    look = LookEvery(look_every, device, max(limits, default=0))
+    look = SyncInterval(look_every, device, max(limits, default=0))
     uniforms_BKT = uniforms_BKT.to(device, torch.double)
     output_RT = torch.zeros(len(limits_R), max(limits, default=0) + 1, dtype=torch.long, device=device)
     tokens_R = torch.full((len(limits),), specials.bos, device=device)
@@ -111,8 +111,8 @@ def sample(
         gains_RV = log_probabilities_(logits_RV, specials.never_generated)
         if num_tokens == 0:
             state, gains_RV = state.expand(num_samples), gains_RV.repeat_interleave(num_samples, dim=0)
-        if restrictions is not None:
-            restrictions.apply_(gains_RV, output_RT[:, :num_tokens])
+        if banned is not None:
+            banned.apply_(gains_RV, output_RT[:, :num_tokens])
         probabilities_RV = narrowed(gains_RV, temperature=temperature, top_k=top_k, top_p=top_p)
         tokens_R = draw(probabilities_RV, uniforms_BKT[:, :, num_tokens].flatten())
         taken.append((tokens_R, gains_RV.gather(1, tokens_R[:, None])[:, 0]))
@@ -127,7 +127,7 @@ def sample(
         if stay is not None:
             kept_B = torch.tensor(stay, device=device)
             state, uniforms_BKT = state.keep(kept_B), uniforms_BKT[kept_B]
-            restrictions = None if restrictions is None else restrictions.keep(kept_B)
+            banned = None if banned is None else banned.keep(kept_B)
             output_RT, tokens_R = (
                 x.unflatten(0, (-1, num_samples))[kept_B].flatten(0, 1) for x in (output_RT, tokens_R)
             )

@@ -11,7 +11,7 @@ from transduce.config import DecodeConfig, ModelConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.capabilities import lack_of_ctranslate2
 from transduce.engines.ctranslate2_limits import max_positions
-from transduce.engines.interface import AttendingEngine, AttentionWeights, Conditions, Engine
+from transduce.engines.interface import AttendingEngine, AttentionWeights, Engine, TokenConstraints
 
 
 class AutomaticEngine:
@@ -46,7 +46,7 @@ class AutomaticEngine:
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[Conditions] | None = None,
+        conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first; see `Engine.translate`."""
         lack = lack_of_ctranslate2(options, conditions or (), self._config)

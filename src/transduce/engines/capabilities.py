@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS
-from transduce.engines.interface import MAX_SOURCE_TOKENS, Conditions
+from transduce.engines.interface import MAX_SOURCE_TOKENS, TokenConstraints
 from transduce.errors import ConfigError
 from transduce.reporting.tables import table
 
@@ -19,7 +19,7 @@ class Capability:
     what: str
     torch: str
     ctranslate2: str
-    options: tuple[str, ...] = ()  # fields of `DecodeConfig` or `Conditions` that ask for it
+    options: tuple[str, ...] = ()  # fields of `DecodeConfig` or `TokenConstraints` that ask for it
 
 
 CAPABILITIES = (
@@ -80,7 +80,7 @@ class Lack:
     """Something that a call needs and the ctranslate2 engine does not have."""
 
     what: str  # as in the table
-    option: str  # the field of `DecodeConfig`, `Conditions` or `ModelConfig` that needs it
+    option: str  # the field of `DecodeConfig`, `TokenConstraints` or `ModelConfig` that needs it
     shown: str  # that field, as people write it
     of_long_lines: bool = False  # whether only outputs of long lines need it
 
@@ -101,7 +101,7 @@ def _with_options(row: Capability) -> str:
 
 
 def lack_of_ctranslate2(
-    options: DecodeConfig, conditions: Sequence[Conditions] = (), model: ModelConfig | None = None
+    options: DecodeConfig, conditions: Sequence[TokenConstraints] = (), model: ModelConfig | None = None
 ) -> Lack | None:
     """Returns what a search needs that the ctranslate2 engine does not have, or None.
 
@@ -112,7 +112,7 @@ def lack_of_ctranslate2(
         value = getattr(options, name)
         if name in _LACKING and name not in _SECONDARY and value != getattr(plain, name):
             return Lack(_LACKING[name], name, f"decode.{name} = {value}")
-    for name in (field.name for field in fields(Conditions)):
+    for name in (field.name for field in fields(TokenConstraints)):
         if name in _LACKING and name not in _SECONDARY and any(getattr(condition, name) for condition in conditions):
             return Lack(_LACKING[name], name, f"'{name}' phrases")
     return _lack_of_positions(options, model) if model is not None else None
@@ -130,7 +130,7 @@ def _lack_of_positions(options: DecodeConfig, model: ModelConfig) -> Lack | None
     return Lack(f"outputs of {MAX_SINUSOIDS} tokens or more", name, f"decode.{name} = {getattr(options, name)}", True)
 
 
-def require_ctranslate2_can(options: DecodeConfig, conditions: Sequence[Conditions]) -> None:
+def require_ctranslate2_can(options: DecodeConfig, conditions: Sequence[TokenConstraints]) -> None:
     """Raises ConfigError, naming the option, where a call needs what the ctranslate2 engine does not have."""
     lack = lack_of_ctranslate2(options, conditions)
     if lack is not None:

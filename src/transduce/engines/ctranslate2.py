@@ -30,7 +30,7 @@ from transduce.engines.capabilities import require_ctranslate2_can
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.ctranslate2_loading import choose_device, compute_type, keep_in_forks, load_model
-from transduce.engines.interface import MAX_SOURCE_TOKENS, Conditions, require_threads
+from transduce.engines.interface import MAX_SOURCE_TOKENS, TokenConstraints, require_threads
 from transduce.errors import ConfigError, DataError, EngineError
 from transduce.reporting.tables import counted
 
@@ -52,7 +52,7 @@ _PATIENCE = 2
 _SPECIALS = SpecialIds()
 _EMPTY = Hypothesis(ids=[], score=0.0, log_probability=0.0, finished=True)
 _NOTHING_FOUND = Hypothesis(ids=[], score=-float("inf"), log_probability=-float("inf"), finished=False)
-_FREE = Conditions()
+_FREE = TokenConstraints()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _Line:
     place: int  # among the sources
     source: tuple[int, ...]
     limit: int  # tokens of its longest output, EOS not counted
-    conditions: Conditions
+    conditions: TokenConstraints
     alone: bool = False  # with others of the same limit only
     suppress: bool = False  # pad, BOS and unknown may not even be looked at
 
@@ -156,7 +156,7 @@ class CTranslate2Engine:
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[Conditions] | None = None,
+        conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first: at least one, at most `n_best`.
 
@@ -233,7 +233,7 @@ class CTranslate2Engine:
             )
 
     def _lines(
-        self, sources: Sequence[Sequence[int]], options: DecodeConfig, conditions: Sequence[Conditions] | None
+        self, sources: Sequence[Sequence[int]], options: DecodeConfig, conditions: Sequence[TokenConstraints] | None
     ) -> Iterator[_Line]:
         """Yields the lines that are to be searched, each with its own limit.
 

@@ -32,7 +32,7 @@ SHORTLIST_CHOICES = ("on", "off", "auto")  # see `engines.loading.choose_shortli
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class TokenConstraints:
     """What is asked of one source's outputs, in token ids."""
 
     prefix: tuple[int, ...] = ()  # what each output begins with
@@ -69,7 +69,7 @@ class Engine(Protocol):
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[Conditions] | None = None,
+        conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first: at least one, at most `n_best`; what is drawn comes as drawn.
 

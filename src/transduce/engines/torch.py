@@ -14,7 +14,7 @@ from transduce.config.choices import Precision
 from transduce.decoding.ensemble import mean_log_probabilities
 from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.engines.allocator import keep_memory
-from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, Conditions, require_threads
+from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, TokenConstraints, require_threads
 from transduce.engines.shortlist.table import Shortlist
 from transduce.engines.torch_search import Batch, check, narrowed, search
 from transduce.errors import ConfigError, DataError, EngineError
@@ -138,7 +138,7 @@ class TorchEngine:
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[Conditions] | None = None,
+        conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first: at least one, at most `n_best`; what is drawn comes as drawn.
 

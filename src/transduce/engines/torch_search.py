@@ -10,18 +10,18 @@ import torch
 from torch import Tensor
 
 from transduce.config import DecodeConfig
+from transduce.decoding.banned_tokens import BannedTokens, banned_tokens
 from transduce.decoding.beam import beam_search
 from transduce.decoding.coverage import coverage_penalty
 from transduce.decoding.ensemble import EnsembleState, ensemble_step
 from transduce.decoding.greedy import greedy_search
 from transduce.decoding.narrowing import NarrowState, Vocabulary, narrow_step
-from transduce.decoding.required import Requirements, requirements
-from transduce.decoding.restrictions import Restrictions, restrictions
+from transduce.decoding.required import RequiredPhrases, required_phrases
 from transduce.decoding.sampling import sample, uniforms
 from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.decoding.step import Step
 from transduce.engines.capabilities import require_plain_beam
-from transduce.engines.interface import Conditions
+from transduce.engines.interface import TokenConstraints
 from transduce.engines.shortlist.table import Shortlist
 from transduce.errors import ConfigError
 from transduce.model import Transformer
@@ -33,7 +33,7 @@ _SPECIALS = SpecialIds()
 _MAX_DRAWN_TOGETHER = 16  # outputs of one source that share its past
 
 
-def check(options: DecodeConfig, n_best: int, conditions: Sequence[Conditions] | None, num_sources: int) -> None:
+def check(options: DecodeConfig, n_best: int, conditions: Sequence[TokenConstraints] | None, num_sources: int) -> None:
     """Raises ConfigError for what cannot be searched for."""
     if options.temperature == 0 and n_best > options.beam_size:
         raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
@@ -62,7 +62,7 @@ class Batch:
     sources: list[list[int]]  # as they were given, for what is drawn
     source_BS: Tensor
     lengths_B: Tensor
-    conditions: Sequence[Conditions] | None
+    conditions: Sequence[TokenConstraints] | None
     vocabulary: Vocabulary | None = None  # the part that is searched in; conditions and outputs are columns of it
 
 
@@ -82,9 +82,9 @@ def narrowed(batch: Batch, shortlist: Shortlist) -> Batch:
     return replace(batch, conditions=asked or None, vocabulary=vocabulary)
 
 
-def _narrowed(asked: Conditions, allowed_V: np.ndarray, vocabulary: Vocabulary) -> Conditions:
+def _narrowed(asked: TokenConstraints, allowed_V: np.ndarray, vocabulary: Vocabulary) -> TokenConstraints:
     completions = [[index for index in choice if allowed_V[index]] for choice in asked.completions]
-    return Conditions(
+    return TokenConstraints(
         prefix=vocabulary.narrowed(asked.prefix),
         completions=tuple(vocabulary.narrowed(choice) for choice in completions),
         required=tuple(tuple(vocabulary.narrowed(phrase) for phrase in entry) for entry in asked.required),
@@ -132,9 +132,7 @@ def _search(
     step, state = _start(models, fixed, batch, max_steps=max(limits) + 1, coverage=options.coverage_penalty > 0)
     asked = _restrictions(batch, options)
     if options.beam_size == 1:
-        best = greedy_search(
-            step, state, limits, length_penalty=options.length_penalty, restrictions=asked, device=device
-        )
+        best = greedy_search(step, state, limits, length_penalty=options.length_penalty, banned=asked, device=device)
         return [[hypothesis] for hypothesis in best]
     return beam_search(
         step,
@@ -143,8 +141,8 @@ def _search(
         beam_size=options.beam_size,
         length_penalty=options.length_penalty,
         n_best=n_best,
-        restrictions=asked,
-        requirements=_requirements(models, batch),
+        banned=asked,
+        required=_requirements(models, batch),
         bonus=functools.partial(_coverage_bonus, options.coverage_penalty) if options.coverage_penalty else None,
         num_groups=options.diversity_groups,
         diversity_penalty=options.diversity_penalty,
@@ -187,7 +185,7 @@ def _draw(
         top_k=options.top_k,
         top_p=options.top_p,
         length_penalty=options.length_penalty,
-        restrictions=_restrictions(wide, options),
+        banned=_restrictions(wide, options),
         device=batch.source_BS.device,
     )
     of_sources = (found[first : first + parts] for first in range(0, len(found), parts))
@@ -245,9 +243,9 @@ def _limits(models: Sequence[Transformer], batch: Batch, options: DecodeConfig) 
     return limits
 
 
-def _restrictions(batch: Batch, options: DecodeConfig) -> Restrictions | None:
+def _restrictions(batch: Batch, options: DecodeConfig) -> BannedTokens | None:
     conditions = batch.conditions or []
-    return restrictions(
+    return banned_tokens(
         len(batch.sources),
         eos=_SPECIALS.eos,
         min_tokens=options.min_tokens,
@@ -259,9 +257,9 @@ def _restrictions(batch: Batch, options: DecodeConfig) -> Restrictions | None:
     )
 
 
-def _requirements(models: Sequence[Transformer], batch: Batch) -> Requirements | None:
+def _requirements(models: Sequence[Transformer], batch: Batch) -> RequiredPhrases | None:
     conditions = batch.conditions or []
-    return requirements(
+    return required_phrases(
         [each.required for each in conditions],
         vocab_size=models[0].config.vocab_size if batch.vocabulary is None else len(batch.vocabulary.ids),
         joining=[each.joining for each in conditions],

@@ -14,7 +14,7 @@ first kind: it does so before most inflections and other words that begin alike 
 from collections.abc import Iterator, Sequence
 
 from transduce.decoding.scores import Hypothesis
-from transduce.engines.interface import Conditions, Engine
+from transduce.engines.interface import Engine, TokenConstraints
 from transduce.text import SubwordTokenizer
 from transduce.translation.constraints.terms import joining_pieces
 
@@ -26,7 +26,7 @@ def evasions(
     tokenizer: SubwordTokenizer,
     source: Sequence[int],
     hypothesis: Hypothesis,
-    conditions: Conditions,
+    conditions: TokenConstraints,
     *,
     in_context: bool,
 ) -> set[Phrase]:
@@ -94,7 +94,7 @@ def _word_end(ids: Phrase, place: int, joining: frozenset[int]) -> int:
     return place
 
 
-def _given(ids: Phrase, conditions: Conditions) -> frozenset[int]:
+def _given(ids: Phrase, conditions: TokenConstraints) -> frozenset[int]:
     """Returns the places of tokens that the model did not choose: of the prefix, and of required terms."""
     given = set(range(len(conditions.prefix)))
     for phrase in (phrase for entry in conditions.required for phrase in entry):

@@ -1,7 +1,7 @@
 """What is asked of a translation, as text: its first words, phrases that it may not hold, terms that it must.
 
-The search knows token ids only (`engines.interface.Conditions`), and one text has many spellings in pieces. So a prefix
-is handed on with the pieces that may complete its last word, and for forbidden phrases the text that comes out is what
+The search knows token ids only (`engines.interface.TokenConstraints`), and one text has many spellings in pieces. So a
+prefix is handed on with the pieces that may complete its last word, and for forbidden phrases the text that comes out is what
 counts: a line that holds one is searched again with that spelling forbidden, until none comes out. A line whose terms
 come by themselves keeps the translation that it has without them; the others are searched again with the terms in the
 beam.
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
-from transduce.engines.interface import Conditions, Engine
+from transduce.engines.interface import Engine, TokenConstraints
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
@@ -151,7 +151,7 @@ def search_within(
     if terms := [each.required for each in constraints if each.required]:
         # A source without tokens is not run, but what is asked of it is checked: an engine or a search that cannot look
         # for terms says so before any line is translated, whether the terms would have come by themselves or not.
-        asked = Conditions(required=tuple(term_spellings(each, tokenizer, capitals=False) for each in terms[0]))
+        asked = TokenConstraints(required=tuple(term_spellings(each, tokenizer, capitals=False) for each in terms[0]))
         engine.translate([()], options, n_best, [asked])
     found = engine.translate(sources, options, n_best, conditions)
     if terms:
@@ -225,7 +225,7 @@ def _search_for_terms(
     options: DecodeConfig,
     n_best: int,
     constraints: Sequence[Constraints],
-    conditions: list[Conditions],
+    conditions: list[TokenConstraints],
     found: list[list[Hypothesis]],
 ) -> None:
     """Searches again, in place, where terms do not come out: for both cases of their first letter, then as they stand.
@@ -252,8 +252,8 @@ def _search_for_terms(
 
 
 def _requiring(
-    conditions: Conditions, constraints: Constraints, tokenizer: SubwordTokenizer, *, capitals: bool
-) -> Conditions:
+    conditions: TokenConstraints, constraints: Constraints, tokenizer: SubwordTokenizer, *, capitals: bool
+) -> TokenConstraints:
     """Returns the conditions with the terms in pieces."""
     required = tuple(term_spellings(each, tokenizer, capitals=capitals) for each in constraints.required)
     return replace(conditions, required=required, joining=joining_pieces(tokenizer))
@@ -264,7 +264,7 @@ def _terms_missing(hypotheses: Sequence[Hypothesis], required: tuple[Choice, ...
     return any(missing(text.replace("\n", " "), required) for text in texts)
 
 
-def _conditions(constraints: Constraints, tokenizer: SubwordTokenizer, name: str) -> Conditions:
+def _conditions(constraints: Constraints, tokenizer: SubwordTokenizer, name: str) -> TokenConstraints:
     """Returns the prefix in token ids; what is forbidden is looked for in the text first (`search_within`)."""
     if not all(phrase.strip() for phrase in constraints.forbidden):
         raise DataError(f"{name}: a forbidden phrase is empty or white space.")
@@ -279,9 +279,9 @@ def _conditions(constraints: Constraints, tokenizer: SubwordTokenizer, name: str
     if constraints.forbidden and (match := phrase_pattern(constraints.forbidden).search(prefix)):
         raise DataError(f"{name}: the prefix {prefix!r} holds the forbidden phrase {match[0]!r}.")
     if not prefix:
-        return Conditions()
+        return TokenConstraints()
     ids = tuple(tokenizer.encode(prefix))
-    return Conditions(prefix=ids, completions=_completions(ids, tokenizer))
+    return TokenConstraints(prefix=ids, completions=_completions(ids, tokenizer))
 
 
 def _completions(ids: tuple[int, ...], tokenizer: SubwordTokenizer) -> tuple[tuple[int, ...], ...]:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, FakeState, Table, log_softmax, random_table
+from transduce.decoding.banned_tokens import BannedTokens, banned_tokens
 from transduce.decoding.beam import beam_search
 from transduce.decoding.greedy import greedy_search
-from transduce.decoding.restrictions import Restrictions, restrictions
 from transduce.decoding.sampling import sample, uniforms
 from transduce.decoding.scores import Hypothesis, gnmt_penalty
 
@@ -31,7 +31,7 @@ class Rules:
     forbidden: tuple[Past, ...] = ()
 
     def allow(self, past: Past, token: int) -> bool:
-        """The obvious version of `Restrictions.apply_`."""
+        """The obvious version of `BannedTokens.apply_`."""
         place = len(past)
         if place < len(self.prefix) and past == self.prefix[:place]:
             if token == self.prefix[place]:
@@ -47,9 +47,9 @@ class Rules:
         return not any(longer[-len(phrase) :] == phrase for phrase in self.forbidden)
 
 
-def of(rules: Sequence[Rules]) -> Restrictions | None:
-    """The restrictions of a batch; what is asked of all is the first sentence's."""
-    return restrictions(
+def of(rules: Sequence[Rules]) -> BannedTokens | None:
+    """The bans of a batch; what is asked of all is the first sentence's."""
+    return banned_tokens(
         len(rules),
         eos=EOS,
         min_tokens=rules[0].min_tokens,
@@ -65,14 +65,12 @@ def run(
 ) -> list[list[Hypothesis]]:
     model = FakeModel(table)
     options = {"length_penalty": 0.6, "n_best": beam_size} | more
-    return beam_search(
-        model.step, model.start(len(limits)), limits, beam_size=beam_size, restrictions=of(rules), **options
-    )
+    return beam_search(model.step, model.start(len(limits)), limits, beam_size=beam_size, banned=of(rules), **options)
 
 
 def run_greedy(table: Table, limits: Sequence[int], rules: Sequence[Rules]) -> list[Hypothesis]:
     model = FakeModel(table)
-    return greedy_search(model.step, model.start(len(limits)), limits, length_penalty=0.6, restrictions=of(rules))
+    return greedy_search(model.step, model.start(len(limits)), limits, length_penalty=0.6, banned=of(rules))
 
 
 def every_output(table: Table, limit: int, rules: Rules, vocab: Sequence[int], alpha: float = 0.6) -> list[Hypothesis]:
@@ -175,9 +173,7 @@ def test_what_is_drawn_obeys(seed: int, rules: list[Rules], limits: list[int], t
     table, model = random_table(seed), FakeModel(random_table(seed))
     limits = [max(limit, len(each.prefix), each.min_tokens) for limit, each in zip(limits, rules, strict=False)]
     numbers = torch.stack([torch.from_numpy(uniforms(seed, [s], 3, 9)) for s in range(len(rules))])
-    found = sample(
-        model.step, model.start(len(rules)), limits, numbers, temperature=temperature, restrictions=of(rules)
-    )
+    found = sample(model.step, model.start(len(rules)), limits, numbers, temperature=temperature, banned=of(rules))
     for sentence, hypotheses in enumerate(found):
         assert len(hypotheses) == 3
         for h in hypotheses:
@@ -219,7 +215,7 @@ def test_where_nothing_may_follow_what_was_open_comes_back_unfinished() -> None:
 
 
 def test_nothing_asked_is_no_restriction() -> None:
-    assert restrictions(2, eos=EOS, prefixes=[(), ()], forbidden=[(), ()]) is None
+    assert banned_tokens(2, eos=EOS, prefixes=[(), ()], forbidden=[(), ()]) is None
 
 
 # --- a bonus, such as a coverage penalty ----------------------------------------------------------------------

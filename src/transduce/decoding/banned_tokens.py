@@ -17,7 +17,7 @@ from torch import Tensor
 from transduce.decoding.candidates import Restrict
 
 
-class Restriction(Protocol):
+class Ban(Protocol):
     """Bans tokens, row by row."""
 
     def apply_(self, gains_RV: Tensor, past_RT: Tensor) -> None:
@@ -109,7 +109,7 @@ class Prefix:
     """What each sentence's output begins with.
 
     At place p, one of `completions[sentence][p]` may stand for all that is left of the prefix: see
-    `engines.interface.Conditions`.
+    `engines.interface.TokenConstraints`.
     """
 
     tokens_BP: Tensor  # padded
@@ -128,7 +128,7 @@ class Prefix:
         lengths_B = torch.tensor([len(prefix) for prefix in prefixes], device=device)
         return cls(torch.tensor(padded, device=device), lengths_B, ids, longest)
 
-    def apply_(self, gains_RV: Tensor, past_RT: Tensor, bans: Sequence[Restriction]) -> None:
+    def apply_(self, gains_RV: Tensor, past_RT: Tensor, bans: Sequence[Ban]) -> None:
         """Bans all but the next token of the prefix and what may complete it; where it is complete, the `bans` only.
 
         The next token of a prefix is never banned; a completion, which is chosen freely, may be.
@@ -156,10 +156,10 @@ class Prefix:
 
 
 @dataclass(frozen=True)
-class Restrictions:
+class BannedTokens:
     """All that is asked of a batch; a prefix holds whatever the rest says, which binds what follows."""
 
-    bans: tuple[Restriction, ...]
+    bans: tuple[Ban, ...]
     prefix: Prefix | None = None
 
     def apply_(self, gains_RV: Tensor, past_RT: Tensor) -> None:
@@ -180,7 +180,7 @@ class Restrictions:
         return type(self)(tuple(ban.keep(sentences_B) for ban in self.bans), prefix)
 
 
-def restrictions(
+def banned_tokens(
     num_sentences: int,
     *,
     eos: int,
@@ -190,13 +190,13 @@ def restrictions(
     completions: Sequence[Sequence[Sequence[int]]] = (),
     forbidden: Sequence[Sequence[Sequence[int]]] = (),
     device: torch.device | str = "cpu",
-) -> Restrictions | None:
+) -> BannedTokens | None:
     """Returns what is asked of the outputs of `num_sentences` sentences, or None where that is nothing.
 
     `prefixes`, `completions` and `forbidden` have one entry for each sentence, or none at all.
     """
     device = torch.device(device)
-    bans: list[Restriction] = []
+    bans: list[Ban] = []
     if min_tokens:
         bans.append(MinimumLength(min_tokens, eos))
     if no_repeat_ngram:
@@ -209,4 +209,4 @@ def restrictions(
     prefix = None
     if any(prefixes):
         prefix = Prefix.of(prefixes, completions or [()] * num_sentences, device)
-    return Restrictions(tuple(bans), prefix) if bans or prefix is not None else None
+    return BannedTokens(tuple(bans), prefix) if bans or prefix is not None else None
