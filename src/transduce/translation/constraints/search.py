@@ -1,10 +1,10 @@
 """What is asked of a translation, as text: its first words, phrases that it may not hold, terms that it must.
 
 The search knows token ids only (`engines.interface.TokenConstraints`), and one text has many spellings in pieces. So a
-prefix is handed on with the pieces that may complete its last word, and for forbidden phrases the text that comes out is what
-counts: a line that holds one is searched again with that spelling forbidden, until none comes out. A line whose terms
-come by themselves keeps the translation that it has without them; the others are searched again with the terms in the
-beam.
+prefix is handed on with the pieces that may complete its last word, and for forbidden phrases the text that comes out
+is what counts: a line that holds one is searched again with that spelling forbidden, until none comes out. A line whose
+terms come by themselves keeps the translation that it has without them; the others are searched again with the terms in
+the beam.
 """
 
 import itertools
