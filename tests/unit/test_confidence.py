@@ -96,6 +96,17 @@ def test_reliability_by_hand() -> None:
     assert found.auc == pytest.approx(2 / 3)
 
 
+def test_lines_of_equal_probability_are_measured_in_any_order_alike() -> None:
+    """Otherwise a file that begins with its good lines has another error than the same file backwards."""
+    good = np.repeat([1.0, 0.0], 50)
+    for order in (good, good[::-1]):
+        found = reliability(np.full(100, 0.5), order)
+        assert (found.ece, found.auc) == (0.0, 0.5)
+    found = reliability(np.array([0.2, 0.6, 0.6, 0.8]), np.array([0.0, 1.0, 0.0, 1.0]), bins=2)
+    assert found.auc == pytest.approx((1 + 1 + 1 + 0.5) / 4)
+    assert found.ece == pytest.approx((abs(0.4 - 0.25) + abs(0.7 - 0.75)) / 2)
+
+
 def test_what_cannot_be_fitted_is_said() -> None:
     values, quality = sample(100)
     with pytest.raises(DataError, match="49 lines with text: a calibration needs at least 50"):

@@ -139,15 +139,19 @@ def measure(
 
 
 def reliability(probabilities: np.ndarray, good: np.ndarray, bins: int = 10) -> Reliability:
-    """Compares probabilities with what happened (1 or 0), in `bins` of equal size."""
+    """Compares probabilities with what happened (1 or 0), in `bins` of equal size.
+
+    Lines of equal probability count as their mean, so that the order of the lines changes nothing.
+    """
     order = np.argsort(probabilities, kind="stable")
+    _, group, sizes = np.unique(probabilities, return_inverse=True, return_counts=True)
+    share_good = (np.bincount(group, good) / sizes)[group]
     distance = sum(
-        abs(probabilities[part].mean() - good[part].mean()) * len(part)
+        abs(probabilities[part].mean() - share_good[part].mean()) * len(part)
         for part in np.array_split(order, bins)
         if len(part)
     )
-    ranks = np.empty(len(order))
-    ranks[order] = np.arange(1, len(order) + 1)
+    ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[group]
     num_good = float(good.sum())
     num_bad = len(good) - num_good
     above = ranks[good == 1].sum() - num_good * (num_good + 1) / 2
