@@ -121,6 +121,27 @@ def test_a_held_out_set_is_judged_by_what_training_taught(tmp_path: Path) -> Non
     assert abs(first - 141) <= 2
 
 
+def test_a_part_that_is_read_twice_is_judged_once(tmp_path: Path) -> None:
+    """A set that is validation and test, or training too: its end and its beginning are no neighbours."""
+    found(tmp_path, translations(1200, 41), dev=astray(translations(700, 42), 300))  # writes the files
+    train, dev = ("train.s", "train.t"), ("dev.s", "dev.t")
+    for validation, test in ((dev, {"dev": dev}), (dev, {"dev": dev, "again": dev})):
+        data = DataConfig(folder=str(tmp_path), train=(train, dev), validation=validation, test=test)
+        fault, count, line = only(examine(locate(data), data, progress=False).findings)
+        assert " to the end, each line of " in fault
+        assert abs(line - 301) <= 2
+        assert count == 699 - (line - 1)
+
+
+def test_many_small_files_that_are_all_one_line_off() -> None:
+    """No window is long enough for the greatest offsets, of which nothing is known then."""
+    source, target = translations(1200, 5)
+    windows = [(source[i : i + 39], target[i + 1 : i + 40]) for i in range(0, 1200, 40)]
+    judge = slips.Judge.learn(windows)
+    offsets = [slips.state(judge.means(window, i % 2)) for i, window in enumerate(windows)]
+    assert offsets.count(-1) == 30
+
+
 def test_shuffled_lines_do_not_belong_together(tmp_path: Path) -> None:
     source, target = translations(2000, 8)
     Random(1).shuffle(target)

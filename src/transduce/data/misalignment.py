@@ -32,9 +32,15 @@ class AlignmentCheck:
     _samplers: dict[Part, Sampler] = field(default_factory=dict)
 
     def add(self, part: Part, chunk: Chunk) -> None:
-        """Takes the next pairs of a part; those of treebanks are no translations."""
-        if not part.trees:
-            self._samplers.setdefault(part, Sampler()).add(chunk.pairs)
+        """Takes the next pairs of a part; those of treebanks are no translations.
+
+        A part that is read twice, as one that is training and validation set, is taken once.
+        """
+        if part.trees:
+            return
+        sampler = self._samplers.setdefault(part, Sampler())
+        if chunk.line == sampler.num_pairs + 1:
+            sampler.add(chunk.pairs)
 
     def finish(self, files: CorpusFiles, *, progress: bool) -> Iterator[Misalignment]:
         """Yields what is wrong, training parts first."""

@@ -131,8 +131,7 @@ class Judge:
         if not any(flat):
             return judge
         if flat.count(UNRELATED) > len(flat) / 2:  # too little was learned: go by what all windows say together
-            telling = [mean for half in means for mean in half if not np.isnan(mean).all()]
-            usual = int(np.argmax(np.nanmean(telling, axis=0))) - _MAX_OFFSET if telling else 0
+            usual = _usual_offset([mean for half in means for mean in half])
             offsets = [[usual if offset == UNRELATED else offset for offset in half] for half in offsets]
         return replace(judge, dictionaries=_learn_halves(numbered, _away_from_turns(offsets), vocabularies))
 
@@ -166,6 +165,15 @@ def _numbered(window: Window, vocabularies: tuple[Vocabulary, ...]) -> Numbered:
 
 def _spread(windows: Sequence[Window], count: int) -> list[Window]:
     return [windows[i * len(windows) // count] for i in range(count)] if len(windows) > count else list(windows)
+
+
+def _usual_offset(means: Sequence[NDArray[np.float64]]) -> int:
+    """Returns the offset of the greatest mean over windows; one that no window is long enough for is none."""
+    known = ~np.isnan(means)
+    if not known.any():
+        return 0
+    totals, counts = np.where(known, means, 0.0).sum(axis=0), known.sum(axis=0)
+    return int(np.argmax(np.where(counts > 0, totals / np.maximum(1, counts), -np.inf))) - _MAX_OFFSET
 
 
 def _away_from_turns(offsets: list[list[int]]) -> list[list[int]]:
