@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from transduce.bundle import Bundle
 from transduce.config import Config, DataConfig
 from transduce.errors import DataError, ExportError
 from transduce.export.certificate import (
@@ -144,6 +145,7 @@ def test_what_is_replaced_is_as_it_was_written_the_card_too(tmp_path: Path) -> N
         ({"mean_difference": 0.4}, {"mean_difference": 0.51}, "differ by 0.51 on average, more than the 0.501"),
         ({"mean_difference": 0.4}, {"mean_difference": math.nan}, "differ by nan"),
         ({"mean_difference": math.nan}, {"mean_difference": 0.4}, "differ by 0.4"),
+        ({"mean_difference": math.inf}, {"mean_difference": math.inf}, "differ by inf"),
         ({"lines_cut_alike": 0.5}, {"lines_cut_alike": 0.46}, ""),
         ({"lines_cut_alike": 0.5}, {"lines_cut_alike": 0.44}, "56.00% of the lines"),
     ],
@@ -157,6 +159,18 @@ def test_an_export_that_was_forced_may_be_no_worse_than_it_was(
     found = export.failures(replace(certificate(**again), thresholds=export.bounds))
     assert bool(found) == bool(fails)
     assert fails in "\n".join(found)
+
+
+def test_a_certificate_without_checksums_certifies_nothing(tmp_path: Path) -> None:
+    bundle = Bundle(tmp_path, None, {"model.safetensors": "12"})  # type: ignore[arg-type]
+    (tmp_path / "model.bin").write_bytes(b"numbers")
+    write_certificate(tmp_path, replace(certificate(), format="onnx", original_sha256=bundle.checksums))
+    assert CertifiedExport.read(tmp_path).changes(bundle) == ()
+    whole = json.loads((tmp_path / "certificate.json").read_text())
+    for key, named in (("export", "no checksum of any file"), ("original", "no checksum of the model")):
+        (tmp_path / "certificate.json").write_text(json.dumps(whole | {key: whole[key] | {"sha256": {}}}))
+        [fault] = CertifiedExport.read(tmp_path).changes(bundle)
+        assert named in fault
 
 
 def test_sentences_come_from_a_file_then_validation_then_the_package(tmp_path: Path) -> None:

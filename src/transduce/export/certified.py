@@ -1,6 +1,7 @@
 """An export that lies in a folder: what its certificate says, whether it is still that, and its model to run again."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -68,7 +69,13 @@ class CertifiedExport:
         changed = [name for name, digest in self.sha256.items() if name in now and now[name] != digest]
         found = [f"{name}: changed since it was certified" for name in changed]
         found += [f"{name}: missing" for name in self.sha256 if name not in now]
+        if not self.sha256:
+            found.append(
+                f"{self.folder / CERTIFICATE}: has no checksum of any file: nobody can tell what was certified"
+            )
         other = [name for name, digest in self.original_sha256.items() if bundle.checksums.get(name) != digest]
+        if not self.original_sha256:
+            found.append(f"{self.folder / CERTIFICATE}: has no checksum of the model: nobody can tell which it is of")
         if other:
             found.append(f"made of another model than {bundle.path}: its {' and '.join(other)} differ")
         return tuple(found)
@@ -77,7 +84,7 @@ class CertifiedExport:
     def bounds(self) -> Thresholds:
         """What it must reach when it is run again: the thresholds, and where it missed one, nearly what it reached."""
         asked, reached = self.thresholds, self.measured
-        missed = not reached.mean_difference <= asked.mean_difference
+        missed = math.isfinite(reached.mean_difference) and reached.mean_difference > asked.mean_difference
         return Thresholds(
             token_agreement=_loosened(asked.token_agreement, reached.token_agreement),
             mean_difference=reached.mean_difference * _DIFFERENCE_FACTOR + _DIFFERENCE_MARGIN
