@@ -77,18 +77,19 @@ def test_a_batch_with_padding_gives_what_each_source_gives_alone(tmp_path: Path)
 
 
 def test_the_script_needs_nothing_of_ours(tmp_path: Path) -> None:
-    bundle, output = make_model(tmp_path / "model"), tmp_path / "export"
+    bundle, output = make_model(tmp_path / "model", seed=1), tmp_path / "export"
     export_model(bundle.path, output, "onnx", sample=2)
-    lines = [*LINES[:3], "", LINES[3]]
+    lines = [*LINES[:3], "", "A carriage\rreturn ends no line.", LINES[3]]
     code = (
         "import runpy, sys; sys.modules.update(dict.fromkeys(['torch', 'transduce', 'onnx', 'transformers']))\n"
         f"sys.argv = ['translate_onnx.py']; runpy.run_path({str(output / 'translate_onnx.py')!r}, run_name='__main__')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], input="\n".join(lines), capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == NativeSystem(bundle).translate(lines)
+    expected = [*NativeSystem(bundle).translate(lines), ""]
+    for ending in ("\n", "\r\n"):
+        text = "".join(line + ending for line in lines).encode()
+        done = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.decode().split("\n") == expected
 
 
 def test_weights_are_stored_once(tmp_path: Path) -> None:

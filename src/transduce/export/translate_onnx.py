@@ -125,7 +125,8 @@ def main() -> None:
     translator = OnnxTranslator(args.folder, args.threads)
     with args.input.open(encoding="utf-8", newline="\n") if args.input else sys.stdin as lines:
         for line in lines:
-            print(translator.translate(line.rstrip("\n"), args.beam_size, args.length_penalty), flush=True)
+            text = line.removesuffix("\n").removesuffix("\r")  # the "\r" of a file from Windows is none of the text
+            print(translator.translate(text, args.beam_size, args.length_penalty), flush=True)
 
 
 if __name__ == "__main__":
