@@ -16,6 +16,7 @@ from exported_models import BASE, LINES, make_model, make_tokenizer, random_pair
 from transduce.bundle import Bundle
 from transduce.errors import BundleError, ConfigError, ExportError
 from transduce.export import export_model, import_huggingface, import_torch
+from transduce.export.huggingface_reading import read_checkpoint
 from transduce.export.huggingface_tokenizer import read_tokenizer
 from transduce.export.native import NativeSystem
 from transduce.export.torch_description import TorchDescription, read_description
@@ -213,6 +214,28 @@ def test_settings_that_lack_something_or_do_not_fit_are_named(exported: tuple[Bu
     assert not (tmp_path / "back").exists()
 
 
+def test_settings_of_the_search_that_are_no_numbers_are_named(exported: tuple[Bundle, Path]) -> None:
+    _, folder = exported
+    (folder / "transduce.json").unlink()
+    for changes in ({"num_beams": [4]}, {"length_penalty": "long"}):
+        before = (folder / "generation_config.json").read_text()
+        edit(folder / "generation_config.json", **changes)
+        with pytest.raises(BundleError, match=r"generation_config\.json: num_beams = .*: must be numbers"):
+            read_checkpoint(folder)
+        (folder / "generation_config.json").write_text(before)
+
+
+def test_what_an_export_was_made_of_may_be_damaged(exported: tuple[Bundle, Path]) -> None:
+    """The checkpoint is then read as any other; so is one with weights beside it that are not the model's own."""
+    bundle, folder = exported
+    extra = {"model.encoder.layers.0.self_attn.q_proj.lora_A.weight": np.ones((2, 24), np.float32)}
+    save_file(load_file(folder / "model.safetensors") | extra, folder / "model.safetensors", metadata={"format": "pt"})
+    assert read_checkpoint(folder).config == bundle.config
+    for config in ([1], None, {}):
+        (folder / "transduce.json").write_text(json.dumps({"config": config}))
+        assert read_checkpoint(folder).config.model.d_model == bundle.config.model.d_model
+
+
 def test_sentences_end_where_the_positions_of_a_checkpoint_do(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
     """Also where its tokeniser and its generation_config.json would go on."""
     _, folder = exported
@@ -343,6 +366,17 @@ def test_weights_that_nothing_would_be_made_of_are_refused_by_name(tmp_path: Pat
     with pytest.raises(BundleError, match=re.escape(name)):
         import_torch(*paths, tmp_path / "model", sample=2)
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+@pytest.mark.parametrize("name", ["encoder.layers.0.norm1.weight", "encoder.layers.0.linear1.weight"])
+def test_weights_that_are_missing_are_named(tmp_path: Path, name: str) -> None:
+    paths = write_state(tmp_path, "", norm_first=False)
+    state = load_file(paths[0])
+    del state[f"transformer.{name}"]
+    save_file(state, paths[0])
+    with pytest.raises(BundleError, match=re.escape(f"the state dict has no '{name}'")):
+        import_torch(*paths, tmp_path / "model", sample=2)
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
@@ -479,7 +513,12 @@ def test_bfloat16_and_float16_are_read(exported: tuple[Bundle, Path], tmp_path: 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
 def test_a_damaged_tokenizer_is_named(tmp_path: Path) -> None:
     state, description, _ = write_state(tmp_path, "", norm_first=False)
-    for text in ("{", "[]", '{"model": {"type": "BPE", "vocab": {}}}', '{"model": {"type": "BPE"}}'):
+    damaged = ("{", "[]", '{"model": {"type": "BPE", "vocab": {}}}', '{"model": {"type": "BPE"}}')
+    damaged += ('{"model": {"type": "BPE", "vocab": {"a": "0"}}}', '{"model": {"type": "BPE", "vocab": {"a": null}}}')
+    damaged += tuple(
+        f'{{"added_tokens": {added}, "model": {{"type": "BPE", "vocab": {{}}}}}}' for added in ("null", '["a"]', "[{}]")
+    )
+    for text in damaged:
         (tmp_path / "tokenizer.json").write_text(text)
         with pytest.raises(BundleError, match=r"tokenizer\.json: "):
             import_torch(state, description, tmp_path, tmp_path / "model")

@@ -148,7 +148,10 @@ def _original_config(path: Path, settings: Mapping[str, Any], arrays: Arrays) ->
     if not path.is_file():
         return None
     try:
-        config = from_dict(read_json(path)["config"], str(path))
+        values = read_json(path)["config"]
+        if not isinstance(values, dict):
+            return None
+        config = from_dict(values, str(path))
     except (KeyError, ConfigError):
         return None
     model = config.model
@@ -171,8 +174,9 @@ _AT_LEAST_AS_TIED = {"all": ("all",), "target": ("all", "target"), "none": ("all
 def _has_filling(arrays: Arrays, config: ModelConfig, shape: HuggingFaceShape) -> bool:
     """Tells whether the rows that fill up the heads are other than zero, by training perhaps."""
     for name, array in arrays.items():
-        kind = name.rpartition("_proj.")[0][-1:]
-        if not kind or name.endswith("out_proj.bias"):
+        start, _, rest = name.rpartition("_proj.")
+        kind = start[-1:]
+        if not kind or rest not in ("weight", "bias") or name.endswith("out_proj.bias"):
             continue
         size = config.d_k if kind in "qk" else config.d_v
         rows = array.T if name.endswith("out_proj.weight") else array
@@ -237,7 +241,10 @@ def _decode_config(folder: Path) -> DecodeConfig:
     path = folder / "generation_config.json"
     values = read_json(path) if path.is_file() else {}
     beam, penalty = values.get("num_beams") or 4, values.get("length_penalty")
-    return DecodeConfig(beam_size=int(beam), length_penalty=0.6 if penalty is None else max(0.0, float(penalty)))
+    try:
+        return DecodeConfig(beam_size=int(beam), length_penalty=0.6 if penalty is None else max(0.0, float(penalty)))
+    except (TypeError, ValueError):
+        raise BundleError(f"{path}: num_beams = {beam!r}, length_penalty = {penalty!r}: must be numbers.") from None
 
 
 class _Reader:

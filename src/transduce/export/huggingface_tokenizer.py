@@ -87,9 +87,12 @@ def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, v
     if not isinstance(model.get("vocab"), dict):
         raise BundleError(f"{path}: damaged: its model has no vocabulary.")
     vocabulary = dict(model["vocab"])
-    for token in definition.get("added_tokens", []):
-        vocabulary.setdefault(token["content"], token["id"])
-    vocabulary = {token: index for token, index in vocabulary.items() if index < vocab_size}
+    try:
+        for token in definition.get("added_tokens") or []:
+            vocabulary.setdefault(token["content"], token["id"])
+        vocabulary = {token: index for token, index in vocabulary.items() if index < vocab_size}
+    except (TypeError, KeyError) as error:
+        raise BundleError(f"{path}: damaged: a token has no text or no number ({error}).") from None
     if sorted(vocabulary.values()) != list(range(vocab_size)):
         raise _impossible(path, f"its {len(vocabulary)} pieces are not the model's {vocab_size} rows, one each")
     if isinstance(start, str):

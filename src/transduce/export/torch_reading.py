@@ -67,6 +67,8 @@ def take_apart(state: Mapping[str, np.ndarray], description: TorchDescription) -
             f"{', …' if len(left) > 8 else ''}. Tables and the output's bias are named in the description; no model of "
             "Transduce holds anything else."
         )
+    for name in sorted(held):
+        _get(arrays, name)
     return TorchModel(description, {name: arrays[name] for name in held if name in arrays}, layers, final_norms)
 
 
