@@ -61,6 +61,16 @@ def test_a_word_alone(cross: View, tmp_path: Path, word: str, rows: list[int]) -
     assert cross.queries[3].label in texts  # the other words stay
 
 
+def test_a_word_with_a_dot_of_its_own(random_attention: MakeAttention, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need transduce[figures]")
+    catalan = view(random_attention("col·lega", "cell·la meva"), "cross")
+    assert [unit.label for unit in catalan.queries] == ["cell", "·la", "meva", "</s>"]
+    draw(catalan, tmp_path / "figure.svg", heads=[2], word="cell·la")
+    assert drawn(tmp_path / "figure.svg")[1] == {"head-2": count(catalan.weights[0, 1, [0, 1]])}
+    with pytest.raises(ConfigError, match="is not among the words"):
+        draw(catalan, tmp_path / "figure.svg", word="·")
+
+
 def test_the_same_picture_each_time_and_no_trace_of_a_failed_one(cross: View, tmp_path: Path) -> None:
     for ending in ("svg", "png"):
         first, second = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}"

@@ -164,6 +164,9 @@ def _rows_of(view: View, word: str) -> list[int]:
         if unit.word is not None:
             spelled[unit.word] = spelled.get(unit.word, "") + unit.label.removeprefix("·")
     found = {number for number, text in spelled.items() if text == word}
+    if not found and "·" in word:  # a piece may begin with a dot of the word itself, as in "col·lega"
+        plain = word.replace("·", "")
+        found = {number for number, text in spelled.items() if plain and text.replace("·", "") == plain}
     if not found:
         words = list(dict.fromkeys(spelled.values()))
         raise ConfigError(f"'{word}' is not among the words that look: {' '.join(words)}.{suggestion(word, words)}")
