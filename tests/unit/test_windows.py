@@ -14,10 +14,12 @@ import pytest
 from made_models import made_bundle
 from text_engine import text_translator
 from transduce.config import DecodeConfig
+from transduce.engines.loading import checksums_of
 from transduce.errors import ConfigError, DataError
 from transduce.translation.constraints.search import Constraints
 from transduce.translation.pipeline import Handling
 from transduce.translation.streams import Columns, JsonLines, Layout, PlainLines, Summary, translate_file
+from transduce.translation.streams.cluster import _common
 from transduce.translation.streams.windows import Facts, Request, Rows, Window, facts_of, in_order, translate_window
 from transduce.translation.translator import Translator
 
@@ -145,6 +147,15 @@ def test_a_file_that_cannot_be_read_to_its_end_is_done_up_to_there(tmp_path: Pat
             translate_file(workers if name == "many" else text_translator(str.upper), source, output, window=4000)
         done[name] = output.with_name(name + ".partial").read_bytes()
     assert done["one"] == done["many"] != b""
+
+
+def test_workers_must_have_the_model_that_is_here(tmp_path: Path) -> None:
+    """Ray's workers open the folder where they run: an older model there would write the whole file unnoticed."""
+    here, there = made_bundle(tmp_path / "here"), made_bundle(tmp_path / "there", seed=4)
+    introduced = [("elsewhere", "1", Facts({**checksums_of(there), "the shortlist": "12"}, "torch on cpu", None))] * 2
+    assert _common(introduced, there) == introduced[0][2]
+    with pytest.raises(ConfigError, match="is not the same here and on elsewhere"):
+        _common(introduced, here)
 
 
 def test_constraints_travel_with_their_lines(source: Path) -> None:

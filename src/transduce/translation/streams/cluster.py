@@ -21,7 +21,7 @@ from typing import Any, cast
 from transduce.__about__ import __version__
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
-from transduce.engines.loading import require_engine
+from transduce.engines.loading import checksums_of, require_engine
 from transduce.errors import ConfigError, MissingDependencyError, TransduceError
 from transduce.translation.streams.windows import Facts, Request, Rows, Window, facts_of, in_order, translate_window
 from transduce.translation.translator import Translator
@@ -250,7 +250,10 @@ def _got(call: Any) -> Any:
 
 
 def _common(introduced: Sequence[tuple[str, str, Facts]], bundle: Bundle) -> Facts:
-    """Returns what is true of all workers; raises ConfigError where two are unlike: the file would be of both."""
+    """Returns what is true of all workers; raises ConfigError where two are unlike: the file would be of both.
+
+    Their model must be that of `bundle`, too: it says how to search, and which translations the user expects.
+    """
     first_host, first_version, first = introduced[0]
     for host, version, facts in introduced:
         for what, one, other in (
@@ -265,4 +268,9 @@ def _common(introduced: Sequence[tuple[str, str, Facts]], bundle: Bundle) -> Fac
                     f"{what} is not the same on {first_host} and {host}{shown}. Make the machines alike: what a line "
                     "becomes must not depend on where it is translated."
                 )
+    if not checksums_of(bundle).items() <= first.checksums.items():
+        raise ConfigError(
+            f"the model in {bundle.path} is not the same here and on {first_host}. Make the machines alike: copy the "
+            "folder there anew."
+        )
     return first
