@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from transduce.cli.main import main
-from transduce.cli.paper import EXPERIMENTS
 from transduce.errors import ConfigError
 from transduce.experiments.paper import experiment as experiment_module
+from transduce.experiments.paper.catalogue import EXPERIMENTS
 
 PRINTED = {
     "table1": ["O(n²·d)", "O(log_k n)", "n^2.00 · d^1.00", "k^1.00 · n^1.00 · d^2.00", "r^1.00 · n^1.00 · d^1.00"],

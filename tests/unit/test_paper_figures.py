@@ -108,12 +108,12 @@ def test_the_report_and_the_pictures(look: Look, tmp_path: Path) -> None:
 )
 def test_options_that_go_together(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        figures.experiment("smoke", output=tmp_path, **options)
+        figures.experiment(figures.FiguresOptions("smoke", tmp_path, **options))
 
 
 def test_other_scales_need_a_model(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"figures --scale laptop looks into a trained model: name one, --model DIR"):
-        figures.experiment("laptop", output=tmp_path)
+        figures.experiment(figures.FiguresOptions("laptop", tmp_path))
 
 
 def test_panels_stand_side_by_side(random_attention: MakeAttention, tmp_path: Path) -> None:

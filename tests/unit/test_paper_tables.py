@@ -14,8 +14,9 @@ from transduce import files
 from transduce.bundle import save_bundle
 from transduce.config import Config, DataConfig, apply_settings, load_recipe, preset
 from transduce.errors import ConfigError, TrainingError
-from transduce.experiments.paper import figures, table2, table2_report, table3, table4, table4_report, training
-from transduce.experiments.paper.experiment import run_experiment
+from transduce.experiments.paper import table2, table2_report, table3, table4, table4_report, training
+from transduce.experiments.paper.catalogue import EXPERIMENTS
+from transduce.experiments.paper.experiment import Experiment, run_experiment
 from transduce.experiments.paper.table4_report import Baseline
 from transduce.experiments.paper.toy_treebank import RULES, WORDS, make_toy_treebank
 from transduce.parser import Parse
@@ -58,6 +59,11 @@ def row(page: str, name: str, section: str = "") -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
+def make(name: str, scale: str, **options: Any) -> Experiment:
+    function, options_class = EXPERIMENTS[name]
+    return function(options_class(scale, **options))
+
+
 def is_picture(path: Path) -> bool:
     return path.read_bytes().startswith(b"\x89PNG")
 
@@ -85,9 +91,9 @@ def test_what_is_not_there_is_said_before_anything_begins(recipe: Path, tmp_path
         training.recipe_config(recipe, None, ["data.download=multi30k-en-de"])
     with pytest.raises(ConfigError, match=r"none\.toml: no such recipe"):
         training.recipe_config(tmp_path / "none.toml", None)
-    for experiment in (table2.experiment, table3.experiment, table4.experiment):
+    for name in ("table2", "table3", "table4"):
         with pytest.raises(ConfigError, match=r"recipes/.*\.toml: no such recipe|its corpus is not in"):
-            experiment("laptop", output=tmp_path / "out", data=tmp_path)
+            make(name, "laptop", output=tmp_path / "out", data=tmp_path)
     assert not (tmp_path / "out").exists()
 
 
@@ -140,27 +146,27 @@ def test_options_without_an_effect_are_refused(recipe: Path, tmp_path: Path) -> 
     corpora, silver = tmp_path / "corpora", tmp_path / "own.toml"
     save_model(tmp_path / "model", training.recipe_config(recipe, corpora))
     change: dict[str, Any] = {"settings": ["train.max_steps=1"]}
-    refused: list[tuple[Any, str, dict[str, Any], str]] = [
-        (table2, "smoke", change, "--set"),
-        (table2, "smoke", {"data": corpora}, "--corpus"),
-        (table2, "laptop", change | {"models": [str(tmp_path / "model")], "data": corpora}, "--set"),
-        (table3, "smoke", {"data": corpora}, "--corpus"),
-        (table3, "smoke", {"tokenized": True}, "--tokenized"),
-        (table4, "smoke", {"data": corpora}, "--corpus"),
-        (table4, "smoke", {"silver": silver}, "--silver"),
+    refused: list[tuple[str, str, dict[str, Any], str]] = [
+        ("table2", "smoke", change, "--set"),
+        ("table2", "smoke", {"data": corpora}, "--corpus"),
+        ("table2", "laptop", change | {"models": [str(tmp_path / "model")], "data": corpora}, "--set"),
+        ("table3", "smoke", {"data": corpora}, "--corpus"),
+        ("table3", "smoke", {"tokenized": True}, "--tokenized"),
+        ("table4", "smoke", {"data": corpora}, "--corpus"),
+        ("table4", "smoke", {"silver": silver}, "--silver"),
     ]
-    for module, scale, options, flag in refused:
+    for name, scale, options, flag in refused:
         with pytest.raises(ConfigError, match=rf"^{flag} has no effect here: .*\. Leave it out\."):
-            module.experiment(scale, output=tmp_path / "out", **options)
+            make(name, scale, output=tmp_path / "out", **options)
     both = {"recipes": [recipe], "models": [str(tmp_path / "model")], "data": corpora}
-    assert table2.experiment("smoke", output=tmp_path / "out", **both, **change).cells  # the recipe's it changes
+    assert make("table2", "smoke", output=tmp_path / "out", **both, **change).cells  # the recipe's it changes
 
 
 def test_test_files_are_part_of_what_was_measured(recipe: Path, tmp_path: Path) -> None:
     folder = tmp_path / "corpora" / "own"
 
     def settings() -> Any:
-        return table2.experiment("laptop", output=tmp_path / "out", recipes=[recipe], data=folder).settings
+        return make("table2", "laptop", output=tmp_path / "out", recipes=[recipe], data=folder).settings
 
     before = settings()
     tests = before["systems"]["own"]["tests"]
@@ -174,11 +180,9 @@ def test_test_files_are_part_of_what_was_measured(recipe: Path, tmp_path: Path) 
 def test_the_weights_of_a_finished_model_are_part_of_what_was_measured(recipe: Path, tmp_path: Path) -> None:
     corpora, model = tmp_path / "corpora", tmp_path / "model"
     save_model(model, training.recipe_config(recipe, corpora))
-    systems = table2.experiment("laptop", output=tmp_path / "out", models=[str(model)], data=corpora).settings[
-        "systems"
-    ]
+    systems = make("table2", "laptop", output=tmp_path / "out", models=[str(model)], data=corpora).settings["systems"]
     assert systems[str(model)]["sha256"]["model.safetensors"] == files.sha256(model / "model.safetensors")
-    looked_at = figures.experiment("laptop", output=tmp_path / "out", model=model).settings["model"]
+    looked_at = make("figures", "laptop", output=tmp_path / "out", model=model).settings["model"]
     assert looked_at["sha256"] == systems[str(model)]["sha256"]
 
 
@@ -190,8 +194,8 @@ def test_systems_are_trained_or_given(recipe: Path, tmp_path: Path) -> None:
     tokenizer = SubwordTokenizer.train(["a b c"], algorithm="bpe", vocab_size=260)
     config = training.recipe_config(recipe, corpora)
     save_bundle(model, config, {}, tokenizer, {"training_flops": 5})
-    experiment = table2.experiment(
-        "laptop", output=tmp_path / "out", recipes=[recipe], models=[f"{model}:en-fr"], data=corpora
+    experiment = make(
+        "table2", "laptop", output=tmp_path / "out", recipes=[recipe], models=[f"{model}:en-fr"], data=corpora
     )
     cells = [cell.id for cell in experiment.cells]
     assert cells == ["train/own", "test/own/first", f"train/{model}", f"test/{model}/first"]
@@ -200,7 +204,7 @@ def test_systems_are_trained_or_given(recipe: Path, tmp_path: Path) -> None:
     assert (systems[str(model)]["pair"], systems[str(model)]["given"]) == ("en-fr", {"training_flops": 5})
     for line in (corpora / "own").glob("train.*"):
         line.unlink()  # a finished model needs its test set only
-    assert table2.experiment("laptop", output=tmp_path / "out", models=[str(model)], data=corpora).cells
+    assert make("table2", "laptop", output=tmp_path / "out", models=[str(model)], data=corpora).cells
 
 
 @pytest.mark.parametrize(
@@ -212,12 +216,12 @@ def test_systems_are_trained_or_given(recipe: Path, tmp_path: Path) -> None:
 )
 def test_what_table_2_cannot_have(recipe: Path, tmp_path: Path, settings: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        table2.experiment("laptop", output=tmp_path, recipes=[recipe], data=tmp_path / "corpora", settings=settings)
+        make("table2", "laptop", output=tmp_path, recipes=[recipe], data=tmp_path / "corpora", settings=settings)
 
 
 def test_a_system_is_named_once(recipe: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="own: is named twice"):
-        table2.experiment("laptop", output=tmp_path, recipes=[recipe, recipe], data=tmp_path / "corpora")
+        make("table2", "laptop", output=tmp_path, recipes=[recipe, recipe], data=tmp_path / "corpora")
 
 
 TABLE2_CELLS: dict[str, Any] = {
@@ -280,18 +284,18 @@ def test_parameters_come_out_as_printed() -> None:
 
 
 @pytest.fixture
-def smoke_table3(tmp_path: Path) -> table3.Experiment:
-    return table3.experiment("smoke", output=tmp_path / "out", rows=["D3"], seeds=2)
+def smoke_table3(tmp_path: Path) -> Experiment:
+    return make("table3", "smoke", output=tmp_path / "out", rows=["D3"], seeds=2)
 
 
-def test_the_base_is_always_among_the_rows(smoke_table3: table3.Experiment, tmp_path: Path) -> None:
+def test_the_base_is_always_among_the_rows(smoke_table3: Experiment, tmp_path: Path) -> None:
     assert [cell.id for cell in smoke_table3.cells] == ["base", "D3"]
     assert smoke_table3.settings["seeds"] == 2
     assert not (tmp_path / "out").exists()
     with pytest.raises(ConfigError, match=r"no row 'D9'"):
-        table3.experiment("smoke", output=tmp_path, rows=["D9"])
+        make("table3", "smoke", output=tmp_path, rows=["D9"])
     with pytest.raises(ConfigError, match=r"--seeds 0, --jobs 1: must be greater than 0"):
-        table3.experiment("smoke", output=tmp_path, seeds=0)
+        make("table3", "smoke", output=tmp_path, seeds=0)
 
 
 def table3_cell(row: str, perplexities: list[float], bleu: list[float]) -> dict[str, Any]:
@@ -310,7 +314,7 @@ def table3_cell(row: str, perplexities: list[float], bleu: list[float]) -> dict[
     return {"bleu": "sacreBLEU 13a, beam 2", "seeds": seeds}
 
 
-def test_the_report_of_table_3(smoke_table3: table3.Experiment, tmp_path: Path) -> None:
+def test_the_report_of_table_3(smoke_table3: Experiment, tmp_path: Path) -> None:
     cells = {"base": table3_cell("base", [6.0, 6.2], [20.0, 20.2]), "D3": table3_cell("D3", [5.0, 5.2], [19.0, 18.8])}
     page = smoke_table3.render(cells)
     assert row(page, "D3")[:6] == ["D3", "label_smoothing 0.0", "4.67", "5.10 ± 0.14", "25.3", "18.9 ± 0.1"]
@@ -325,7 +329,7 @@ def test_the_report_of_table_3(smoke_table3: table3.Experiment, tmp_path: Path) 
 def test_rows_of_earlier_calls_stay_in_table_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table3.Study, "measure", lambda self, row, say: table3_cell(row, [6.0], [20.0]))
     for rows in (["B1"], ["A1"]):
-        experiment = table3.experiment("smoke", output=tmp_path, rows=rows)
+        experiment = make("table3", "smoke", output=tmp_path, rows=rows)
         page = run_experiment(experiment, tmp_path, show_progress=False).read_text(encoding="utf-8")
     assert row(page, "B1")[3] == "6.00"
     assert page.index("| A1 |") < page.index("| B1 |")
@@ -365,9 +369,7 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
     )
 
     def cells(**options: Any) -> list[str]:
-        experiment = table4.experiment(
-            "laptop", output=tmp_path / "out", recipe=recipe, data=folder, seeds=2, **options
-        )
+        experiment = make("table4", "laptop", output=tmp_path / "out", recipe=recipe, data=folder, seeds=2, **options)
         return [cell.id for cell in experiment.cells]
 
     supervised, semi = ["supervised/seed=1", "supervised/seed=2"], ["semi-supervised/seed=1", "semi-supervised/seed=2"]
@@ -376,7 +378,7 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
     assert cells(raw=folder / "raw.txt") == [*supervised, "silver", *semi]
 
     def settings(**options: Any) -> Any:
-        return table4.experiment("laptop", output=tmp_path / "out", recipe=recipe, data=folder, **options).settings
+        return make("table4", "laptop", output=tmp_path / "out", recipe=recipe, data=folder, **options).settings
 
     assert settings()["tests"] == {"toy": {"test.trees": files.sha256(folder / "test.trees")}}
     before = settings(raw=folder / "raw.txt")
@@ -441,7 +443,7 @@ def test_at_the_papers_scale_silver_trees_have_a_recipe_of_their_own(
     make_toy_treebank(tmp_path, {"silver": 5})
     monkeypatch.chdir(_REPOSITORY)
     options = {"output": tmp_path / "out", "data": tmp_path / "mrg", "settings": ["train.max_steps=9"]}
-    experiment = table4.experiment("paper", silver=tmp_path / "silver.trees", **options)
+    experiment = make("table4", "paper", silver=tmp_path / "silver.trees", **options)
     assert [cell.id for cell in experiment.cells] == ["supervised/seed=1", "semi-supervised/seed=1"]
     alone, both = experiment.settings["config"], experiment.settings["semi"]
     assert (alone["text"]["vocab_size"], both["text"]["vocab_size"]) == (16_000, 32_000)
@@ -452,7 +454,7 @@ def test_at_the_papers_scale_silver_trees_have_a_recipe_of_their_own(
 
 def test_a_recipe_of_a_translator_is_no_parser(recipe: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="own: trains no parser"):
-        table4.experiment("laptop", output=tmp_path, recipe=recipe, data=tmp_path / "corpora")
+        make("table4", "laptop", output=tmp_path, recipe=recipe, data=tmp_path / "corpora")
 
 
 @pytest.mark.parametrize(
@@ -529,7 +531,7 @@ def test_the_report_of_table_4(tmp_path: Path) -> None:
 
 
 def test_the_trees_of_the_toy_recipe_are_data(tmp_path: Path) -> None:
-    experiment = table4.experiment("smoke", output=tmp_path)
+    experiment = make("table4", "smoke", output=tmp_path)
     data = DataConfig(**experiment.settings["config"]["data"])
     assert data.format == "trees"
     assert [cell.id for cell in experiment.cells] == ["supervised/seed=1", "silver", "semi-supervised/seed=1"]

@@ -15,8 +15,7 @@ A run that was stopped goes on where it was when the same command is given again
 import argparse
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -27,221 +26,25 @@ from transduce.experiments.paper.scales import SCALES
 
 SUMMARY = "measure the paper's tables, figures and claims"
 
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option that only some experiments have: the flag, the argument of the experiment, and what argparse needs."""
-
-    flag: str
-    keyword: str
-    settings: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Described:
-    """An experiment as the command line shows it."""
-
-    summary: str
-    about: str = ""
-    examples: tuple[str, ...] = ()
-    options: tuple[Option, ...] = ()
-    trains: bool = False  # whether it keeps models in its folder, and shows how far they are
-
-
-_DATA = Option(
-    "--corpus",
-    "data",
-    {"metavar": "DIR", "type": Path, "help": "the corpus, or a folder of corpora; default: where the recipe has it"},
+_SCALE = (
+    "smoke: seconds, to try it out; laptop: minutes to hours on two cores; paper: the real thing; default: %(default)s"
 )
-_SET = Option(
-    "--set",
-    "settings",
-    {"metavar": "KEY=VALUE", "action": "append", "default": [], "help": "change a value of the recipe"},
-)
-_TOKENIZED = Option("--tokenized", "tokenized", {"action": "store_true", "help": "the corpus is tokenised already"})
-
-# Each is an experiment of the same name in `transduce.experiments.paper.catalogue`.
-EXPERIMENTS = {
-    "table1": Described("layer types: complexity, sequential operations, maximum path length (Table 1, section 4)"),
-    "table2": Described(
-        "BLEU and training cost, beside the literature (Table 2, section 6.1)",
-        about="Trains systems, or takes finished ones, and measures BLEU the paper's way on their recipes' test sets.\n"
-        "smoke: two tiny models on the demo's corpus; laptop: recipes/multi30k-en-de.toml; paper: the four\n"
-        "recipes/wmt14-*.toml.",
-        examples=(
-            "--corpus data/multi30k-en-de",
-            "--recipe recipes/multi30k-en-de-tok.toml --corpus data/multi30k-en-de-tok --tokenized",
-            "--model runs/base/model --model runs/big/model:en-de --corpus data/wmt14-en-de",
-        ),
-        options=(
-            Option(
-                "--recipe",
-                "recipes",
-                {
-                    "metavar": "FILE",
-                    "type": Path,
-                    "action": "append",
-                    "default": [],
-                    "help": "a system to train, in place of those of the scale; may be repeated",
-                },
-            ),
-            Option(
-                "--model",
-                "models",
-                {
-                    "metavar": "DIR[:PAIR]",
-                    "action": "append",
-                    "default": [],
-                    "help": "a finished system, in place of those of the scale; PAIR: en-de or en-fr; may be repeated",
-                },
-            ),
-            _DATA,
-            _SET,
-            _TOKENIZED,
-        ),
-        trains=True,
-    ),
-    "table3": Described(
-        "the variations of the base model, and conclusions (A) to (E) (Table 3, section 6.2)",
-        about="Trains the rows as 'transduce ablate --grid table3' does, into DIR/ablation.\n"
-        "smoke: four rows, tiny, on the demo's corpus; laptop: all rows at width 64, two seeds, Multi30k (a night on\n"
-        "two cores); paper: recipes/wmt14-en-de-base.toml.",
-        examples=(
-            "--corpus data/multi30k-en-de-tok --jobs 2",
-            "--corpus data/multi30k-en-de-tok --rows A1,D3,E --seeds 1 --set train.max_steps=1000",
-        ),
-        options=(
-            Option("--recipe", "recipe", {"metavar": "FILE", "type": Path, "help": "another base"}),
-            _DATA,
-            Option(
-                "--rows",
-                "rows",
-                {
-                    "metavar": "NAMES",
-                    "type": _names,
-                    "default": [],
-                    "help": "these rows beside the base, such as A1,B2; more may follow later",
-                },
-            ),
-            Option("--seeds", "seeds", {"metavar": "N", "type": whole(1, 1000), "help": "trainings of each row"}),
-            Option(
-                "--jobs",
-                "jobs",
-                {"metavar": "K", "type": whole(1, 1024), "default": 1, "help": "seeds trained side by side"},
-            ),
-            _SET,
-            Option(
-                "--tokenized",
-                "tokenized",
-                {"action": "store_true", "help": "the corpus of --recipe is tokenised already"},
-            ),
-        ),
-        trains=True,
-    ),
-    "table4": Described(
-        "constituency parsing, on a treebank alone and with silver trees (Table 4, section 6.3)",
-        about="Trains parsers and measures labelled F1 on their recipe's test sets, over several seeds.\n"
-        "smoke: a toy grammar; laptop: recipes/treebank-small.toml, three seeds; paper: recipes/wsj-parsing.toml.\n"
-        "The semi-supervised parser is trained where there are silver trees, or raw sentences to make them of.",
-        examples=(
-            "--corpus data/treebanks --raw raw.tok",
-            "--corpus data/treebanks --set 'data.train=[[\"gum/train\"]]' --seeds 1 --baseline pcfg.json",
-            "--scale paper --corpus PTB/parsed/mrg --silver silver.trees",
-        ),
-        options=(
-            Option("--recipe", "recipe", {"metavar": "FILE", "type": Path, "help": "another parser"}),
-            _DATA,
-            Option(
-                "--raw",
-                "raw",
-                {
-                    "metavar": "FILE",
-                    "type": Path,
-                    "help": "tokenised sentences, one a line: parsed by the supervised parser into silver trees",
-                },
-            ),
-            Option("--silver", "silver", {"metavar": "TREES", "type": Path, "help": "silver trees, in place of --raw"}),
-            Option("--seeds", "seeds", {"metavar": "N", "type": whole(1, 1000), "help": "trainings of each parser"}),
-            Option(
-                "--baseline",
-                "baseline",
-                {
-                    "metavar": "JSON",
-                    "type": Path,
-                    "help": 'another parser\'s results, shown beside: what benchmarks/pcfg.py writes, or {"f1": 77}',
-                },
-            ),
-            _SET,
-        ),
-        trains=True,
-    ),
-    "figures": Described(
-        "what the encoder's heads attend to (Figures 3 to 5)",
-        about="Draws the three figures from a trained model, and says how the heads were chosen.\n"
-        "smoke: a model of seconds on the demo's corpus; laptop: your model, sentences like those of Multi30k; paper:\n"
-        "your model, the paper's own sentences.",
-        examples=(
-            "--model runs/m30k/model",
-            "--scale paper --model runs/wmt14-en-de-base/model",
-            '--model runs/m30k/model --sentence "A man who holds two dogs smiles." --word smiles --related man',
-            '--model runs/m30k/model --anaphora "A dog chases its tail." --anaphor its --antecedent dog',
-        ),
-        options=(
-            Option("--model", "model", {"metavar": "DIR", "type": Path, "help": "model folder"}),
-            Option("--layer", "layer", {"metavar": "N", "type": whole(1, 1000), "help": "default: the last but one"}),
-            Option("--sentence", "sentence", {"metavar": "TEXT", "help": "of Figure 3, with --word"}),
-            Option("--word", "word", {"metavar": "TEXT", "help": "the word of it whose attention is shown"}),
-            Option(
-                "--related",
-                "related",
-                {"metavar": "WORDS", "type": _names, "default": [], "help": "words of it that --word belongs with"},
-            ),
-            Option(
-                "--anaphora",
-                "anaphora",
-                {"metavar": "TEXT", "help": "of Figures 4 and 5, with --anaphor and --antecedent"},
-            ),
-            Option("--anaphor", "anaphor", {"metavar": "WORD", "help": "a word of it that stands for another"}),
-            Option("--antecedent", "antecedent", {"metavar": "WORD", "help": "that other word"}),
-        ),
-        trains=True,
-    ),
-    "positions": Described("sinusoids and learned positions, within and beyond trained lengths (section 3.5)"),
-    "scaling": Described("1/sqrt(d_k), additive attention, heads, and recurrence (sections 3.2 and 4)"),
-}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declares the command's arguments."""
+    """Declares each experiment, a subcommand with the arguments that its `Options` have fields for."""
     experiments = parser.add_subparsers(title="experiments", metavar="EXPERIMENT", dest="experiment")
-    for name, described in EXPERIMENTS.items():
-        first = "--scale smoke" if described.trains else f"--scale laptop --output runs/{name}"
-        examples = (first, *described.examples)
-        experiment = experiments.add_parser(
-            name,
-            help=described.summary,
-            description="\n\n".join(filter(None, [f"Measures {described.summary}.", described.about])),
-            epilog="\n".join(["examples:", *(f"  transduce paper {name} {example}" for example in examples)]),
-            formatter_class=HelpFormatter,
-        )
-        experiment.set_defaults(parser=experiment)
-        experiment.add_argument(
-            "--scale",
-            choices=SCALES,
-            default="laptop",
-            help="smoke: seconds, to try it out; laptop: minutes to hours on two cores; paper: the real thing; "
-            "default: %(default)s",
-        )
-        experiment.add_argument(
-            "--output", metavar="DIR", type=Path, help=f"folder to write; default: runs/paper-{name}-SCALE"
-        )
-        experiment.add_argument("--quiet", action="store_true", help="no progress")
-        for option in described.options:
-            experiment.add_argument(option.flag, dest=option.keyword, **option.settings)
+    _add(
+        experiments,
+        "table1",
+        "layer types: complexity, sequential operations, maximum path length (Table 1, section 4)",
+    )
+    _add_table2(experiments)
+    _add_table3(experiments)
+    _add_table4(experiments)
+    _add_figures(experiments)
+    _add(experiments, "positions", "sinusoids and learned positions, within and beyond trained lengths (section 3.5)")
+    _add(experiments, "scaling", "1/sqrt(d_k), additive attention, heads, and recurrence (sections 3.2 and 4)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -254,17 +57,145 @@ def run(args: argparse.Namespace) -> int:
     require_training()
     require("figures", ["matplotlib"])
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # PyTorch's profiler announces itself on standard error
-    from transduce.experiments.paper.catalogue import EXPERIMENTS as CATALOGUE
+    from transduce.experiments.paper.catalogue import EXPERIMENTS
     from transduce.experiments.paper.experiment import run_experiment
 
-    folder = args.output or Path("runs", f"paper-{args.experiment}-{args.scale}")
-    described = EXPERIMENTS[args.experiment]
-    own = {option.keyword: getattr(args, option.keyword) for option in described.options}
-    if described.trains:
-        own |= {"output": folder, "quiet": args.quiet}
-    experiment = CATALOGUE[args.experiment](args.scale, **own)
+    folder = args.output = args.output or Path("runs", f"paper-{args.experiment}-{args.scale}")
+    make, options = EXPERIMENTS[args.experiment]
+    experiment = make(options(**{field.name: getattr(args, field.name) for field in fields(options)}))
     path = run_experiment(experiment, folder, show_progress=not args.quiet)
     print_report(path.read_text(encoding="utf-8").rstrip("\n"))
     pictures = ", ".join(sorted(picture.name for picture in folder.glob("*.png")))
     print(f"{folder}: {path.name}, results.json, {pictures}", file=sys.stderr)
     return 0
+
+
+def _add(
+    experiments: Any, name: str, summary: str, about: str = "", examples: tuple[str, ...] = ()
+) -> argparse.ArgumentParser:
+    """Declares an experiment with the arguments that all have, and returns its parser."""
+    first = "--scale smoke" if examples else f"--scale laptop --output runs/{name}"
+    parser: argparse.ArgumentParser = experiments.add_parser(
+        name,
+        help=summary,
+        description="\n\n".join(filter(None, [f"Measures {summary}.", about])),
+        epilog="\n".join(["examples:", *(f"  transduce paper {name} {example}" for example in (first, *examples))]),
+        formatter_class=HelpFormatter,
+    )
+    parser.set_defaults(parser=parser)
+    parser.add_argument("--scale", choices=SCALES, default="laptop", help=_SCALE)
+    output = f"folder to write; default: runs/paper-{name}-SCALE"
+    parser.add_argument("--output", metavar="DIR", type=Path, help=output)
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    return parser
+
+
+def _add_table2(experiments: Any) -> None:
+    parser = _add(
+        experiments,
+        "table2",
+        "BLEU and training cost, beside the literature (Table 2, section 6.1)",
+        "Trains systems, or takes finished ones, and measures BLEU the paper's way on their recipes' test sets.\n"
+        "smoke: two tiny models on the demo's corpus; laptop: recipes/multi30k-en-de.toml; paper: the four\n"
+        "recipes/wmt14-*.toml.",
+        (
+            "--corpus data/multi30k-en-de",
+            "--recipe recipes/multi30k-en-de-tok.toml --corpus data/multi30k-en-de-tok --tokenized",
+            "--model runs/base/model --model runs/big/model:en-de --corpus data/wmt14-en-de",
+        ),
+    )
+    recipe = "a system to train, in place of those of the scale; may be repeated"
+    parser.add_argument("--recipe", dest="recipes", metavar="FILE", type=Path, action="append", default=[], help=recipe)
+    model = "a finished system, in place of those of the scale; PAIR: en-de or en-fr; may be repeated"
+    parser.add_argument("--model", dest="models", metavar="DIR[:PAIR]", action="append", default=[], help=model)
+    _add_corpus(parser)
+    _add_set(parser)
+    parser.add_argument("--tokenized", action="store_true", help="the corpus is tokenised already")
+
+
+def _add_table3(experiments: Any) -> None:
+    parser = _add(
+        experiments,
+        "table3",
+        "the variations of the base model, and conclusions (A) to (E) (Table 3, section 6.2)",
+        "Trains the rows as 'transduce ablate --grid table3' does, into DIR/ablation.\n"
+        "smoke: four rows, tiny, on the demo's corpus; laptop: all rows at width 64, two seeds, Multi30k (a night on\n"
+        "two cores); paper: recipes/wmt14-en-de-base.toml.",
+        (
+            "--corpus data/multi30k-en-de-tok --jobs 2",
+            "--corpus data/multi30k-en-de-tok --rows A1,D3,E --seeds 1 --set train.max_steps=1000",
+        ),
+    )
+    parser.add_argument("--recipe", metavar="FILE", type=Path, help="another base")
+    _add_corpus(parser)
+    rows = "these rows beside the base, such as A1,B2; more may follow later"
+    parser.add_argument("--rows", metavar="NAMES", type=_names, default=[], help=rows)
+    parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), help="trainings of each row")
+    parser.add_argument("--jobs", metavar="K", type=whole(1, 1024), default=1, help="seeds trained side by side")
+    _add_set(parser)
+    parser.add_argument("--tokenized", action="store_true", help="the corpus of --recipe is tokenised already")
+
+
+def _add_table4(experiments: Any) -> None:
+    parser = _add(
+        experiments,
+        "table4",
+        "constituency parsing, on a treebank alone and with silver trees (Table 4, section 6.3)",
+        "Trains parsers and measures labelled F1 on their recipe's test sets, over several seeds.\n"
+        "smoke: a toy grammar; laptop: recipes/treebank-small.toml, three seeds; paper: recipes/wsj-parsing.toml.\n"
+        "The semi-supervised parser is trained where there are silver trees, or raw sentences to make them of.",
+        (
+            "--corpus data/treebanks --raw raw.tok",
+            "--corpus data/treebanks --set 'data.train=[[\"gum/train\"]]' --seeds 1 --baseline pcfg.json",
+            "--scale paper --corpus PTB/parsed/mrg --silver silver.trees",
+        ),
+    )
+    parser.add_argument("--recipe", metavar="FILE", type=Path, help="another parser")
+    _add_corpus(parser)
+    raw = "tokenised sentences, one a line: parsed by the supervised parser into silver trees"
+    parser.add_argument("--raw", metavar="FILE", type=Path, help=raw)
+    parser.add_argument("--silver", metavar="TREES", type=Path, help="silver trees, in place of --raw")
+    parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), help="trainings of each parser")
+    baseline = 'another parser\'s results, shown beside: what benchmarks/pcfg.py writes, or {"f1": 77}'
+    parser.add_argument("--baseline", metavar="JSON", type=Path, help=baseline)
+    _add_set(parser)
+
+
+def _add_figures(experiments: Any) -> None:
+    parser = _add(
+        experiments,
+        "figures",
+        "what the encoder's heads attend to (Figures 3 to 5)",
+        "Draws the three figures from a trained model, and says how the heads were chosen.\n"
+        "smoke: a model of seconds on the demo's corpus; laptop: your model, sentences like those of Multi30k; paper:\n"
+        "your model, the paper's own sentences.",
+        (
+            "--model runs/m30k/model",
+            "--scale paper --model runs/wmt14-en-de-base/model",
+            '--model runs/m30k/model --sentence "A man who holds two dogs smiles." --word smiles --related man',
+            '--model runs/m30k/model --anaphora "A dog chases its tail." --anaphor its --antecedent dog',
+        ),
+    )
+    parser.add_argument("--model", metavar="DIR", type=Path, help="model folder")
+    parser.add_argument("--layer", metavar="N", type=whole(1, 1000), help="default: the last but one")
+    parser.add_argument("--sentence", metavar="TEXT", help="of Figure 3, with --word")
+    parser.add_argument("--word", metavar="TEXT", help="the word of it whose attention is shown")
+    related = "words of it that --word belongs with"
+    parser.add_argument("--related", metavar="WORDS", type=_names, default=[], help=related)
+    parser.add_argument("--anaphora", metavar="TEXT", help="of Figures 4 and 5, with --anaphor and --antecedent")
+    parser.add_argument("--anaphor", metavar="WORD", help="a word of it that stands for another")
+    parser.add_argument("--antecedent", metavar="WORD", help="that other word")
+
+
+def _add_corpus(parser: argparse.ArgumentParser) -> None:
+    corpus = "the corpus, or a folder of corpora; default: where the recipe has it"
+    parser.add_argument("--corpus", dest="data", metavar="DIR", type=Path, help=corpus)
+
+
+def _add_set(parser: argparse.ArgumentParser) -> None:
+    value = "change a value of the recipe"
+    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help=value)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

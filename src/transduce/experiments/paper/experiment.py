@@ -30,6 +30,15 @@ Say = Callable[[str], None]  # shows how far a long cell has come
 
 
 @dataclass(frozen=True)
+class Options:
+    """What is said of every experiment; those that have more options add fields."""
+
+    scale: str  # one of `SCALES`; decides what is not given
+    output: Path = Path()  # the experiment's folder; models that it trains lie below it
+    quiet: bool = False  # whether trainings show no progress
+
+
+@dataclass(frozen=True)
 class Cell:
     """One thing to measure. What it returns depends on its id and the experiment's settings alone."""
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from transduce.bundle import Bundle
 from transduce.errors import ConfigError
-from transduce.experiments.paper.experiment import Cell, Experiment, Say, Values
+from transduce.experiments.paper.experiment import Cell, Experiment, Options, Say, Values
 from transduce.experiments.paper.figures_report import draw, render
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.training import demo_config, make_demo, trained
@@ -60,47 +60,49 @@ SENTENCES: dict[Scale, Sentences] = {
 }  # fmt: skip
 
 
-def experiment(
-    scale: str,
-    *,
-    output: Path,
-    model: Path | None = None,
-    layer: int | None = None,
-    sentence: str | None = None,
-    word: str | None = None,
-    related: Sequence[str] = (),
-    anaphora: str | None = None,
-    anaphor: str | None = None,
-    antecedent: str | None = None,
-    quiet: bool = False,
-) -> Experiment:
-    """Returns the experiment at that scale.
+@dataclass(frozen=True)
+class FiguresOptions(Options):
+    """What may be chosen; the scale has sentences of its own, and the smallest trains a model in seconds."""
 
-    Args:
-        scale: whose sentences are looked at where none are given; at smoke scale, a model is trained in seconds.
-        output: the experiment's folder.
-        model: a model folder; needed at other scales.
-        layer: of the encoder, from 1; None: the last but one.
-        sentence: of Figure 3, with `word` and, if there are any, the words `related` to it.
-        word: whose attention is shown.
-        related: words of `sentence`.
-        anaphora: the sentence of Figures 4 and 5, with `anaphor` and `antecedent`.
-        anaphor: a word that stands for another.
-        antecedent: that other one.
-        quiet: whether training shows no progress.
+    model: Path | None = None  # a model folder; needed at the other scales
+    layer: int | None = None  # of the encoder, from 1; None: the last but one
+    sentence: str | None = None  # of Figure 3, with `word` and, if there are any, the words `related` to it
+    word: str | None = None  # whose attention is shown
+    related: Sequence[str] = ()  # words of `sentence`
+    anaphora: str | None = None  # the sentence of Figures 4 and 5, with `anaphor` and `antecedent`
+    anaphor: str | None = None  # a word that stands for another
+    antecedent: str | None = None  # that other one
+
+    @property
+    def sentences(self) -> Sentences:
+        """The sentences to look into.
+
+        Raises:
+            ConfigError: a sentence was given without its words, or words without their sentence.
+        """
+        found = at_scale(SENTENCES, self.scale)
+        if self.sentence is not None and self.word is not None:
+            found = replace(found, sentence=self.sentence, word=self.word, related=tuple(self.related))
+        elif self.sentence is not None or self.word is not None or self.related:
+            raise ConfigError(
+                "--sentence, --word (and --related) go together: a sentence, and the word of it to look at."
+            )
+        anaphora, anaphor, antecedent = self.anaphora, self.anaphor, self.antecedent
+        if anaphora is not None and anaphor is not None and antecedent is not None:
+            return replace(found, anaphora=anaphora, anaphor=anaphor, antecedent=antecedent)
+        if (anaphora, anaphor, antecedent) != (None, None, None):
+            raise ConfigError("--anaphora, --anaphor and --antecedent go together: a sentence, and two words of it.")
+        return found
+
+
+def experiment(options: FiguresOptions) -> Experiment:
+    """Returns the experiment.
 
     Raises:
         ConfigError: there is no model, or a sentence without its words.
     """
-    sentences = at_scale(SENTENCES, scale)
-    if sentence is not None and word is not None:
-        sentences = replace(sentences, sentence=sentence, word=word, related=tuple(related))
-    elif sentence is not None or word is not None or related:
-        raise ConfigError("--sentence, --word (and --related) go together: a sentence, and the word of it to look at.")
-    if anaphora is not None and anaphor is not None and antecedent is not None:
-        sentences = replace(sentences, anaphora=anaphora, anaphor=anaphor, antecedent=antecedent)
-    elif (anaphora, anaphor, antecedent) != (None, None, None):
-        raise ConfigError("--anaphora, --anaphor and --antecedent go together: a sentence, and two words of it.")
+    scale, output, model, layer = options.scale, options.output, options.model, options.layer
+    sentences = options.sentences
     if model is None and scale != "smoke":
         raise ConfigError(
             f"figures --scale {scale} looks into a trained model: name one, --model DIR. "
@@ -109,7 +111,7 @@ def experiment(
     known = _identity(model) if model else "trained at once"
     look = Look(model or output / "runs" / "demo" / "model", layer)
     cells = [
-        Cell("model", partial(_model, look, None if model else output / "runs" / "demo", not quiet)),
+        Cell("model", partial(_model, look, None if model else output / "runs" / "demo", not options.quiet)),
         Cell("figure3", partial(_figure3, look, sentences)),
         Cell("figure4", partial(_figure4, look, sentences)),
         Cell("figure5", partial(_figure5, look, sentences)),

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from transduce.config import Config, ModelConfig, TrainConfig
-from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Say, Values
+from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Options, Say, Values
 from transduce.experiments.paper.learning import FIRST_SYMBOL, copying, draw_sequences, right_tokens, train
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.model.positions import sinusoids
@@ -63,13 +63,13 @@ SETTINGS: dict[Scale, Settings] = {
 }  # fmt: skip
 
 
-def experiment(scale: str) -> Experiment:
-    """Returns the experiment at that scale."""
-    settings = at_scale(SETTINGS, scale)
+def experiment(options: Options) -> Experiment:
+    """Returns the experiment at its scale."""
+    settings = at_scale(SETTINGS, options.scale)
     return Experiment(
         name="positions",
         title="Positions: sinusoids and a learned table",
-        settings={"scale": scale, **asdict(settings)},
+        settings={"scale": options.scale, **asdict(settings)},
         cells=list(_cells(settings)),
         render=partial(_render, settings),
         draw=partial(_draw, settings),

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from transduce.experiments.paper import compatibility, scaling_report
-from transduce.experiments.paper.experiment import Cell, Experiment, Say, Values
+from transduce.experiments.paper.experiment import Cell, Experiment, Options, Say, Values
 from transduce.experiments.paper.layer_types import Kind as LayerKind
 from transduce.experiments.paper.layer_types import Shape, batch, layer, recurrent_flops
 from transduce.experiments.paper.measure import count_flops, peak_bytes, shortest_seconds
@@ -65,13 +65,13 @@ _ADDITIVE_WIDTH = 64  # the base model's d_k
 _SAMPLES = 4096  # rows of scores
 
 
-def experiment(scale: str) -> Experiment:
-    """Returns the experiment at that scale."""
-    settings = at_scale(SETTINGS, scale)
+def experiment(options: Options) -> Experiment:
+    """Returns the experiment at its scale."""
+    settings = at_scale(SETTINGS, options.scale)
     return Experiment(
         name="scaling",
         title="Scaling: 1/√d_k, additive attention, heads, and the crossover with recurrence",
-        settings={"scale": scale, **asdict(settings)},
+        settings={"scale": options.scale, **asdict(settings)},
         cells=list(_cells(settings)),
         render=scaling_report.render,
         draw=scaling_report.draw,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Say, Values
+from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Options, Say, Values
 from transduce.experiments.paper.layer_types import Kind, Shape, batch, layer, recurrent_flops
 from transduce.experiments.paper.measure import count_flops, exponents, peak_bytes, shortest_seconds
 from transduce.experiments.paper.reach import longest_chain, stack_of, steps_until_all_reach
@@ -79,13 +79,13 @@ _PATH_WIDTH, _PATH_WINDOW = 4, 8  # any width shows what reaches what; a window 
 _DILATION = 3  # of the second layer of a dilated stack, whose cost is measured
 
 
-def experiment(scale: str) -> Experiment:
-    """Returns the experiment at that scale."""
-    settings = at_scale(SETTINGS, scale)
+def experiment(options: Options) -> Experiment:
+    """Returns the experiment at its scale."""
+    settings = at_scale(SETTINGS, options.scale)
     return Experiment(
         name="table1",
         title="Table 1: complexity, sequential operations and maximum path length",
-        settings={"scale": scale, **asdict(settings)},
+        settings={"scale": options.scale, **asdict(settings)},
         cells=list(_cells(settings)),
         render=partial(_render, settings),
         draw=partial(_draw, settings),

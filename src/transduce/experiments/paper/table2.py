@@ -18,7 +18,7 @@ from transduce.data.readers import read_pairs
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError
 from transduce.evaluation import bleu, paper_bleu, tokenized_bleu
-from transduce.experiments.paper.experiment import Cell, Experiment, Say, Values
+from transduce.experiments.paper.experiment import Cell, Experiment, Options, Say, Values
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.table2_costs import PAIRS
 from transduce.experiments.paper.table2_report import draw, render
@@ -66,59 +66,52 @@ class System:
             raise ConfigError(f"{self.name}: names no test set (data.test), on which it could be measured.")
 
 
-def experiment(
-    scale: str,
-    *,
-    output: Path,
-    recipes: Sequence[Path] = (),
-    models: Sequence[str] = (),
-    data: Path | None = None,
-    settings: Sequence[str] = (),
-    tokenized: bool = False,
-    quiet: bool = False,
-) -> Experiment:
-    """Returns the experiment at that scale.
+@dataclass(frozen=True)
+class Table2Options(Options):
+    """What may be chosen; where neither recipes nor models are given, the scale says what is trained."""
 
-    Args:
-        scale: what is trained where neither `recipes` nor `models` are given.
-        output: the experiment's folder; trainings lie in `runs/` below it.
-        recipes: systems to train.
-        models: finished systems, as FOLDER or FOLDER:PAIR.
-        data: a corpus, or a folder of corpora; None: where recipes and models have theirs.
-        settings: changes to the recipes, as `section.key=value`.
-        tokenized: whether the corpora are tokenised already.
-        quiet: whether trainings show no progress.
+    recipes: Sequence[Path] = ()  # systems to train
+    models: Sequence[str] = ()  # finished systems, as FOLDER or FOLDER:PAIR
+    data: Path | None = None  # a corpus, or a folder of corpora; None: where recipes and models have theirs
+    settings: Sequence[str] = ()  # changes to the recipes, as `section.key=value`
+    tokenized: bool = False  # whether the corpora are tokenised already
+
+
+def experiment(options: Table2Options) -> Experiment:
+    """Returns the experiment.
 
     Raises:
         ConfigError: a recipe, a model or its corpus is not there, or translates a pair that Table 2 does not have; or
             an option has no effect.
     """
+    scale, recipes, tokenized = options.scale, options.recipes, options.tokenized
     names = at_scale(DEFAULTS, scale)
-    if models and not recipes:
-        refuse_idle({"--set": settings}, "finished models are measured as they are")
+    changed: dict[str, object] = {"--set": options.settings}
+    if options.models and not recipes:
+        refuse_idle(changed, "finished models are measured as they are")
     elif scale == "smoke" and not recipes:
-        refuse_idle({"--set": settings, "--corpus": data}, f"table2 --scale {scale} trains on a corpus that it makes")
-    if recipes or models:
-        systems = [_of_recipe(recipe, data, settings, output) for recipe in recipes]
-        systems += [_of_model(model, data) for model in models]
+        refuse_idle(changed | {"--corpus": options.data}, f"table2 --scale {scale} trains on a corpus that it makes")
+    if recipes or options.models:
+        systems = [_of_recipe(recipe, options) for recipe in recipes]
+        systems += [_of_model(model, options.data) for model in options.models]
     elif scale == "smoke":
-        systems = [_of_demo(language, output) for language in names]
+        systems = [_of_demo(language, options.output) for language in names]
     else:
-        systems = [_of_recipe(RECIPES / f"{name}.toml", data, settings, output) for name in names]
+        systems = [_of_recipe(RECIPES / f"{name}.toml", options) for name in names]
     _require_different(systems)
     return Experiment(
         name="table2",
         title="Table 2: BLEU and training cost",
         settings={"scale": scale, "tokenized": tokenized, "systems": {s.name: _identity(s) for s in systems}},
-        cells=[cell for system in systems for cell in _cells(system, tokenized=tokenized, show_progress=not quiet)],
+        cells=[c for system in systems for c in _cells(system, tokenized=tokenized, show_progress=not options.quiet)],
         render=partial(render, scale),
         draw=draw,
     )
 
 
-def _of_recipe(recipe: Path, data: Path | None, settings: Sequence[str], output: Path) -> System:
-    config = recipe_config(recipe, data, settings)
-    run = output / "runs" / recipe.stem
+def _of_recipe(recipe: Path, options: Table2Options) -> System:
+    config = recipe_config(recipe, options.data, options.settings)
+    run = options.output / "runs" / recipe.stem
     return System(recipe.stem, _pair(config), config, run / "model", run)
 
 

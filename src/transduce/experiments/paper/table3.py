@@ -18,7 +18,7 @@ from transduce.experiments.ablation.report import render_body
 from transduce.experiments.ablation.results import CellResult, Results, RowInfo
 from transduce.experiments.ablation.study import ablate
 from transduce.experiments.ablation.table3 import at_width
-from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Say, Values
+from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Options, Say, Values
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.training import RECIPES, comparable, demo_config, make_demo, recipe_config, refuse_idle
 from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
@@ -64,75 +64,65 @@ SETTINGS: dict[Scale, Settings] = {
 }
 
 
-def experiment(
-    scale: str,
-    *,
-    output: Path,
-    recipe: Path | None = None,
-    data: Path | None = None,
-    settings: Sequence[str] = (),
-    rows: Sequence[str] = (),
-    seeds: int | None = None,
-    jobs: int = 1,
-    tokenized: bool = False,
-    quiet: bool = False,
-) -> Experiment:
-    """Returns the experiment at that scale.
+@dataclass(frozen=True)
+class Table3Options(Options):
+    """What may be chosen; the scale decides what is not."""
 
-    Args:
-        scale: decides what follows where it is not given.
-        output: the experiment's folder; trainings lie in `ablation/` below it.
-        recipe: the base, given the scale's width and changes all the same.
-        data: its corpus, or a folder of corpora; None: where the recipe has it.
-        settings: more changes, as `section.key=value`.
-        rows: rows of Table 3 beside the base; others may follow later.
-        seeds: trainings of each row.
-        jobs: trainings of a row side by side.
-        tokenized: whether the corpus of `recipe` is tokenised already.
-        quiet: whether trainings show no progress.
+    recipe: Path | None = None  # the base, given the scale's width and changes all the same
+    data: Path | None = None  # its corpus, or a folder of corpora; None: where the recipe has it
+    settings: Sequence[str] = ()  # more changes, as `section.key=value`
+    rows: Sequence[str] = ()  # rows of Table 3 beside the base; others may follow later
+    seeds: int | None = None  # trainings of each row
+    jobs: int = 1  # trainings of a row side by side
+    tokenized: bool = False  # whether the corpus of `recipe` is tokenised already
+
+
+def experiment(options: Table3Options) -> Experiment:
+    """Returns the experiment.
 
     Raises:
         ConfigError: a recipe, its corpus or a row is not there, or an option has no effect.
     """
+    scale, recipe = options.scale, options.recipe
     chosen = at_scale(SETTINGS, scale)
     if recipe is None:
         if not chosen.recipe:
-            refuse_idle({"--corpus": data}, f"table3 --scale {scale} trains on a corpus that it makes")
+            refuse_idle({"--corpus": options.data}, f"table3 --scale {scale} trains on a corpus that it makes")
         if not chosen.tokenized:
-            refuse_idle({"--tokenized": tokenized}, "it is said of the corpus of a --recipe")
-    base = _base(chosen, output, recipe, data, settings)
-    num_seeds = chosen.seeds if seeds is None else seeds
-    if num_seeds < 1 or jobs < 1:
-        raise ConfigError(f"--seeds {num_seeds}, --jobs {jobs}: must be greater than 0.")
+            refuse_idle({"--tokenized": options.tokenized}, "it is said of the corpus of a --recipe")
+    base = _base(chosen, options)
+    num_seeds = chosen.seeds if options.seeds is None else options.seeds
+    if num_seeds < 1 or options.jobs < 1:
+        raise ConfigError(f"--seeds {num_seeds}, --jobs {options.jobs}: must be greater than 0.")
     study = Study(
         base=base,
-        folder=output / "ablation",
+        folder=options.output / "ablation",
         num_seeds=num_seeds,
-        jobs=min(jobs, num_seeds),
-        tokenized=chosen.tokenized if recipe is None else tokenized,
+        jobs=min(options.jobs, num_seeds),
+        tokenized=chosen.tokenized if recipe is None else options.tokenized,
         demo=not (chosen.recipe or recipe),
-        show_progress=not quiet,
+        show_progress=not options.quiet,
     )
-    names = [row.name for row in _GRID.select(["base", *(rows or chosen.rows)]).rows]  # all are compared with base
+    rows = _GRID.select(["base", *(options.rows or chosen.rows)]).rows  # all are compared with base
     return Experiment(
         name="table3",
         title="Table 3: variations of the base model",
         settings={"scale": scale, "seeds": num_seeds, "tokenized": study.tokenized, "base": comparable(base)},
-        cells=[Cell(name, partial(study.measure, name)) for name in names],
+        cells=[Cell(row.name, partial(study.measure, row.name)) for row in rows],
         render=partial(_render, scale, study),
         draw=partial(_draw, study),
         order=[row.name for row in _GRID.rows],  # rows of earlier calls are shown too
     )
 
 
-def _base(chosen: Settings, output: Path, recipe: Path | None, data: Path | None, settings: Sequence[str]) -> Config:
-    if recipe is None and not chosen.recipe:
-        base = demo_config(output / "corpus", "de", max_steps=10)
+def _base(chosen: Settings, options: Table3Options) -> Config:
+    if options.recipe is None and not chosen.recipe:
+        base = demo_config(options.output / "corpus", "de", max_steps=10)
     else:
-        base = recipe_config(recipe or RECIPES / f"{chosen.recipe}.toml", data)
+        base = recipe_config(options.recipe or RECIPES / f"{chosen.recipe}.toml", options.data)
     if chosen.width:
         base = at_width(base, chosen.width)
-    return apply_settings(base, [*chosen.changes, *settings])
+    return apply_settings(base, [*chosen.changes, *options.settings])
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from transduce.config.parameters import count_parameters
 from transduce.data.readers import read_lines
 from transduce.data.treebank import read_treebank, treebank_files
 from transduce.errors import ConfigError, TrainingError
-from transduce.experiments.paper.experiment import Cell, Experiment, Say, Values
+from transduce.experiments.paper.experiment import Cell, Experiment, Options, Say, Values
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.table4_report import SHORT_WORDS, Baseline, draw, render
 from transduce.experiments.paper.toy_treebank import make_toy_treebank
@@ -81,42 +81,31 @@ class Task:
         return self.output / "runs" / f"{setting}-seed{seed}"
 
 
-def experiment(
-    scale: str,
-    *,
-    output: Path,
-    recipe: Path | None = None,
-    data: Path | None = None,
-    settings: Sequence[str] = (),
-    raw: Path | None = None,
-    silver: Path | None = None,
-    seeds: int | None = None,
-    baseline: Path | None = None,
-    quiet: bool = False,
-) -> Experiment:
-    """Returns the experiment at that scale.
+@dataclass(frozen=True)
+class Table4Options(Options):
+    """What may be chosen; the scale decides the recipe and the number of seeds where they are not."""
 
-    Args:
-        scale: decides the recipe and the number of seeds where they are not given.
-        output: the experiment's folder; trainings lie in `runs/` below it.
-        recipe: of a parser.
-        data: its treebanks; None: where the recipe has them.
-        settings: changes to the recipe, as `section.key=value`.
-        raw: tokenised sentences, one a line, to be parsed into silver trees.
-        silver: trees to be used as silver ones, in place of `raw`; with neither, only the supervised parser is trained.
-        seeds: trainings of each.
-        baseline: results of another parser on the same test sets, shown beside ours; see `read_baseline`.
-        quiet: whether trainings show no progress.
+    recipe: Path | None = None  # of a parser
+    data: Path | None = None  # its treebanks; None: where the recipe has them
+    settings: Sequence[str] = ()  # changes to the recipe, as `section.key=value`
+    raw: Path | None = None  # tokenised sentences, one a line, to be parsed into silver trees
+    silver: Path | None = None  # silver trees, in place of `raw`; with neither, only the supervised parser is trained
+    seeds: int | None = None  # trainings of each
+    baseline: Path | None = None  # another parser's results on the same test sets, shown beside ours: `read_baseline`
+
+
+def experiment(options: Table4Options) -> Experiment:
+    """Returns the experiment.
 
     Raises:
         ConfigError: a recipe, its treebanks or a file is not there, or an option has no effect.
     """
-    chosen = at_scale(SETTINGS, scale)
-    num_seeds = chosen.seeds if seeds is None else seeds
+    scale, chosen = options.scale, at_scale(SETTINGS, options.scale)
+    num_seeds = chosen.seeds if options.seeds is None else options.seeds
     if num_seeds < 1:
         raise ConfigError(f"--seeds {num_seeds}: must be greater than 0.")
-    task = _task(chosen, output, recipe, data, settings, raw, silver, show_progress=not quiet)
-    baselines = read_baseline(baseline) if baseline else []
+    task = _task(chosen, options)
+    baselines = read_baseline(options.baseline) if options.baseline else []
     return Experiment(
         name="table4",
         title="Table 4: constituency parsing",
@@ -125,7 +114,7 @@ def experiment(
             "seeds": num_seeds,
             "config": comparable(task.config),
             "semi": comparable(task.semi) if task.semi else None,
-            "silver": _identity(raw or silver),
+            "silver": _identity(options.raw or options.silver),
             "tests": None if task.toy else checksums_of_tests(task.config),  # made when needed, the same each time
         },
         cells=list(_cells(task, num_seeds)),
@@ -134,17 +123,9 @@ def experiment(
     )
 
 
-def _task(
-    chosen: Settings,
-    output: Path,
-    recipe: Path | None,
-    data: Path | None,
-    settings: Sequence[str],
-    raw: Path | None,
-    silver: Path | None,
-    *,
-    show_progress: bool,
-) -> Task:
+def _task(chosen: Settings, options: Table4Options) -> Task:
+    output, recipe, data, settings = options.output, options.recipe, options.data, options.settings
+    raw, silver, show_progress = options.raw, options.silver, not options.quiet
     if raw is not None and silver is not None:
         raise ConfigError("--raw is parsed into silver trees, and --silver are such: give one of them.")
     for path in (raw, silver):
