@@ -387,6 +387,12 @@ def test_calibrate(
         wrong = ["--test-source", str(tmp_path / source), "--test-reference", files[3]]
         assert command_line.main(["calibrate", str(model), *files, *wrong]) == DataError.exit_code
         assert reason in capsys.readouterr().err
+    (tmp_path / "good").write_text("".join(f"{output}\n" for output in outputs), encoding="utf-8", newline="\n")
+    all_good = ["--beam-size", "1", *tests[:2], "--test-reference", str(tmp_path / "good")]
+    assert command_line.main(["calibrate", str(model), *files, *all_good]) == 0
+    assert "AUC unknown (unknown)" in capsys.readouterr().out
+    assert command_line.main(["calibrate", str(model), *files, *all_good, "--json"]) == 0
+    assert '"auc": null' in capsys.readouterr().out
     quantized = ["--engine", "torch", "--quantization", "int16"]  # which that engine has not
     assert command_line.main(["calibrate", str(model), *files, *quantized]) == ConfigError.exit_code
     assert "int16" in capsys.readouterr().err

@@ -18,6 +18,7 @@ probability that of a good and a bad translation the good one has the higher con
 
 import argparse
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,11 +121,16 @@ def _test(
         "share_good": float(good.mean()),
         "ece": fitted.ece,
         "brier": fitted.brier,
-        "auc": fitted.auc,
+        "auc": _number_or_none(fitted.auc),
         "ece_uncalibrated": plain.ece,
         "brier_uncalibrated": plain.brier,
-        "auc_uncalibrated": plain.auc,
+        "auc_uncalibrated": _number_or_none(plain.auc),
     }
+
+
+def _number_or_none(auc: float) -> float | None:
+    """Returns None, null in JSON, for the NaN of lines that are all good, or none: JSON has no NaN."""
+    return None if math.isnan(auc) else auc
 
 
 def _text(report: dict[str, Any], model: Path) -> str:
@@ -140,6 +146,10 @@ def _text(report: dict[str, Any], model: Path) -> str:
             f"On {counted(test['lines'], 'test line')}, {100 * test['share_good']:.1f} % of them good: "
             f"ECE {100 * test['ece']:.1f} % ({100 * test['ece_uncalibrated']:.1f} %), "
             f"Brier score {test['brier']:.3f} ({test['brier_uncalibrated']:.3f}), "
-            f"AUC {test['auc']:.3f} ({test['auc_uncalibrated']:.3f}); in brackets without the fit."
+            f"AUC {_shown(test['auc'])} ({_shown(test['auc_uncalibrated'])}); in brackets without the fit."
         )
     return "\n".join(lines)
+
+
+def _shown(auc: float | None) -> str:
+    return "unknown" if auc is None else f"{auc:.3f}"
