@@ -3,13 +3,16 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exported_models import make_model
 from transduce.bundle import Bundle
 from transduce.cli.main import main
-from transduce.errors import BundleError
+from transduce.errors import BundleError, ExportError
+from transduce.export import exports
+from transduce.export.certificate import Certificate
 from transduce.export.imports import find_format
 
 
@@ -106,6 +109,24 @@ def test_an_edited_card_is_not_lost(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(arguments) == 7
     assert "README.md changed or came since the export" in capsys.readouterr().err
     assert card.read_text(encoding="utf-8") == text
+
+
+def test_of_two_exports_at_once_the_second_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both begin where nothing stands; one ends while the other still compares."""
+    pytest.importorskip("onnxruntime")
+    model, output = make_model(tmp_path / "model").path, tmp_path / "export"
+    certify = exports.certify
+
+    def while_another_ends(*arguments: Any, **keywords: Any) -> Certificate:
+        monkeypatch.setattr(exports, "certify", certify)
+        exports.export_model(model, output, "ctranslate2", sample=1)
+        return certify(*arguments, **keywords)
+
+    monkeypatch.setattr(exports, "certify", while_another_ends)
+    with pytest.raises(ExportError, match=r"export: exists already\. Add --overwrite"):
+        exports.export_model(model, output, "onnx", sample=1)
+    assert (output / "model.bin").is_file()
+    assert not list(tmp_path.glob(".export*"))
 
 
 def test_an_export_below_the_threshold_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,7 @@ def export_model(
         certificate.require(str(output))
         files.write_text(folder / CARD, export_card(bundle, format, certificate))
         write_certificate(folder, certificate)
+        require_writable(output, overwrite=overwrite)  # another export may have come there meanwhile
     return certificate
 
 
