@@ -61,7 +61,7 @@ def ours(beam_size: int, device: torch.device, dtype_name: str) -> Run:
 
         return step_without_eos
 
-    for decoder in (engine.model, *(engine.fixed or ())):  # on a GPU the latter take the steps
+    for decoder in (engine.model, *(engine.graph_decoders or ())):  # on a GPU the latter take the steps
         decoder.step = without_eos(decoder.step)  # type: ignore[method-assign]
 
     def run(source_BS: torch.Tensor) -> int:

@@ -79,7 +79,7 @@ def test_parts(options: Options) -> list[Part]:
     """The tests that need a GPU, each file a part."""
     environment = {"TRANSDUCE_TEST_DEVICE": options.device, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     common = ["-m", "pytest", "-c", "benchmarks/gpu/pytest.ini", "--rootdir", ".", "--noconftest", "-m", "gpu", "-q"]
-    paths = ["tests/gpu/test_training.py", "tests/gpu/test_decoding.py", "tests/parity/test_fixed.py"]
+    paths = ["tests/gpu/test_training.py", "tests/gpu/test_decoding.py", "tests/parity/test_cuda_graphs.py"]
     paths += ["tests/parity/test_attend.py"]
     if options.toy:
         chosen = "post-norm or resumed or verify or cuda"

@@ -66,8 +66,8 @@ def test_the_tokens_are_those_of_the_cpu(shape: str, tmp_path: Path) -> None:
     for mine, theirs in zip(away.score(sources, targets), here.score(sources, targets), strict=True):
         assert mine == pytest.approx(theirs, abs=1e-6)
     if DEVICE == "cuda" and not _SHAPES[shape].get("attention_window"):
-        assert away.fixed is not None
-        assert any(room.is_recorded for room in away.fixed[0].rooms.values())
+        assert away.graph_decoders is not None
+        assert any(each.is_recorded for each in away.graph_decoders[0].buffers.values())
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

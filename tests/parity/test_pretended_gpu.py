@@ -23,7 +23,7 @@ from transduce.data.store import ParallelStore, StoreWriter
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
 from transduce.model import Transformer
-from transduce.model.fixed import FixedDecoder
+from transduce.model.cuda_graphs import GraphDecoder
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.guidance import Guidance
@@ -86,16 +86,16 @@ def _decode() -> dict[str, Any]:
     with begin() as device:
         for name, model in models.items():
             engine = TorchEngine(model.to(device), record_steps=False)
-            for fixed in (False, True):
-                if fixed and model.config.attention_window:
+            for graphs in (False, True):
+                if graphs and model.config.attention_window:
                     continue
-                engine.fixed = [FixedDecoder(engine.model, record=False)] if fixed else None
+                engine.graph_decoders = [GraphDecoder(engine.model, record=False)] if graphs else None
                 for search in _SEARCHES if name == "post-norm" else ("beam", "greedy"):
                     waits.clear()
                     if _found(engine, search) != expected[name, search]:
-                        different.append(f"{name}, {search}, fixed shapes: {fixed}")
+                        different.append(f"{name}, {search}, CUDA graphs: {graphs}")
                     if search in ("beam", "greedy"):
-                        waited[f"{name}, {search}, fixed shapes: {fixed}"] = Counter(waits)
+                        waited[f"{name}, {search}, CUDA graphs: {graphs}"] = Counter(waits)
             pairs = zip(engine.score(_SOURCES, _SOURCES), scores[name], strict=True)
             if not all(np.allclose(*pair, atol=1e-6) for pair in pairs):
                 different.append(f"{name}, score")

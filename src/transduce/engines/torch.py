@@ -19,7 +19,7 @@ from transduce.engines.shortlist.table import Shortlist
 from transduce.engines.torch_search import Batch, check, narrowed, search
 from transduce.errors import ConfigError, DataError, EngineError
 from transduce.model import Transformer, prepack
-from transduce.model.fixed import FixedDecoder
+from transduce.model.cuda_graphs import GraphDecoder
 from transduce.model.maps import attention_maps
 from transduce.reporting.tables import counted
 
@@ -72,9 +72,9 @@ class TorchEngine:
         `shortlist`, each source's outputs are searched for in its own part of the vocabulary, and have that part's
         probabilities; `score` and `attend` know nothing of it.
 
-        On a CPU the process keeps, from now on, what memory its peaks have taken: see `keep_memory`. On a GPU steps of
-        decoding are recorded and played back (`FixedDecoder`), if they are to be: `record_steps`, from which an engine
-        has nothing that is soon made anew, and TRANSDUCE_CUDA_GRAPHS other than 0 in the environment.
+        On a CPU the process keeps, from now on, what memory its peaks have taken: see `keep_memory`. On a GPU, decoding
+        steps are recorded as CUDA graphs (`GraphDecoder`), unless TRANSDUCE_CUDA_GRAPHS is 0 in the environment or
+        `record_steps` is false, as for an engine that is soon replaced.
         """
         self.model = prepack(model, precision)
         self.others = [prepack(other, precision) for other in others]
@@ -82,13 +82,13 @@ class TorchEngine:
         self.device = next(model.parameters()).device
         if self.device.type == "cpu":
             keep_memory()  # after what loading and prepacking let go
-        # Decoders in the place of the models' own steps; None: these. They are for one search at a time.
-        self.fixed: list[FixedDecoder] | None = None
+        # They take the steps of the models, for one search at a time; None: the models take their own.
+        self.graph_decoders: list[GraphDecoder] | None = None
         self._searching = threading.Lock()
         self._process = os.getpid()
         recordable = self.device.type == "cuda" and not any(each.config.attention_window for each in self.models)
         if record_steps and recordable and os.environ.get("TRANSDUCE_CUDA_GRAPHS") != "0":
-            self.fixed = [FixedDecoder(each, record=True) for each in self.models]
+            self.graph_decoders = [GraphDecoder(each, record=True) for each in self.models]
 
     @classmethod
     def load(
@@ -177,10 +177,10 @@ class TorchEngine:
     def _search_once(
         self, batch: Batch, options: DecodeConfig, n_best: int, first_draw: int = 0
     ) -> list[list[Hypothesis]]:
-        if self.fixed is None:
+        if self.graph_decoders is None:
             return search(self.models, batch, options, n_best, first_draw=first_draw)
         with self._searching:
-            return search(self.models, batch, options, n_best, self.fixed, first_draw=first_draw)
+            return search(self.models, batch, options, n_best, self.graph_decoders, first_draw=first_draw)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Returns for each pair the log-probability of each target token, and last that of EOS, given those before.

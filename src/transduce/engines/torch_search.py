@@ -26,7 +26,7 @@ from transduce.engines.shortlist.table import Shortlist
 from transduce.errors import ConfigError
 from transduce.model import Transformer
 from transduce.model.cache import DecoderState
-from transduce.model.fixed import FixedDecoder
+from transduce.model.cuda_graphs import GraphDecoder
 from transduce.model.prepacked import narrow_projection
 
 _SPECIALS = SpecialIds()
@@ -98,22 +98,22 @@ def search(
     batch: Batch,
     options: DecodeConfig,
     n_best: int,
-    fixed: Sequence[FixedDecoder] | None = None,
+    graph_decoders: Sequence[GraphDecoder] | None = None,
     *,
     first_draw: int = 0,
 ) -> list[list[Hypothesis]]:
     """Returns what the search of `options` finds for each source; several models search as one.
 
-    The decoders in `fixed`, one for each model, take their steps, but where coverage is kept account of. Draws are
-    those from number `first_draw` on.
+    `graph_decoders`, one for each model, take the steps of the models, except where coverage is kept. Draws are those
+    from number `first_draw` on.
 
     Raises:
         ConfigError: a least length or a prefix goes beyond the positions that a model has learned.
     """
     if options.temperature > 0:
-        found = _draw(models, batch, options, n_best, fixed, first_draw)
+        found = _draw(models, batch, options, n_best, graph_decoders, first_draw)
     else:
-        found = _search(models, batch, options, n_best, fixed)
+        found = _search(models, batch, options, n_best, graph_decoders)
     if batch.vocabulary is None:
         return found
     return [[batch.vocabulary.widened(each) for each in of_source] for of_source in found]
@@ -124,12 +124,15 @@ def _search(
     batch: Batch,
     options: DecodeConfig,
     n_best: int,
-    fixed: Sequence[FixedDecoder] | None,
+    graph_decoders: Sequence[GraphDecoder] | None,
 ) -> list[list[Hypothesis]]:
     """Returns the best outputs that a beam finds."""
     device = batch.source_BS.device
     limits = _limits(models, batch, options)
-    step, state = _start(models, fixed, batch, max_steps=max(limits) + 1, coverage=options.coverage_penalty > 0)
+    coverage = options.coverage_penalty > 0
+    decoders = None if coverage else graph_decoders
+    num_steps, num_beams = max(limits) + 1, options.beam_size
+    step, state = _start(models, decoders, batch, num_steps, num_beams, coverage=coverage)
     asked = _restrictions(batch, options)
     if options.beam_size == 1:
         best = greedy_search(step, state, limits, length_penalty=options.length_penalty, banned=asked, device=device)
@@ -155,7 +158,7 @@ def _draw(
     batch: Batch,
     options: DecodeConfig,
     num_draws: int,
-    fixed: Sequence[FixedDecoder] | None,
+    graph_decoders: Sequence[GraphDecoder] | None,
     first: int,
 ) -> list[list[Hypothesis]]:
     """Returns what is drawn for each source.
@@ -175,7 +178,7 @@ def _draw(
     limits = _limits(models, wide, options)
     num_steps = max(limits) + 1
     drawn = [uniforms(options.seed, source, parts * together, num_steps, first) for source in batch.sources]
-    step, state = _start(models, fixed, wide, max_steps=num_steps, coverage=False)
+    step, state = _start(models, graph_decoders, wide, num_steps, together)
     found = sample(
         step,
         state,
@@ -194,23 +197,25 @@ def _draw(
 
 def _start(
     models: Sequence[Transformer],
-    fixed: Sequence[FixedDecoder] | None,
+    graph_decoders: Sequence[GraphDecoder] | None,
     batch: Batch,
+    num_steps: int,
+    num_beams: int,
     *,
-    max_steps: int,
-    coverage: bool,
+    coverage: bool = False,
 ) -> tuple[Step[Any], Any]:
     """Returns the step function and the state before the first step."""
     memories = [model.encode(batch.source_BS, batch.lengths_B) for model in models]
     steps: list[Callable[..., Any]]
     states: list[Any]
-    if fixed is None or coverage:
+    if graph_decoders is None:
         steps = [model.step for model in models]
         pairs = zip(models, memories, strict=True)
-        states = [model.start(memory, max_steps=max_steps, coverage=coverage) for model, memory in pairs]
+        states = [model.start(memory, max_steps=num_steps, coverage=coverage) for model, memory in pairs]
     else:
-        steps = [decoder.step for decoder in fixed]
-        states = [decoder.start(memory) for decoder, memory in zip(fixed, memories, strict=True)]
+        steps = [decoder.step for decoder in graph_decoders]
+        started = zip(graph_decoders, memories, strict=True)
+        states = [decoder.start(memory, max_steps=num_steps, num_beams=num_beams) for decoder, memory in started]
     part = batch.vocabulary
     if part is None:
         return _together(steps, states)

@@ -1,4 +1,4 @@
-"""Steps in fixed shapes are the steps of the model, and can be recorded: each is the same operations."""
+"""Steps in buffers of fixed size give what the model's own steps give, and can be recorded as CUDA graphs."""
 
 import itertools
 from dataclasses import replace
@@ -16,8 +16,8 @@ from transduce.engines.interface import TokenConstraints
 from transduce.engines.shortlist.table import Shortlist
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError
-from transduce.model import Memory, Transformer, attention, fixed
-from transduce.model.fixed import FixedDecoder, Room
+from transduce.model import Memory, Transformer, attention, cuda_graphs
+from transduce.model.cuda_graphs import GraphBuffers, GraphDecoder
 
 pytestmark = pytest.mark.computes
 
@@ -70,11 +70,14 @@ def _assert_close(ours: Tensor, theirs: Tensor) -> None:
 
 @pytest.mark.parametrize("name", _CONFIGS)
 def test_each_step_is_that_of_the_model(name: str) -> None:
-    """With beams that change places, sentences that leave, and more positions than the first room has."""
+    """With beams that are reordered and sentences that finish."""
     model = _model(_CONFIGS[name]).double()  # so that a difference is one, and no rounding
     memory, num_steps = _memory(model), 70
-    decoder = FixedDecoder(model, record=False)
-    states: list[Any] = [model.start(memory, max_steps=num_steps), decoder.start(memory)]
+    decoder = GraphDecoder(model, record=False)
+    states: list[Any] = [
+        model.start(memory, max_steps=num_steps),
+        decoder.start(memory, max_steps=num_steps, num_beams=3),
+    ]
     steps, tokens = (model.step, decoder.step), torch.full((3,), 1)
     generator = torch.Generator().manual_seed(2)
     for number in range(num_steps):
@@ -83,7 +86,7 @@ def test_each_step_is_that_of_the_model(name: str) -> None:
         states = [ours[1], theirs[1]]
         if number == 0:
             states = [state.expand(3) for state in states]
-        if number in (5, 40):  # within a room, and to another
+        if number in (5, 40):  # in the same buffers, and to smaller ones
             kept = torch.tensor([2, 0]) if number == 5 else torch.tensor([1])
             states = [state.keep(kept) for state in states]
         num_sentences = 3 if number < 5 else 2 if number < 40 else 1
@@ -109,8 +112,8 @@ def _assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -
 def test_each_search_finds_the_same(name: str) -> None:
     engine = TorchEngine(_model())
     expected = _found(engine, name)
-    engine.fixed = [FixedDecoder(engine.model, record=False)]
-    for _ in range(2):  # in new rooms, and in rooms where something has been
+    engine.graph_decoders = [GraphDecoder(engine.model, record=False)]
+    for _ in range(2):  # in new buffers, and in used ones
         _assert_same(_found(engine, name), expected)
 
 
@@ -119,7 +122,7 @@ def test_an_ensemble_and_a_shortlist_find_the_same() -> None:
     shortlist = Shortlist(candidates, np.array([2, 20, 21], np.int32), {})
     engine = TorchEngine(_model(), others=[_model(replace(_BASE, norm="pre"))], shortlist=shortlist)
     expected = _found(engine, "beam")
-    engine.fixed = [FixedDecoder(model, record=False) for model in engine.models]
+    engine.graph_decoders = [GraphDecoder(model, record=False) for model in engine.models]
     _assert_same(_found(engine, "beam"), expected)
 
 
@@ -158,12 +161,12 @@ def test_a_step_is_the_same_operations_at_each_position(
     """So that it can be recorded: no shape, no number and no question to the device depends on the position."""
     monkeypatch.setattr(attention, "_has_fused_kernels", lambda device: fused)
     model = _model(_CONFIGS[name])
-    decoder = FixedDecoder(model, record=False)
-    state = decoder.start(_memory(model)).expand(2)
+    decoder = GraphDecoder(model, record=False)
+    state = decoder.start(_memory(model), max_steps=9, num_beams=2).expand(2)
     seen = []
     for _ in range(3):
         with _Operations() as operations:
-            state.room.run()
+            state.buffers.run()
         seen.append(operations.seen)
     assert seen[0] == seen[1] == seen[2]
     assert any("scaled_dot_product" in op for op, *_ in seen[0]) == fused
@@ -175,25 +178,26 @@ def test_fused_attention_finds_the_same(name: str, monkeypatch: pytest.MonkeyPat
     engine = TorchEngine(_model())
     expected = _found(engine, name)
     monkeypatch.setattr(attention, "_has_fused_kernels", lambda device: True)
-    engine.fixed = [FixedDecoder(engine.model, record=False)]
+    engine.graph_decoders = [GraphDecoder(engine.model, record=False)]
     _assert_same(_found(engine, name), expected)
 
 
-def test_a_room_is_recorded_when_it_has_been_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before anything lies in it, and once."""
+def test_buffers_are_recorded_when_they_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, and before a search puts anything into them."""
     recorded: list[Any] = []
 
-    def record(room: Room, pool: Any) -> None:
-        recorded.append((room.shape, room.num_steps))
-        room.clear()
-        monkeypatch.setattr(Room, "is_recorded", property(lambda each: each.shape in {shape for shape, _ in recorded}))
+    def record(buffers: GraphBuffers, pool: Any) -> None:
+        recorded.append((buffers.shape, buffers.num_steps))
+        buffers.clear()
+        is_recorded = property(lambda each: each.shape in {shape for shape, _ in recorded})
+        monkeypatch.setattr(GraphBuffers, "is_recorded", is_recorded)
 
-    monkeypatch.setattr(fixed, "_STEPS_WORTH_RECORDING", 3)
-    monkeypatch.setattr(Room, "record", record)
+    monkeypatch.setattr(cuda_graphs, "_STEPS_BEFORE_RECORDING", 3)
+    monkeypatch.setattr(GraphBuffers, "record", record)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: "pool")
     engine = TorchEngine(_model())
     expected = _found(engine, "beam")
-    engine.fixed = [FixedDecoder(engine.model, record=True)]
+    engine.graph_decoders = [GraphDecoder(engine.model, record=True)]
     for number in range(4):
         _assert_same(_found(engine, "beam"), expected)
         assert bool(recorded) == (number > 0)
@@ -201,13 +205,13 @@ def test_a_room_is_recorded_when_it_has_been_of_use(monkeypatch: pytest.MonkeyPa
     assert len({shape for shape, _ in recorded}) == len(recorded)
 
 
-def test_what_cannot_be_recorded_is_an_error_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_recording_says_how_to_decode_without(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nand much more")
 
     engine = TorchEngine(_model())
-    engine.fixed = [FixedDecoder(engine.model, record=True)]
-    monkeypatch.setattr(fixed, "_STEPS_WORTH_RECORDING", 3)
+    engine.graph_decoders = [GraphDecoder(engine.model, record=True)]
+    monkeypatch.setattr(cuda_graphs, "_STEPS_BEFORE_RECORDING", 3)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: "pool")
     monkeypatch.setattr(torch.cuda, "device", fail)
     _found(engine, "beam")
@@ -215,93 +219,102 @@ def test_what_cannot_be_recorded_is_an_error_with_a_way_out(monkeypatch: pytest.
         _found(engine, "beam")
 
 
-def test_what_is_no_number_spoils_its_own_sentence_only() -> None:
-    """Not the next one that comes into the same room."""
+def test_nan_spoils_its_own_sentence_only() -> None:
+    """Not the next one that is searched in the same buffers."""
     model = _model()
     model.source_embedding.data[39] = float("nan")
     model.output_embedding = torch.nn.Parameter(model.source_embedding.detach().nan_to_num())
     engine = TorchEngine(model)
     clean, options = [[5, 6, 7], [8, 9, 10]], DecodeConfig(beam_size=2, max_extra_tokens=5)
     expected = engine.translate(clean, options)
-    engine.fixed = [FixedDecoder(engine.model, record=False)]
+    engine.graph_decoders = [GraphDecoder(engine.model, record=False)]
     for sources in (clean, [[5, 6, 7], [8, 39, 10]], clean):
         found = engine.translate(sources, options)
         _assert_same(found[:1], expected[:1])
     _assert_same(found, expected)
 
 
-def test_rooms_are_given_up_where_they_take_too_much() -> None:
+def test_buffers_are_dropped_beyond_the_limit_on_memory() -> None:
     engine = TorchEngine(_model())
     expected = {name: _found(engine, name) for name in ("beam", "greedy", "long")}
-    decoder = FixedDecoder(engine.model, record=False, max_bytes=1)
-    engine.fixed = [decoder]
+    decoder = GraphDecoder(engine.model, record=False, max_bytes=1)
+    engine.graph_decoders = [decoder]
     for name, found in expected.items():
         _assert_same(_found(engine, name), found)
-        assert not decoder.rooms
-    room = Room(engine.model, next(iter(_rooms(engine))))
-    decoder = FixedDecoder(engine.model, record=False, max_bytes=3 * room.num_bytes)
-    engine.fixed = [decoder]
+        assert not decoder.buffers
+    one = GraphBuffers(engine.model, next(iter(_buffers(engine))))
+    decoder = GraphDecoder(engine.model, record=False, max_bytes=3 * one.num_bytes)
+    engine.graph_decoders = [decoder]
     for name, found in expected.items():
         _assert_same(_found(engine, name), found)
-        assert decoder.rooms
-        assert sum(each.num_bytes for each in decoder.rooms.values()) <= 3 * room.num_bytes
+        assert decoder.buffers
+        assert sum(each.num_bytes for each in decoder.buffers.values()) <= 3 * one.num_bytes
 
 
-def _rooms(engine: TorchEngine) -> Any:
-    engine.fixed = [FixedDecoder(engine.model, record=False)]
+def _buffers(engine: TorchEngine) -> Any:
+    engine.graph_decoders = [GraphDecoder(engine.model, record=False)]
     _found(engine, "beam")
-    return engine.fixed[0].rooms
+    return engine.graph_decoders[0].buffers
 
 
-class _Tape:
-    """Stands in for a recording: puts what a step computes where the recorded step left its output."""
+class _Replay:
+    """Stands in for a CUDA graph: puts what a step computes where the recorded step left its output."""
 
-    def __init__(self, room: Room, wrong: bool = False) -> None:
-        self.room, self.wrong = room, wrong
-        room._states_RD = torch.empty_like(room.compute())
+    def __init__(self, buffers: GraphBuffers, wrong: bool = False) -> None:
+        self.buffers, self.wrong = buffers, wrong
+        buffers._states_BKD = torch.empty_like(buffers.compute())
 
     def replay(self) -> None:
         if self.wrong:
-            self.room.parents_BK.zero_()  # as if beams had not changed their places
-        assert self.room._states_RD is not None
-        self.room._states_RD.copy_(self.room.compute())
+            self.buffers.parents_BK.zero_()  # as if beams had not been reordered
+        assert self.buffers._states_BKD is not None
+        self.buffers._states_BKD.copy_(self.buffers.compute())
 
 
 @pytest.mark.parametrize("config", _CONFIGS)
-def test_what_is_played_back_otherwise_than_it_is_computed_is_refused(config: str) -> None:
+def test_a_replay_that_gives_other_results_is_refused(config: str) -> None:
     model = _model(_CONFIGS[config])
-    room = FixedDecoder(model, record=False).start(_memory(model)).expand(3).room
-    expected = room.rehearse()
+    buffers = GraphDecoder(model, record=False).start(_memory(model), max_steps=9, num_beams=3).buffers
+    expected = buffers.warm_up()
     assert len({tuple(step.flatten().tolist()) for step in expected}) == 3  # each step is another
-    room._graph = _Tape(room)  # type: ignore[assignment]
-    room.require_alike(expected)
-    room._graph = _Tape(room, wrong=True)  # type: ignore[assignment]
-    with pytest.raises(ConfigError, match=r"come out otherwise .* TRANSDUCE_CUDA_GRAPHS=0"):
-        room.require_alike(expected)
+    buffers._graph = _Replay(buffers)  # type: ignore[assignment]
+    buffers.check_replay(expected)
+    buffers._graph = _Replay(buffers, wrong=True)  # type: ignore[assignment]
+    with pytest.raises(ConfigError, match=r"gives other results .* TRANSDUCE_CUDA_GRAPHS=0"):
+        buffers.check_replay(expected)
+
+
+def test_a_search_beyond_its_buffers_is_refused() -> None:
+    model = _model()
+    state = GraphDecoder(model, record=False).start(_memory(model), max_steps=64, num_beams=2)
+    with pytest.raises(ValueError, match="3 beams"):
+        state.expand(3)
+    with pytest.raises(ValueError, match="step 65"):
+        state.decoder.step(torch.full((3,), 1), replace(state, position=64))
 
 
 def test_a_window_is_refused() -> None:
     with pytest.raises(ValueError, match="attention window"):
-        FixedDecoder(_model(replace(_BASE, attention_window=8)), record=False)
+        GraphDecoder(_model(replace(_BASE, attention_window=8)), record=False)
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: what is recorded cannot be played back")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: CUDA graphs cannot be replayed")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("config", _CONFIGS)
-def test_what_a_gpu_plays_back_is_the_same(config: str, precision: Any) -> None:
+def test_a_gpu_replays_the_same(config: str, precision: Any) -> None:
     engine = TorchEngine(_model(_CONFIGS[config]).cuda(), precision)
-    decoders, engine.fixed = engine.fixed, None
+    decoders, engine.graph_decoders = engine.graph_decoders, None
     assert decoders is not None
     for name in _SEARCHES:
         if name == "long" and config == "learned positions":
             continue
         expected = _found(engine, name)
-        engine.fixed = decoders
+        engine.graph_decoders = decoders
         for _ in range(3):
             found = _found(engine, name)
             if precision == "float32":
                 _assert_same(found, expected)
             assert [len(each) for each in found] == [len(each) for each in expected]
-        engine.fixed = None
-    assert any(room.is_recorded for room in decoders[0].rooms.values())
+        engine.graph_decoders = None
+    assert any(each.is_recorded for each in decoders[0].buffers.values())
