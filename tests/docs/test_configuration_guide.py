@@ -11,14 +11,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from transduce.config.ranges import ranges_of
+from transduce.config.ranges import flags_of, ranges_of
 from transduce.config.schema import SECTIONS
 
 _GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "configuration.md"
 
 
 def comments_of(kind: type) -> dict[str, str]:
-    """Returns the comment behind each field, or in the line above it."""
+    """Returns what is said of each field: the help of its option, or the comment behind it or in the line above it."""
     tokens = list(tokenize.generate_tokens(io.StringIO(inspect.getsource(kind)).readline))
     comments = {token.start[0]: token for token in tokens if token.type == tokenize.COMMENT}
     lines = inspect.getsource(kind).splitlines()
@@ -31,6 +31,8 @@ def comments_of(kind: type) -> dict[str, str]:
         alone = above is not None and lines[number - 2].lstrip().startswith("#")
         comment = here or (above if alone else None)
         found[name[1]] = comment.string.lstrip("# ") if comment is not None else ""
+    for key, flag in flags_of(kind).items():
+        found[key] = f"{flag.help} (`--{key.replace('_', '-')} {flag.metavar}`)"
     return found
 
 

@@ -11,7 +11,6 @@ import pytest
 from made_models import untied_folder
 from transduce.cli import main as command_line
 from transduce.config import DecodeConfig
-from transduce.config.schema import DecodeOptions
 from transduce.errors import ConfigError, DataError
 from transduce.translation.constraints.search import Constraints
 from transduce.translation.translator import Translator
@@ -175,11 +174,6 @@ def test_options_are_keywords_and_a_misspelt_one_is_refused(translator: Translat
     assert translator.with_options(temperature=None, min_tokens=3) == DecodeConfig(
         max_extra_tokens=5, batch_size=4, min_tokens=3
     )
-
-
-def test_every_option_is_a_keyword() -> None:
-    named = {"beam_size", "length_penalty", "max_extra_tokens", "batch_size"}
-    assert set(DecodeOptions.__annotations__) | named == set(DecodeConfig.__dataclass_fields__)
 
 
 def test_n_best_lists_hold_what_is_asked_of_each(translator: Translator) -> None:

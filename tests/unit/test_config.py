@@ -1,12 +1,17 @@
 """Configuration: presets, recipe files, --set, and what they refuse."""
 
+import argparse
 import dataclasses
+import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
+from transduce import Translator
+from transduce.cli import translate
+from transduce.cli.numbers import Number
 from transduce.config import (
     Config,
     DataConfig,
@@ -22,6 +27,8 @@ from transduce.config import (
     to_dict,
 )
 from transduce.config.presets import TABLE3
+from transduce.config.ranges import flags_of, ranges_of
+from transduce.config.schema import DecodeOptions
 from transduce.errors import ConfigError
 
 
@@ -198,6 +205,27 @@ def test_what_looks_odd_and_is_allowed() -> None:
 def test_a_configuration_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         ModelConfig().d_model = 3  # type: ignore[misc]
+
+
+def test_every_decoding_key_is_a_keyword_of_a_call() -> None:
+    """`DecodeOptions` repeats the schema for type checkers, which cannot derive one from the other."""
+    named = {"beam_size", "length_penalty", "max_extra_tokens", "batch_size"}  # in the signatures of `Translator`
+    schema, options = get_type_hints(DecodeConfig), get_type_hints(DecodeOptions)
+    assert options == {key: kind | None for key, kind in schema.items() if key not in named}
+    assert named <= schema.keys() & inspect.signature(Translator.translate).parameters.keys()
+
+
+def test_every_decoding_key_is_an_option_of_translate() -> None:
+    parser = argparse.ArgumentParser()
+    translate.configure(parser)
+    options = {action.dest: action for action in parser._actions}
+    assert flags_of(DecodeConfig).keys() == ranges_of(DecodeConfig).keys() == DecodeConfig.__dataclass_fields__.keys()
+    for key, flag in flags_of(DecodeConfig).items():
+        assert options[key].option_strings == [f"--{key.replace('_', '-')}"]
+        assert (options[key].help or "").startswith(flag.help)
+        assert options[key].metavar == flag.metavar
+        assert options[key].type == Number(*ranges_of(DecodeConfig)[key])
+        assert options[key].default is None  # the model's value stays
 
 
 # --- recipe files ---------------------------------------------------------------------------------------------

@@ -22,7 +22,16 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.decoding import add_machine, add_overwrite, add_search, loading_arguments, open_model, say_engine
+from transduce.cli.decoding import (
+    add_machine,
+    add_options,
+    add_overwrite,
+    decode_changes,
+    loading_arguments,
+    open_model,
+    say_engine,
+)
+from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
 
@@ -45,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_overwrite(parser, "the calibration that the model has already")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_search(parser, beam_size=4, length_penalty=0.6, extra=50)
+    add_options(parser, "search", paper=DecodeConfig())
     add_machine(parser)
 
 
@@ -68,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     translator = Translator.load(args.model, **loading_arguments(args, opened.choice))
     say_engine(args, opened, translator.engine)
     assert translator.bundle is not None  # it was loaded from one
-    calibration = calibrate(*measure(translator, sources, references, **_search(args)), args.threshold)
+    calibration = calibrate(*measure(translator, sources, references, **decode_changes(args)), args.threshold)
     report = _report(calibration)
     if test is not None:
         report["test"] = _test(translator, calibration, *test, args)
@@ -84,11 +93,6 @@ def _pairs(source: Path, reference: Path) -> tuple[list[str], list[str]]:
     if not any(line.strip() and other.strip() for line, other in pairs):
         raise DataError(f"{source} and {reference} have no pair of lines with text.")
     return [line for line, _ in pairs], [other for _, other in pairs]
-
-
-def _search(args: argparse.Namespace) -> dict[str, Any]:
-    names = ("beam_size", "length_penalty", "max_extra_tokens", "batch_size")
-    return {name: getattr(args, name) for name in names}
 
 
 def _report(calibration: "Calibration") -> dict[str, Any]:
@@ -112,7 +116,7 @@ def _test(
 
     from transduce.translation.pipeline.calibration import measure, reliability
 
-    values, quality = measure(translator, sources, references, **_search(args))
+    values, quality = measure(translator, sources, references, **decode_changes(args))
     good = np.array([score >= calibration.threshold for score in quality], dtype=np.float64)
     fitted = reliability(np.array([calibration.probability(line) for line in values]), good)
     plain = reliability(np.array([np.exp(np.mean(line)) for line in values]), good)

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from transduce.cli.numbers import THREADS, setting
 from transduce.config import DecodeConfig
+from transduce.config.ranges import flags_of
 from transduce.engines.interface import ENGINES, QUANTIZATIONS, SHORTLIST_CHOICES, Engine
 from transduce.errors import ConfigError
 from transduce.files import atomic_path, is_special
@@ -37,73 +38,40 @@ def add_overwrite(parser: Any, what: str = "an output that exists already") -> N
     parser.add_argument("--overwrite", action="store_true", help=f"replace {what}")
 
 
-def add_search(parser: argparse.ArgumentParser, *, beam_size: int, length_penalty: float, extra: int) -> Any:
-    """Declares the options of the search, with the paper's values in their help, and returns their group."""
-    search = parser.add_argument_group("search (defaults come from the model folder)")
-    search.add_argument(
-        "--beam-size", type=setting("beam_size"), metavar="N", help=f"1 is greedy search; the paper uses {beam_size}"
-    )
-    search.add_argument(
-        "--length-penalty",
-        type=setting("length_penalty"),
-        metavar="A",
-        help=f"GNMT's alpha; the paper uses {length_penalty}",
-    )
-    search.add_argument(
-        "--max-extra-tokens",
-        type=setting("max_extra_tokens"),
-        metavar="N",
-        help=f"longest output: source length + N; the paper uses {extra}",
-    )
-    return search
+def add_option(group: Any, key: str, note: str = "") -> None:
+    """Declares the option that sets a key of `DecodeConfig`, as the schema describes it."""
+    flag = flags_of(DecodeConfig)[key]
+    group.add_argument(f"--{key.replace('_', '-')}", type=setting(key), metavar=flag.metavar, help=flag.help + note)
 
 
-def add_rules(parser: argparse.ArgumentParser) -> None:
-    """Declares what else a search may be told: what it looks for, what it draws, and what must or may not come out."""
-    rules = parser.add_argument_group("rules of the search")
-    rules.add_argument(
-        "--coverage-penalty",
-        type=setting("coverage_penalty"),
-        metavar="B",
-        help="GNMT's beta: prefer what leaves nothing out",
-    )
-    rules.add_argument(
-        "--min-tokens", type=setting("min_tokens"), metavar="N", help="no translation is shorter, in pieces"
-    )
-    rules.add_argument(
-        "--max-tokens", type=setting("max_tokens"), metavar="N", help="nor longer, whatever the source's length"
-    )
-    rules.add_argument(
-        "--no-repeat-ngram", type=setting("no_repeat_ngram"), metavar="N", help="no N pieces in a row come twice"
-    )
-    rules.add_argument("--prefix", type=Path, metavar="FILE", help="how each line's translation begins; empty: free")
-    rules.add_argument("--forbid", type=Path, metavar="FILE", help="phrases that no translation may hold, one a line")
-    rules.add_argument(
+def add_options(parser: argparse.ArgumentParser, name: str, paper: DecodeConfig | None = None) -> Any:
+    """Declares the options of `DecodeConfig` that are in the group `name`, and returns the group.
+
+    With `paper`, the help says which values the paper uses.
+    """
+    group = parser.add_argument_group(f"{name} (defaults come from the model folder)")
+    for key, flag in flags_of(DecodeConfig).items():
+        if flag.group == name:
+            value = getattr(paper, key, 0)
+            add_option(group, key, f"; the paper uses {value}" if value else "")
+    return group
+
+
+def add_constraints(parser: argparse.ArgumentParser) -> None:
+    """Declares what must or must not appear in translations."""
+    group = parser.add_argument_group("constraints")
+    group.add_argument("--prefix", type=Path, metavar="FILE", help="how each line's translation begins; empty: free")
+    group.add_argument("--forbid", type=Path, metavar="FILE", help="phrases that no translation may hold, one a line")
+    group.add_argument(
         "--forbid-by-line", type=Path, metavar="FILE", help="for each line its own phrases, tab-separated"
     )
-    rules.add_argument("--glossary", type=Path, metavar="TSV", help="source term, tab, term that must appear for it")
-    rules.add_argument(
+    group.add_argument("--glossary", type=Path, metavar="TSV", help="source term, tab, term that must appear for it")
+    group.add_argument(
         "--require-by-line", type=Path, metavar="FILE", help="for each line terms that must appear, tab-separated"
     )
-    rules.add_argument(
+    group.add_argument(
         "--inline-terms", action="store_true", help='lines mark terms that must appear: <term to="Hund">dog</term>'
     )
-    diverse = parser.add_argument_group("diverse n-best lists")
-    diverse.add_argument(
-        "--diversity-groups", type=setting("diversity_groups"), metavar="G", help="groups that the beam is divided into"
-    )
-    diverse.add_argument(
-        "--diversity-penalty", type=setting("diversity_penalty"), metavar="L", help="how much they avoid each other"
-    )
-    drawn = parser.add_argument_group("random draws in place of a search")
-    drawn.add_argument(
-        "--temperature", type=setting("temperature"), metavar="T", help="1: the model's own probabilities; 0: search"
-    )
-    drawn.add_argument("--top-k", type=setting("top_k"), metavar="K", help="draw from the K most probable pieces only")
-    drawn.add_argument(
-        "--top-p", type=setting("top_p"), metavar="P", help="draw from the fewest pieces that have this probability"
-    )
-    drawn.add_argument("--seed", type=setting("seed"), metavar="N", help="another seed, other draws")
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:
@@ -138,9 +106,7 @@ def add_machine(parser: argparse.ArgumentParser, *, batches: bool = True) -> Non
     """Declares on what, and how much at a time."""
     machine = parser.add_argument_group("machine")
     if batches:
-        machine.add_argument(
-            "--batch-size", type=setting("batch_size"), metavar="N", help="lines decoded together; changes speed only"
-        )
+        add_option(machine, "batch_size")
     machine.add_argument(
         "--engine",
         choices=ENGINES,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from transduce.cli.decoding import (
     add_files,
     add_machine,
-    add_search,
+    add_options,
     loading_arguments,
     open_model,
     open_output,
@@ -32,6 +32,7 @@ from transduce.cli.decoding import (
     warn_truncated,
     with_progress,
 )
+from transduce.config import DecodeConfig
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only-well-formed", action="store_true", help="an empty line for what had to be repaired, for silver trees"
     )
-    add_search(parser, beam_size=21, length_penalty=0.3, extra=300)
+    add_options(parser, "search", paper=DecodeConfig(beam_size=21, length_penalty=0.3, max_extra_tokens=300))  # §6.3
     add_machine(parser)
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from transduce.cli.decoding import (
     add_ensemble,
     add_machine,
+    add_option,
     add_overwrite,
     loading_arguments,
     open_model,
@@ -34,7 +35,6 @@ from transduce.cli.decoding import (
     say_engine,
     warn_truncated,
 )
-from transduce.cli.numbers import setting
 from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--tokens", action="store_true", help="a row for each piece")
     form.add_argument("--json", action="store_true", help="an object for each pair")
-    parser.add_argument(
-        "--length-penalty", type=setting("length_penalty"), metavar="A", help="alpha of the score; default: the model's"
-    )
+    add_option(parser, "length_penalty", "; default: the model's")
     add_ensemble(parser)
     add_machine(parser, batches=False)
 

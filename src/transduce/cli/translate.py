@@ -74,17 +74,18 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.decoding import (
     Opened,
+    add_constraints,
     add_ensemble,
     add_files,
     add_machine,
-    add_rules,
-    add_search,
+    add_options,
     add_shortlist,
     loading_arguments,
     open_model,
     say_engine,
 )
 from transduce.cli.numbers import whole
+from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -119,12 +120,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--column", type=whole(1, 1_000_000), metavar="N", help="lines are tab-separated; translate column N (from 1)"
     )
     files.add_argument("--replace", action="store_true", help="the translation takes the column's place")
-    search = add_search(parser, beam_size=4, length_penalty=0.6, extra=50)
+    search = add_options(parser, "search", paper=DecodeConfig())
     search.add_argument(
         "--n-best", type=whole(1, 1_000_000), default=1, metavar="N", help="translations for each line, as rows"
     )
     search.add_argument("--scores", action="store_true", help="add a column with the score")
-    add_rules(parser)
+    for group in ("limits", "diversity", "sampling"):
+        add_options(parser, group)
+    add_constraints(parser)
     add_handling(parser)
     add_ensemble(parser)
     add_machine(parser)

@@ -1,12 +1,14 @@
-"""Which numbers a key may have: declared beside the key in the schema, checked where a section is made.
+"""What the annotation of a key in the schema declares: its range, and the command-line option that sets it.
 
-    beam_size: Annotated[int, Range(1, 1024)] = 4
+    beam_size: Annotated[int, Range(1, 1024), Flag("search", "N", "beam width; 1 is greedy search")] = 4
 
-The same ranges stand in docs/guides/configuration.md and bound the options of the command line.
+Ranges are checked where a section is made. Ranges and options are the source of docs/guides/configuration.md and of the
+options of the command line.
 """
 
 import math
 import reprlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -52,6 +54,15 @@ class Range:
         return f"{low} and {'less than' if self.below else 'at most'} {_written(self.most)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """The command-line option of a key: its group in `--help`, the placeholder of its value, and its help text."""
+
+    group: str
+    metavar: str
+    help: str
+
+
 def _written(value: float) -> str:
     if value == 2**62 - 1:
         return "2^62 - 1"
@@ -61,12 +72,21 @@ def _written(value: float) -> str:
 @cache
 def ranges_of(section: type) -> dict[str, tuple[type, Range]]:
     """Returns the type and range of each key of a section that is a number."""
-    found = {}
+    return {key: (kind, mark) for key, kind, mark in _marks(section) if isinstance(mark, Range)}
+
+
+@cache
+def flags_of(section: type) -> dict[str, Flag]:
+    """Returns the command-line option of each key of a section that has one."""
+    return {key: mark for key, _, mark in _marks(section) if isinstance(mark, Flag)}
+
+
+def _marks(section: type) -> Iterator[tuple[str, type, Any]]:
+    """Yields key, type and mark for each mark in the annotations of a section."""
     for key, hint in get_type_hints(section, include_extras=True).items():
         if get_origin(hint) is Annotated:
-            kind, bounds = get_args(hint)
-            found[key] = (kind, bounds)
-    return found
+            kind, *marks = get_args(hint)
+            yield from ((key, kind, mark) for mark in marks)
 
 
 def require_within(value: Any, key: str, kind: type, bounds: Range) -> None:

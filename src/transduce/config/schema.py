@@ -8,7 +8,7 @@ recipe file, then `--set section.key=value`: see `transduce.config.loading`.
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, TypedDict
 
-from transduce.config.ranges import Range, check_ranges, shown
+from transduce.config.ranges import Flag, Range, check_ranges, shown
 from transduce.errors import ConfigError
 
 
@@ -218,22 +218,25 @@ class TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig:
-    """How outputs are found: by beam search (§6.1), by greedy search, or drawn: see docs/guides/decoding.md."""
+    """How outputs are found: by beam search (§6.1), greedy search or sampling; see docs/guides/decoding.md.
 
-    beam_size: Beam = 4  # beam width; 1: greedy
-    length_penalty: Exponent = 0.6  # α of GNMT's ((5 + length) / 6)^α
-    coverage_penalty: Weight = 0.0  # β of GNMT's coverage penalty (Wu et al. 2016, eq. 14); 0: none, and no cost
-    max_extra_tokens: Limit = 50  # output limit: source length + this
-    max_tokens: Limit = 0  # output limit whatever the source's length; 0: none but that above
-    min_tokens: MinimumTokens = 0  # no output ends before it has as many
-    no_repeat_ngram: Limit = 0  # no n tokens in a row come twice in an output; 0: no limit
-    diversity_groups: Beam = 1  # beams are shared out over as many groups that avoid each other's tokens
-    diversity_penalty: Weight = 0.5  # λ of diverse beam search (Vijayakumar et al. 2016)
-    temperature: Weight = 0.0  # 0: search; from 0.001: outputs are drawn, at 1 from the model's own distribution
-    top_k: VocabularyOrNone = 0  # drawn from the k most probable tokens only; 0: from all
-    top_p: Fraction = 1.0  # drawn from the fewest tokens that have this much of the probability together
-    seed: Seed = 1  # of what is drawn
-    batch_size: BatchSize = 32  # sentences decoded together; changes speed, never a translation
+    Each key is an option of the command line too: `Flag` has the group it stands in, its placeholder and its help.
+    """
+
+    beam_size: Annotated[Beam, Flag("search", "N", "beam width; 1 is greedy search")] = 4
+    length_penalty: Annotated[Exponent, Flag("search", "A", "GNMT's alpha, in ((5 + length) / 6)^alpha")] = 0.6
+    coverage_penalty: Annotated[Weight, Flag("search", "B", "GNMT's beta: cover the whole source; 0 disables")] = 0.0
+    max_extra_tokens: Annotated[Limit, Flag("search", "N", "longest output: N tokens more than the source")] = 50
+    max_tokens: Annotated[Limit, Flag("limits", "N", "longest output, whatever the source length; 0: no limit")] = 0
+    min_tokens: Annotated[MinimumTokens, Flag("limits", "N", "shortest output, in tokens")] = 0
+    no_repeat_ngram: Annotated[Limit, Flag("limits", "N", "no N-gram occurs twice in an output; 0 disables")] = 0
+    diversity_groups: Annotated[Beam, Flag("diversity", "G", "groups of the beam that avoid each other's tokens")] = 1
+    diversity_penalty: Annotated[Weight, Flag("diversity", "L", "how strongly they do (Vijayakumar et al. 2016)")] = 0.5
+    temperature: Annotated[Weight, Flag("sampling", "T", "1 samples from the model's distribution; 0 searches")] = 0.0
+    top_k: Annotated[VocabularyOrNone, Flag("sampling", "K", "sample from the K most probable tokens; 0: from all")] = 0
+    top_p: Annotated[Fraction, Flag("sampling", "P", "sample from the fewest tokens that have probability P")] = 1.0
+    seed: Annotated[Seed, Flag("sampling", "N", "seed of the random numbers")] = 1
+    batch_size: Annotated[BatchSize, Flag("machine", "N", "lines decoded together; changes speed only")] = 32
 
     def __post_init__(self) -> None:
         check_ranges("decode", self)
@@ -272,7 +275,10 @@ class DecodeConfig:
 
 
 class DecodeOptions(TypedDict, total=False):
-    """Fields of `DecodeConfig` that a call may name besides those in its own signature; None leaves the model's."""
+    """The keys of `DecodeConfig` that a call may name besides those in its own signature; None keeps the model's value.
+
+    A type checker cannot derive this from `DecodeConfig`: tests/unit/test_config.py compares the two.
+    """
 
     coverage_penalty: float | None
     max_tokens: int | None
