@@ -8,15 +8,18 @@ import torch
 
 from made_models import made_bundle
 from transduce.bundle import Bundle
+from transduce.config import DecodeConfig
 from transduce.config.choices import Supported, choices, unsupported
 from transduce.config.parameters import count_parameters, weight_shapes
 from transduce.engines import ctranslate2_limits, ctranslate2_model
+from transduce.engines.capabilities import lack_of_ctranslate2
 from transduce.engines.ctranslate2_limits import require_convertible
 from transduce.errors import TransduceError
 from transduce.export import huggingface_shape
+from transduce.export.exports import position_limit
 from transduce.export.huggingface_shape import shape_of
-from transduce.model import Transformer
-from transduce.model.positions import sinusoids
+from transduce.model import Transformer, positions
+from transduce.model.positions import Positions, sinusoids
 from transduce.training.loss import Smoothing
 
 
@@ -76,6 +79,25 @@ def test_the_model_itself_refuses_it(tmp_path: Path, key: str) -> None:
         for count in (count_parameters, weight_shapes):
             with pytest.raises((AssertionError, KeyError)):
                 count(config)
+
+
+def test_a_third_position_encoding_is_never_taken_for_one_of_the_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where `learns_positions` knows it, but nobody has written its vectors yet."""
+    bundle = with_new_kind(made_bundle(tmp_path / "model"), "positions")
+    config = bundle.config.model
+    for call in (
+        lambda: lack_of_ctranslate2(DecodeConfig(), model=config),
+        lambda: position_limit(bundle),
+        lambda: Positions(config),
+    ):
+        with pytest.raises(AssertionError):
+            call()
+    for learned in (False, True):
+        monkeypatch.setattr(positions, "learns_positions", lambda config, learned=learned: learned)
+        with pytest.raises(AssertionError):
+            Positions(config)
 
 
 def test_formulas_refuse_it() -> None:

@@ -1,7 +1,8 @@
-"""The kinds that a model can be of, asked for in one place: a new kind raises here, and is not taken for the last one.
+"""One function for each option of `ModelConfig` that has several values.
 
-Code that tests for one kind and takes the rest for the other goes wrong silently once there is a third. So other
-modules call these functions, which name all kinds, and an exporter declares what its format supports (`unsupported`).
+A new value goes into the schema, and becomes a case here. Until then `assert_never` raises: no code treats the new value
+as an old one. Other modules call these functions, and compare with no value themselves. A format that models are
+exported to declares the values that it supports (`unsupported`).
 """
 
 from collections.abc import Mapping
@@ -9,9 +10,9 @@ from typing import Literal, assert_never, get_args, get_origin, get_type_hints
 
 from transduce.config.schema import ModelConfig
 
-Supported = Mapping[str, tuple[str, ...]]  # key of `ModelConfig` → the kinds of it that a system can hold
+Supported = Mapping[str, tuple[str, ...]]  # key of `ModelConfig` → the values that a system supports
 
-Precision = Literal["float32", "bfloat16", "int8"]  # what the torch engine multiplies weights in
+Precision = Literal["float32", "bfloat16", "int8"]  # in which the torch engine multiplies weights
 
 EMBEDDINGS = {  # which of the three tables are weights of their own, by `tie_embeddings`
     "all": ("source_embedding",),
@@ -21,13 +22,13 @@ EMBEDDINGS = {  # which of the three tables are weights of their own, by `tie_em
 
 
 def choices() -> dict[str, tuple[str, ...]]:
-    """Returns the keys of `ModelConfig` that are a choice between kinds, with all kinds."""
+    """Returns the keys of `ModelConfig` that have several values, with all of them."""
     hints = get_type_hints(ModelConfig)
     return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
 
 
 def unsupported(config: ModelConfig, supported: Supported) -> list[str]:
-    """Returns which keys of a model have a kind that is not `supported`, for people; a key not declared is not."""
+    """Returns `model.KEY = VALUE` for each value that is not `supported`; a missing key supports none."""
     return [
         f"model.{name} = {getattr(config, name)!r}"
         for name in choices()
@@ -36,7 +37,7 @@ def unsupported(config: ModelConfig, supported: Supported) -> list[str]:
 
 
 def learns_positions(config: ModelConfig) -> bool:
-    """Tells whether the vectors of positions are weights."""
+    """Returns whether the vectors of positions are weights."""
     match config.positions:
         case "learned":
             return True
@@ -47,7 +48,7 @@ def learns_positions(config: ModelConfig) -> bool:
 
 
 def interleaves_sinusoids(config: ModelConfig) -> bool:
-    """Tells whether the sines and cosines of sinusoidal positions stand by turns, or else in halves."""
+    """Returns whether sines and cosines of sinusoidal positions alternate; else all sines come first."""
     match config.sinusoid_layout:
         case "interleaved":
             return True
@@ -58,7 +59,7 @@ def interleaves_sinusoids(config: ModelConfig) -> bool:
 
 
 def starts_from_zero(config: ModelConfig) -> bool:
-    """Tells whether the decoder's first input is a zero vector, or else the embedding of BOS."""
+    """Returns whether the decoder's first input is a zero vector; else it is the embedding of BOS."""
     match config.decoder_start:
         case "zero":
             return True
@@ -69,7 +70,7 @@ def starts_from_zero(config: ModelConfig) -> bool:
 
 
 def is_pre_norm(config: ModelConfig) -> bool:
-    """Tells whether norms stand before sub-layers, so that each stack ends with one of its own, or else after them."""
+    """Returns whether norms precede sub-layers, so that each stack ends with a norm; else they follow them."""
     match config.norm:
         case "pre":
             return True

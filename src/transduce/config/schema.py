@@ -75,7 +75,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         check_ranges("model", self)
         _require(
-            self.positions == "learned" or self.d_model % 2 == 0,
+            self.positions != "sinusoidal" or self.d_model % 2 == 0,
             "model.d_model",
             self.d_model,
             "even for sinusoidal positions, which pair each sine with a cosine",

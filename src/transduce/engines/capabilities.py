@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from transduce.config import DecodeConfig, ModelConfig
+from transduce.config.choices import learns_positions
 from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS
 from transduce.engines.interface import MAX_SOURCE_TOKENS, TokenConstraints
 from transduce.errors import ConfigError
@@ -119,7 +120,7 @@ def lack_of_ctranslate2(
 
 
 def _lack_of_positions(options: DecodeConfig, model: ModelConfig) -> Lack | None:
-    if model.positions == "learned":  # their table bounds every engine alike
+    if learns_positions(model):  # their table bounds every engine alike
         return None
     longest = MAX_SOURCE_TOKENS + options.max_extra_tokens
     name = "max_extra_tokens"

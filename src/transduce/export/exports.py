@@ -10,6 +10,7 @@ from typing import Any
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig, to_dict
+from transduce.config.choices import learns_positions
 from transduce.config.special_ids import BOS, EOS, PAD, UNK
 from transduce.data.treebank import sentence_reader
 from transduce.engines.interface import MAX_SOURCE_TOKENS
@@ -137,7 +138,7 @@ def certify(
 def position_limit(bundle: Bundle) -> int:
     """Returns how many positions an export has: those of a learned table, or all that our engines ever use."""
     config = bundle.config
-    if config.model.positions == "learned":
+    if learns_positions(config.model):
         return config.model.max_positions
     return MAX_SOURCE_TOKENS + config.decode.max_extra_tokens + 1
 

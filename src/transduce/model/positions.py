@@ -42,11 +42,14 @@ class Positions(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        if learns_positions(config):
-            self.table = nn.Parameter(torch.empty(config.max_positions, config.d_model))
-        else:
-            table = sinusoids(256, config.d_model, config.sinusoid_layout)
-            self.register_buffer("table", table, persistent=False)
+        match config.positions:
+            case "learned":
+                self.table = nn.Parameter(torch.empty(config.max_positions, config.d_model))
+            case "sinusoidal":
+                table = sinusoids(256, config.d_model, config.sinusoid_layout)
+                self.register_buffer("table", table, persistent=False)
+            case other:
+                assert_never(other)
 
     @property
     def limit(self) -> int | None:
@@ -60,11 +63,15 @@ class Positions(nn.Module):
             DataError: a learned table has fewer rows.
         """
         if end > self.table.size(0):
-            if learns_positions(self.config):
-                raise DataError(
-                    f"A sequence of {end} tokens is longer than the model's learned positions "
-                    f"({self.table.size(0)}). Shorten it, or train with a greater model.max_positions."
-                )
-            longer = sinusoids(2 * end, self.config.d_model, self.config.sinusoid_layout)
-            self.table = longer.to(self.table)
+            match self.config.positions:
+                case "learned":
+                    raise DataError(
+                        f"A sequence of {end} tokens is longer than the model's learned positions "
+                        f"({self.table.size(0)}). Shorten it, or train with a greater model.max_positions."
+                    )
+                case "sinusoidal":
+                    longer = sinusoids(2 * end, self.config.d_model, self.config.sinusoid_layout)
+                    self.table = longer.to(self.table)
+                case other:
+                    assert_never(other)
         return self.table[start:end]

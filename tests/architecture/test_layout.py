@@ -1,0 +1,233 @@
+"""The layout of docs/decisions/0007: few rooms, in layers, without cycles; what is added touches few files."""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from transduce.config.choices import choices
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_SOURCE = _REPOSITORY / "src" / "transduce"
+_TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(_SOURCE.rglob("*.py"))}
+
+_FOLDERS = {
+    "cli",
+    "config",
+    "data",
+    "decoding",
+    "engines",
+    "evaluation",
+    "experiments",
+    "export",
+    "inspection",
+    "model",
+    "reporting",
+    "text",
+    "training",
+    "translation",
+    "treebank",
+    "verification",
+}
+_MODULES = {"bundle", "errors", "files", "parser", "runs"}
+_MOVING = {"scoring"}  # goes into a room; then this set and a layer go too
+_MAX_LAYERS = 11 + len(_MOVING)
+_MAX_PARAMETERS = 8
+_MAX_FILES_OF_A_DECODING_OPTION = 4
+
+# Functions with more parameters than `_MAX_PARAMETERS`. Take out what no longer has; add nothing.
+_MANY_PARAMETERS = {
+    "data/encoding.py: encode_split",
+    "decoding/beam.py: beam_search",
+    "decoding/finished.py: FinishedBeams.__init__",
+    "decoding/sampling.py: sample",
+    "evaluation/report.py: evaluate",
+    "experiments/ablation/study.py: ablate",
+    "export/exports.py: export_model",
+    "export/imports.py: _write",
+    "export/imports.py: import_huggingface",
+    "export/imports.py: import_torch",
+    "training/step.py: train_step",
+    "translation/streams/cluster.py: ray_workers",
+    "translation/streams/job.py: translate_file",
+    "translation/translator.py: Translator.stream",
+    "translation/translator.py: Translator.translate",
+    "translation/translator.py: Translator.translate_n_best",
+    "verification/run.py: verify",
+}
+
+# Modules that import each other in a circle, type-only imports counted. Take out what no longer does; add nothing.
+_CYCLES = [
+    {"evaluation.leaks", "evaluation.report"},
+    {
+        "translation.pipeline",
+        "translation.pipeline.alignment",
+        "translation.pipeline.calibration",
+        "translation.pipeline.confidence",
+        "translation.pipeline.pipeline",
+        "translation.pipeline.placement",
+        "translation.pipeline.repetition",
+        "translation.pipeline.restoring",
+        "translation.translator",
+    },
+]
+
+# Where the values of a model's options are told apart: the schema, one function each, and the encodings themselves.
+_KNOW_ALL_VALUES = {"config/schema.py", "config/choices.py", "model/positions.py"}
+# Descriptions of other people's models: they have an option `positions` too, with values of its own.
+_OTHER_DESCRIPTIONS = {"export/torch_description.py", "export/torch_reading.py", "export/torch_system.py"}
+
+
+def name_of(path: Path) -> str:
+    """Returns a module's path from the package's folder."""
+    return str(path.relative_to(_SOURCE))
+
+
+# --- rooms and layers -----------------------------------------------------------------------------------------
+
+
+def test_the_package_has_the_rooms_of_the_design_and_no_others() -> None:
+    folders = {path.name for path in _SOURCE.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    modules = {path.stem for path in _SOURCE.glob("*.py") if not path.stem.startswith("__")}
+    assert folders == _FOLDERS
+    assert modules == _MODULES | _MOVING, "take a module that has moved out of _MOVING"
+
+
+def test_there_are_few_layers() -> None:
+    settings = tomllib.loads((_REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    [layers] = [contract["layers"] for contract in settings["contracts"] if contract["type"] == "layers"]
+    rooms = {room for layer in layers for room in layer.replace(":", "|").replace(" ", "").split("|")}
+    assert rooms == _FOLDERS | _MODULES | _MOVING
+    assert len(layers) <= _MAX_LAYERS
+
+
+# --- cycles ---------------------------------------------------------------------------------------------------
+
+
+def imports() -> dict[str, set[str]]:
+    """Returns for each module the modules of ours that it imports anywhere, also where only types are checked."""
+    modules = {}
+    for path, tree in _TREES.items():
+        parts = path.relative_to(_SOURCE).with_suffix("").parts
+        modules[".".join(["transduce", *parts]).removesuffix(".__init__")] = tree
+    found: dict[str, set[str]] = {name: set() for name in modules}
+    for name, tree in modules.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                found[name] |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                found[name] |= {each if each in modules else node.module for each in inner}
+        found[name] = (found[name] & modules.keys()) - {name}
+    return found
+
+
+def groups_of(graph: dict[str, set[str]]) -> Iterator[set[str]]:
+    """Yields the groups of modules that reach each other."""
+    reached = {name: reachable(graph, name) for name in graph}
+    left = set(graph)
+    while left:
+        name = min(left)
+        group = {other for other in reached[name] if name in reached[other]}
+        if group:
+            yield group
+        left -= group | {name}
+
+
+def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    waiting = set(graph[start])
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        waiting |= graph[name] - found
+    return found
+
+
+def test_a_cycle_is_found() -> None:
+    assert list(groups_of({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}})) == [{"b", "c"}]
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = imports()
+    assert graph["transduce.cli.main"] >= {"transduce.errors", "transduce.cli.failures"}
+    found = [{name.removeprefix("transduce.") for name in group} for group in groups_of(graph)]
+    assert found == _CYCLES
+
+
+# --- parameters -----------------------------------------------------------------------------------------------
+
+
+def functions(node: ast.AST, prefix: str = "", *, of_class: bool = False) -> Iterator[tuple[str, int]]:
+    """Yields name and number of parameters of each function in a module; `self` and `cls` do not count."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = child.args
+            names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+            names += [each.arg for each in (given.vararg, given.kwarg) if each is not None]
+            bound = of_class and names[:1] in (["self"], ["cls"])
+            yield prefix + child.name, len(names) - bound
+            yield from functions(child, f"{prefix}{child.name}.")
+        else:
+            is_class = isinstance(child, ast.ClassDef)
+            yield from functions(child, f"{prefix}{child.name}." if is_class else prefix, of_class=is_class)
+
+
+def test_no_function_has_many_parameters() -> None:
+    counts = {f"{name_of(path)}: {name}": count for path, tree in _TREES.items() for name, count in functions(tree)}
+    many = {name for name, count in counts.items() if count > _MAX_PARAMETERS}
+    assert many - _MANY_PARAMETERS == set(), "look for what belongs together, and give it a name"
+    assert _MANY_PARAMETERS - many == set(), "take these out of _MANY_PARAMETERS"
+
+
+# --- what has to change for something new ---------------------------------------------------------------------
+
+
+def compared(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yields attribute and text for each comparison of the one with the other, `in` and `match` included."""
+    for node in ast.walk(tree):
+        sides: list[ast.AST]
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+        elif isinstance(node, ast.Match):
+            sides = [node.subject, *(case.pattern for case in node.cases)]
+        else:
+            continue
+        texts = [each.value for side in sides for each in ast.walk(side) if isinstance(each, ast.Constant)]
+        for side in sides:
+            if isinstance(side, ast.Attribute):
+                yield from ((side.attr, text) for text in texts if isinstance(text, str))
+
+
+def test_the_values_of_a_models_options_are_told_apart_in_one_place() -> None:
+    """So that a new value, such as a third position encoding, is treated as another nowhere."""
+    wrong = {
+        (name_of(path), key, text)
+        for path, tree in _TREES.items()
+        for key, text in compared(tree)
+        if text in choices().get(key, ()) and name_of(path) not in _KNOW_ALL_VALUES | _OTHER_DESCRIPTIONS
+    }
+    assert not wrong, "call a function of config/choices.py"
+
+
+@pytest.mark.parametrize(
+    "code", ['c.norm == "pre"', 'm.norm in ("pre", "post")', 'match m.norm:\n    case "pre":\n        pass']
+)
+def test_a_comparison_with_a_value_is_noticed(code: str) -> None:
+    assert ("norm", "pre") in set(compared(ast.parse(code)))
+
+
+@pytest.mark.parametrize("option", ["coverage_penalty", "top_k", "top_p"])
+def test_a_decoding_option_touches_few_files(option: str) -> None:
+    """The schema, what the engines can do, the search that has it and the engine that hands it on: no more."""
+    files = {
+        name_of(path)
+        for path, tree in _TREES.items()
+        for node in ast.walk(tree)
+        if option in (getattr(node, "attr", ""), getattr(node, "arg", ""), getattr(node, "id", ""))
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str) and option in node.value.split())
+    }
+    assert "config/schema.py" in files
+    assert len(files) <= _MAX_FILES_OF_A_DECODING_OPTION, sorted(files)
