@@ -1,8 +1,8 @@
 """One function for each option of `ModelConfig` that has several values.
 
-A new value goes into the schema, and becomes a case here. Until then `assert_never` raises: no code treats the new value
-as an old one. Other modules call these functions, and compare with no value themselves. A format that models are
-exported to declares the values that it supports (`unsupported`).
+A new value goes into the schema, and becomes a case here. Until then `assert_never` raises: no code treats it as an old
+value. Other modules call these functions, and compare with no value themselves. A format that models are exported to
+declares the values that it supports (`unsupported`).
 """
 
 from collections.abc import Mapping

@@ -1,11 +1,12 @@
 """The named configurations: the paper's models, the released code's, and a small one.
 
-A preset is a plain function that returns a whole `Config`, at most one `replace` deep. Two families stand side by side:
+A preset is a plain function that returns a whole `Config`, or replaces a few values of another preset. There are two
+families:
 
 - `paper-*` follows the published text;
-- `t2t-2017-*` follows the code its authors released in June 2017, where the two differ: biases on the attention
-  projections, a 40 960-row table, a target-space embedding, sines before cosines, a zero vector to start the decoder,
-  label smoothing over the other classes. Its parameter counts are those printed in Table 3.
+- `t2t-2017-*` follows the code that its authors released in June 2017: attention projections with biases, a table of
+  40 960 rows, a target-space embedding, sines before cosines, a zero vector to start the decoder, label smoothing over
+  the other classes. Its parameter counts are those that Table 3 prints.
 
 Both have a preset for each row of Table 3: `paper-a1`, …, `t2t-2017-e`.
 """
@@ -22,53 +23,83 @@ def paper_base() -> Config:
     """The base model of §3 and §5 (Table 2, Table 3 'base')."""
     return Config(
         name="paper-base",
-        model=ModelConfig(),
+        model=ModelConfig(
+            vocab_size=37000,
+            num_encoder_layers=6,
+            num_decoder_layers=6,
+            d_model=512,
+            d_ff=2048,
+            num_heads=8,
+            d_k=64,
+            d_v=64,
+            dropout=0.1,
+        ),
         text=TextConfig(algorithm="bpe", vocab_size=37000),
-        train=TrainConfig(),
-        decode=DecodeConfig(),
+        train=TrainConfig(
+            max_steps=100_000,
+            source_batch_tokens=25_000,
+            target_batch_tokens=25_000,
+            label_smoothing=0.1,
+            warmup_steps=4000,
+            checkpoint_minutes=10.0,
+            keep_checkpoints=5,
+            average_last=5,
+        ),
+        decode=DecodeConfig(beam_size=4, length_penalty=0.6, max_extra_tokens=50),
     )
 
 
 def paper_big() -> Config:
     """The big model (Table 3 'big'): 300 000 steps, dropout 0.3, the last 20 checkpoints averaged."""
-    return Config(
-        name="paper-big",
-        model=ModelConfig(d_model=1024, d_ff=4096, num_heads=16, d_k=64, d_v=64, dropout=0.3),
-        text=TextConfig(algorithm="bpe", vocab_size=37000),
-        train=TrainConfig(max_steps=300_000, keep_checkpoints=20, average_last=20),
-        decode=DecodeConfig(),
-    )
-
-
-_T2T_MODEL = ModelConfig(
-    vocab_size=40960,
-    attention_bias=True,
-    target_space_embedding=True,
-    sinusoid_layout="concatenated",
-    decoder_start="zero",
-)
-_T2T_TRAIN = TrainConfig(smoothing="others", source_batch_tokens=32768, target_batch_tokens=32768)
+    return _big(paper_base(), "paper-big")
 
 
 def t2t_2017_base() -> Config:
     """The base model as the released code built it: 65.13 M parameters."""
     return Config(
         name="t2t-2017-base",
-        model=_T2T_MODEL,
+        model=ModelConfig(
+            vocab_size=40960,
+            num_encoder_layers=6,
+            num_decoder_layers=6,
+            d_model=512,
+            d_ff=2048,
+            num_heads=8,
+            d_k=64,
+            d_v=64,
+            dropout=0.1,
+            attention_bias=True,
+            target_space_embedding=True,
+            sinusoid_layout="concatenated",
+            decoder_start="zero",
+        ),
         text=TextConfig(algorithm="bpe", vocab_size=40960),
-        train=_T2T_TRAIN,
-        decode=DecodeConfig(),
+        train=TrainConfig(
+            max_steps=100_000,
+            source_batch_tokens=32768,
+            target_batch_tokens=32768,
+            label_smoothing=0.1,
+            smoothing="others",
+            warmup_steps=4000,
+            checkpoint_minutes=10.0,
+            keep_checkpoints=5,
+            average_last=5,
+        ),
+        decode=DecodeConfig(beam_size=4, length_penalty=0.6, max_extra_tokens=50),
     )
 
 
 def t2t_2017_big() -> Config:
     """The big model as the released code built it: 218.3 M parameters (213 are printed: see docs/paper-map.md)."""
-    return Config(
-        name="t2t-2017-big",
-        model=replace(_T2T_MODEL, d_model=1024, d_ff=4096, num_heads=16, dropout=0.3),
-        text=TextConfig(algorithm="bpe", vocab_size=40960),
-        train=replace(_T2T_TRAIN, max_steps=300_000, keep_checkpoints=20, average_last=20),
-        decode=DecodeConfig(),
+    return _big(t2t_2017_base(), "t2t-2017-big")
+
+
+def _big(base: Config, name: str) -> Config:
+    return replace(
+        base,
+        name=name,
+        model=replace(base.model, d_model=1024, d_ff=4096, num_heads=16, dropout=0.3),
+        train=replace(base.train, max_steps=300_000, keep_checkpoints=20, average_last=20),
     )
 
 
@@ -89,7 +120,7 @@ def tiny() -> Config:
         ),
         text=TextConfig(algorithm="bpe", vocab_size=10000),
         train=TrainConfig(source_batch_tokens=4096, target_batch_tokens=4096, warmup_steps=2000, max_steps=20_000),
-        decode=DecodeConfig(),
+        decode=DecodeConfig(beam_size=4, length_penalty=0.6, max_extra_tokens=50),
     )
 
 
@@ -125,7 +156,7 @@ def demo() -> Config:
             validate_bleu_sentences=200,
             log_steps=50,
         ),
-        decode=DecodeConfig(),
+        decode=DecodeConfig(beam_size=4, length_penalty=0.6, max_extra_tokens=50),
     )
 
 
