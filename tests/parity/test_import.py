@@ -20,7 +20,7 @@ from transduce.export.huggingface_reading import read_checkpoint
 from transduce.export.huggingface_tokenizer import read_tokenizer
 from transduce.export.native import NativeSystem
 from transduce.export.torch_description import TorchDescription, read_description
-from transduce.export.torch_reading import take_apart
+from transduce.export.torch_reading import read_state
 from transduce.export.torch_system import TorchSystem
 
 pytestmark = pytest.mark.computes
@@ -406,10 +406,10 @@ def test_a_table_that_is_named_may_lie_in_the_encoder(tmp_path: Path) -> None:
 def test_the_layers_of_torch_take_all_weights_or_none(tmp_path: Path) -> None:
     state, description, _ = write_state(tmp_path, "", norm_first=False)
     arrays = load_file(state)
-    parts = take_apart(arrays, read_description(description))
+    parts = read_state(arrays, read_description(description))
     more = replace(parts, arrays=parts.arrays | {"encoder.pos.weight": np.ones((4, 24), np.float32)})
     with pytest.raises(BundleError, match=r"torch\.nn\.Transformer has no encoder\.pos\.weight"):
-        TorchSystem(more, arrays, np.arange(300), make_tokenizer())
+        TorchSystem(more, np.arange(300), make_tokenizer())
 
 
 @pytest.fixture

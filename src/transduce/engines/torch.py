@@ -54,6 +54,15 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
+def load_model(bundle: Bundle, device: torch.device | str = "cpu") -> Transformer:
+    """Returns the model of a model folder, on `device`, with the weights as they are stored.
+
+    Raises:
+        BundleError: see `Bundle.weights`.
+    """
+    return Transformer.from_weights(bundle.config.model, bundle.weights(), where=str(bundle.path)).to(device)
+
+
 class TorchEngine:
     """Runs a `Transformer`, or several that share a vocabulary as one, with every search there is."""
 
@@ -108,11 +117,8 @@ class TorchEngine:
             require_threads(threads)
             torch.set_num_threads(threads)
         target = choose_device(device)
-        models = []
-        for each in (bundle, *others):
-            model = Transformer.from_weights(each.config.model, each.weights(), where=str(each.path))
-            models.append(model.to(target))
-        return cls(models[0], precision, models[1:], shortlist)
+        first, *rest = (load_model(each, target) for each in (bundle, *others))
+        return cls(first, precision, rest, shortlist)
 
     @property
     def models(self) -> list[Transformer]:

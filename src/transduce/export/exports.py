@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from transduce import files
 from transduce.bundle import Bundle
@@ -27,7 +27,8 @@ from transduce.export.certificate import (
     write_certificate,
 )
 from transduce.export.forcing import System
-from transduce.export.sentences import Sentences, choose_sentences
+from transduce.export.options import Comparison, ComparisonOptions
+from transduce.export.sentences import Sentences
 
 FORMATS = ("huggingface", "onnx", "ctranslate2")
 ORIGINAL = "transduce.json"  # in an exported folder: the configuration that it was made of, for the way back
@@ -48,56 +49,45 @@ def export_model(
     format: str,
     *,
     quantization: str = _FLOAT32,
-    sentences: Path | None = None,
-    references: Path | None = None,
-    sample: int = 200,
-    threshold: float | None = None,
-    max_difference: float | None = None,
-    force: bool = False,
-    overwrite: bool = False,
+    **options: Unpack[ComparisonOptions],
 ) -> Certificate:
     """Writes the model folder `model` to the folder `output` in another system's format.
 
-    What was written is loaded by that system and run against the original on `sample` sentences. Where they differ by
-    more than the thresholds, nothing is left at `output`.
+    That system then loads what was written, and is run against the original on a sample of sentences. Where the two
+    differ by more than the thresholds, nothing is left at `output`.
 
     Args:
         model: a model folder.
         output: a folder.
         format: one of `FORMATS`.
         quantization: how numbers are stored; other than "float32" with "ctranslate2" only.
-        sentences: a file of source lines; None takes the model's validation data, or else built-in sentences.
-        references: their translations, for BLEU.
-        sample: how many sentences, evenly spread.
-        threshold: the least share of positions at which both must find the same token most probable.
-        max_difference: the greatest mean difference of log-probabilities.
-        force: whether to write it all the same; the certificate then says so.
-        overwrite: whether to replace an earlier export that stands at `output`.
+        options: `sentences`, `references`, `sample`, `threshold`, `max_difference`, `force` and `overwrite`: see
+            `Comparison`.
 
     Raises:
         ConfigError: there is no such format or quantization.
-        ExportError: the format cannot hold the model, or the certificate failed.
+        ExportError: the format does not support the model, or the certificate failed.
         MissingDependencyError: what the format needs is not installed.
     """
-    output = Path(output)
-    _check(format, quantization, threshold)
-    require_writable(output, overwrite=overwrite)
+    output, comparison = Path(output), Comparison(**options)
+    _check(format, quantization, comparison.threshold)
+    require_writable(output, overwrite=comparison.overwrite)
     bundle = Bundle.load(model)
     bundle.verify()
-    chosen = choose_sentences(bundle.config, sentences, references, limit=sample)
+    sentences = comparison.choose_sentences(bundle.config)
     read = sentence_reader(bundle.config.data, bundle.tokenizer)
-    chosen = replace(chosen, sources=tuple(map(read, chosen.sources)))
+    sentences = replace(sentences, sources=tuple(map(read, sentences.sources)))
+    thresholds = comparison.thresholds(EXACT if quantization == _FLOAT32 else ROUNDED)
     write = {"huggingface": _write_huggingface, "onnx": _write_onnx, "ctranslate2": _write_ctranslate2}[format]
     with files.atomic_folder(output) as folder:
         written = write(bundle, folder, quantization)
         files.write_json(folder / ORIGINAL, {"format": 1, "config": to_dict(bundle.config)})
-        bounds = _thresholds(quantization, threshold, max_difference)
-        certificate = certify(bundle, written.run(), chosen, bounds, notes=written.notes)
-        certificate = replace(certificate, forced=force, format=format, quantization=quantization)
+        certificate = certify(bundle, written.run(), sentences, thresholds, notes=written.notes)
+        certificate = replace(certificate, forced=comparison.force, format=format, quantization=quantization)
         certificate.require(str(output))
         files.write_text(folder / CARD, export_card(bundle, format, certificate))
         write_certificate(folder, certificate)
-        require_writable(output, overwrite=overwrite)  # another export may have come there meanwhile
+        require_writable(output, overwrite=comparison.overwrite)  # another export may have come there meanwhile
     return certificate
 
 
@@ -157,18 +147,6 @@ def _check(format: str, quantization: str, threshold: float | None) -> None:
         raise ConfigError(f"--quantization {quantization}: the format '{format}' is float32; ctranslate2 has others.")
     if threshold is not None and not 0 <= threshold <= 1:
         raise ConfigError(f"--threshold {threshold}: must be a share from 0 to 1.")
-
-
-def _thresholds(quantization: str, threshold: float | None, max_difference: float | None) -> Thresholds:
-    return with_bounds(EXACT if quantization == _FLOAT32 else ROUNDED, threshold, max_difference)
-
-
-def with_bounds(bounds: Thresholds, threshold: float | None, max_difference: float | None) -> Thresholds:
-    """Returns `bounds` with those laid over them that are given."""
-    return Thresholds(
-        token_agreement=bounds.token_agreement if threshold is None else threshold,
-        mean_difference=bounds.mean_difference if max_difference is None else max_difference,
-    )
 
 
 def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> _Written:

@@ -6,26 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 
 from transduce.config.special_ids import EOS
-from transduce.errors import ExportError, MissingDependencyError
+from transduce.errors import ExportError
 from transduce.export.forcing import Forced, forced, in_batches
 from transduce.export.native import padded
 
 _BATCH = 16
-
-
-def require_transformers() -> Any:
-    """Imports `transformers`, or says what brings it."""
-    try:
-        import transformers
-    except ModuleNotFoundError as error:
-        if error.name != "transformers":
-            raise
-        raise MissingDependencyError(
-            "transformers is not installed, and this checks what it computes: pip install 'transduce[huggingface]'"
-        ) from None
-    return transformers
 
 
 class HuggingFaceSystem:
@@ -33,9 +21,10 @@ class HuggingFaceSystem:
 
     def __init__(self, folder: Path, order: np.ndarray | None = None) -> None:
         """Loads it from `folder` alone. `order` gives their id of each of our ids, where they differ."""
-        transformers = require_transformers()
         local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-        self._quiet(transformers)
+        messages: Any = transformers.utils.logging
+        messages.set_verbosity_error()
+        messages.disable_progress_bar()
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **local)
         self.model, loading = transformers.AutoModelForSeq2SeqLM.from_pretrained(
             str(folder), dtype=torch.float32, use_safetensors=True, output_loading_info=True, **local
@@ -58,16 +47,9 @@ class HuggingFaceSystem:
         if settings.max_new_tokens is not None:
             settings.max_new_tokens = min(settings.max_new_tokens, num_positions - 1)
 
-    @staticmethod
-    def _quiet(transformers: Any) -> None:
-        transformers.utils.logging.set_verbosity_error()
-        transformers.utils.logging.disable_progress_bar()
-
     @property
     def name(self) -> str:
         """What runs."""
-        import transformers
-
         return f"transformers {transformers.__version__}, {type(self.model).__name__}"
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -15,13 +15,13 @@ from transduce.config import Config, TextConfig
 from transduce.config.tensors import read_weights
 from transduce.errors import BundleError, ConfigError, TokenizerError
 from transduce.export.certificate import EXACT, Certificate, why_not_replaceable, write_certificate
-from transduce.export.exports import certify, with_bounds
+from transduce.export.exports import certify
 from transduce.export.forcing import System
 from transduce.export.huggingface_reading import read_checkpoint
 from transduce.export.huggingface_tokenizer import ForeignTokenizer, read_tokenizer
-from transduce.export.sentences import Sentences, choose_sentences
+from transduce.export.options import Comparison, ComparisonOptions
 from transduce.export.torch_description import TorchDescription, read_description
-from transduce.export.torch_reading import take_apart, to_model
+from transduce.export.torch_reading import read_state, to_model
 from transduce.text import BOS_TOKEN, SubwordTokenizer
 
 FORMATS = ("huggingface", "torch")
@@ -65,30 +65,37 @@ def _contents(folder: Path) -> str:
     return f"it holds {', '.join(names[:5])}{more}" if names else "it is empty"
 
 
-def import_huggingface(
-    checkpoint: str | Path,
-    output: str | Path,
-    *,
-    sentences: Path | None = None,
-    references: Path | None = None,
-    sample: int = 200,
-    threshold: float | None = None,
-    max_difference: float | None = None,
-    force: bool = False,
-    overwrite: bool = False,
-) -> Certificate | None:
-    """Makes the model folder `output` of a Marian or Pegasus checkpoint of `transformers`.
+@dataclass(frozen=True)
+class _ForeignModel:
+    """Another system's model, read as one of ours."""
 
-    Where `transformers` is installed, both are run on `sample` sentences, and where they differ by more than the
-    thresholds nothing is left at `output`; elsewhere the folder gets no certificate. For the arguments see
-    `export_model`.
+    origin: Path
+    config: Config
+    weights: Mapping[str, np.ndarray]
+    tokenizer: SubwordTokenizer
+    system: Callable[[], System] | None  # runs it where it comes from; None: that system is not installed
+
+
+def import_huggingface(
+    checkpoint: str | Path, output: str | Path, **options: Unpack[ComparisonOptions]
+) -> Certificate | None:
+    """Makes the model folder `output` from a Marian or Pegasus checkpoint of `transformers`.
+
+    Where `transformers` is installed, both models are run on a sample of sentences. If they differ by more than the
+    thresholds, nothing is left at `output`. Where it is not installed, the folder gets no certificate.
+
+    Args:
+        checkpoint: a folder that `save_pretrained` wrote.
+        output: the model folder to write.
+        options: `sentences`, `references`, `sample`, `threshold`, `max_difference`, `force` and `overwrite`: see
+            `Comparison`.
 
     Raises:
         BundleError: the checkpoint is incomplete or damaged, or its tokeniser cannot become ours.
         ExportError: our model cannot compute what this one does, or the certificate failed.
     """
-    folder, output = Path(checkpoint), Path(output)
-    require_new(output, overwrite=overwrite)
+    folder, output, comparison = Path(checkpoint), Path(output), Comparison(**options)
+    require_new(output, overwrite=comparison.overwrite)
     if not folder.is_dir():
         raise BundleError(f"{folder}: no such folder.")
     read = read_checkpoint(folder)
@@ -98,12 +105,9 @@ def import_huggingface(
 
         return HuggingFaceSystem(folder, _with_rest(read.tokenizer.order, folder))
 
-    chosen = choose_sentences(read.config, sentences, references, limit=sample)
-    bounds = (threshold, max_difference)
     runnable = system if find_spec("transformers") is not None and find_spec("torch") is not None else None
-    return _write(
-        output, read.config, read.weights, read.tokenizer.tokenizer, str(folder), runnable, chosen, bounds, force
-    )
+    model = _ForeignModel(folder, read.config, read.weights, read.tokenizer.tokenizer, runnable)
+    return _write(output, model, comparison)
 
 
 def import_torch(
@@ -111,82 +115,58 @@ def import_torch(
     description: str | Path | TorchDescription,
     tokenizer: str | Path,
     output: str | Path,
-    *,
-    sentences: Path | None = None,
-    references: Path | None = None,
-    sample: int = 200,
-    threshold: float | None = None,
-    max_difference: float | None = None,
-    force: bool = False,
-    overwrite: bool = False,
+    **options: Unpack[ComparisonOptions],
 ) -> Certificate | None:
-    """Makes the model folder `output` of the state dict of a `torch.nn.Transformer`.
+    """Makes the model folder `output` from the state dict of a `torch.nn.Transformer`.
 
     Args:
         state: a safetensors file.
         description: what the state dict does not say, or the TOML file that says it (`TorchDescription`).
         tokenizer: a `tokenizer.json`, or a folder with one: of Transduce, or of `tokenizers` if it can become ours.
         output: the model folder to write.
-        sentences: a file of source lines; None takes built-in sentences. For the rest see `export_model`.
-        references: see `export_model`; unused, since a state dict has no search.
-        sample: see `export_model`.
-        threshold: see `export_model`.
-        max_difference: see `export_model`.
-        force: see `export_model`.
-        overwrite: whether to replace an earlier import that stands at `output`.
+        options: as in `import_huggingface`. Without `sentences`, built-in ones are used. `references` are not used: a
+            state dict has no search.
 
     Raises:
         BundleError: the state dict lacks something or has more than is described, or the tokeniser cannot become ours.
         ConfigError: the description is wrong, or the tokeniser has no token of that name.
         ExportError: our model cannot compute what this one does, or the certificate failed.
     """
-    output = Path(output)
-    require_new(output, overwrite=overwrite)
+    output, comparison = Path(output), Comparison(**options)
+    require_new(output, overwrite=comparison.overwrite)
     if not isinstance(description, TorchDescription):
         description = read_description(Path(description))
-    arrays = read_weights(Path(state))
-    parts = take_apart(arrays, description)
-    num_rows = len(arrays[description.source_embedding])
-    taken = _take_tokenizer(Path(tokenizer), description, num_rows)
-    model, weights = to_model(parts, arrays, taken.order)
-    text = TextConfig(algorithm=taken.tokenizer.algorithm, vocab_size=max(260, num_rows))
-    config = Config(name=output.resolve().name, model=model, text=text)
+    parts = read_state(read_weights(Path(state)), description)
+    taken = _take_tokenizer(Path(tokenizer), description, len(parts.tables["source"]))
+    shape, weights = to_model(parts, taken.order)
+    text = TextConfig(algorithm=taken.tokenizer.algorithm, vocab_size=max(260, len(taken.order)))
+    config = Config(name=output.resolve().name, model=shape, text=text)
 
     def system() -> System:
         from transduce.export.torch_system import TorchSystem
 
-        return TorchSystem(parts, arrays, taken.order, taken.tokenizer)
+        return TorchSystem(parts, taken.order, taken.tokenizer)
 
-    chosen = choose_sentences(config, sentences, references, limit=sample)
     runnable = system if find_spec("torch") is not None else None
-    bounds = (threshold, max_difference)
-    return _write(output, config, weights, taken.tokenizer, str(state), runnable, chosen, bounds, force)
+    return _write(output, _ForeignModel(Path(state), config, weights, taken.tokenizer, runnable), comparison)
 
 
-def _write(
-    output: Path,
-    config: Config,
-    weights: Mapping[str, np.ndarray],
-    tokenizer: SubwordTokenizer,
-    origin: str,
-    system: Callable[[], System] | None,
-    sentences: Sentences,
-    bounds: tuple[float | None, float | None],
-    force: bool,
-) -> Certificate | None:
-    metrics: dict[str, Any] = {"imported_from": origin}
+def _write(output: Path, model: _ForeignModel, comparison: Comparison) -> Certificate | None:
+    """Writes the model folder and compares it with the original, where that can be run."""
+    sentences = comparison.choose_sentences(model.config)
+    metrics: dict[str, Any] = {"imported_from": str(model.origin)}
     with files.atomic_folder(output) as folder:
-        bundle = save_bundle(folder, config, weights, tokenizer, metrics)
-        if system is None:
+        bundle = save_bundle(folder, model.config, model.weights, model.tokenizer, metrics)
+        if model.system is None:
             return None
-        certificate = certify(bundle, system(), sentences, with_bounds(EXACT, *bounds), imported=True)
-        certificate = replace(certificate, forced=force, original_sha256=_checksums(Path(origin)))
+        certificate = certify(bundle, model.system(), sentences, comparison.thresholds(EXACT), imported=True)
+        certificate = replace(certificate, forced=comparison.force, original_sha256=_checksums(model.origin))
         certificate.require(str(output))
         metrics |= {
             "import_verdict": certificate.verdict,
             "import_token_agreement": certificate.measured.token_agreement,
         }
-        save_bundle(folder, config, weights, tokenizer, metrics)
+        save_bundle(folder, model.config, model.weights, model.tokenizer, metrics)
         card = folder / "README.md"
         text = card.read_text(encoding="utf-8").replace("trained with Transduce", "imported by Transduce")
         files.write_text(card, f"{text}\n## Certificate\n\n{certificate.to_markdown()}")

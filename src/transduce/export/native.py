@@ -6,9 +6,8 @@ import torch
 
 from transduce.bundle import Bundle
 from transduce.config.special_ids import EOS, PAD
-from transduce.engines.torch import TorchEngine
+from transduce.engines.torch import TorchEngine, load_model
 from transduce.export.forcing import Forced, forced, in_batches
-from transduce.model import Transformer
 from transduce.translation.translator import Translator
 
 _BATCH = 16
@@ -20,9 +19,8 @@ class NativeSystem:
     num_positions: int | None = None
 
     def __init__(self, bundle: Bundle) -> None:
-        model = Transformer.from_weights(bundle.config.model, bundle.weights(), where=str(bundle.path))
-        self.model = model.eval()
-        self.engine = TorchEngine(model)
+        self.model = load_model(bundle).eval()
+        self.engine = TorchEngine(self.model)
         self.translator = Translator(self.engine, bundle.tokenizer, bundle.config.decode)
 
     @property

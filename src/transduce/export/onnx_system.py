@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 
 from transduce.config.special_ids import BOS, EOS
-from transduce.errors import MissingDependencyError
 from transduce.export.forcing import Forced, forced
+from transduce.export.translate_onnx import OnnxTranslator
 
 
 class OnnxSystem:
@@ -16,19 +17,11 @@ class OnnxSystem:
     num_positions: int | None = None
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from transduce.export.translate_onnx import OnnxTranslator
-        except ModuleNotFoundError as error:
-            if error.name != "onnxruntime":
-                raise
-            raise missing_onnx("onnxruntime") from None
         self.translator = OnnxTranslator(folder)
 
     @property
     def name(self) -> str:
         """What runs."""
-        import onnxruntime
-
         return f"onnxruntime {onnxruntime.__version__}"
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
@@ -53,10 +46,3 @@ class OnnxSystem:
                 logits = np.concatenate([logits, rest], axis=1)
             results.append(forced(logits[0], [*target, EOS]))
         return results
-
-
-def missing_onnx(package: str) -> MissingDependencyError:
-    """Returns what is raised where a package of the extra is not installed."""
-    return MissingDependencyError(
-        f"{package} is not installed, and the format 'onnx' needs it: pip install 'transduce[onnx]'"
-    )

@@ -58,6 +58,17 @@ class TorchDescription:
             raise ConfigError("positions = 'learned': name the tables, source_positions and target_positions.")
 
     @property
+    def tables(self) -> dict[str, str]:
+        """The names of embeddings and positions in the state dict, by what they are for; "" for none."""
+        return {
+            "source": self.source_embedding,
+            "target": self.target_embedding,
+            "output": self.output,
+            "source_positions": self.source_positions,
+            "target_positions": self.target_positions,
+        }
+
+    @property
     def roles(self) -> dict[str, str]:
         """The special tokens, by what they are for."""
         return {role: getattr(self, role) for role in ("pad_token", "bos_token", "eos_token", "unk_token")}

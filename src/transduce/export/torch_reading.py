@@ -28,10 +28,11 @@ _SUBLAYERS = {
 
 @dataclass(frozen=True)
 class TorchModel:
-    """A state dict, taken apart: names are those of `nn.Transformer` without their prefix."""
+    """A state dict in parts; layers and norms have the names of `nn.Transformer`, without the prefix."""
 
     description: TorchDescription
-    arrays: Arrays  # no others than its layers and norms have
+    arrays: Arrays  # of layers and norms
+    tables: Arrays  # "source", "target", "output", and learned "source_positions" and "target_positions"
     layers: dict[str, int]  # of "encoder" and "decoder"
     final_norms: dict[str, bool]
 
@@ -41,18 +42,18 @@ class TorchModel:
         return int(self.arrays["encoder.layers.0.norm1.weight"].shape[0])
 
 
-def take_apart(state: Mapping[str, np.ndarray], description: TorchDescription) -> TorchModel:
+def read_state(state: Mapping[str, np.ndarray], description: TorchDescription) -> TorchModel:
     """Finds the parts of the model in a state dict.
 
     Raises:
-        BundleError: a name that the description gives, or that a layer must have, is not there, or one is left over.
-        ExportError: a model of ours cannot compute what this one does.
+        BundleError: a name that the description gives, or that a layer must have, is missing, or one is left over.
+        ExportError: a model of Transduce cannot compute what this one does.
     """
     prefix = description.prefix
     arrays = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
-    named = {description.source_embedding, description.target_embedding, description.output}
-    named |= {description.source_positions, description.target_positions, description.output_bias}
-    if missing := sorted(name for name in named if name and name not in state):
+    tables = {role: name for role, name in description.tables.items() if name}
+    named = {*tables.values(), description.output_bias} - {""}
+    if missing := sorted(named - state.keys()):
         raise BundleError(f"the state dict has no {', '.join(missing)}. It has: {_some(state)}.")
     layers = {side: _count_layers(arrays, side) for side in _SUBLAYERS}
     final_norms = {side: f"{side}.norm.weight" in arrays for side in _SUBLAYERS}
@@ -69,7 +70,8 @@ def take_apart(state: Mapping[str, np.ndarray], description: TorchDescription) -
         )
     for name in sorted(held):
         _get(arrays, name)
-    return TorchModel(description, {name: arrays[name] for name in held if name in arrays}, layers, final_norms)
+    arrays = {name: arrays[name] for name in held if name in arrays}
+    return TorchModel(description, arrays, {role: state[name] for role, name in tables.items()}, layers, final_norms)
 
 
 def _names(arrays: Arrays, layers: Mapping[str, int], final_norms: Mapping[str, bool]) -> set[str]:
@@ -109,22 +111,15 @@ def _some(names: Mapping[str, np.ndarray]) -> str:
     return ", ".join(sorted(names)[:6]) + ", …"
 
 
-def to_model(model: TorchModel, state: Mapping[str, np.ndarray], rows: np.ndarray) -> tuple[ModelConfig, Arrays]:
-    """Returns the configuration and the weights of the same model here.
-
-    Args:
-        model: what `take_apart` found.
-        state: the state dict, for the tables that the description names.
-        rows: their id of each of our ids.
-    """
+def to_model(model: TorchModel, rows: np.ndarray) -> tuple[ModelConfig, Arrays]:
+    """Returns the configuration and the weights of the same model here; `rows` is their id of each of our ids."""
     description, d_model = model.description, model.d_model
     if d_model % description.num_heads:
         raise ExportError(f"num_heads = {description.num_heads} does not divide d_model = {d_model}.")
-    tables, tie = _tables(description, state, rows, d_model)
+    tables, tie = _embeddings(model, rows)
     learned = description.positions == "learned"
     if learned:
-        names = {"source": description.source_positions, "target": description.target_positions}
-        tables |= {f"{side}_positions.table": state[name] for side, name in names.items()}
+        tables |= {f"{side}_positions.table": model.tables[f"{side}_positions"] for side in ("source", "target")}
     added = {side: not description.norm_first and model.final_norms[side] for side in model.layers}
     config = ModelConfig(
         vocab_size=len(rows),
@@ -152,16 +147,14 @@ def to_model(model: TorchModel, state: Mapping[str, np.ndarray], rows: np.ndarra
     return config, {name: np.ascontiguousarray(array, np.float32) for name, array in weights.items()}
 
 
-def _tables(
-    description: TorchDescription, state: Mapping[str, np.ndarray], rows: np.ndarray, d_model: int
-) -> tuple[Arrays, Literal["all", "target", "none"]]:
-    names = (description.source_embedding, description.target_embedding, description.output)
-    source, target, output = (np.asarray(state[name], np.float32) for name in names)
+def _embeddings(model: TorchModel, rows: np.ndarray) -> tuple[Arrays, Literal["all", "target", "none"]]:
+    d_model = model.d_model
+    source, target, output = (np.asarray(model.tables[role], np.float32) for role in ("source", "target", "output"))
     if shapes := {array.shape for array in (source, target, output)} - {(len(rows), d_model)}:
         raise ExportError(
             f"tables of shape {sorted(shapes)}: all three must be ({len(rows)}, {d_model}), one vocabulary."
         )
-    if description.embedding_scale == "none":  # ours are multiplied by √d_model when they are read (§3.4)
+    if model.description.embedding_scale == "none":  # ours are multiplied by √d_model when they are read (§3.4)
         source, target = (array * np.float32(1 / math.sqrt(d_model)) for array in (source, target))
     found = {"source_embedding": source[rows]}
     if np.array_equal(source, target) and np.array_equal(target, output):

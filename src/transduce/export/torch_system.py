@@ -23,17 +23,15 @@ class TorchSystem:
 
     num_positions: int | None = None
 
-    def __init__(
-        self, model: TorchModel, state: dict[str, np.ndarray], rows: np.ndarray, tokenizer: SubwordTokenizer
-    ) -> None:
+    def __init__(self, model: TorchModel, rows: np.ndarray, tokenizer: SubwordTokenizer) -> None:
+        """Builds the layers; `rows` is their id of each of our ids, and `tokenizer` ours."""
         self.description, self.d_model, self.tokenizer = model.description, model.d_model, tokenizer
         self.encoder = self._stack(model, "encoder")
         self.decoder = self._stack(model, "decoder")
-        names = (self.description.source_embedding, self.description.target_embedding, self.description.output)
         self.source, self.target, self.output = (
-            torch.from_numpy(state[name])[torch.from_numpy(rows)] for name in names
+            torch.from_numpy(model.tables[role])[torch.from_numpy(rows)] for role in ("source", "target", "output")
         )
-        self.positions = self._positions(state)
+        self.positions = self._positions(model.tables)
 
     def _stack(self, model: TorchModel, side: str) -> nn.Module:
         layer_type, stack_type = {
@@ -66,11 +64,9 @@ class TorchSystem:
         evaluated: nn.Module = stack.eval()
         return evaluated
 
-    def _positions(self, state: dict[str, np.ndarray]) -> tuple[Tensor, Tensor]:
+    def _positions(self, tables: dict[str, np.ndarray]) -> tuple[Tensor, Tensor]:
         if self.description.positions == "learned":
-            names = (self.description.source_positions, self.description.target_positions)
-            source, target = (torch.from_numpy(state[name]) for name in names)
-            return source, target
+            return torch.from_numpy(tables["source_positions"]), torch.from_numpy(tables["target_positions"])
         table = sinusoids(_POSITIONS, self.d_model, LAYOUTS[self.description.positions])
         return table, table
 

@@ -10,9 +10,8 @@ from transduce import files
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import to_dict
 from transduce.config.special_ids import UNK
-from transduce.engines.torch import TorchEngine
+from transduce.engines.torch import TorchEngine, load_model
 from transduce.errors import TransduceError
-from transduce.model import Transformer
 from transduce.reporting.tables import counted
 from transduce.verification.report import Finding
 from transduce.verification.subject import Subject
@@ -68,14 +67,11 @@ def loads(bundle: Bundle) -> Finding:
         BundleError: something cannot be read, is not finite, or does not fit the configuration.
         TokenizerError: the tokenizer cannot be read.
     """
-    weights = bundle.weights()
-    Transformer.from_weights(bundle.config.model, weights, where=str(bundle.path))
-    count = sum(value.size for value in weights.values())
-    compared = (
-        f"{counted(len(weights), 'tensor')}, {count:,} numbers, all finite; {bundle.tokenizer.vocab_size:,} subwords"
-    )
+    model = load_model(bundle)
     _ = bundle.metrics
-    return Finding(compared)
+    tensors = counted(len(model.weights()), "tensor")
+    subwords = f"{bundle.tokenizer.vocab_size:,} subwords"
+    return Finding(f"{tensors}, {model.num_parameters:,} numbers, all finite; {subwords}")
 
 
 def saved_is_loaded(subject: Subject) -> Finding:

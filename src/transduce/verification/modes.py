@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from transduce.config import ModelConfig
 from transduce.model import Transformer
 from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
@@ -38,18 +39,17 @@ def training_mode(subject: Subject) -> Finding:
     pairs, seen, config = subject.pairs, Differences(), subject.bundle.config.model
     weights = subject.plain.weights()
 
-    def in_training(model: Transformer) -> Transformer:
-        model.load_weights(weights)
-        return model.to(subject.device).train()
+    def in_training(config: ModelConfig) -> Transformer:
+        return Transformer.from_weights(config, weights).to(subject.device).train()
 
     none = replace(config, dropout=0.0, attention_dropout=0.0, ffn_dropout=0.0)
     evaluated = forced(subject.plain, pairs)
-    for row, trained_TV in enumerate(forced(in_training(Transformer(none)), pairs)):
+    for row, trained_TV in enumerate(forced(in_training(none), pairs)):
         seen.compare(trained_TV, evaluated[row], f"{pairs.names[row]}, position {{}}")
     note = ""
     if config != none:
         dropped = Differences()
-        for row, trained_TV in enumerate(forced(in_training(Transformer(config)), pairs)):
+        for row, trained_TV in enumerate(forced(in_training(config), pairs)):
             dropped.compare(trained_TV, evaluated[row], "")
         note = f"with its dropouts up to {dropped.worst:.3g}"
         if dropped.worst == 0:

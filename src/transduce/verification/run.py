@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeVar
+from typing import TypedDict, TypeVar, Unpack
 
 import torch
 
@@ -27,31 +27,37 @@ from transduce.verification.subject import QUICK, Settings, Subject
 S = TypeVar("S")
 
 
+class Machine(TypedDict, total=False):
+    """Where `verify` computes."""
+
+    device: str
+    threads: int | None
+
+
 def verify(
     model: str | Path,
     *,
     sentences: str | Path | Sequence[str] | None = None,
     quick: bool = False,
     settings: Settings | None = None,
-    device: str = "auto",
-    threads: int | None = None,
     other_engines: bool = True,
     exports: Sequence[str | Path] = (),
     progress: bool = False,
+    **machine: Unpack[Machine],
 ) -> Report:
-    """Checks on a user's own model that what Transduce promises holds; what fails is in the report, and raises nothing.
+    """Checks on a user's own model that what Transduce promises holds. A failed check is reported and raises nothing.
 
     Args:
         model: a model folder.
         sentences: a file (plain, gz, zst) or a list of lines; None takes the model's validation set where it is on this
-            machine, else makes sentences.
-        quick: looks at fewer sentences.
-        settings: how much is looked at and what may differ; None has the defaults, or `quick`'s.
-        device: "auto", "cpu", "cuda", …
-        threads: CPU threads of PyTorch, for the whole process.
-        other_engines: whether other engines that are installed are held against PyTorch.
-        exports: folders that `export_model` wrote of this model; each is held against it and its certificate.
+            machine, and else generated sentences.
+        quick: checks fewer sentences.
+        settings: how much is checked and what may differ; None has the defaults, or those of `quick`.
+        other_engines: whether to compare the other engines that are installed with PyTorch.
+        exports: folders that `export_model` wrote; each is compared with the model and with its certificate.
         progress: whether to show a progress bar.
+        machine: `device` ("auto", "cpu", "cuda", …; default "auto") and `threads`, PyTorch's CPU threads for the whole
+            process.
 
     Raises:
         BundleError: there is no model folder at `model`, or its configuration cannot be read.
@@ -60,19 +66,21 @@ def verify(
         ExportError: a folder of `exports` has no certificate.
     """
     start = time.perf_counter()
+    if unknown := machine.keys() - Machine.__annotations__.keys():
+        raise TypeError(f"verify() got an unexpected keyword argument '{min(unknown)}'")
     for folder in exports:
-        CertifiedExport.read(Path(folder))  # a name mistyped is told now, not at the end
+        CertifiedExport.read(Path(folder))  # a mistyped name fails now, not at the end
     bundle = Bundle.load(model)
-    where = choose_device(device)
+    device, threads = choose_device(machine.get("device", "auto")), machine.get("threads")
     settings = settings or (Settings(**QUICK) if quick else Settings())
     given = Path(sentences) if isinstance(sentences, str) else sentences
     results = [_run(check, bundle) for check in FOLDER_CHECKS]
     if results[-1].outcome == "failed":  # it does not load, or holds what is no number
         reason = f"this model cannot be used: see '{results[-1].name}'"
         results += [_skipped(check, reason) for check in CHECKS]
-        return _report(bundle, str(where), None, "", results, start)
+        return _report(bundle, str(device), None, "", results, start)
     sample = choose(bundle, given, settings.num_sentences)
-    subject = Subject(bundle, sample, TorchEngine.load(bundle, device=str(where), threads=threads), settings)
+    subject = Subject(bundle, sample, TorchEngine.load(bundle, device=str(device), threads=threads), settings)
     with torch.inference_mode(), progress_bar("verify", len(CHECKS), unit=" checks", shown=progress) as bar:
         others = of_other_engines(subject, threads) if other_engines else []
         others += of_exports([Path(folder) for folder in exports])

@@ -13,7 +13,7 @@ from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS, PAD
 from transduce.decoding.scores import Hypothesis, SpecialIds
-from transduce.engines.torch import TorchEngine
+from transduce.engines.torch import TorchEngine, load_model
 from transduce.errors import ConfigError
 from transduce.model import Transformer
 from transduce.verification.sample import Sample
@@ -95,9 +95,7 @@ class Subject:
     @cached_property
     def plain(self) -> Transformer:
         """The model as its weights lie on the disk, in evaluation mode: nothing prepacked, nothing converted."""
-        bundle = self.bundle
-        model = Transformer.from_weights(bundle.config.model, bundle.weights(), where=str(bundle.path))
-        return model.to(self.device).eval()
+        return load_model(self.bundle, self.device).eval()
 
     @cached_property
     def sources(self) -> list[list[int]]:

@@ -21,10 +21,10 @@ from transduce.bundle import Bundle
 from transduce.config import Config, from_dict
 from transduce.data.prepare import load_prepared
 from transduce.data.store import ParallelStore
+from transduce.engines.torch import load_model
 from transduce.errors import DataError, TransduceError
 from transduce.experiments.ablation.plan import REQUEST, RESULT
 from transduce.experiments.ablation.results import CellResult
-from transduce.model import Transformer
 from transduce.runs import data_folder, train
 from transduce.scoring import bleu_scorer
 from transduce.training.device import Compute
@@ -62,8 +62,7 @@ def measure(run: Path, row: str, seed: int, *, tokenized: bool) -> CellResult:
     if prepared.validation is None:
         raise DataError(f"{prepared.folder}: has no validation data, by which rows are compared: set data.validation.")
     validation = ParallelStore.open(prepared.validation)
-    model = Transformer.from_weights(bundle.config.model, bundle.weights(), str(bundle.path))
-    model = model.to(Compute.of(bundle.config.train.device).device).eval()
+    model = load_model(bundle, Compute.of(bundle.config.train.device).device).eval()
     scorer = bleu_scorer(_searching_all(bundle.config, validation), bundle.tokenizer, validation, tokenized=tokenized)
     metrics = bundle.metrics
     return CellResult(
