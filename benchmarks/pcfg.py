@@ -33,7 +33,7 @@ from pcfg_cky import Parser
 from pcfg_grammar import Grammar, Lexicon, estimate_grammar, unbinarise
 from transduce import __version__
 from transduce.data.progress import elapsed_time, progress_bar
-from transduce.data.treebank import read_treebank
+from transduce.data.treebank_reader import read_treebank
 from transduce.errors import DataError, TransduceError
 from transduce.files import write_json, write_text
 from transduce.treebank import Leaf, Tree, normalise, score_brackets

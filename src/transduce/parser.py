@@ -14,14 +14,14 @@ from typing import Self
 from transduce.bundle import Bundle
 from transduce.config import DataConfig, DecodeConfig
 from transduce.data.progress import progress_bar
-from transduce.data.treebank import sentence_reader
+from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import BundleError
 from transduce.translation.pipeline import Handling
 from transduce.translation.result import Translation
 from transduce.translation.translator import Translator
 from transduce.treebank import Tree
+from transduce.treebank.brackets import parse_scores
 from transduce.treebank.pairs import from_output, sentence_words, tree_words
-from transduce.treebank.scores import parse_scores
 
 # Half a sentence is no sentence: one that is longer than the model reads is cut short.
 _WHOLE = Handling(split="never")

@@ -26,7 +26,7 @@ from transduce.config.parameters import require_memory
 from transduce.data.corpus import locate_tests
 from transduce.data.prepare import Prepared, difference_from, load_prepared, prepare
 from transduce.data.store import ParallelStore
-from transduce.data.treebank import beginnings, read_treebank
+from transduce.data.treebank_reader import beginnings, read_treebank
 from transduce.errors import BundleError, ConfigError, TrainingError
 from transduce.model import Transformer
 from transduce.parser import Parser

@@ -8,8 +8,8 @@ from transduce.model import Transformer
 from transduce.text import SubwordTokenizer
 from transduce.training.trainer import Scorer
 from transduce.treebank import delinearise
+from transduce.treebank.brackets import parse_scores
 from transduce.treebank.pairs import from_output, sentence_words
-from transduce.treebank.scores import parse_scores
 
 
 def scorer_of(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore) -> Scorer:

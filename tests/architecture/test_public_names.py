@@ -7,6 +7,8 @@ from importlib import import_module
 import pytest
 
 import transduce
+from transduce.evaluation import evaluate
+from transduce.evaluation.evaluation import ScoreOptions
 
 PUBLIC = {
     "transduce": {"Attention", "Parse", "Parser", "TargetScore", "Translation", "Translator", "__version__"},
@@ -31,8 +33,8 @@ PUBLIC = {
         "Text",
         "bleu",
         "chrf",
-        "doubts_about_leaks",
         "evaluate",
+        "leakage_warnings",
         "paper_bleu",
         "tokenized_bleu",
     },
@@ -141,6 +143,43 @@ def test_packages_of_0_1_can_be_imported_by_their_old_names(old: str, name: str)
         module = import_module(f"transduce.{old}")
     assert name in module.__all__
     assert getattr(module, name).__module__.startswith(module.__name__)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("doubts_about_leaks", "transduce.evaluation.leakage_warnings")]
+    + [
+        (name, f"transduce.treebank.{name}")
+        for name in [
+            "BracketAnalysis",
+            "BracketEvaluation",
+            "BracketParameters",
+            "BracketSummary",
+            "COLLINS",
+            "LabelScore",
+            "SentenceBrackets",
+            "analyse_brackets",
+            "parse_scores",
+            "read_bracket_parameters",
+            "score_brackets",
+            "summarise_parses",
+        ]
+    ],
+)
+def test_evaluation_keeps_its_names_of_0_1(old: str, new: str) -> None:
+    evaluation = import_module("transduce.evaluation")
+    module, name = new.rsplit(".", 1)
+    with pytest.warns(DeprecationWarning, match=rf"transduce\.evaluation\.{old} is now {new}; "):
+        assert getattr(evaluation, old) is getattr(import_module(module), name)
+    with pytest.raises(AttributeError, match="has no attribute 'bluer'"):
+        _ = evaluation.bluer
+
+
+def test_evaluate_keeps_its_keywords() -> None:
+    keywords = inspect.signature(evaluate).parameters
+    options = {"language", "tokenized", "lowercase", "confidence"}
+    assert set(keywords) == {"hypothesis", "references", "source", "metrics", "training", "options"}
+    assert set(ScoreOptions.__annotations__) == options
 
 
 def test_unknown_name_is_an_attribute_error() -> None:

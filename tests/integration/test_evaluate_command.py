@@ -110,8 +110,8 @@ def test_test_lines_that_the_model_was_trained_with(files: Path, capsys: pytest.
     given = ["--hypothesis", "test.out", "--reference", "test.de", "--source", "test.en"]
     run(*given, "--json", "--train", "train.en.gz", "train.tsv")
     english, german = json.loads(capsys.readouterr().out)["warnings"]
-    assert english.startswith("test.en: 1 line stands in the training data (33.3%; line 1 is line 2 of train.en.gz).")
-    assert german.startswith("test.de: 2 lines stand in the training data (66.7%; line 2 is line 2 of train.tsv).")
+    assert english.startswith("test.en: the training data has 1 line of it (33.3%); line 1 is line 2 of train.en.gz.")
+    assert german.startswith("test.de: the training data has 2 lines of it (66.7%); line 2 is line 2 of train.tsv.")
     made_bundle(files / "m")
     run("--model", "m", "--source", "test.en", "--reference", "test.de", "--train", "train.en.gz")  # nothing decoded
     output, errors = capsys.readouterr()
@@ -142,8 +142,8 @@ def test_warnings_go_to_standard_error(files: Path, capsys: pytest.CaptureFixtur
     Path("test.tok").write_text("Er geht .\nDas ist ein Satz .\n\n", encoding="utf-8")
     run("--hypothesis", "test.tok", "--reference", "test.de")
     output, errors = capsys.readouterr()
-    assert "transduce: warning: test.tok looks tokenised: 2 lines" in errors
-    assert "transduce: warning: test.tok: 1 line is empty, the first is line 3." in errors
+    assert "transduce: warning: test.tok looks tokenised: it has 2 lines" in errors
+    assert "transduce: warning: test.tok has 1 empty line; the first is line 3." in errors
     assert "warning" not in output
 
 

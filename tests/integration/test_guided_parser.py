@@ -14,7 +14,7 @@ from transduce.config import load_recipe
 from transduce.config.tensors import read_weights
 from transduce.data.prepare import load_prepared, prepare
 from transduce.data.store import ParallelStore
-from transduce.data.treebank import read_treebank
+from transduce.data.treebank_reader import read_treebank
 from transduce.errors import ConfigError
 from transduce.text import SubwordTokenizer
 from transduce.training.state import checkpoints

@@ -16,7 +16,7 @@ from transduce.cli.main import main
 from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig, load_recipe
 from transduce.config.tensors import read_weights
 from transduce.data.prepare import load_prepared, prepare
-from transduce.data.treebank import read_treebank
+from transduce.data.treebank_reader import read_treebank
 from transduce.errors import BundleError, DataError
 from transduce.model import Transformer
 from transduce.text import SubwordTokenizer

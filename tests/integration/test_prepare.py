@@ -412,7 +412,7 @@ def test_absent_files_are_fetched(config: Config, tmp_path: Path, monkeypatch: p
         calls.append((name, folder, mirror, progress))
         missing.write_bytes(text)
 
-    monkeypatch.setattr("transduce.data.sources.fetch", fetch)
+    monkeypatch.setattr("transduce.data.named_corpora.fetch", fetch)
     named = with_data(config, download="news")
     prepare(named, tmp_path / "a", progress=False, mirror=tmp_path)
     assert calls == []

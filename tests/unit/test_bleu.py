@@ -150,13 +150,13 @@ def test_sound_text_raises_no_doubt() -> None:
 @pytest.mark.parametrize(
     ("hypotheses", "reference", "options", "warning"),
     [
-        (_TOKENS, _PLAIN, {}, "out looks tokenised: 3 lines have"),
-        (_PLAIN, _TOKENS, {}, "ref looks tokenised: 3 lines have"),
-        (_OTHER, _TOKENS, {"tokenized": True}, "out does not look tokenised: 3 lines have"),
-        (["", "Das.", " "], _PLAIN, {}, "out: 2 lines are empty, the first is line 1."),
-        (_OTHER, ["Das.", "", "Ja."], {}, "ref: 1 line is empty, the first is line 2."),
-        (["Er ge@@ ht", "Das", "Noch"], _PLAIN, {}, "out: 1 line has subword marks"),
-        (["▁Er ▁geht", "▁Das", "▁Noch"], _PLAIN, {}, "out: 3 lines have subword marks"),
+        (_TOKENS, _PLAIN, {}, "out looks tokenised: it has 3 lines with"),
+        (_PLAIN, _TOKENS, {}, "ref looks tokenised: it has 3 lines with"),
+        (_OTHER, _TOKENS, {"tokenized": True}, "out does not look tokenised: it has 3 lines with"),
+        (["", "Das.", " "], _PLAIN, {}, "out has 2 empty lines; the first is line 1."),
+        (_OTHER, ["Das.", "", "Ja."], {}, "ref has 1 empty line; the first is line 2."),
+        (["Er ge@@ ht", "Das", "Noch"], _PLAIN, {}, "out has 1 line with subword marks"),
+        (["▁Er ▁geht", "▁Das", "▁Noch"], _PLAIN, {}, "out has 3 lines with subword marks"),
         (["er geht", "das ist", "noch"], _PLAIN, {}, "ref has capital letters, out has none"),
         (_PLAIN, _PLAIN, {}, "out and ref are the same text"),
         (
@@ -167,7 +167,7 @@ def test_sound_text_raises_no_doubt() -> None:
         ),
     ],
 )
-def test_doubts(hypotheses: list[str], reference: list[str], options: dict[str, object], warning: str) -> None:
+def test_warnings(hypotheses: list[str], reference: list[str], options: dict[str, object], warning: str) -> None:
     assert warning in warnings_of(hypotheses, reference, **options)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from transduce.treebank import Tree, draw_svg, draw_text
 from transduce.treebank.draw import text_width
-from transduce.treebank.layout import place
+from transduce.treebank.tree_layout import place
 from transduce.treebank.trees import parse_line
 from tree_strategies import trees
 

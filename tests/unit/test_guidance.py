@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from transduce.config import ModelConfig
-from transduce.data.treebank import beginnings
+from transduce.data.treebank_reader import beginnings
 from transduce.model import Transformer
 from transduce.training.batch import Batch, pad
 from transduce.training.device import Compute

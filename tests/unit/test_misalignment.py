@@ -7,11 +7,11 @@ from random import Random
 import pytest
 
 from transduce.config import DataConfig
-from transduce.data import slips
-from transduce.data.association import Numbered, Vocabulary
+from transduce.data import shifted_lines
 from transduce.data.corpus import locate
 from transduce.data.demo_corpus import make_demo_corpus
 from transduce.data.doctor import Findings, examine, require_aligned
+from transduce.data.line_similarity import NumberedWindow, Vocabulary
 from transduce.errors import DataError
 
 Pair = tuple[list[str], list[str]]
@@ -101,7 +101,7 @@ def test_a_slip_that_ends_is_located_at_both_ends(tmp_path: Path) -> None:
 
 
 def test_a_slip_in_a_big_corpus_is_located_by_reading_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slips, "_MAX_WINDOWS", 8)  # windows lie far apart
+    monkeypatch.setattr(shifted_lines, "_MAX_WINDOWS", 8)  # windows lie far apart
     _, _, first = only(found(tmp_path, astray(translations(6000, 3), 4321)))
     assert abs(first - 4322) <= 2
 
@@ -137,8 +137,8 @@ def test_many_small_files_that_are_all_one_line_off() -> None:
     """No window is long enough for the greatest offsets, of which nothing is known then."""
     source, target = translations(1200, 5)
     windows = [(source[i : i + 39], target[i + 1 : i + 40]) for i in range(0, 1200, 40)]
-    judge = slips.Judge.learn(windows)
-    offsets = [slips.state(judge.means(window, i % 2)) for i, window in enumerate(windows)]
+    judge = shifted_lines.LineScorer.learn(windows)
+    offsets = [shifted_lines.best_offset(judge.means(window, i % 2)) for i, window in enumerate(windows)]
     assert offsets.count(-1) == 30
 
 
@@ -261,9 +261,9 @@ def test_what_is_aligned_is_left_in_peace(name: str, tmp_path: Path) -> None:
 def test_a_dictionary_is_learned_from_lines_that_belong_together(offset: int) -> None:
     source = [[i % 8] for i in range(64)]
     target = [[(i - offset) % 8] for i in range(64)]  # source line i belongs with target line i + offset
-    window = Numbered(([], []), source, target)
+    window = NumberedWindow(([], []), source, target)
     vocabulary = Vocabulary([[str(i)] for i in range(8)] * 2)
-    for found in slips._learn_halves(([window], [window]), ([offset], [offset]), (vocabulary, vocabulary)):
+    for found in shifted_lines._learn_halves(([window], [window]), ([offset], [offset]), (vocabulary, vocabulary)):
         for token in range(8):
             start, end = found.starts[token], found.starts[token + 1]
             assert found.targets[start + found.probabilities[start:end].argmax()] == token

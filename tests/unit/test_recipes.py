@@ -7,7 +7,7 @@ import pytest
 
 from transduce.config import load_recipe, preset
 from transduce.data.corpus import locate
-from transduce.data.sources import SOURCES
+from transduce.data.named_corpora import NAMED_CORPORA
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 ALL = sorted(RECIPES.glob("*.toml"))
@@ -34,7 +34,7 @@ def test_a_recipe_loads_and_its_files_come_from_its_source(path: Path) -> None:
     assert config.model.vocab_size == config.text.vocab_size
     assert Path(config.data.folder).resolve().parent == RECIPES.parent / "data"
     if config.data.download:
-        come = {output.name for output in SOURCES[config.data.download].outputs}
+        come = {output.name for output in NAMED_CORPORA[config.data.download].outputs}
         named = [*config.data.train, config.data.validation, *config.data.test.values()]
         assert {name for pair in named for name in pair} == come
 

@@ -7,8 +7,8 @@ import pytest
 
 from transduce import Attention, Parser, Translator
 from transduce.data.doctor import Finding
+from transduce.data.prepare_report import describe_lines
 from transduce.data.readers import read_pairs
-from transduce.data.report import describe_lines
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
 from transduce.translation.forced_scores import ScoreSummary

@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str, Any]:
-    from transduce.evaluation.report import require_aligned
+    from transduce.evaluation.texts import require_aligned
     from transduce.translation.forced_scores import ScoreSummary
     from transduce.translation.translator import Translator
 
@@ -122,10 +122,10 @@ def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str,
 
 
 def _leaks(args: argparse.Namespace, texts: dict[str, "Text"], training: dict[str, "Iterator[str]"]) -> list[str]:
-    from transduce.evaluation import doubts_about_leaks
+    from transduce.evaluation import leakage_warnings
 
     names = [name for name in (args.source, *args.reference) if name is not None]
-    return doubts_about_leaks([texts[name] for name in names], training) if training else []
+    return leakage_warnings([texts[name] for name in names], training) if training else []
 
 
 def _training(paths: list[Path]) -> dict[str, "Iterator[str]"]:

@@ -164,7 +164,7 @@ def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
 
 
 def _attend(translator: "Translator", pair: tuple[str, str | None], line: int) -> "Attention":
-    from transduce.data.treebank import sentence_reader
+    from transduce.data.treebank_reader import sentence_reader
 
     source, target = pair
     if translator.bundle is not None:

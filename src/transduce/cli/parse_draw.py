@@ -98,7 +98,7 @@ def _pieces(args: argparse.Namespace, form: str) -> Iterator[str]:
 
 def _trees(args: argparse.Namespace) -> Iterator["Tree"]:
     from transduce.data.readers import read_lines
-    from transduce.data.treebank import read_treebank
+    from transduce.data.treebank_reader import read_treebank
     from transduce.treebank import normalise, parse_trees
 
     if args.trees.is_dir():

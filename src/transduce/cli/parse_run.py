@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
                 scored.append((parse.tree, parse.repaired))
     print(counts, file=sys.stderr)
     if gold:
-        from transduce.treebank.scores import parse_scores
+        from transduce.treebank.brackets import parse_scores
 
         scores = parse_scores(gold, scored)
         print(", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in scores.items()), file=sys.stderr)
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
 def _read_gold(path: Path) -> "list[Tree]":
     """Returns the trees of a treebank, or of standard input, normalised."""
     from transduce.data.readers import STDIN, read_lines
-    from transduce.data.treebank import read_treebank
+    from transduce.data.treebank_reader import read_treebank
     from transduce.treebank import normalise, parse_trees
 
     trees = parse_trees(read_lines(STDIN), "standard input") if path == STDIN else read_treebank([path])

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.check_only:
         from transduce.data.doctor import require_aligned
-        from transduce.data.report import describe_examination
+        from transduce.data.prepare_report import describe_examination
 
         examination = preparation.check(config, progress=not args.quiet, mirror=args.mirror)
         print(describe_examination(examination), flush=True)

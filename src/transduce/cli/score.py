@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Scores the pairs, and returns the exit code."""
     from transduce.data.readers import STDIN, read_pairs, require_apart
-    from transduce.data.treebank import sentence_reader
+    from transduce.data.treebank_reader import sentence_reader
     from transduce.files import require_free
     from transduce.translation.forced_scores import ScoreSummary
     from transduce.translation.translator import Translator

@@ -112,7 +112,7 @@ class DataConfig:
     source_language: str = ""  # BCP 47 code, for model cards, sentence splitting and the paper's BLEU
     target_language: str = ""  # likewise
     folder: str = ""  # in a recipe: relative to the recipe file; in --set: to the current folder
-    download: str = ""  # a named source (`transduce.data.sources`), fetched into `folder` where it is absent
+    download: str = ""  # a named source (`transduce.data.named_corpora`), fetched into `folder` where it is absent
     train: tuple[tuple[str, ...], ...] = ()  # parts: pairs of files, or TSV files
     repeat: tuple[int, ...] = ()  # how often an epoch has each entry of `train`; none given: once
     validation: tuple[str, ...] = ()  # a pair of files, or a TSV file
@@ -123,7 +123,7 @@ class DataConfig:
     max_ratio: Ratio = 4.0  # greatest length ratio of the two sides, in subwords (0: no limit)
     ratio_slack_tokens: LengthOrNone = 8  # this many subwords of difference are forgiven before the ratio counts
     drop_leaked: bool = True  # drop pairs whose source or target is held out; short lines apart (data/doctor.py)
-    drop_wrong_language: bool = False  # drop pairs with a side in the other side's language (data/languages.py)
+    drop_wrong_language: bool = False  # drop pairs with a side in the other side's language (data/wrong_language.py)
     drop_duplicates: bool = False  # drop pairs that repeat an earlier one
     allow_misaligned: bool = False  # use a corpus though the doctor finds that its sides do not belong together
 

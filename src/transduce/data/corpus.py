@@ -8,7 +8,7 @@ from pathlib import Path
 from transduce.config import DataConfig
 from transduce.data.progress import progress_bar
 from transduce.data.readers import PairReader, require_file
-from transduce.data.treebank import TreeReader, treebank_files
+from transduce.data.treebank_reader import TreeReader, treebank_files
 from transduce.errors import DataError
 
 CHUNK_PAIRS = 4096
@@ -63,9 +63,9 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
             'data.train names no files. Give a pair of files or a TSV, for example [["train.en", "train.de"]].'
         )
     if data.download and not all(path.exists() for path in _named(data)):
-        from transduce.data import sources  # pulls in the network modules: only where they are needed
+        from transduce.data import named_corpora  # pulls in the network modules: only where they are needed
 
-        sources.fetch(data.download, Path(data.folder).expanduser(), mirror=mirror, progress=progress)
+        named_corpora.fetch(data.download, Path(data.folder).expanduser(), mirror=mirror, progress=progress)
     files = CorpusFiles(
         train=tuple(_part(data, names) for names in data.train),
         validation=_part(data, data.validation) if data.validation else None,

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from transduce.config import DataConfig
 from transduce.data.corpus import Chunk, CorpusFiles, Part, read_chunks
-from transduce.data.languages import SideLanguages
 from transduce.data.misalignment import AlignmentCheck
-from transduce.data.sides import Sides, compare_sides
+from transduce.data.swapped_sides import Sides, compare_sides
+from transduce.data.wrong_language import SideLanguages
 from transduce.errors import DataError
 
 TELLING_BYTES = 16  # of UTF-8: five characters of Chinese say as much as sixteen of English
@@ -66,7 +66,7 @@ class Findings:
             character.
         empty: pairs with nothing but white space on a side; always dropped.
         copies: pairs with equal sides.
-        wrong_language_sources: pairs whose source is in the target's language (`data/languages.py`).
+        wrong_language_sources: pairs whose source is in the target's language (`data/wrong_language.py`).
         wrong_language_targets: pairs whose target is in the source's language.
         wrong_language_dropped: pairs dropped for either, if `data.drop_wrong_language`.
         duplicates: pairs that stand earlier in the corpus; dropped if `data.drop_duplicates`.

@@ -5,8 +5,15 @@ from dataclasses import dataclass, field
 
 from transduce.data.corpus import Chunk, CorpusFiles, Part
 from transduce.data.progress import elapsed_time
-from transduce.data.sides import Sides, side_names
-from transduce.data.slips import MIN_PAIRS, UNRELATED, Judge, Sampler, Slip, find_slips
+from transduce.data.shifted_lines import (
+    MIN_PAIRS,
+    UNRELATED,
+    LineScorer,
+    ShiftedLines,
+    WindowSampler,
+    find_shifted_lines,
+)
+from transduce.data.swapped_sides import Sides, side_names
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class AlignmentCheck:
     """Sees the pairs of a corpus go by, and says at the end which of them do not belong together."""
 
     sides: Sides
-    _samplers: dict[Part, Sampler] = field(default_factory=dict)
+    _samplers: dict[Part, WindowSampler] = field(default_factory=dict)
 
     def add(self, part: Part, chunk: Chunk) -> None:
         """Takes the next pairs of a part; those of treebanks are no translations.
@@ -38,7 +45,7 @@ class AlignmentCheck:
         """
         if part.trees:
             return
-        sampler = self._samplers.setdefault(part, Sampler())
+        sampler = self._samplers.setdefault(part, WindowSampler())
         if chunk.line == sampler.num_pairs + 1:
             sampler.add(chunk.pairs)
 
@@ -53,15 +60,15 @@ class AlignmentCheck:
             return
         windows = {part: list(judged[part].complete().values()) for part in training}
         with elapsed_time("comparing lines", shown=progress):
-            judge = Judge.learn([window for part in training for window in windows[part]])
+            judge = LineScorer.learn([window for part in training for window in windows[part]])
         first_window = 0
         for part in [*training, *(part for part in judged if part not in training)]:
-            for slip in find_slips(part, judged[part], judge, first_window, progress=progress):
+            for slip in find_shifted_lines(part, judged[part], judge, first_window, progress=progress):
                 yield Misalignment(_describe(part, slip), slip.end - slip.start, f"{part.paths[0]}:{slip.start + 1}")
             first_window += len(windows.get(part, ()))
 
 
-def _describe(part: Part, slip: Slip) -> str:
+def _describe(part: Part, slip: ShiftedLines) -> str:
     source, target = side_names(part)
     if slip.offset == UNRELATED and slip.start == 0 and slip.to_end:
         return f"{source} and {target} do not belong together: a line fits its neighbour no better than any other line"

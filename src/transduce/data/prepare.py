@@ -22,6 +22,7 @@ from transduce.data.batching import plan_epoch
 from transduce.data.corpus import CorpusFiles, Part, locate, read_chunks
 from transduce.data.doctor import Examination, examine, require_aligned
 from transduce.data.encoding import EncodedSplit, encode_split
+from transduce.data.prepare_report import EpochReport, PrepareReport
 from transduce.data.prepared import (
     FORMAT_VERSION,
     MANIFEST,
@@ -39,13 +40,12 @@ from transduce.data.prepared import (
     with_checksums,
 )
 from transduce.data.progress import elapsed_time
-from transduce.data.report import EpochReport, PrepareReport
 from transduce.data.store import ParallelStore
-from transduce.data.treebank import sentence_reader
+from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import DataError
 from transduce.files import sha256, sweep, write_json
 from transduce.text import SubwordTokenizer
-from transduce.treebank import pairs, signatures
+from transduce.treebank import pairs, rare_words
 from transduce.treebank.pairs import sentence_words
 
 __all__ = ["PrepareReport", "Prepared", "difference_from", "is_prepared", "load_prepared", "prepare"]
@@ -196,12 +196,12 @@ def _learn_tokenizer(
     whole = pairs.WHOLE if any(part.trees for part in files.train) else ""
     read: Callable[[str], str] = str
     if by_shape:
-        whole, read = signatures.WHOLE, _reading_as_learned(files, sample, progress=progress)
+        whole, read = rare_words.WHOLE, _reading_as_learned(files, sample, progress=progress)
     with contextlib.ExitStack() as stack:
 
         def lines() -> Iterator[str]:
             if by_shape:
-                yield " ".join([signatures.ANY] * _OFTEN)
+                yield " ".join([rare_words.ANY] * _OFTEN)
             for source, target in _sampled_pairs(files, sample, progress=progress):
                 yield read(source)
                 yield target
@@ -221,7 +221,7 @@ def _reading_as_learned(files: CorpusFiles, sample: NDArray[np.bool_], *, progre
     words: Counter[str] = Counter()
     for source, _ in _sampled_pairs(files, sample, progress=progress):
         words.update(sentence_words(source))
-    spelling = signatures.Spelling.learned(words)
+    spelling = rare_words.Spelling.learned(words)
     return lambda source: spelling(sentence_words(source))
 
 

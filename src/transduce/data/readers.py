@@ -253,9 +253,11 @@ class PairReader:
         first, second = self.paths
         where = ""
         if STDIN not in self.paths:
-            from transduce.data.alignment import describe_divergence  # here, with its NumPy: readers must start fast
+            from transduce.data.missing_lines import (
+                describe_missing_lines,  # here, with its NumPy: readers must start fast
+            )
 
-            where = describe_divergence(read_lines(first), read_lines(second), counts, (str(first), str(second)))
+            where = describe_missing_lines(read_lines(first), read_lines(second), counts, (str(first), str(second)))
         return DataError(
             f"{first} has {counted(counts[0], 'line')}, {second} has {counts[1]:,}: they must be aligned line "
             f"by line.{where} Restore the missing lines, or remove their counterparts."

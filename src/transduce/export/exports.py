@@ -12,7 +12,7 @@ from transduce.bundle import Bundle
 from transduce.config import ModelConfig, to_dict
 from transduce.config.choices import learns_positions
 from transduce.config.special_ids import BOS, EOS, PAD, UNK
-from transduce.data.treebank import sentence_reader
+from transduce.data.treebank_reader import sentence_reader
 from transduce.engines.interface import MAX_SOURCE_TOKENS
 from transduce.errors import ConfigError, ExportError, MissingDependencyError, suggestion
 from transduce.export.card import export_card

@@ -8,7 +8,7 @@ from typing import TypeVar
 from transduce.config import Config
 from transduce.data.corpus import Part
 from transduce.data.readers import read_lines
-from transduce.data.treebank import treebank_files
+from transduce.data.treebank_reader import treebank_files
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
 

@@ -2,12 +2,18 @@
 
 from transduce.treebank.bracket_analysis import BracketAnalysis, LabelScore, analyse_brackets
 from transduce.treebank.bracket_parameters import COLLINS, BracketParameters, read_bracket_parameters
-from transduce.treebank.brackets import BracketEvaluation, BracketSummary, SentenceBrackets, score_brackets
+from transduce.treebank.brackets import (
+    BracketEvaluation,
+    BracketSummary,
+    SentenceBrackets,
+    parse_scores,
+    score_brackets,
+    summarise_parses,
+)
 from transduce.treebank.draw import draw_svg, draw_text
 from transduce.treebank.linearise import delinearise, linearise
 from transduce.treebank.normalise import normalise
 from transduce.treebank.repair import repair
-from transduce.treebank.scores import parse_scores, summarise_parses
 from transduce.treebank.trees import Leaf, Node, Tree, escape_brackets, parse_trees, read_trees, unescape_brackets
 
 __all__ = [

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 from html import escape
 
-from transduce.treebank.layout import Box, place
+from transduce.treebank.tree_layout import Box, place
 from transduce.treebank.trees import Leaf, Node, Tree
 
 # The line that leads (up, down, left, right).

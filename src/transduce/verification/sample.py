@@ -11,7 +11,7 @@ from transduce.bundle import Bundle
 from transduce.config import DataConfig
 from transduce.data.corpus import locate_tests
 from transduce.data.readers import read_lines
-from transduce.data.treebank import sentence_reader
+from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import ConfigError, DataError, MissingDependencyError
 
 _MAX_READ = 20_000  # lines of a file that are looked at

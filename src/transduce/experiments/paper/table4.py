@@ -16,7 +16,7 @@ from transduce.bundle import Bundle
 from transduce.config import Config, DataConfig, load_recipe
 from transduce.config.parameters import count_parameters
 from transduce.data.readers import read_lines
-from transduce.data.treebank import read_treebank, treebank_files
+from transduce.data.treebank_reader import read_treebank, treebank_files
 from transduce.errors import ConfigError, TrainingError
 from transduce.experiments.paper.experiment import Cell, Experiment, Options, Say, Values
 from transduce.experiments.paper.scales import Scale, at_scale

@@ -15,7 +15,7 @@ from transduce.config import Config
 from transduce.engines.torch import TorchEngine, choose_device
 from transduce.errors import BundleError, ConfigError, EvaluationError, MissingDependencyError, suggestion
 from transduce.evaluation import METRICS, Text, evaluate
-from transduce.evaluation.report import require_aligned
+from transduce.evaluation.texts import require_aligned
 from transduce.experiments.sweep.picture import draw
 from transduce.experiments.sweep.results import Axes, Comparability, Measured, Point, SweepResults, render
 from transduce.model import Transformer

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.config import Config, DataConfig
-from transduce.data.treebank import sentence_reader
+from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import ConfigError
 from transduce.text import SubwordTokenizer
-from transduce.treebank.signatures import WHOLE, Spelling, signatures
+from transduce.treebank.rare_words import WHOLE, Spelling, signatures
 from tree_strategies import atoms
 
 

@@ -10,7 +10,7 @@ from transduce.errors import DataError
 from transduce.text import SubwordTokenizer
 from transduce.treebank import Tree, normalise, parse_trees
 from transduce.treebank.pairs import sentence_words, to_pair
-from transduce.treebank.signatures import Spelling
+from transduce.treebank.rare_words import Spelling
 
 SUFFIXES = (".mrg", ".ptb", ".tree", ".trees", ".parse")
 """What files of trees are called: in a folder, those with other names are passed over. ".gz" or ".zst" may follow."""

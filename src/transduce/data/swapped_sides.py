@@ -12,7 +12,7 @@ from itertools import islice
 
 from transduce.config import DataConfig
 from transduce.data.corpus import CorpusFiles, Part, read_chunks
-from transduce.data.languages import SideLanguages
+from transduce.data.wrong_language import SideLanguages
 
 _SAMPLE_PAIRS = 2_000
 _JUDGED_CHARACTERS = 48

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.data import languages
-from transduce.data.languages import SideLanguages
+from transduce.data import wrong_language
+from transduce.data.wrong_language import SideLanguages
 
 WORDS = ["bada", "kelo", "mani", "popu", "rigo"], ["stren", "vliks", "ompf", "zwirn", "acht"]
 
@@ -68,16 +68,16 @@ def test_a_line_is_judged_alone(texts: list[str]) -> None:
 
 
 def _random_odds() -> np.ndarray:
-    return np.random.default_rng(0).normal(size=1 << languages._TABLE_BITS).astype(np.float32)
+    return np.random.default_rng(0).normal(size=1 << wrong_language._TABLE_BITS).astype(np.float32)
 
 
 def _mean_odds_reference(text: str, learned: SideLanguages) -> float:
-    letters = f"\n{text}\n".lower().encode(errors="replace").translate(languages._LETTERS_ONLY)
+    letters = f"\n{text}\n".lower().encode(errors="replace").translate(wrong_language._LETTERS_ONLY)
     counts = Counter(letters[i : i + 3] for i in range(len(letters) - 2))
     counts.pop(b"   ", None)
-    if counts.total() < languages._MIN_TRIGRAMS:
+    if counts.total() < wrong_language._MIN_TRIGRAMS:
         return math.nan
-    places = {t: (int.from_bytes(t) * 2654435761 % 2**32) >> (32 - languages._TABLE_BITS) for t in counts}
+    places = {t: (int.from_bytes(t) * 2654435761 % 2**32) >> (32 - wrong_language._TABLE_BITS) for t in counts}
     return sum(float(learned.odds[places[t]]) * n for t, n in counts.items()) / counts.total()
 
 
@@ -108,7 +108,7 @@ def test_short_lines_at_the_beginning_are_passed_over() -> None:
 
 
 def test_no_more_is_read_than_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(languages, "SAMPLE_PAIRS", 400)
+    monkeypatch.setattr(wrong_language, "SAMPLE_PAIRS", 400)
     taken = 0
 
     def pairs() -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from transduce.data import corpus as corpus_module
 from transduce.data.corpus import Part, locate, read_chunks
 from transduce.data.doctor import examine
 from transduce.data.prepare import repeated
-from transduce.data.treebank import TreeReader, read_treebank, treebank_files
+from transduce.data.treebank_reader import TreeReader, read_treebank, treebank_files
 from transduce.errors import ConfigError, DataError
 
 _DOG = "(TOP (S (NP-SBJ (DT The) (NN dog)) (VP (VBZ barks) (NP (-NONE- *T*-1))) (. .)))"

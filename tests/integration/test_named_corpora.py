@@ -17,7 +17,7 @@ import pytest
 
 from transduce.data import download as download_module
 from transduce.data.download import check_url, download
-from transduce.data.sources import SOURCES, Output, Remote, Source, fetch, segments
+from transduce.data.named_corpora import NAMED_CORPORA, CorpusFile, NamedCorpus, RemoteFile, fetch, segments
 from transduce.errors import ConfigError, DownloadError
 
 BODY = bytes(range(256)) * 4000  # a megabyte
@@ -331,8 +331,8 @@ def test_a_range_that_is_cut_short_is_gone_on_with(server: Server, tmp_path: Pat
 def test_a_damaged_ledger_of_checksums_is_named(
     ledger: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remote = Remote(server.url("train.gz"))
-    monkeypatch.setitem(SOURCES, "toy", Source("A toy.", "-", "-", (Output("train", remote),)))
+    remote = RemoteFile(server.url("train.gz"))
+    monkeypatch.setitem(NAMED_CORPORA, "toy", NamedCorpus("A toy.", "-", "-", (CorpusFile("train", remote),)))
     (tmp_path / "checksums.json").write_text(ledger)
     with pytest.raises(DownloadError, match=r"checksums\.json: damaged"):
         fetch("toy", tmp_path, progress=False)
@@ -354,24 +354,24 @@ def tar_of(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
 
 
 @pytest.fixture
-def toy(server: Server, monkeypatch: pytest.MonkeyPatch) -> Source:
+def toy(server: Server, monkeypatch: pytest.MonkeyPatch) -> NamedCorpus:
     """A source of every kind: plain gzip, a compressed tar, a test set in SGML, a checksum that nobody knows."""
     server.files["train.en.gz"] = gzip.compress(b"one\ntwo\n")
     server.files["all.tgz"] = tar_of({"deep/train.de": b"eins\nzwei\n", "deep/test.sgm": SGM, "other": b"x"})
-    archive = Remote(server.url("all.tgz"), "sha256:" + hashlib.sha256(server.files["all.tgz"]).hexdigest())
-    source = Source(
+    archive = RemoteFile(server.url("all.tgz"), "sha256:" + hashlib.sha256(server.files["all.tgz"]).hexdigest())
+    source = NamedCorpus(
         "toy",
         "here",
         "none",
         (
-            Output(
-                "train.en", Remote(server.url("train.en.gz")), text_sha256=hashlib.sha256(b"one\ntwo\n").hexdigest()
+            CorpusFile(
+                "train.en", RemoteFile(server.url("train.en.gz")), text_sha256=hashlib.sha256(b"one\ntwo\n").hexdigest()
             ),
-            Output("train.de", archive, "deep/train.de"),
-            Output("test.de", archive, "deep/test.sgm"),
+            CorpusFile("train.de", archive, "deep/train.de"),
+            CorpusFile("test.de", archive, "deep/test.sgm"),
         ),
     )
-    monkeypatch.setitem(SOURCES, "toy", source)
+    monkeypatch.setitem(NAMED_CORPORA, "toy", source)
     return source
 
 
@@ -382,7 +382,7 @@ def texts(folder: Path) -> dict[str, str]:
 EXPECTED = {"train.en": "one\ntwo\n", "train.de": "eins\nzwei\n", "test.de": "A & B.\nC.\n"}
 
 
-def test_fetch(server: Server, toy: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fetch(server: Server, toy: NamedCorpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fetch("toy", tmp_path / "new")
     assert texts(tmp_path / "new") == EXPECTED
     assert not leftovers(tmp_path)
@@ -392,14 +392,14 @@ def test_fetch(server: Server, toy: Source, tmp_path: Path, capsys: pytest.Captu
     assert set(json.loads((tmp_path / "new/checksums.json").read_text())) == {"train.en.gz", "all.tgz"}
 
 
-def test_fetch_again_asks_nobody(server: Server, toy: Source, tmp_path: Path) -> None:
+def test_fetch_again_asks_nobody(server: Server, toy: NamedCorpus, tmp_path: Path) -> None:
     fetch("toy", tmp_path, progress=False)
     server.requests.clear()
     fetch("toy", tmp_path, progress=False)
     assert server.requests == []
 
 
-def test_an_absent_file_is_taken_from_the_kept_archive(server: Server, toy: Source, tmp_path: Path) -> None:
+def test_an_absent_file_is_taken_from_the_kept_archive(server: Server, toy: NamedCorpus, tmp_path: Path) -> None:
     fetch("toy", tmp_path, progress=False)
     (tmp_path / "train.de").unlink()
     server.requests.clear()
@@ -408,7 +408,7 @@ def test_an_absent_file_is_taken_from_the_kept_archive(server: Server, toy: Sour
     assert server.requests == []
 
 
-def test_an_unknown_checksum_is_remembered(server: Server, toy: Source, tmp_path: Path) -> None:
+def test_an_unknown_checksum_is_remembered(server: Server, toy: NamedCorpus, tmp_path: Path) -> None:
     fetch("toy", tmp_path, progress=False)
     (tmp_path / "train.en").unlink()
     (tmp_path / "downloads/train.en.gz").unlink()
@@ -417,7 +417,7 @@ def test_an_unknown_checksum_is_remembered(server: Server, toy: Source, tmp_path
         fetch("toy", tmp_path, progress=False)
 
 
-def test_a_wrong_text_is_refused_and_not_kept(server: Server, toy: Source, tmp_path: Path) -> None:
+def test_a_wrong_text_is_refused_and_not_kept(server: Server, toy: NamedCorpus, tmp_path: Path) -> None:
     right, server.files["train.en.gz"] = server.files["train.en.gz"], gzip.compress(b"one\nthree\n")
     with pytest.raises(DownloadError, match=r"train\.en from .* was expected"):
         fetch("toy", tmp_path, progress=False)
@@ -427,7 +427,7 @@ def test_a_wrong_text_is_refused_and_not_kept(server: Server, toy: Source, tmp_p
     assert texts(tmp_path) == EXPECTED
 
 
-def test_a_wrong_archive_leaves_no_file(server: Server, toy: Source, tmp_path: Path) -> None:
+def test_a_wrong_archive_leaves_no_file(server: Server, toy: NamedCorpus, tmp_path: Path) -> None:
     server.files["all.tgz"] = tar_of({"deep/train.de": b"falsch\n", "deep/test.sgm": SGM})
     with pytest.raises(DownloadError, match="was expected"):
         fetch("toy", tmp_path, progress=False)
@@ -437,7 +437,7 @@ def test_a_wrong_archive_leaves_no_file(server: Server, toy: Source, tmp_path: P
 
 @pytest.mark.parametrize("by_variable", [False, True])
 def test_a_mirror_of_archives(
-    server: Server, toy: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_variable: bool
+    server: Server, toy: NamedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_variable: bool
 ) -> None:
     mirror = tmp_path / "mirror"
     mirror.mkdir()
@@ -450,7 +450,7 @@ def test_a_mirror_of_archives(
     assert server.requests == []
 
 
-def test_a_mirror_of_files(server: Server, toy: Source, tmp_path: Path) -> None:
+def test_a_mirror_of_files(server: Server, toy: NamedCorpus, tmp_path: Path) -> None:
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     for name, text in EXPECTED.items():
@@ -462,7 +462,7 @@ def test_a_mirror_of_files(server: Server, toy: Source, tmp_path: Path) -> None:
         fetch("toy", tmp_path / "out2", mirror=mirror, progress=False)
 
 
-def test_a_mirror_without_the_file(toy: Source, tmp_path: Path) -> None:
+def test_a_mirror_without_the_file(toy: NamedCorpus, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match=r"train\.en\.gz: not in the mirror folder"):
         fetch("toy", tmp_path / "out", mirror=tmp_path, progress=False)
 
@@ -473,7 +473,7 @@ def test_an_unknown_name_is_suggested() -> None:
 
 
 def test_every_source_is_https_and_unambiguous() -> None:
-    for source in SOURCES.values():
+    for source in NAMED_CORPORA.values():
         names = [output.name for output in source.outputs]
         assert len(set(names)) == len(names)
         for output in source.outputs:
@@ -484,8 +484,8 @@ def test_every_source_is_https_and_unambiguous() -> None:
 
 def test_an_unsafe_archive_leaves_nothing(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.files["evil.tgz"] = tar_of({"good": b"good\n", "../../evil": b"evil\n"})
-    source = Source("evil", "here", "none", (Output("good", Remote(server.url("evil.tgz")), "good"),))
-    monkeypatch.setitem(SOURCES, "evil", source)
+    source = NamedCorpus("evil", "here", "none", (CorpusFile("good", RemoteFile(server.url("evil.tgz")), "good"),))
+    monkeypatch.setitem(NAMED_CORPORA, "evil", source)
     with pytest.raises(DownloadError, match="unsafe"):
         fetch("evil", tmp_path / "in" / "out", progress=False)
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []

@@ -63,7 +63,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
-class Numbered:
+class NumberedWindow:
     """A window as the numbers of its tokens, with the text itself."""
 
     text: Window
@@ -126,7 +126,7 @@ def _cells(pairs: Sequence[tuple[list[int], list[int]]]) -> tuple[NDArray[np.int
     return np.concatenate(sources), np.concatenate(targets), np.concatenate(rivals)
 
 
-def similarity(window: Numbered, dictionary: Dictionary, weights: NDArray[np.float64]) -> Scores:
+def similarity(window: NumberedWindow, dictionary: Dictionary, weights: NDArray[np.float64]) -> Scores:
     """Returns how far each source line and each target line of a window stand out as a pair.
 
     Lines without text, and what stands beside them, score 0.
@@ -157,7 +157,7 @@ def _standardised(scores: Scores, rows: NDArray[np.bool_], columns: NDArray[np.b
     return result
 
 
-def _words(window: Numbered, dictionary: Dictionary) -> Scores:
+def _words(window: NumberedWindow, dictionary: Dictionary) -> Scores:
     """Returns the mean log-likelihood ratio of the tokens of j given those of i."""
     present = sorted(set(chain.from_iterable(window.target)))
     column = np.full(len(dictionary.shares) + 1, -1)

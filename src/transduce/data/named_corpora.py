@@ -23,7 +23,7 @@ _SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Remote:
+class RemoteFile:
     """A file on a server. `checksum` is `sha256:…` or `md5:…`; None: not known to us."""
 
     url: str
@@ -36,60 +36,60 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Output:
+class CorpusFile:
     """A file that comes out: the member of an archive ("" for a plain `.gz`), with the SHA-256 of its text if known.
 
     A member that ends in `.sgm` becomes plain lines, one for each segment.
     """
 
     name: str
-    remote: Remote
+    remote: RemoteFile
     member: str = ""
     text_sha256: str | None = None
 
 
 @dataclass(frozen=True)
-class Source:
+class NamedCorpus:
     """A named corpus."""
 
     description: str
     homepage: str
     terms: str
-    outputs: tuple[Output, ...]
+    outputs: tuple[CorpusFile, ...]
 
 
-def _multi30k(name: str, text_sha256: str) -> Output:
+def _multi30k(name: str, text_sha256: str) -> CorpusFile:
     url = f"https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/{name}.gz"
-    return Output(name, Remote(url, max_bytes=10_000_000), text_sha256=text_sha256)
+    return CorpusFile(name, RemoteFile(url, max_bytes=10_000_000), text_sha256=text_sha256)
 
 
-_EUROPARL = Remote(
+_EUROPARL = RemoteFile(
     "https://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
     "sha256:0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
 )
-_COMMON_CRAWL = Remote(
+_COMMON_CRAWL = RemoteFile(
     "https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
     "sha256:c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
 )
-_NEWS_COMMENTARY = Remote(
+_NEWS_COMMENTARY = RemoteFile(
     "https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
     "sha256:cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
 )
-_UN = Remote(
+_UN = RemoteFile(
     "https://www.statmt.org/wmt13/training-parallel-un.tgz",
     "sha256:29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
 )
-_GIGA = Remote(
+_GIGA = RemoteFile(
     "https://www.statmt.org/wmt10/training-giga-fren.tar",
     "sha256:3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
 )
-_TEST_2013 = Remote("https://www.statmt.org/wmt13/test.tgz", "md5:48eca5d02f637af44e85186847141f67")
-_TEST_2014 = Remote("https://www.statmt.org/wmt14/test-full.tgz", "md5:a8cd784e006feb32ac6f3d9ec7eb389a")
+_TEST_2013 = RemoteFile("https://www.statmt.org/wmt13/test.tgz", "md5:48eca5d02f637af44e85186847141f67")
+_TEST_2014 = RemoteFile("https://www.statmt.org/wmt14/test-full.tgz", "md5:a8cd784e006feb32ac6f3d9ec7eb389a")
 _WMT_HOMEPAGE = "https://www.statmt.org/wmt14/translation-task.html"
 _WMT_TERMS = "Free for research; each part has terms of its own, which its homepage states."
 
 
-def _wmt14(language: str) -> tuple[Output, ...]:
+def _wmt14(language: str) -> tuple[CorpusFile, ...]:
     """Returns what English-German and English-French have in common; `language` is the side that is not English."""
     parallel = [
         (_EUROPARL, "training/", f"europarl-v7.{language}-en"),
@@ -97,22 +97,22 @@ def _wmt14(language: str) -> tuple[Output, ...]:
         (_NEWS_COMMENTARY, "training/", f"news-commentary-v9.{language}-en"),
     ]
     training = [
-        Output(f"{name}.{side}", remote, f"{folder}{name}.{side}")
+        CorpusFile(f"{name}.{side}", remote, f"{folder}{name}.{side}")
         for remote, folder, name in parallel
         for side in ("en", language)
     ]
     pair = f"{language}en"
     return (
         *training,
-        Output("newstest2013.en", _TEST_2013, "test/newstest2013-src.en.sgm"),
-        Output(f"newstest2013.{language}", _TEST_2013, f"test/newstest2013-src.{language}.sgm"),
-        Output("newstest2014.en", _TEST_2014, f"test-full/newstest2014-{pair}-src.en.sgm"),
-        Output(f"newstest2014.{language}", _TEST_2014, f"test-full/newstest2014-{pair}-ref.{language}.sgm"),
+        CorpusFile("newstest2013.en", _TEST_2013, "test/newstest2013-src.en.sgm"),
+        CorpusFile(f"newstest2013.{language}", _TEST_2013, f"test/newstest2013-src.{language}.sgm"),
+        CorpusFile("newstest2014.en", _TEST_2014, f"test-full/newstest2014-{pair}-src.en.sgm"),
+        CorpusFile(f"newstest2014.{language}", _TEST_2014, f"test-full/newstest2014-{pair}-ref.{language}.sgm"),
     )
 
 
-SOURCES: dict[str, Source] = {
-    "multi30k-en-de": Source(
+NAMED_CORPORA: dict[str, NamedCorpus] = {
+    "multi30k-en-de": NamedCorpus(
         description="Image captions: 29 000 training pairs, validation, test sets of 2016 and 2017",
         homepage="https://github.com/multi30k/dataset",
         terms="None stated; used for research. The captions describe Flickr photographs.",
@@ -127,22 +127,22 @@ SOURCES: dict[str, Source] = {
             _multi30k("test_2017_flickr.de", "c3078bc3b36808bf9d20eb2347ed6137016179ef59ec0d2b9b8ecc3fb2880081"),
         ),
     ),
-    "wmt14-en-de": Source(
+    "wmt14-en-de": NamedCorpus(
         description="WMT 2014 English-German: Europarl v7, Common Crawl, News Commentary v9; newstest2013 and 2014",
         homepage=_WMT_HOMEPAGE,
         terms=_WMT_TERMS,
         outputs=_wmt14("de"),
     ),
-    "wmt14-en-fr": Source(
+    "wmt14-en-fr": NamedCorpus(
         description="WMT 2014 English-French: as English-German, with the UN and 10^9 corpora; 36 million pairs",
         homepage=_WMT_HOMEPAGE,
         terms=_WMT_TERMS,
         outputs=(
             *_wmt14("fr"),
-            Output("undoc.2000.fr-en.en", _UN, "un/undoc.2000.fr-en.en"),
-            Output("undoc.2000.fr-en.fr", _UN, "un/undoc.2000.fr-en.fr"),
-            Output("giga-fren.release2.fixed.en.gz", _GIGA, "giga-fren.release2.fixed.en.gz"),
-            Output("giga-fren.release2.fixed.fr.gz", _GIGA, "giga-fren.release2.fixed.fr.gz"),
+            CorpusFile("undoc.2000.fr-en.en", _UN, "un/undoc.2000.fr-en.en"),
+            CorpusFile("undoc.2000.fr-en.fr", _UN, "un/undoc.2000.fr-en.fr"),
+            CorpusFile("giga-fren.release2.fixed.en.gz", _GIGA, "giga-fren.release2.fixed.en.gz"),
+            CorpusFile("giga-fren.release2.fixed.fr.gz", _GIGA, "giga-fren.release2.fixed.fr.gz"),
         ),
     ),
 }
@@ -159,11 +159,11 @@ def fetch(name: str, folder: Path, *, mirror: Path | None = None, progress: bool
         ConfigError: no source has that name.
         DownloadError: a file could not be had, or is not what it should be.
     """
-    if name not in SOURCES:
-        raise ConfigError(f"data.download = '{name}': no such source.{suggestion(name, SOURCES)}")
+    if name not in NAMED_CORPORA:
+        raise ConfigError(f"data.download = '{name}': no such source.{suggestion(name, NAMED_CORPORA)}")
     if mirror is None and os.environ.get(MIRROR_VARIABLE):
         mirror = Path(os.environ[MIRROR_VARIABLE])
-    source = SOURCES[name]
+    source = NAMED_CORPORA[name]
     absent = [output for output in source.outputs if not (folder / output.name).is_file()]
     if absent and progress:
         print(f"{name}: {source.description}\n  from {mirror or source.homepage}\n  terms: {source.terms}")
@@ -176,7 +176,7 @@ def fetch(name: str, folder: Path, *, mirror: Path | None = None, progress: bool
         raise DownloadError(f"{name}: cannot write to or read from '{error.filename or folder}': {error}") from None
 
 
-def _bring(remote: Remote, outputs: list[Output], folder: Path, mirror: Path | None, *, progress: bool) -> None:
+def _bring(remote: RemoteFile, outputs: list[CorpusFile], folder: Path, mirror: Path | None, *, progress: bool) -> None:
     """Takes `outputs` out of `remote`; each appears in `folder` when all of them are there and verified."""
     with tempfile.TemporaryDirectory(prefix=".extract.", dir=folder) as staging:
         staged = {output.member: Path(staging, str(number)) for number, output in enumerate(outputs)}
@@ -213,7 +213,7 @@ def _recorded(folder: Path) -> dict[str, str]:
     return dict(digests)
 
 
-def _record(remote: Remote, archive: Path, folder: Path, *, progress: bool) -> None:
+def _record(remote: RemoteFile, archive: Path, folder: Path, *, progress: bool) -> None:
     recorded = _recorded(folder)
     if remote.name in recorded:
         return
@@ -223,7 +223,7 @@ def _record(remote: Remote, archive: Path, folder: Path, *, progress: bool) -> N
     write_json(folder / "checksums.json", {**recorded, remote.name: digest})
 
 
-def _archive(remote: Remote, folder: Path, mirror: Path | None, *, progress: bool) -> Path:
+def _archive(remote: RemoteFile, folder: Path, mirror: Path | None, *, progress: bool) -> Path:
     """Returns the verified file of `remote`: from the mirror, from an earlier download, or from the network."""
     recorded = _recorded(folder)
     checksum = remote.checksum
@@ -245,7 +245,7 @@ def _archive(remote: Remote, folder: Path, mirror: Path | None, *, progress: boo
     return archive
 
 
-def _accept(outputs: list[Output], staged: dict[str, Path], folder: Path, *, converted: bool) -> None:
+def _accept(outputs: list[CorpusFile], staged: dict[str, Path], folder: Path, *, converted: bool) -> None:
     """Verifies the staged files, then moves all of them to their names."""
     for output in outputs:
         path = staged[output.member]

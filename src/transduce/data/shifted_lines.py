@@ -1,7 +1,7 @@
 """Whether the lines of two files that are read side by side mean the same; if not, from which line on.
 
 Of each part of a corpus, windows of neighbouring lines are kept, evenly spread, at most `_MAX_WINDOWS` whatever its
-size. In each window every source line is compared with every target line (`data/association.py`), and the mean over
+size. In each window every source line is compared with every target line (`data/line_similarity.py`), and the mean over
 pairs (i, i + d) shows at which offset d the window is aligned:
 
     offset            -2    -1     0    +1    +2
@@ -20,9 +20,10 @@ from itertools import chain, groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.association import (
+from transduce.data.corpus import Part, read_chunks
+from transduce.data.line_similarity import (
     Dictionary,
-    Numbered,
+    NumberedWindow,
     Scores,
     Vocabulary,
     Window,
@@ -31,7 +32,6 @@ from transduce.data.association import (
     spelling_weights,
     tokens,
 )
-from transduce.data.corpus import Part, read_chunks
 
 WINDOW_LINES = 64
 MIN_PAIRS = 4 * WINDOW_LINES  # of training text; of less nothing is said
@@ -44,13 +44,13 @@ _ANY = 0.15  # mean score over a part below which its sides have nothing to do w
 _MIN_WINDOWS_UNRELATED = 16  # so many lines must show it
 _MIN_RUN_UNRELATED = 2  # windows in a row, in a part that is otherwise aligned
 _USUAL = 1.5  # median score of such a part
-_MAX_PLACES = 3  # slips of one part that are described
+_MAX_PLACES = 3  # runs of shifted lines in one part that are described
 
 UNRELATED = 10**9
 """In place of an offset: no line has anything to do with its neighbours on the other side."""
 
 
-class Sampler:
+class WindowSampler:
     """Keeps windows of a stream of pairs, evenly spread: the stream's length need not be known.
 
     Attributes:
@@ -84,7 +84,7 @@ class Sampler:
 
 
 @dataclass(frozen=True)
-class Slip:
+class ShiftedLines:
     """Lines of a part that are not aligned.
 
     Attributes:
@@ -101,7 +101,7 @@ class Slip:
 
 
 @dataclass(frozen=True)
-class Judge:
+class LineScorer:
     """What a corpus says about which words translate which, and how its words are spelled.
 
     Attributes:
@@ -113,7 +113,7 @@ class Judge:
     dictionaries: tuple[Dictionary, Dictionary]
 
     @classmethod
-    def learn(cls, windows: Sequence[Window]) -> "Judge":
+    def learn(cls, windows: Sequence[Window]) -> "LineScorer":
         """Learns from windows of training text, which need not be aligned: offsets that fit better are found."""
         halves = [_spread(windows[half::2], _LEARNED_WINDOWS // 2) for half in (0, 1)]
         lines: tuple[list[list[str]], list[list[str]]] = ([], [])
@@ -126,7 +126,7 @@ class Judge:
         aligned = [[0] * len(half) for half in halves]
         judge = cls(vocabularies, weights, _learn_halves(numbered, aligned, vocabularies))
         means = [[judge.means(window, half=half) for window in windows] for half, windows in enumerate(halves)]
-        offsets = [[state(mean) for mean in half] for half in means]
+        offsets = [[best_offset(mean) for mean in half] for half in means]
         flat = [offset for half in offsets for offset in half]
         if not any(flat):
             return judge
@@ -155,12 +155,12 @@ class Judge:
         return np.array([_mean(scores.diagonal(offset)) for offset in range(-_MAX_OFFSET, _MAX_OFFSET + 1)])
 
 
-def _numbered(window: Window, vocabularies: tuple[Vocabulary, ...]) -> Numbered:
+def _numbered(window: Window, vocabularies: tuple[Vocabulary, ...]) -> NumberedWindow:
     source, target = (
         [vocabulary.numbers(tokens(line)) for line in lines]
         for vocabulary, lines in zip(vocabularies, window, strict=True)
     )
-    return Numbered(window, source, target)
+    return NumberedWindow(window, source, target)
 
 
 def _spread(windows: Sequence[Window], count: int) -> list[Window]:
@@ -185,7 +185,9 @@ def _away_from_turns(offsets: list[list[int]]) -> list[list[int]]:
 
 
 def _learn_halves(
-    halves: Sequence[Sequence[Numbered]], offsets: Sequence[Sequence[int]], vocabularies: tuple[Vocabulary, Vocabulary]
+    halves: Sequence[Sequence[NumberedWindow]],
+    offsets: Sequence[Sequence[int]],
+    vocabularies: tuple[Vocabulary, Vocabulary],
 ) -> tuple[Dictionary, Dictionary]:
     sizes = (len(vocabularies[0]), len(vocabularies[1]))
     learned = []
@@ -202,7 +204,7 @@ def _mean(scores: NDArray[np.float64]) -> float:
     return float(scores.mean()) if len(scores) >= WINDOW_LINES // 4 else np.nan
 
 
-def state(means: NDArray[np.float64]) -> int:
+def best_offset(means: NDArray[np.float64]) -> int:
     """Returns the offset at which a window is aligned, or `UNRELATED`; 0 if its lines say nothing."""
     if np.isnan(means).all():
         return 0
@@ -213,7 +215,9 @@ def state(means: NDArray[np.float64]) -> int:
     return 0 if as_it_stands >= _MARGIN else UNRELATED
 
 
-def find_slips(part: Part, sampler: Sampler, judge: Judge, first_window: int, *, progress: bool) -> list[Slip]:
+def find_shifted_lines(
+    part: Part, sampler: WindowSampler, judge: LineScorer, first_window: int, *, progress: bool
+) -> list[ShiftedLines]:
     """Returns where the sides of a part do not belong together, in order.
 
     Args:
@@ -230,10 +234,10 @@ def find_slips(part: Part, sampler: Sampler, judge: Judge, first_window: int, *,
         return []
     means = np.array(list(judged.values()))
     if len(judged) >= _MIN_WINDOWS_UNRELATED and float(np.nanmax(np.nanmean(means, axis=0))) < _ANY:
-        return [Slip(0, sampler.num_pairs, UNRELATED, to_end=True)]
-    runs = _runs([state(mean) for mean in means], usual=float(np.median(np.nanmax(means, axis=1))))
+        return [ShiftedLines(0, sampler.num_pairs, UNRELATED, to_end=True)]
+    runs = _runs([best_offset(mean) for mean in means], usual=float(np.median(np.nanmax(means, axis=1))))
     starts = list(judged)
-    slips = []
+    shifted_lines = []
     for number, (offset, first, end) in enumerate(runs):
         if offset:
             start_pair, end_pair = 0, sampler.num_pairs
@@ -243,14 +247,14 @@ def find_slips(part: Part, sampler: Sampler, judge: Judge, first_window: int, *,
                 )
             if end < len(starts):
                 end_pair = _locate(part, (starts[end - 1], starts[end]), (offset, runs[number + 1][0]), judge, progress)
-            slips.append(Slip(start_pair, end_pair, offset, to_end=end == len(starts)))
-        if len(slips) == _MAX_PLACES:
+            shifted_lines.append(ShiftedLines(start_pair, end_pair, offset, to_end=end == len(starts)))
+        if len(shifted_lines) == _MAX_PLACES:
             break
-    return slips
+    return shifted_lines
 
 
 def _runs(states: Sequence[int], usual: float) -> list[tuple[int, int, int]]:
-    """Returns (offset, first window, window after the last) of each run of windows in the same state.
+    """Returns (offset, first window, window after the last) of each run of windows with the same best offset.
 
     Windows that nothing can be said of belong to the run before them, unless they stand out in a part that is clear.
     """
@@ -268,7 +272,7 @@ def _runs(states: Sequence[int], usual: float) -> list[tuple[int, int, int]]:
     return runs
 
 
-def _locate(part: Part, between: tuple[int, int], offsets: tuple[int, int], judge: Judge, progress: bool) -> int:
+def _locate(part: Part, between: tuple[int, int], offsets: tuple[int, int], judge: LineScorer, progress: bool) -> int:
     """Returns the first pair aligned at the second of two offsets; it lies in or after a window at the first.
 
     Args:
@@ -280,7 +284,7 @@ def _locate(part: Part, between: tuple[int, int], offsets: tuple[int, int], judg
     """
     first, second = between
     while second - first > WINDOW_LINES:
-        sampler = Sampler()
+        sampler = WindowSampler()
         for pairs in _read(part, first, second + WINDOW_LINES, progress):
             sampler.add(pairs)
         windows = sampler.complete()

@@ -22,7 +22,7 @@ _NUMBERS = re.compile(r"\d+")
 _ENDINGS = {".": 1, "?": 2, "!": 3, ":": 4, ";": 5, ")": 6, "…": 1, "。": 1, "？": 2, "！": 3, "：": 4}
 
 
-def describe_divergence(
+def describe_missing_lines(
     source: Iterable[str], target: Iterable[str], counts: tuple[int, int], names: tuple[str, str]
 ) -> str:
     """Returns a sentence, with a leading space, on where the two texts part; empty if that is unclear.
@@ -36,7 +36,7 @@ def describe_divergence(
     if max(counts) > _MAX_LINES or min(counts) < _MIN_LINES:
         return ""
     longer, shorter = (_features(lines) for lines in ((source, target) if counts[0] > counts[1] else (target, source)))
-    place = find_divergence(longer, shorter)
+    place = find_missing_lines(longer, shorter)
     if place is None:
         return ""
     name = names[0] if counts[0] > counts[1] else names[1]
@@ -65,7 +65,7 @@ def _features(lines: Iterable[str]) -> Features:
     )
 
 
-def find_divergence(longer: Features, shorter: Features) -> int | None:
+def find_missing_lines(longer: Features, shorter: Features) -> int | None:
     """Returns how many lines are aligned before the surplus of `longer` begins; None if that is unclear."""
     count = len(shorter[0])
     surplus = len(longer[0]) - count
