@@ -68,6 +68,7 @@ def _updates(config: Config, store: ParallelStore, compute: Compute, count: int)
     model = Transformer(config.model).to(compute.device)
     optimizer = make_optimizer(model, config)
     guide = Guidance(0.5, [token % 2 == 0 for token in range(60)], [token % 3 == 0 for token in range(60)])
+    guide.watch(model)
     rows, losses = np.arange(len(store)), []
     for step in range(1, count + 1):
         guidance = guide if step % 2 else None

@@ -116,6 +116,7 @@ def _train(folder: str) -> dict[str, Any]:
     def trained(config: ModelConfig, device: torch.device) -> tuple[dict[str, np.ndarray], list[str], float]:
         whole = Config(model=config, train=settings)
         model = _model(config).to(device)
+        guide.watch(model)
         optimizer, compute = make_optimizer(model, whole), Compute(device, torch.float32)
         for step in range(1, 4):
             train_step(model, optimizer, store, rows, step, whole, compute, Ranks(), guide)

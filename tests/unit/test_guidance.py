@@ -8,6 +8,7 @@ import torch
 from transduce.config import ModelConfig
 from transduce.data.treebank_reader import beginnings
 from transduce.model import Transformer
+from transduce.model.maps import attention_maps
 from transduce.training.batch import Batch, pad
 from transduce.training.device import Compute
 from transduce.training.guidance import Guidance
@@ -54,19 +55,38 @@ def test_inner_layers_are_guided_and_the_gradient_is_finite(num_layers: int, num
     torch.manual_seed(1)
     shape = ModelConfig(
         vocab_size=len(PIECES), num_encoder_layers=1, num_decoder_layers=num_layers, d_model=8, d_ff=16, num_heads=2,
-        d_k=4, d_v=4,
+        d_k=4, d_v=4, dropout=0.0,
     )  # fmt: skip
-    model, scores = Transformer(shape), list[torch.Tensor]()
-    args = (SMALL.source_BS, SMALL.source_lengths_B, SMALL.target_BT, SMALL.target_lengths_B)
-    assert torch.equal(model.eval()(*args, scores), model(*args))  # what is computed stays
-    assert [tuple(each.shape) for each in scores] == [(2, 6, 4)] * num_guided
+    model, guidance = Transformer(shape), Guidance(0.5, *BEGINNINGS)
     compute, smoothing = Compute.of("cpu", "fp32"), Smoothing(1.0, 0.0)
     plain, nll = batch_loss(model, SMALL, smoothing, compute)
-    loss, same_nll = batch_loss(model, SMALL, smoothing, compute, Guidance(0.5, *BEGINNINGS))
+    guidance.watch(model)
+    for _ in range(2):  # of two passes, the last one counts
+        model(SMALL.source_BS, SMALL.source_lengths_B, SMALL.target_BT, SMALL.target_lengths_B)
+        assert [tuple(each.shape) for each in guidance.scores_LBTS] == [(2, 6, 4)] * num_guided
+    loss, same_nll = batch_loss(model, SMALL, smoothing, compute, guidance)
     assert loss > plain
     assert nll == same_nll
     loss.backward()
     assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
+
+
+def test_the_scores_are_those_that_the_head_attends_by_and_validation_leaves_them() -> None:
+    torch.manual_seed(1)
+    shape = ModelConfig(
+        vocab_size=len(PIECES), num_encoder_layers=1, num_decoder_layers=3, d_model=8, d_ff=16, num_heads=2,
+        d_k=4, d_v=4, dropout=0.0,
+    )  # fmt: skip
+    model, guidance = Transformer(shape), Guidance(0.5, *BEGINNINGS)
+    guidance.watch(model)
+    args = (SMALL.source_BS, SMALL.source_lengths_B, SMALL.target_BT, SMALL.target_lengths_B)
+    model(*args)
+    kept = list(guidance.scores_LBTS)
+    model.eval()(*args)
+    assert guidance.scores_LBTS == kept
+    [layer] = attention_maps(model, SMALL.source_BS, SMALL.source_lengths_B, SMALL.target_BT).cross[1:-1]
+    torch.testing.assert_close(kept[0].softmax(-1)[0], layer[0, 0])
+    torch.testing.assert_close(kept[0].softmax(-1)[1, :4], layer[1, 0, :4])
 
 
 def test_a_head_learns_to_follow_the_words() -> None:
@@ -76,12 +96,12 @@ def test_a_head_learns_to_follow_the_words() -> None:
         d_k=8, d_v=8, dropout=0.0,
     )  # fmt: skip
     model, guidance = Transformer(shape), Guidance(1.0, *BEGINNINGS)
+    guidance.watch(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(150):
         loss, _ = batch_loss(model, SMALL, Smoothing(1.0, 0.0), Compute.of("cpu", "fp32"), guidance)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    scores: list[torch.Tensor] = []
-    model.eval()(SMALL.source_BS, SMALL.source_lengths_B, SMALL.target_BT, SMALL.target_lengths_B, scores)
-    assert guidance.loss(scores, SMALL) / 10 < 0.1  # nats a target piece
+    model(SMALL.source_BS, SMALL.source_lengths_B, SMALL.target_BT, SMALL.target_lengths_B)
+    assert guidance.loss(guidance.scores_LBTS, SMALL) / 10 < 0.1  # nats a target piece

@@ -214,7 +214,8 @@ class CrossAttention(nn.Module):
         key, value = kv.split(self.widths, dim=-1)
         return split_heads(key, self.num_heads), split_heads(value, self.num_heads)
 
-    def _project_query(self, x: Tensor, packing: Packing | None) -> Tensor:
+    def project_query(self, x: Tensor, packing: Packing | None = None) -> Tensor:
+        """Returns the queries, (B, H, T, E)."""
         query = self.query(x)
         if packing is not None:
             query = packing.unpack(query)
@@ -230,15 +231,7 @@ class CrossAttention(nn.Module):
         packing: Packing | None = None,
     ) -> Tensor:
         """Returns what each position attends to in `forward` called alike, (B, H, T, S)."""
-        return attention_weights(self._project_query(x, packing), key_BHSE, attend_mask)
-
-    def first_head_scores(
-        self, x: Tensor, key_BHSE: Tensor, attend_mask: Tensor | None, packing: Packing | None
-    ) -> Tensor:
-        """Returns what the first head attends by in `forward`, (B, T, S), before the softmax; -inf is out of sight."""
-        query_BTE, key_BSE = self._project_query(x, packing)[:, 0], key_BHSE[:, 0]
-        scores_BTS = query_BTE @ key_BSE.transpose(-2, -1) / math.sqrt(query_BTE.size(-1))
-        return scores_BTS if attend_mask is None else scores_BTS.masked_fill(~attend_mask[:, 0], -math.inf)
+        return attention_weights(self.project_query(x, packing), key_BHSE, attend_mask)
 
     def step(self, x_BKD: Tensor, key_BHSE: Tensor, value_BHSE: Tensor, bias: Tensor | None) -> Tensor:
         """Does what `forward` does, in a step of decoding; for `bias` see `attend_step`."""
@@ -256,7 +249,7 @@ class CrossAttention(nn.Module):
         packing: Packing | None = None,
     ) -> Tensor:
         """Attends from each position of `x`, (B, T, D) or (N, D) with a `packing`, to projected memory."""
-        query_BHTE = self._project_query(x, packing)
+        query_BHTE = self.project_query(x, packing)
         dropout = self.dropout if self.training else 0.0
         heads = join_heads(attend(query_BHTE, key_BHSE, value_BHSE, attend_mask, dropout=dropout))
         if packing is not None:

@@ -104,23 +104,12 @@ class DecoderLayer(nn.Module):
         memory_value_BHSE: Tensor,
         memory_mask: Tensor | None,
         packing: Packing | None,
-        scores: list[Tensor] | None = None,
     ) -> Tensor:
-        """Maps all target positions at once, as training does: (B, T, D) or (N, D) with a `packing`.
-
-        Where `scores` is given, `CrossAttention.first_head_scores` are added to it.
-        """
+        """Maps all target positions at once, as training does: (B, T, D) or (N, D) with a `packing`."""
         attended = self.self_attention(self.self_attention_residual.enter(x), None, causal=True, packing=packing)
         x = self.self_attention_residual.leave(x, attended)
-        entered = self.cross_attention_residual.enter(x)
-        if scores is not None:
-            scores.append(self.cross_attention.first_head_scores(entered, memory_key_BHSE, memory_mask, packing))
         attended = self.cross_attention(
-            entered,
-            memory_key_BHSE,
-            memory_value_BHSE,
-            memory_mask,
-            packing=packing,
+            self.cross_attention_residual.enter(x), memory_key_BHSE, memory_value_BHSE, memory_mask, packing=packing
         )
         x = self.cross_attention_residual.leave(x, attended)
         return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))

@@ -104,18 +104,15 @@ class Transformer(nn.Module):
         source_lengths_B: Tensor,
         target_BT: Tensor,
         target_lengths_B: Tensor,
-        scores: list[Tensor] | None = None,
     ) -> Tensor:
         """Returns the decoder's output at each real target position, (N, D), sentence after sentence.
 
         Position t of a target is predicted from positions before it: `target_BT` ends in EOS and is shifted here.
-        Where `scores` is given, what the first head of each inner decoder layer attends to the source by is added to
-        it, (B, T, S) before the softmax; with two layers or fewer, all are inner ones.
         """
         source_packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device)
         memory = self._encode(source_BS, source_lengths_B, source_packing)
         mask = padding_mask(source_lengths_B, source_BS.size(1), source_BS.device)
-        return self._decode(memory, mask, source_packing, target_BT, target_lengths_B, scores)
+        return self._decode(memory, mask, source_packing, target_BT, target_lengths_B)
 
     def encode(self, source_BS: Tensor, source_lengths_B: Tensor) -> Memory:
         """Returns the encoder's output, (B, S, D), with the mask of its padding."""
@@ -161,18 +158,15 @@ class Transformer(nn.Module):
         memory_packing: Packing | None,
         target_BT: Tensor,
         target_lengths_B: Tensor,
-        scores: list[Tensor] | None = None,
     ) -> Tensor:
         packing = Packing.of(target_lengths_B, target_BT.size(1), target_BT.device)
         x = self._embed_target(target_BT)
         if packing is not None:
             x = packing.pack(x)
         x = dropout(_in_compute_dtype(x), self.config.dropout, self.training)
-        num_layers = len(self.decoder)
-        for number, layer in enumerate(self.decoder_layers()):
+        for layer in self.decoder_layers():
             key, value = layer.cross_attention.project_memory(memory, memory_packing)
-            is_inner = num_layers < 3 or 0 < number < num_layers - 1
-            x = layer(x, key, value, memory_mask, packing, scores if is_inner else None)
+            x = layer(x, key, value, memory_mask, packing)
         if self.decoder_norm is not None:
             x = self.decoder_norm(x)
         if packing is None:

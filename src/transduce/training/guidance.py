@@ -2,25 +2,49 @@
 
 A target of brackets and tags says nothing of its words: each tag is of the next one, and every bracket stands before
 the first of the words that are still to come. Where the alignment is known, a head can be told of it (Chen et al. 2016,
-"Guided alignment training"): the first one of each decoder layer but the outermost. The model is the paper's as it was;
-a loss is added in training, and nothing to what the model computes.
+"Guided alignment training"): the first one of each decoder layer but the outermost. The model knows nothing of it: the
+loss reads along, by hooks on those layers' attention to the source.
 """
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from transduce.model import Transformer
+from transduce.model.attention import CrossAttention
+from transduce.model.packing import Packing
 from transduce.training.batch import Batch
 
 
 class Guidance:
-    """The loss, for one vocabulary."""
+    """The loss, for one vocabulary and the model that `watch` was given."""
 
     def __init__(self, weight: float, begins_word: Sequence[bool], begins_tag: Sequence[bool]) -> None:
         """Takes the loss's weight, and for each id whether it begins a word of a source, and a tag of a target."""
         self.weight = weight
         self._begins_word_V, self._begins_tag_V = torch.tensor(begins_word), torch.tensor(begins_tag)
+        self.scores_LBTS: list[Tensor] = []  # of the last forward pass in training
+
+    def watch(self, model: Transformer) -> None:
+        """From now on, keeps what the guided heads of `model` attend by in training: see `first_head_scores`.
+
+        Guided are the inner decoder layers; with two layers or fewer, all.
+        """
+        layers = list(model.decoder_layers())
+        guided = [layer.cross_attention for layer in (layers[1:-1] if len(layers) > 2 else layers)]
+
+        def keep(attention: CrossAttention, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if attention.training:
+                x, key_BHSE, _, attend_mask = args
+                if attention is guided[0]:  # another forward pass begins
+                    self.scores_LBTS.clear()
+                self.scores_LBTS.append(first_head_scores(attention, x, key_BHSE, attend_mask, kwargs["packing"]))
+
+        for attention in guided:
+            attention.register_forward_pre_hook(keep, with_kwargs=True)
 
     def aligned(self, batch: Batch) -> Tensor:
         """Returns which pieces of the source are those of the word that each target piece is at, (B, T, S).
@@ -52,3 +76,15 @@ class Guidance:
             hit_BT = scores_BTS.masked_fill(~aligned_BTS, -torch.inf).logsumexp(-1)
             total = total + (scores_BTS.logsumexp(-1) - hit_BT)[real_BT].sum()
         return self.weight * total / len(scores_LBTS)
+
+
+def first_head_scores(
+    attention: CrossAttention, x: Tensor, key_BHSE: Tensor, attend_mask: Tensor | None, packing: Packing | None
+) -> Tensor:
+    """Returns what the first head attends by in `attention` called alike, (B, T, S), before the softmax.
+
+    Padding is -inf.
+    """
+    query_BTE, key_BSE = attention.project_query(x, packing)[:, 0], key_BHSE[:, 0]
+    scores_BTS = query_BTE @ key_BSE.transpose(-2, -1) / math.sqrt(query_BTE.size(-1))
+    return scores_BTS if attend_mask is None else scores_BTS.masked_fill(~attend_mask[:, 0], -math.inf)

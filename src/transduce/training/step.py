@@ -53,12 +53,11 @@ def batch_loss(
     model: Transformer, batch: Batch, smoothing: Smoothing, compute: Compute, guidance: Guidance | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the summed smoothed loss, with that of a guidance, and the summed -log p of a batch's target tokens."""
-    scores: list[torch.Tensor] | None = None if guidance is None else []
     with compute.autocast():
-        states_ND = model(batch.source_BS, batch.source_lengths_B, batch.target_BT, batch.target_lengths_B, scores)
+        states_ND = model(batch.source_BS, batch.source_lengths_B, batch.target_BT, batch.target_lengths_B)
     loss, nll = projected_loss(states_ND.to(compute.dtype), model.output_embedding, batch.targets_N, smoothing)
-    if guidance is not None and scores is not None:
-        loss = loss + guidance.loss(scores, batch)
+    if guidance is not None:
+        loss = loss + guidance.loss(guidance.scores_LBTS, batch)
     return loss, nll
 
 

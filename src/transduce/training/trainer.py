@@ -79,6 +79,8 @@ class Trainer:
         self.model = Transformer(config.model).to(self.compute.device)
         for store in filter(None, (train, validation)):
             _require_positions(self.model, store)
+        if guidance is not None:
+            guidance.watch(self.model)
         self.optimizer = make_optimizer(self.model, config)
         self.progress = Progress()
         self.capacity = device_capacity(self.compute)
