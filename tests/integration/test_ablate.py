@@ -1,4 +1,4 @@
-"""`transduce ablate` on a small corpus: every cell trained and measured, whatever stops it in between."""
+"""`transduce ablate` on a small corpus: every trial trained and measured, whatever stops it in between."""
 
 import fcntl
 import json
@@ -23,7 +23,7 @@ from transduce.runs import load_run_config
 from transduce.training.state import checkpoints, read_progress
 from transduce.translation.forced_scores import ScoreSummary
 
-pytestmark = [pytest.mark.computes, pytest.mark.slow]  # each cell is a process that loads PyTorch
+pytestmark = [pytest.mark.computes, pytest.mark.slow]  # each trial is a process that loads PyTorch
 
 RECIPE = """
 name = "small"
@@ -114,31 +114,30 @@ def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def figures(output: Path) -> dict[tuple[str, int], tuple[Any, ...]]:
-    """What does not depend on the clock, by cell."""
-    cells = Results.load(output / "results.json").cells
+    """What does not depend on the clock, by trial."""
     return {
-        (cell.row, cell.seed): (cell.perplexity, cell.bleu, cell.parameters, cell.steps, cell.training_flops)
-        for cell in cells
+        (trial.row, trial.seed): (trial.perplexity, trial.bleu, trial.parameters, trial.steps, trial.training_flops)
+        for trial in Results.load(output / "results.json").trials
     }
 
 
-def test_every_cell_is_trained_and_measured(finished: Path) -> None:
+def test_every_trial_is_trained_and_measured(finished: Path) -> None:
     results = Results.load(finished / "results.json")
-    assert [(cell.row, cell.seed) for cell in results.cells] == [("base", 1), ("base", 2), ("wide", 1), ("wide", 2)]
-    for cell in results.cells:
-        run = finished / "runs" / f"{cell.row}-seed{cell.seed}"
+    assert [(trial.row, trial.seed) for trial in results.trials] == [("base", 1), ("base", 2), ("wide", 1), ("wide", 2)]
+    for trial in results.trials:
+        run = finished / "runs" / f"{trial.row}-seed{trial.seed}"
         config = load_run_config(run)
-        assert (config.train.seed, config.model.d_ff) == (cell.seed, 64 if cell.row == "wide" else 32)
-        assert cell.parameters == count_parameters(config.model)
-        assert cell.steps == 20
-        assert cell.error == ""
-        assert cell.perplexity is not None
-        assert 1 < cell.perplexity < 300
-        assert cell.training_flops is not None
-        assert cell.training_flops > 10**6
+        assert (config.train.seed, config.model.d_ff) == (trial.seed, 64 if trial.row == "wide" else 32)
+        assert trial.parameters == count_parameters(config.model)
+        assert trial.steps == 20
+        assert trial.error == ""
+        assert trial.perplexity is not None
+        assert 1 < trial.perplexity < 300
+        assert trial.training_flops is not None
+        assert trial.training_flops > 10**6
     wide, base = (figures(finished)[row, 1] for row in ("wide", "base"))
     assert wide[4] > base[4]
-    assert len({cell.perplexity for cell in results.cells}) == 4
+    assert len({trial.perplexity for trial in results.trials}) == 4
     assert results.pooled_spread("perplexity")
 
 
@@ -167,7 +166,7 @@ def test_bleu_is_that_of_beam_search(corpus: Path, finished: Path) -> None:
     assert figures(finished)["base", 1][1] == pytest.approx(bleu(translations, [targets]).value)
 
 
-def test_finished_cells_are_kept_outside_their_run_folders(finished: Path) -> None:
+def test_finished_trials_are_kept_outside_their_run_folders(finished: Path) -> None:
     kept = sorted(path.name for path in (finished / "cells").iterdir())
     assert kept == [f"{row}-seed{seed}.json" for row in ("base", "wide") for seed in (1, 2)]
     values = json.loads((finished / "cells" / "wide-seed2.json").read_text())
@@ -190,13 +189,13 @@ def test_the_page_has_every_row(finished: Path) -> None:
     assert "Mean over seeds 1, 2" in page
 
 
-def test_finished_cells_are_skipped_and_others_added(
+def test_finished_trials_are_skipped_and_others_added(
     corpus: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/result.json")}
     assert command_line(command(corpus, finished, "--seeds", "1", "--rows", "wide")) == 0
     output, messages = capsys.readouterr()
-    assert "1 cell, 1 of them done" in messages
+    assert "1 trial, 1 of them done" in messages
     assert {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/result.json")} == before
     assert len(figures(finished)) == 4
     assert "| base |" in output
@@ -207,17 +206,17 @@ def test_another_base_in_the_same_folder_is_refused(
 ) -> None:
     before = (finished / "results.json").read_bytes()
     assert command_line(command(corpus, finished, "--set", "model.dropout=0.3")) == 2
-    assert "model.dropout = 0.1, now 0.3" in capsys.readouterr().err
+    assert "model.dropout was 0.1, now 0.3" in capsys.readouterr().err
     assert (finished / "results.json").read_bytes() == before
 
 
-def test_a_failed_cell_is_recorded_and_the_others_go_on(
+def test_a_failed_trial_is_recorded_and_the_others_go_on(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = command(corpus, tmp_path / "out", "--steps", "2", "--quiet", grid="broken.toml")
     assert command_line(arguments) == TrainingError.exit_code
-    assert "2 cells failed" in capsys.readouterr().err
-    cells = {cell.row: cell for cell in Results.load(tmp_path / "out" / "results.json").cells}
+    assert "2 trials failed" in capsys.readouterr().err
+    cells = {trial.row: trial for trial in Results.load(tmp_path / "out" / "results.json").trials}
     assert "cuda:77" in cells["nowhere"].error or "CUDA" in cells["nowhere"].error
     assert "no training pairs are left" in cells["nothing-left"].error
     assert cells["base"].error == ""
@@ -243,8 +242,8 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def wait_until_the_cell_has_left(run: Path, seconds: float = 300.0) -> None:
-    """A killed command leaves its cell behind, which notices by itself, and holds its lock until it is done."""
+def wait_until_the_trial_has_left(run: Path, seconds: float = 300.0) -> None:
+    """A killed command leaves its trial behind, which notices by itself, and holds its lock until it is done."""
     deadline = time.monotonic() + seconds
     with (run / ".cell.lock").open("w") as lock:
         while time.monotonic() < deadline:
@@ -253,7 +252,7 @@ def wait_until_the_cell_has_left(run: Path, seconds: float = 300.0) -> None:
                 return
             except BlockingIOError:
                 time.sleep(0.05)
-    pytest.fail("the cell goes on training")
+    pytest.fail("the trial goes on training")
 
 
 def last_step(run: Path) -> int:
@@ -282,7 +281,7 @@ def test_killed_and_run_again_it_comes_out_as_if_never_killed(
     wait_until(lambda: len(list(run.glob("checkpoints/step-*"))) > 0, process)
     process.send_signal(how)
     assert process.wait(60) == (-how if how == signal.SIGKILL else 130)
-    wait_until_the_cell_has_left(run)
+    wait_until_the_trial_has_left(run)
     assert not (run / "result.json").exists()
     assert last_step(run) == read_progress(checkpoints(run)[-1]).step < 150  # it finished its step, and wrote it down
     assert command_line(command(corpus, stopped, *_LONG)) == 0
@@ -314,30 +313,31 @@ def test_a_grid_without_a_base_needs_a_recipe(tmp_path: Path, capsys: pytest.Cap
     assert "give a RECIPE" in capsys.readouterr().err
 
 
-def test_a_budget_of_minutes_and_a_width_reach_the_cells(corpus: Path, tmp_path: Path) -> None:
+def test_a_budget_of_minutes_and_a_width_reach_the_trials(corpus: Path, tmp_path: Path) -> None:
     arguments = ["ablate", str(corpus / "recipe.toml"), "--output", str(tmp_path / "out"), "--rows", "A1"]
     arguments += ["--minutes", "0.02", "--width", "32", "--quiet", "--tokenized"]
     assert command_line(arguments) == 0
     config = load_run_config(tmp_path / "out" / "runs" / "A1-seed1")
     assert (config.model.d_model, config.model.num_heads, config.model.d_k) == (32, 1, 32)
     assert config.train.max_minutes == 0.02
-    (cell,) = Results.load(tmp_path / "out" / "results.json").cells
-    assert cell.training_seconds is not None
-    assert 1.2 <= cell.training_seconds < 300  # long enough for a busy machine
+    (trial,) = Results.load(tmp_path / "out" / "results.json").trials
+    assert trial.training_seconds is not None
+    assert 1.2 <= trial.training_seconds < 300  # long enough for a busy machine
     assert "tokens as given" in (tmp_path / "out" / "table.md").read_text()
 
 
-def test_only_the_cells_need_torch(corpus: Path, finished: Path) -> None:
+def test_only_the_trials_need_torch(corpus: Path, finished: Path) -> None:
     """The command itself stays small: `import torch` would take more memory than all it does."""
     code = f"""
 import sys
 from pathlib import Path
+from transduce.experiments.ablation.ablate import ablate
 from transduce.experiments.ablation.built_in import find_grid
-from transduce.experiments.ablation.study import ablate
+from transduce.experiments.ablation.trials import Ablation
 from transduce.config import load_recipe
-results = ablate(find_grid({str(corpus / "grid.toml")!r}), load_recipe(Path({str(corpus / "recipe.toml")!r})),
-                 Path({str(finished)!r}), rows=["base"], show_progress=False)
-assert len(results.cells) == 4
+grid, base = find_grid({str(corpus / "grid.toml")!r}), load_recipe(Path({str(corpus / "recipe.toml")!r}))
+results = ablate(Ablation(grid, base, Path({str(finished)!r})), ["base"], show_progress=False)
+assert len(results.trials) == 4
 assert "torch" not in sys.modules
 """
     done = subprocess.run(

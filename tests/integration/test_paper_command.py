@@ -102,7 +102,7 @@ def test_a_folder_of_another_experiment_is_refused(tmp_path: Path, capsys: pytes
         json.dumps({"experiment": "table1", "settings": {}, "machines": [], "cells": {}})
     )
     assert main(["paper", "scaling", "--scale", "smoke", "--output", str(tmp_path)]) == ConfigError.exit_code
-    assert "another experiment: table1, not scaling" in capsys.readouterr().err
+    assert "experiment was 'table1', now 'scaling'" in capsys.readouterr().err
 
 
 def test_the_parses_of_table_4_are_kept_to_be_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,9 +160,9 @@ def test_scores_that_do_not_compare_stand_in_no_table(
     assert command_line(command(run, corpus, tmp_path / "out", *small)) == 0
     before = (tmp_path / "out" / "results.json").read_bytes()
     assert command_line(command(run, corpus, tmp_path / "out", *small, "--lowercase")) == 2
-    assert "another metric" in capsys.readouterr().err
+    assert "lowercase was False, now True" in capsys.readouterr().err
     assert command_line(command(run / "model", corpus, tmp_path / "out", *small)) == 2
-    assert "holds a sweep of" in capsys.readouterr().err
+    assert "holds scores of other settings: subject was" in capsys.readouterr().err
     assert (tmp_path / "out" / "results.json").read_bytes() == before
 
 
@@ -205,7 +205,7 @@ def test_the_papers_bleu_is_of_one_language(
     ):  # and of a version that did not note it
         results.write_text(text)
         assert command_line([*papers, "--target-language", "en"]) == 2
-        assert "another metric (bleu-paper, language de)" in capsys.readouterr().err
+        assert "language was 'de', now 'en'" in capsys.readouterr().err
     assert command_line(papers) == 0
     assert SweepResults.load(results).comparability.language == "de"
     plain = command(run, corpus, tmp_path / "plain", *small)

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from transduce.errors import EvaluationError, MissingDependencyError
-from transduce.experiments.ablation.picture import draw
-from transduce.experiments.ablation.report import describe_settings, render
-from transduce.experiments.ablation.results import CellResult, Results, RowInfo, in_order
+from transduce.errors import ConfigError, MissingDependencyError
+from transduce.experiments.ablation.report import describe_settings, draw, render
+from transduce.experiments.ablation.results import Results, RowInfo, TrialResult, in_order
 
 ROWS = (
     RowInfo("base", {}, {"perplexity": 4.92, "bleu": 25.8, "parameters": 65}),
@@ -17,8 +16,8 @@ ROWS = (
 )
 
 
-def cell(row: str, seed: int, perplexity: float, bleu: float) -> CellResult:
-    return CellResult(
+def trial(row: str, seed: int, perplexity: float, bleu: float) -> TrialResult:
+    return TrialResult(
         row,
         seed,
         perplexity=perplexity,
@@ -36,10 +35,10 @@ RESULTS = Results(
     "sacreBLEU 13a, beam 4",
     ROWS,
     (
-        cell("base", 1, 5.0, 30.2),
-        cell("base", 2, 5.2, 29.8),
-        cell("D1", 1, 6.0, 28.0),
-        CellResult("D1", 2, error="exit code 1; it last said: no memory"),
+        trial("base", 1, 5.0, 30.2),
+        trial("base", 2, 5.2, 29.8),
+        trial("D1", 1, 6.0, 28.0),
+        TrialResult("D1", 2, error="exit code 1; it last said: no memory"),
     ),
 )
 
@@ -70,7 +69,7 @@ def test_the_table_has_printed_and_measured_side_by_side() -> None:
 
 def test_without_printed_figures_there_are_no_columns_for_them() -> None:
     rows = tuple(RowInfo(row.name, row.settings) for row in ROWS)
-    page = render(Results("mine", "tiny", "", rows, RESULTS.cells))
+    page = render(Results("mine", "tiny", "", rows, RESULTS.trials))
     assert "printed" not in page
     assert line_of(page, "base")[2:4] == ["5.10 ± 0.14", "30.0 ± 0.3"]
     assert "conclusions" not in page
@@ -86,7 +85,7 @@ def test_the_page_says_what_holds_and_what_failed() -> None:
 
 
 def test_one_seed_is_said_to_be_one() -> None:
-    single = Results("table3", "tiny", "", ROWS, tuple(c for c in RESULTS.cells if c.seed == 1))
+    single = Results("table3", "tiny", "", ROWS, tuple(c for c in RESULTS.trials if c.seed == 1))
     page = render(single)
     assert "±" not in page
     assert "One seed: how much of a difference is chance, these figures cannot say." in page
@@ -112,12 +111,12 @@ def test_saved_and_read_again(tmp_path: Path) -> None:
 def test_what_is_not_results_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "results.json"
     path.write_text(content)
-    with pytest.raises(EvaluationError, match=r"results\.json: (not the results of an ablation|format 2)"):
+    with pytest.raises(ConfigError, match=r"results\.json: (not the results of an ablation|format 2)"):
         Results.load(path)
 
 
-def test_cells_come_in_the_order_of_rows_and_seeds() -> None:
-    shuffled = [cell("E", 1, 1, 1), cell("base", 2, 1, 1), cell("gone", 1, 1, 1), cell("base", 1, 1, 1)]
+def test_trials_come_in_the_order_of_rows_and_seeds() -> None:
+    shuffled = [trial("E", 1, 1, 1), trial("base", 2, 1, 1), trial("gone", 1, 1, 1), trial("base", 1, 1, 1)]
     assert [(c.row, c.seed) for c in in_order(shuffled, ROWS)] == [("base", 1), ("base", 2), ("E", 1)]
 
 

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from transduce.experiments.ablation.built_in import TABLE3
 from transduce.experiments.ablation.conclusions import CLAIMS, Alike, Finding, Worse, find
-from transduce.experiments.ablation.results import CellResult, Results, RowInfo
-from transduce.experiments.ablation.table3 import TABLE3
+from transduce.experiments.ablation.results import Results, RowInfo, TrialResult
 
 
 def results_of(figures: Mapping[str, Sequence[tuple[float, float]]], grid: str = "table3") -> Results:
     """Results of rows by name, each with (perplexity, BLEU) for seeds 1, 2, …"""
     cells = [
-        CellResult(row, seed, perplexity=perplexity, bleu=bleu)
+        TrialResult(row, seed, perplexity=perplexity, bleu=bleu)
         for row, values in figures.items()
         for seed, (perplexity, bleu) in enumerate(values, start=1)
     ]

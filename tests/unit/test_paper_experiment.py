@@ -92,7 +92,7 @@ def test_results_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
     counting = Counting()
     run_experiment(counting.experiment("a", settings={"lengths": (1, 2)}), tmp_path, show_progress=False)
     run_experiment(counting.experiment("a", settings={"lengths": (1, 2)}), tmp_path, show_progress=False)
-    message = r"another setting: lengths \[1, 2\], not \[1, 3\]\. Choose another --output, or remove the whole folder "
+    message = r"settings\.lengths was \[1, 2\], now \[1, 3\]\. Choose another --output, or remove the whole folder "
     with pytest.raises(ConfigError, match=message):
         run_experiment(counting.experiment("a", settings={"lengths": (1, 3)}), tmp_path, show_progress=False)
     assert counting.measured == ["a"]
@@ -102,7 +102,7 @@ def test_of_many_settings_those_are_told_that_differ(tmp_path: Path) -> None:
     counting = Counting()
     first, then = {"deep": {"same": 1, "down": {"x": 1}}, "gone": 2}, {"deep": {"same": 1, "down": {"x": "y" * 99}}}
     run_experiment(counting.experiment("a", settings=first), tmp_path, show_progress=False)
-    message = rf"another setting: deep\.down\.x 1, not {'y' * 60}…, gone 2, not nothing\. Choose"
+    message = r"other settings: settings\.deep\.down\.x was 1, now 'y.*y'; settings\.gone was 2, now not set\. Choose"
     with pytest.raises(ConfigError, match=message):
         run_experiment(counting.experiment("a", settings=then), tmp_path, show_progress=False)
     assert counting.measured == ["a"]

@@ -133,12 +133,10 @@ def test_a_finished_model_of_another_configuration_is_not_taken(tmp_path: Path) 
     save_model(tmp_path / "model", apply_settings(Config(), ["train.max_steps=10", "model.vocab_size=260"]))
     same = ["train.max_steps=10", "name=other", "train.log_steps=7", "train.device=cpu", "data.folder=elsewhere"]
     assert training.trained(apply_settings(Config(), same), tmp_path, print, show_progress=False).is_dir()
-    message = (
-        r"model: is a finished model of another configuration: train\.max_steps 10, not 20\. .*whole output folder"
-    )
+    message = r"model: is a finished model of other settings: train\.max_steps was 10, now 20\. .*whole output folder"
     with pytest.raises(ConfigError, match=message):
         training.trained(apply_settings(Config(), ["train.max_steps=20"]), tmp_path, print, show_progress=False)
-    with pytest.raises(ConfigError, match=r"decode\.beam_size 4, not 8\. Choose another --output"):
+    with pytest.raises(ConfigError, match=r"decode\.beam_size was 4, now 8\. Choose another --output"):
         training.trained(apply_settings(Config(), [*same, "decode.beam_size=8"]), tmp_path, print, show_progress=False)
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from transduce.errors import ConfigError
-from transduce.experiments.sweep.picture import draw
-from transduce.experiments.sweep.results import Axes, Comparability, Measured, Point, SweepResults, render
+from transduce.experiments.sweep.results import Axes, Comparability, Measured, Point, SweepResults, draw, render
 
 TEXTS = Comparability("ab", "cd", "bleu", tokenized=False, lowercase=False)
 RESULTS = SweepResults(

@@ -8,7 +8,7 @@ from transduce.config import Config, preset
 from transduce.config import presets as absolute
 from transduce.config.parameters import count_parameters
 from transduce.errors import ConfigError
-from transduce.experiments.ablation.table3 import TABLE3, at_width
+from transduce.experiments.ablation.built_in import TABLE3, at_width
 
 
 def test_over_the_papers_base_the_rows_are_the_papers() -> None:

@@ -79,31 +79,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Trains what is missing, prints the table, and returns the exit code: 5 where a cell failed."""
+    """Trains what is missing, prints the table, and returns the exit code: 5 where a trial failed."""
     from transduce.cli.requirements import require_training
 
     require_training()
+    from transduce.experiments.ablation.ablate import ablate
     from transduce.experiments.ablation.built_in import find_grid
     from transduce.experiments.ablation.report import render
-    from transduce.experiments.ablation.study import TABLE, ablate
+    from transduce.experiments.ablation.trials import Ablation
+    from transduce.experiments.store import TABLE
 
     grid = find_grid(args.grid)
     results = ablate(
-        grid,
-        _base(args, grid),
-        args.output,
-        rows=[name.strip() for name in args.rows.split(",")] if args.rows else (),
-        num_seeds=args.seeds,
+        Ablation(grid, _base(args, grid), args.output, args.seeds, args.tokenized),
+        [name.strip() for name in args.rows.split(",")] if args.rows else (),
         jobs=args.jobs,
-        tokenized=args.tokenized,
         mirror=args.mirror,
         show_progress=not args.quiet,
     )
     print(render(results))
-    failed = sum(bool(cell.error) for cell in results.cells)
+    failed = sum(bool(trial.error) for trial in results.trials)
     if failed:
         print(
-            f"{counted(failed, 'cell')} failed, see {args.output / TABLE}; the same command tries them again",
+            f"{counted(failed, 'trial')} failed, see {args.output / TABLE}; the same command tries them again",
             file=sys.stderr,
         )
     return TrainingError.exit_code if failed else 0
@@ -112,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 def _base(args: argparse.Namespace, grid: "Grid") -> "Config":
     """Returns the recipe with `--set`, `--width` and the budget applied."""
     from transduce.config import apply_settings, load_recipe
-    from transduce.experiments.ablation.table3 import at_width
+    from transduce.experiments.ablation.built_in import at_width
 
     recipe = args.recipe or grid.base
     if recipe is None:

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     from transduce.data.readers import read_lines
     from transduce.evaluation import Text
     from transduce.experiments.sweep.results import Axes, render
-    from transduce.experiments.sweep.search import Task, default_averages, subject_config, sweep
+    from transduce.experiments.sweep.sweep import Task, default_averages, subject_config, sweep
 
     task = Task(
         source=Text(args.source, list(read_lines(Path(args.source)))),

@@ -1,11 +1,15 @@
-"""An ablation's results as a page of Markdown: the table, and which of the paper's conclusions hold."""
+"""An ablation's results as a page, with the table and which of the paper's conclusions hold, and as a picture."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from transduce.experiments.ablation.conclusions import find
 from transduce.experiments.ablation.results import Results, RowInfo, Statistic
+from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
 from transduce.reporting.tables import table
+
+_PANELS = (("perplexity", "perplexity per subword (left is better)"), ("bleu", "BLEU (right is better)"))
 
 
 def render(results: Results) -> str:
@@ -15,7 +19,7 @@ def render(results: Results) -> str:
 
 def render_body(results: Results) -> str:
     """Returns the page without its title."""
-    seeds = sorted({cell.seed for cell in results.cells if not cell.error})
+    seeds = sorted({trial.seed for trial in results.trials if not trial.error})
     parts = [
         f"Perplexity per subword and BLEU ({results.bleu}) on the validation set, from the last checkpoint, no "
         f"checkpoints averaged. {_about_seeds(seeds)}\n",
@@ -106,14 +110,42 @@ def _conclusions(results: Results) -> str:
 
 
 def _failures(results: Results) -> str:
-    failed = [cell for cell in results.cells if cell.error]
-    lines = [f"- {cell.row}, seed {cell.seed}: {cell.error}" for cell in failed]
+    failed = [trial for trial in results.trials if trial.error]
+    lines = [f"- {trial.row}, seed {trial.seed}: {trial.error}" for trial in failed]
     return "\n".join(["## Failed\n", *lines]) + "\n" if lines else ""
 
 
 def _total(results: Results) -> str:
-    seconds = sum(cell.training_seconds or 0.0 for cell in results.cells)
-    flops = sum(cell.training_flops or 0 for cell in results.cells)
+    seconds = sum(trial.training_seconds or 0.0 for trial in results.trials)
+    flops = sum(trial.training_flops or 0 for trial in results.trials)
     if not seconds:
         return ""
     return f"All together: {seconds / 3600:.1f} hours of training, {flops:.2e} FLOPs counted.\n"
+
+
+def draw(results: Results, path: Path) -> None:
+    """Draws into `path`, whose name ends in .png, .svg or .pdf; nothing where there are no results yet.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    rows = [row.name for row in results.rows if results.statistic(row.name, "perplexity") is not None]
+    if not rows:
+        return
+    figure, panels = new_chart(len(_PANELS), width=4.5, height=1.2 + 0.28 * len(rows), share_y=True)
+    for panel, (measure, label) in zip(panels, _PANELS, strict=True):
+        base = results.statistic("base", measure)
+        if base is not None:
+            panel.axvline(base.mean, color=GREY, linewidth=1, zorder=0)
+        for index, row in enumerate(rows):
+            values = [getattr(trial, measure) for trial in results.trials if trial.row == row and not trial.error]
+            mean = results.statistic(row, measure)
+            panel.plot(values, [index] * len(values), "o", color=COLOURS[0], alpha=0.35, markersize=5)
+            if mean is not None:
+                panel.plot([mean.mean], [index], "|", color=COLOURS[0], markersize=12, markeredgewidth=2)
+        panel.set_xlabel(label)
+        panel.grid(visible=False, axis="y")
+    panels[0].set_yticks(range(len(rows)), rows)
+    panels[0].set_ylim(len(rows) - 0.5, -0.5)  # the first row on top
+    figure.suptitle(f"{results.grid}: {results.base}")
+    save_chart(figure, path)

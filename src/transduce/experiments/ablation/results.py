@@ -1,6 +1,5 @@
-"""What came out of an ablation: a figure for each cell, mean and spread for each row, kept in `results.json`."""
+"""What came out of an ablation: the figures of each trial, mean and spread of each row, kept in `results.json`."""
 
-import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping
@@ -8,16 +7,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from transduce import files
-from transduce.__about__ import __version__
-from transduce.errors import EvaluationError
-
-FORMAT = 1
+from transduce.config import Config, to_dict
+from transduce.config.differences import differences
+from transduce.experiments import store
+from transduce.experiments.ablation.grid import Grid
 
 
 @dataclass(frozen=True)
-class CellResult:
-    """What one row came to with one seed; of a failed cell, why."""
+class TrialResult:
+    """The figures of one row trained with one seed; of a failed trial, the reason."""
 
     row: str
     seed: int
@@ -42,7 +40,7 @@ class Statistic:
 
 @dataclass(frozen=True)
 class RowInfo:
-    """A row as it was asked for."""
+    """A row of the table."""
 
     name: str
     settings: Mapping[str, Any]  # what differs from the base, as `section.key`
@@ -57,11 +55,11 @@ class Results:
     base: str  # the base's name
     bleu: str  # which BLEU, of which search
     rows: tuple[RowInfo, ...]
-    cells: tuple[CellResult, ...]
+    trials: tuple[TrialResult, ...]
 
     def statistic(self, row: str, measure: str) -> Statistic | None:
-        """Returns mean and spread of a measure, named as in `CellResult`; None where no cell of the row has it."""
-        found = [getattr(cell, measure) for cell in self.cells if cell.row == row]
+        """Returns mean and spread of a measure, named as in `TrialResult`; None where no trial of the row has it."""
+        found = [getattr(trial, measure) for trial in self.trials if trial.row == row]
         values = [float(value) for value in found if value is not None]
         if not values:
             return None
@@ -80,27 +78,37 @@ class Results:
 
     def save(self, path: Path) -> None:
         """Writes `results.json`, atomically."""
-        files.write_json(path, {"format": FORMAT, "transduce": __version__, **asdict(self)})
+        values = asdict(self)
+        values["cells"] = values.pop("trials")  # as the file has always called them
+        store.write(path, values)
 
     @classmethod
     def load(cls, path: Path) -> "Results":
         """Reads what `save` wrote.
 
         Raises:
-            EvaluationError: the file is missing or not of this kind.
+            ConfigError: the file is missing or not of this kind.
         """
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-            if values["format"] != FORMAT:
-                raise EvaluationError(f"{path}: format {values['format']}; this version reads format {FORMAT}.")
+
+        def parse(values: dict[str, Any]) -> "Results":
             rows = tuple(RowInfo(**row) for row in values["rows"])
-            cells = tuple(CellResult(**cell) for cell in values["cells"])
-            return cls(values["grid"], values["base"], values["bleu"], rows, cells)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise EvaluationError(f"{path}: not the results of an ablation: {error}.") from None
+            trials = tuple(TrialResult(**trial) for trial in values["cells"])
+            return cls(values["grid"], values["base"], values["bleu"], rows, trials)
+
+        return store.read(path, "the results of an ablation", parse)
 
 
-def in_order(cells: Iterable[CellResult], rows: Iterable[RowInfo]) -> tuple[CellResult, ...]:
-    """Returns the cells of these rows, in the order of rows and then of seeds."""
-    place = {row.name: number for number, row in enumerate(rows)}
-    return tuple(sorted((cell for cell in cells if cell.row in place), key=lambda cell: (place[cell.row], cell.seed)))
+def row_infos(grid: Grid, base: Config) -> tuple[RowInfo, ...]:
+    """Returns the grid's rows with what each changes in the base."""
+    before = to_dict(base)
+    return tuple(
+        RowInfo(name, {key: now for key, (_, now) in differences(before, to_dict(config)).items()}, row.printed)
+        for row, (name, config) in zip(grid.rows, grid.configs(base).items(), strict=True)
+    )
+
+
+def in_order(trials: Iterable[TrialResult], rows: Iterable[RowInfo]) -> tuple[TrialResult, ...]:
+    """Returns the trials of these rows, in the order of rows and then of seeds."""
+    order = {row.name: index for index, row in enumerate(rows)}
+    known = (trial for trial in trials if trial.row in order)
+    return tuple(sorted(known, key=lambda trial: (order[trial.row], trial.seed)))

@@ -6,11 +6,10 @@ FOLDER/*.png           the picture
 """
 
 import datetime
-import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,9 @@ from typing import Any
 from transduce import files
 from transduce.data.progress import progress_bar
 from transduce.engines.allocator import keep_memory
-from transduce.errors import ConfigError
+from transduce.experiments import store
+from transduce.experiments.store import RESULTS, TABLE
 from transduce.reporting.machine import describe_machine, machine_line
-
-RESULTS, TABLE = "results.json", "table.md"
-_SHOWN, _LONGEST = 3, 60  # of what two runs' settings differ in: how many are told, and characters of each
 
 Values = dict[str, Any]  # what a cell measured: names, and what JSON can hold
 Cells = Mapping[str, Values]  # by the cell's id
@@ -90,26 +87,8 @@ def _measure(cell: Cell, bar: Any) -> Values:
     return cell.measure(lambda text: show(f"{cell.id}: {text}"))
 
 
-def tell_differences(found: Any, wanted: Any) -> str:
-    """Returns the first few things that are otherwise, as "train.max_steps 10, not 20"; "" where nothing is."""
-    return ", ".join(itertools.islice(_differences(found, wanted), _SHOWN))
-
-
-def _differences(found: Any, wanted: Any, name: str = "") -> Iterator[str]:
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        for key in [*found, *(key for key in wanted if key not in found)]:
-            yield from _differences(found.get(key), wanted.get(key), f"{name}.{key}" if name else str(key))
-    elif found != wanted:
-        yield f"{name} {_brief(found)}, not {_brief(wanted)}".lstrip()
-
-
-def _brief(value: Any) -> str:
-    text = "nothing" if value is None else str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
 class _Results:
-    """results.json: the cells that are done, and the machines that they were measured on."""
+    """results.json: what was measured so far, and the machines that it was measured on."""
 
     def __init__(self, path: Path, values: dict[str, Any]) -> None:
         self.path, self._values = path, values
@@ -121,22 +100,22 @@ class _Results:
 
     @classmethod
     def open(cls, experiment: Experiment, path: Path) -> "_Results":
-        request = {"experiment": experiment.name, "settings": json.loads(json.dumps(dict(experiment.settings)))}
+        now = {"experiment": experiment.name, "settings": json.loads(json.dumps(dict(experiment.settings)))}
         if not path.exists():
             started = datetime.date.today().isoformat()
-            return cls(path, {**request, "started": started, "machines": [], "cells": {}})
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-            found = {key: values[key] for key in (*request, "machines", "cells")}
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"{path}: not the results of 'transduce paper' ({error}); it is left as it is.") from None
-        for key, wanted in request.items():
-            if found[key] != wanted:
-                others = tell_differences(found[key], wanted)
-                raise ConfigError(
-                    f"{path}: holds results of another {key.removesuffix('s')}: {others}. Choose another --output, or "
-                    f"remove the whole folder {path.parent} to begin anew: what was trained there is of those results."
-                )
+            return cls(path, {**now, "started": started, "machines": [], "cells": {}})
+
+        def parse(values: dict[str, Any]) -> dict[str, Any]:
+            return values | {key: values[key] for key in (*now, "machines", "cells")}
+
+        values = store.read(path, "the results of 'transduce paper'", parse)
+        store.require_same(
+            {key: values[key] for key in now},
+            now,
+            f"{path}: holds results of",
+            remedy="Choose another --output, or remove the whole folder "
+            f"{path.parent} to begin anew: what was trained there is of those results.",
+        )
         return cls(path, values)
 
     @property

@@ -12,19 +12,18 @@ from transduce.config import Config, apply_settings, preset
 from transduce.config.parameters import count_parameters
 from transduce.config.presets import TABLE3
 from transduce.errors import ConfigError, TrainingError
-from transduce.experiments.ablation.built_in import find_grid
-from transduce.experiments.ablation.plan import changed_settings
+from transduce.experiments.ablation.ablate import ablate
+from transduce.experiments.ablation.built_in import TABLE3 as GRID
+from transduce.experiments.ablation.built_in import at_width
 from transduce.experiments.ablation.report import render_body
-from transduce.experiments.ablation.results import CellResult, Results, RowInfo
-from transduce.experiments.ablation.study import ablate
-from transduce.experiments.ablation.table3 import at_width
+from transduce.experiments.ablation.results import Results, TrialResult, row_infos
+from transduce.experiments.ablation.trials import Ablation
 from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Options, Say, Values
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.training import RECIPES, comparable, demo_config, make_demo, recipe_config, refuse_idle
 from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
-from transduce.reporting.tables import table
+from transduce.reporting.tables import counted, table
 
-_GRID = find_grid("table3")
 _MEASURES = {"perplexity": "perplexity per subword", "bleu": "BLEU"}
 
 
@@ -37,7 +36,7 @@ class Settings:
     changes: tuple[str, ...] = ()  # of the recipe, as `section.key=value`
     seeds: int = 1
     tokenized: bool = False
-    rows: tuple[str, ...] = tuple(row.name for row in _GRID.rows)
+    rows: tuple[str, ...] = tuple(row.name for row in GRID.rows)
 
 
 SETTINGS: dict[Scale, Settings] = {
@@ -94,24 +93,22 @@ def experiment(options: Table3Options) -> Experiment:
     num_seeds = chosen.seeds if options.seeds is None else options.seeds
     if num_seeds < 1 or options.jobs < 1:
         raise ConfigError(f"--seeds {num_seeds}, --jobs {options.jobs}: must be greater than 0.")
+    tokenized = chosen.tokenized if recipe is None else options.tokenized
     study = Study(
-        base=base,
-        folder=options.output / "ablation",
-        num_seeds=num_seeds,
+        Ablation(GRID, base, options.output / "ablation", num_seeds, tokenized),
         jobs=min(options.jobs, num_seeds),
-        tokenized=chosen.tokenized if recipe is None else options.tokenized,
         demo=not (chosen.recipe or recipe),
         show_progress=not options.quiet,
     )
-    rows = _GRID.select(["base", *(options.rows or chosen.rows)]).rows  # all are compared with base
+    rows = GRID.select(["base", *(options.rows or chosen.rows)]).rows  # all are compared with base
     return Experiment(
         name="table3",
         title="Table 3: variations of the base model",
-        settings={"scale": scale, "seeds": num_seeds, "tokenized": study.tokenized, "base": comparable(base)},
+        settings={"scale": scale, "seeds": num_seeds, "tokenized": tokenized, "base": comparable(base)},
         cells=[Cell(row.name, partial(study.measure, row.name)) for row in rows],
         render=partial(_render, scale, study),
         draw=partial(_draw, study),
-        order=[row.name for row in _GRID.rows],  # rows of earlier calls are shown too
+        order=[row.name for row in GRID.rows],  # rows of earlier calls are shown too
     )
 
 
@@ -129,11 +126,8 @@ def _base(chosen: Settings, options: Table3Options) -> Config:
 class Study:
     """An ablation over Table 3's grid, row by row."""
 
-    base: Config
-    folder: Path
-    num_seeds: int
+    ablation: Ablation
     jobs: int
-    tokenized: bool
     demo: bool  # whether the corpus is the demo's, to be made
     show_progress: bool
 
@@ -144,40 +138,26 @@ class Study:
             TrainingError: one of them failed; the same command tries it again.
         """
         if self.demo:
-            make_demo(self.base)
-        results = ablate(
-            _GRID,
-            self.base,
-            self.folder,
-            rows=[row],
-            num_seeds=self.num_seeds,
-            jobs=self.jobs,
-            tokenized=self.tokenized,
-            show_progress=self.show_progress,
-        )
-        seeds = range(self.base.train.seed, self.base.train.seed + self.num_seeds)
-        cells = [cell for cell in results.cells if cell.row == row and cell.seed in seeds]
-        for cell in cells:
-            if cell.error:
-                raise TrainingError(f"table3, row {row}, seed {cell.seed}: {cell.error}")
-        return {"bleu": results.bleu, "seeds": [asdict(cell) for cell in cells]}
+            make_demo(self.ablation.base)
+        results = ablate(self.ablation, [row], jobs=self.jobs, show_progress=self.show_progress)
+        trials = [trial for trial in results.trials if trial.row == row and trial.seed in self.ablation.seeds]
+        for trial in trials:
+            if trial.error:
+                raise TrainingError(f"table3, row {row}, seed {trial.seed}: {trial.error}")
+        return {"bleu": results.bleu, "seeds": [asdict(trial) for trial in trials]}
 
     def results(self, cells: Cells) -> Results:
         """Returns the rows of `cells` as an ablation's results."""
-        grid = _GRID.select(list(cells))
-        configs = grid.configs(self.base)
-        rows = tuple(
-            RowInfo(row.name, changed_settings(self.base, configs[row.name]), row.printed) for row in grid.rows
-        )
-        found = tuple(CellResult(**cell) for row in grid.rows for cell in cells[row.name]["seeds"])
+        rows = row_infos(GRID.select(list(cells)), self.ablation.base)
+        trials = tuple(TrialResult(**trial) for row in rows for trial in cells[row.name]["seeds"])
         (first, *_) = cells.values()
-        return Results(grid.name, self.base.name, first["bleu"], rows, found)
+        return Results(GRID.name, self.ablation.base.name, first["bleu"], rows, trials)
 
 
 def parameter_rows() -> list[list[str]]:
     """Returns for each row of Table 3 its parameters × 10⁶: as printed, and of both families of presets."""
     rows = []
-    for row in _GRID.rows:
+    for row in GRID.rows:
         printed = row.printed.get("parameters")
         name = row.name.lower()
         families = (f"{family}-{name}" for family in ("t2t-2017", "paper") if name in (*TABLE3, "base", "big"))
@@ -201,9 +181,10 @@ def _render(scale: str, study: Study, cells: Cells) -> str:
 
 
 def _differences(scale: str, study: Study, cells: Cells) -> list[str]:
-    model, data, train = study.base.model, study.base.data, study.base.train
-    corpus = "the demo's made-up corpus" if study.demo else data.download or f"that of {study.base.name}"
-    seeds = f"{study.num_seeds} seed{'s' if study.num_seeds > 1 else ''}"
+    base, num_seeds = study.ablation.base, study.ablation.num_seeds
+    model, data, train = base.model, base.data, base.train
+    corpus = "the demo's made-up corpus" if study.demo else data.download or f"that of {base.name}"
+    seeds = counted(num_seeds, "seed")
     lines = [
         f"- Data: {corpus}; the paper trained on WMT 2014 English-German, and measured on newstest2013.",
         f"- Base: {model.num_encoder_layers} + {model.num_decoder_layers} layers, d_model {model.d_model}, d_ff "
@@ -211,14 +192,14 @@ def _differences(scale: str, study: Study, cells: Cells) -> list[str]:
         "paper's: 6 + 6, 512, 2048, 8 of 64, 0.1, post-norm. Rows vary it in the paper's proportions.",
         f"- Training: {train.max_steps:,} steps of at most {train.target_batch_tokens:,} target tokens, {seeds}; the "
         "paper's: 100,000 of 25,000, one seed as far as it says.",
-        f"- Perplexity is per subword, of {study.base.text.vocab_size:,} pieces here and 37,000 there: rows can be "
+        f"- Perplexity is per subword, of {base.text.vocab_size:,} pieces here and 37,000 there: rows can be "
         "compared with each other, not with the printed ones.",
         f"- BLEU: {study.results(cells).bleu}; the paper's: tokenised, compounds split, on its own data. Differences "
         "between rows can be compared, scores cannot.",
     ]
     if scale == "smoke":
         lines.insert(0, "- **Smoke scale: models of seconds on a made-up corpus. The figures only show that it runs.**")
-    left_out = [row.name for row in _GRID.rows if row.name not in cells]
+    left_out = [row.name for row in GRID.rows if row.name not in cells]
     return [*lines, f"- Not trained here: rows {', '.join(left_out)}."] if left_out else lines
 
 
@@ -226,7 +207,7 @@ def _draw(study: Study, cells: Cells, folder: Path) -> None:
     """Writes table3.png: what each row changes against the base, as printed and as measured."""
     results = study.results(cells)
     names = [row.name for row in results.rows if row.name != "base"] or ["base"]
-    printed = {row.name: row.printed for row in _GRID.rows}
+    printed = {row.name: row.printed for row in GRID.rows}
     figure, panels = new_chart(len(_MEASURES), width=4.8, height=1.6 + 0.28 * len(names), share_y=True)
     for panel, (measure, label) in zip(panels, _MEASURES.items(), strict=True):
         panel.axvline(0.0, color=GREY, linewidth=1)

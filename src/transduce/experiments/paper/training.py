@@ -11,19 +11,19 @@ from transduce.config import Config, apply_settings, load_recipe, preset, to_dic
 from transduce.data.corpus import locate, locate_tests
 from transduce.data.demo_corpus import make_demo_corpus
 from transduce.errors import ConfigError, DataError
+from transduce.experiments import store
 from transduce.experiments.demo import with_corpus
-from transduce.experiments.paper.experiment import Say, tell_differences
+from transduce.experiments.paper.experiment import Say
 from transduce.runs import train
 
 RECIPES = Path("recipes")  # of a checkout, where commands are given
 
-# Of a configuration, what a finished model is the same without; its vocabulary is as large as it came out.
-_IRRELEVANT = {
-    "model": ("vocab_size",),
-    "data": ("test",),
-    "train": ("device", "compile", "log_steps"),
-    "decode": ("batch_size",),
-}
+# Keys that make no other model and no other translations; the vocabulary is as large as it came out.
+_IRRELEVANT = (
+    "name",
+    *("model.vocab_size", "data.folder", "data.test"),
+    *("train.device", "train.compile", "train.log_steps", "decode.batch_size"),
+)
 
 
 def recipe_config(recipe: Path, data: Path | None, settings: Sequence[str] = ()) -> Config:
@@ -123,21 +123,9 @@ def trained(config: Config, run: Path, say: Say, *, show_progress: bool) -> Path
 
 def _require_made_as(config: Config, model: Path) -> None:
     made = Bundle.load(model).config  # that of the run may be of a training begun since
-    if others := tell_differences(_deciding(made), _deciding(config)):
-        raise ConfigError(
-            f"{model}: is a finished model of another configuration: {others}. Choose another --output, or remove the "
-            "whole output folder to begin anew."
-        )
-
-
-def _deciding(config: Config) -> dict[str, Any]:
-    """Returns what decides a model and its translations: no names, no machine, not what is measured afterwards."""
-    values = comparable(config)
-    values.pop("name")
-    for section, keys in _IRRELEVANT.items():
-        for key in keys:
-            values[section].pop(key)
-    return values
+    remedy = "Choose another --output, or remove the whole output folder to begin anew."
+    where = f"{model}: is a finished model of"
+    store.require_same(to_dict(made), to_dict(config), where, ignore=_IRRELEVANT, remedy=remedy)
 
 
 def comparable(config: Config) -> dict[str, Any]:

@@ -1,18 +1,15 @@
-"""The points of a sweep, what came out at each, and the page that shows it."""
+"""The points of a sweep, what came out at each, and the page and the picture that show it."""
 
 import itertools
-import json
 import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from transduce import files
-from transduce.__about__ import __version__
-from transduce.errors import ConfigError
+from transduce.experiments import store
+from transduce.reporting.charts import log_sizes, new_chart, save_chart
 from transduce.reporting.tables import counted, table
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -77,24 +74,22 @@ class SweepResults:
 
     def save(self, path: Path) -> None:
         """Writes `results.json`, atomically."""
-        files.write_json(path, {"format": FORMAT, "transduce": __version__, **asdict(self)})
+        store.write(path, asdict(self))
 
     @classmethod
     def load(cls, path: Path) -> "SweepResults":
         """Reads what `save` wrote.
 
         Raises:
-            ConfigError: the file is not of this kind.
+            ConfigError: the file is missing or not of this kind.
         """
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-            if values["format"] != FORMAT:
-                raise ConfigError(f"{path}: format {values['format']}; this version reads format {FORMAT}.")
+
+        def parse(values: dict[str, Any]) -> "SweepResults":
             comparability = Comparability(**{"language": None} | values["comparability"])
             measured = tuple(Measured(**(one | {"point": Point(**one["point"])})) for one in values["measured"])
             return cls(values["subject"], comparability, values["signature"], measured)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"{path}: not the results of a sweep: {error}. Choose another --output.") from None
+
+        return store.read(path, "the results of a sweep", parse)
 
 
 def render(results: SweepResults) -> str:
@@ -141,3 +136,31 @@ def _effects(results: SweepResults) -> list[str]:
             means = ", ".join(f"{key:g}: {statistics.fmean(found):.2f}" for key, found in sorted(scores.items()))
             lines.append(f"- mean score by {name}: {means}")
     return lines
+
+
+def draw(results: SweepResults, path: Path) -> None:
+    """Draws into `path`, whose name ends in .png, .svg or .pdf.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    averages = sorted({one.point.average for one in results.measured})
+    penalties = sorted({one.point.length_penalty for one in results.measured})
+    figure, panels = new_chart(len(averages), width=4.0, share_y=True)
+    for panel, average in zip(panels, averages, strict=True):
+        for penalty in penalties:
+            scores = {
+                one.point.beam_size: one.score
+                for one in results.measured
+                if (one.point.average, one.point.length_penalty) == (average, penalty)
+            }
+            sizes = sorted(scores)
+            panel.plot(sizes, [scores[size] for size in sizes], marker="o", markersize=4, label=f"α = {penalty:g}")
+        log_sizes(panel, sorted({one.point.beam_size for one in results.measured}), base=2)
+        panel.set_xlabel("beam size")
+        if average:
+            panel.set_title(f"{average} checkpoint{'s averaged' if average > 1 else ', not averaged'}")
+    panels[0].set_ylabel(results.comparability.metric)
+    panels[-1].legend(title="length penalty")
+    figure.suptitle(results.subject)
+    save_chart(figure, path)

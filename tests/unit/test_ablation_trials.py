@@ -1,4 +1,4 @@
-"""The cells of an ablation: what each is asked for, what they share, and what an output folder refuses."""
+"""The trials of an ablation: what each is asked for, what they share, and what an output folder refuses."""
 
 import dataclasses
 import json
@@ -8,9 +8,10 @@ import pytest
 
 from transduce.config import Config, apply_settings, preset
 from transduce.errors import ConfigError
+from transduce.experiments.ablation.ablate import shared_environment
 from transduce.experiments.ablation.grid import Grid, Row, unchanging
-from transduce.experiments.ablation.plan import begin, changed_settings, plan
-from transduce.experiments.ablation.study import shared_environment
+from transduce.experiments.ablation.results import row_infos
+from transduce.experiments.ablation.trials import Ablation
 
 GRID = Grid(
     "mine",
@@ -29,83 +30,84 @@ def base(tmp_path: Path) -> Config:
     return dataclasses.replace(tiny, data=data)
 
 
-def test_cells_come_seed_by_seed_each_in_a_folder_of_its_own(base: Config, tmp_path: Path) -> None:
-    cells = plan(GRID, base, tmp_path / "out", num_seeds=2)
-    assert [(cell.row, cell.seed) for cell in cells] == [
+def test_trials_come_seed_by_seed_each_in_a_folder_of_its_own(base: Config, tmp_path: Path) -> None:
+    trials = Ablation(GRID, base, tmp_path / "out", num_seeds=2).trials()
+    assert [(trial.row, trial.seed) for trial in trials] == [
         *(("base", 1), ("wide", 1), ("words", 1), ("base", 2), ("wide", 2), ("words", 2)),
     ]
-    assert [cell.folder.name for cell in cells[:2]] == ["base-seed1", "wide-seed1"]
-    assert [cell.config.train.seed for cell in cells] == [1, 1, 1, 2, 2, 2]
-    assert cells[1].config.model.d_ff == 512
-    assert {cell.config.train.average_last for cell in cells} == {1}
+    assert [trial.folder.name for trial in trials[:2]] == ["base-seed1", "wide-seed1"]
+    assert [trial.config.train.seed for trial in trials] == [1, 1, 1, 2, 2, 2]
+    assert trials[1].config.model.d_ff == 512
+    assert {trial.config.train.average_last for trial in trials} == {1}
 
 
 def test_data_is_shared_where_text_and_data_are_alike(base: Config, tmp_path: Path) -> None:
-    cells = plan(GRID, base, tmp_path / "out", num_seeds=2)
-    folders = [cell.data for cell in cells]
+    trials = Ablation(GRID, base, tmp_path / "out", num_seeds=2).trials()
+    folders = [trial.data for trial in trials]
     assert folders[0] == folders[1] == folders[3] != folders[2] == folders[5]
     moved = dataclasses.replace(base, data=dataclasses.replace(base.data, folder="elsewhere"))
-    assert plan(GRID, moved, tmp_path / "out")[0].data == folders[0]
+    assert Ablation(GRID, moved, tmp_path / "out").trials()[0].data == folders[0]
 
 
-def test_a_cell_can_always_be_resumed(base: Config, tmp_path: Path) -> None:
+def test_a_trial_can_always_be_resumed(base: Config, tmp_path: Path) -> None:
     never = apply_settings(base, ["train.checkpoint_minutes=0"])
-    assert plan(GRID, never, tmp_path)[0].config.train.checkpoint_minutes > 0
+    assert Ablation(GRID, never, tmp_path).trials()[0].config.train.checkpoint_minutes > 0
     by_steps = apply_settings(base, ["train.checkpoint_minutes=0", "train.checkpoint_steps=50"])
-    train = plan(GRID, by_steps, tmp_path)[0].config.train
+    train = Ablation(GRID, by_steps, tmp_path).trials()[0].config.train
     assert (train.checkpoint_minutes, train.checkpoint_steps) == (0.0, 50)
 
 
 def test_rows_without_validation_data_cannot_be_compared(base: Config, tmp_path: Path) -> None:
     without = dataclasses.replace(base, data=dataclasses.replace(base.data, validation=()))
     with pytest.raises(ConfigError, match=r"row base: data\.validation is not set"):
-        plan(GRID, without, tmp_path)
+        Ablation(GRID, without, tmp_path).trials()
 
 
 def test_parsers_are_not_compared_by_bleu(base: Config, tmp_path: Path) -> None:
     parser = dataclasses.replace(base, data=dataclasses.replace(base.data, format="trees"))
     with pytest.raises(ConfigError, match="row base: trains a parser"):
-        plan(GRID, parser, tmp_path)
+        Ablation(GRID, parser, tmp_path).trials()
 
 
 def test_an_output_folder_is_of_one_ablation(base: Config, tmp_path: Path) -> None:
-    begin(tmp_path / "out", GRID, base)
-    begin(tmp_path / "out", GRID, dataclasses.replace(base, data=dataclasses.replace(base.data, folder="moved")))
-    with pytest.raises(ConfigError, match=r"was begun with train\.max_steps = 20000, now 30"):
-        begin(tmp_path / "out", GRID, apply_settings(base, ["train.max_steps=30"]))
-    with pytest.raises(ConfigError, match=r"grid = 'mine', now 'other'"):
-        begin(tmp_path / "out", dataclasses.replace(GRID, name="other"), base)
+    Ablation(GRID, base, tmp_path / "out").begin()
+    moved = dataclasses.replace(base, data=dataclasses.replace(base.data, folder="moved"))
+    Ablation(GRID, moved, tmp_path / "out").begin()
+    with pytest.raises(ConfigError, match=r"was begun with other settings: train\.max_steps was 20000, now 30"):
+        Ablation(GRID, apply_settings(base, ["train.max_steps=30"]), tmp_path / "out").begin()
+    with pytest.raises(ConfigError, match=r"grid was 'mine', now 'other'"):
+        Ablation(dataclasses.replace(GRID, name="other"), base, tmp_path / "out").begin()
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="is a file"):
-        begin(tmp_path / "file", GRID, base)
+        Ablation(GRID, base, tmp_path / "file").begin()
 
 
 def test_an_older_version_knew_fewer_keys(base: Config, tmp_path: Path) -> None:
-    begin(tmp_path, GRID, base)
+    Ablation(GRID, base, tmp_path).begin()
     written = json.loads((tmp_path / "base.json").read_text())
     del written["config"]["train"]["max_minutes"]
     (tmp_path / "base.json").write_text(json.dumps(written))
-    begin(tmp_path, GRID, base)
+    Ablation(GRID, base, tmp_path).begin()
     (tmp_path / "base.json").write_text("{")
-    with pytest.raises(ConfigError, match=r"base\.json: cannot be read"):
-        begin(tmp_path, GRID, base)
+    with pytest.raises(ConfigError, match=r"base\.json: not the settings of a training"):
+        Ablation(GRID, base, tmp_path).begin()
 
 
 def test_a_row_must_stay_what_it_was(base: Config, tmp_path: Path) -> None:
-    cell = plan(GRID, base, tmp_path)[1]
-    cell.request()
-    cell.request()
+    trial = Ablation(GRID, base, tmp_path).trials()[1]
+    trial.write_request()
+    trial.write_request()
     wider = Grid("mine", (Row("wide", unchanging({"model": {"d_ff": 1024}})),))
-    with pytest.raises(ConfigError, match=r"wide-seed1: was begun with model\.d_ff = 512, now 1024"):
-        plan(wider, base, tmp_path)[0].request()
-    with pytest.raises(ConfigError, match="tokenized = False, now True"):
-        plan(GRID, base, tmp_path, tokenized=True)[1].request()
+    with pytest.raises(ConfigError, match=r"wide-seed1: was begun with other settings: model\.d_ff was 512, now 1024"):
+        Ablation(wider, base, tmp_path).trials()[0].write_request()
+    with pytest.raises(ConfigError, match="tokenized was False, now True"):
+        Ablation(GRID, base, tmp_path, tokenized=True).trials()[1].write_request()
 
 
 def test_what_a_row_changes(base: Config) -> None:
-    configs = GRID.configs(base)
-    assert changed_settings(base, configs["base"]) == {}
-    assert changed_settings(base, configs["wide"]) == {"model.d_ff": 512}
+    rows = {row.name: row.settings for row in row_infos(GRID, base)}
+    assert rows["base"] == {}
+    assert rows["wide"] == {"model.d_ff": 512}
 
 
 def test_the_machine_is_shared_out() -> None:

@@ -1,22 +1,21 @@
-"""What stays of finished cells when their run folders are gone, and that no table mixes what does not compare."""
+"""What stays of finished trainings when their run folders are gone, and that no table mixes what does not compare."""
 
 import dataclasses
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from transduce import files
 from transduce.config import Config, preset
 from transduce.errors import ConfigError
+from transduce.experiments.ablation.ablate import ablate
 from transduce.experiments.ablation.grid import Grid, Row, unchanging
-from transduce.experiments.ablation.plan import plan
-from transduce.experiments.ablation.record import keep_records, read_records
-from transduce.experiments.ablation.results import CellResult, Results
-from transduce.experiments.ablation.study import ablate
+from transduce.experiments.ablation.results import Results, TrialResult
+from transduce.experiments.ablation.trials import Ablation, keep_finished, read_finished
 
 
 def grid_of(d_ff: int) -> Grid:
@@ -35,22 +34,25 @@ def base(tmp_path: Path) -> Config:
 
 @pytest.fixture
 def output(base: Config, tmp_path: Path) -> Path:
-    """An output folder as an earlier version left it: two finished cells, which lie in their run folders only."""
-    for cell, perplexity in zip(plan(GRID, base, tmp_path / "out", tokenized=True), (5.0, 4.0), strict=True):
-        cell.request()
-        result = CellResult(cell.row, cell.seed, perplexity=perplexity, bleu=30.0, training_seconds=1.0)
-        files.write_json(cell.folder / "result.json", asdict(result))
+    """An output folder as an earlier version left it: two finished trainings, which lie in their run folders only."""
+    trials = Ablation(GRID, base, tmp_path / "out", tokenized=True).trials()
+    for trial, perplexity in zip(trials, (5.0, 4.0), strict=True):
+        trial.write_request()
+        result = TrialResult(trial.row, trial.seed, perplexity=perplexity, bleu=30.0, training_seconds=1.0)
+        files.write_json(trial.folder / "result.json", asdict(result))
     return tmp_path / "out"
 
 
-def again(base: Config, output: Path, grid: Grid = GRID, **options: Any) -> Results:
-    """Gives the command again; were a cell trained, it would fail, since there is no corpus."""
-    return ablate(grid, base, output, **{"tokenized": True, "show_progress": False} | options)
+def again(
+    base: Config, output: Path, grid: Grid = GRID, rows: Sequence[str] = (), *, tokenized: bool = True
+) -> Results:
+    """Gives the command again; were a row trained, it would fail, since there is no corpus."""
+    return ablate(Ablation(grid, base, output, tokenized=tokenized), rows, show_progress=False)
 
 
 def test_results_outlive_the_run_folders(base: Config, output: Path) -> None:
     before = again(base, output)
-    assert [(cell.row, cell.perplexity) for cell in before.cells] == [("base", 5.0), ("wide", 4.0)]
+    assert [(trial.row, trial.perplexity) for trial in before.trials] == [("base", 5.0), ("wide", 4.0)]
     assert sorted(path.name for path in (output / "cells").iterdir()) == ["base-seed1.json", "wide-seed1.json"]
     shutil.rmtree(output / "runs")
     assert again(base, output, rows=["base"]) == before
@@ -61,9 +63,9 @@ def test_results_outlive_the_run_folders(base: Config, output: Path) -> None:
 
 
 def test_what_is_kept_comes_before_what_a_run_folder_has(base: Config, output: Path) -> None:
-    keep_records(output)
+    keep_finished(output)
     files.write_json(output / "runs" / "base-seed1" / "result.json", {"row": "base", "seed": 1, "perplexity": 9.0})
-    assert [record.result.perplexity for record in read_records(output)] == [5.0, 4.0]
+    assert [trial.result.perplexity for trial in read_finished(output)] == [5.0, 4.0]
 
 
 def test_one_table_has_one_bleu(base: Config, output: Path) -> None:
@@ -71,7 +73,7 @@ def test_one_table_has_one_bleu(base: Config, output: Path) -> None:
     before = (output / "results.json").read_bytes()
     more = Grid("mine", (*GRID.rows, Row("deep", unchanging({"model": {"num_encoder_layers": 4}}))))
     for rows in (["base"], ["deep"]):
-        with pytest.raises(ConfigError, match=r"row base, seed 1, has a result with tokenized = True, now False"):
+        with pytest.raises(ConfigError, match=r"row base, seed 1, .* other settings: tokenized was True, now False"):
             again(base, output, more, rows=rows, tokenized=False)
     assert (output / "results.json").read_bytes() == before
     assert not (output / "runs" / "deep-seed1").exists()
@@ -84,29 +86,29 @@ def test_a_row_whose_settings_were_edited_is_not_shown_with_its_old_result(
     again(base, output)
     if gone:
         shutil.rmtree(output / "runs")
-    with pytest.raises(ConfigError, match=r"row wide, seed 1, .* model\.d_ff = 512, now 1024: .* remove .*wide-seed1"):
+    with pytest.raises(ConfigError, match=r"row wide, seed 1, .*d_ff was 512, now 1024\. .* remove .*wide-seed1"):
         again(base, output, grid_of(1024), rows=["base"])
     without = dataclasses.replace(GRID, rows=GRID.rows[:1])
-    assert [cell.row for cell in again(base, output, without).cells] == ["base"]  # it is no row any more
+    assert [trial.row for trial in again(base, output, without).trials] == ["base"]  # it is no row any more
 
 
 def test_a_corpus_may_have_moved(base: Config, output: Path) -> None:
     moved = dataclasses.replace(base, data=dataclasses.replace(base.data, folder="elsewhere"))
-    assert len(again(moved, output).cells) == 2
+    assert len(again(moved, output).trials) == 2
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"request": {}, "result": {"row": "base", "seed": 1}}'])
 def test_a_damaged_record_is_named(base: Config, output: Path, text: str) -> None:
     again(base, output)
     (output / "cells" / "base-seed1.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"cells.base-seed1\.json: (cannot be read|not a finished cell): .*Remove"):
+    with pytest.raises(ConfigError, match=r"cells.base-seed1\.json: not a finished training: .*Remove"):
         again(base, output)
 
 
 def test_a_result_without_its_request_is_named(base: Config, output: Path) -> None:
     (output / "runs" / "wide-seed1" / "cell.json").unlink()
-    with pytest.raises(ConfigError, match=r"wide-seed1.cell\.json: cannot be read"):
+    with pytest.raises(ConfigError, match=r"wide-seed1.cell\.json: not the request of a training"):
         again(base, output)
     (output / "runs" / "wide-seed1" / "cell.json").write_text(json.dumps({"row": "wide"}))
-    with pytest.raises(ConfigError, match=r"wide-seed1: its cell\.json and result\.json are not of a finished cell"):
+    with pytest.raises(ConfigError, match=r"wide-seed1.cell\.json: not the request .*: no 'config'\. Remove"):
         again(base, output)

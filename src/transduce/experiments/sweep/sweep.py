@@ -4,8 +4,8 @@ import contextlib
 import hashlib
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from transduce.engines.torch import TorchEngine, choose_device
 from transduce.errors import BundleError, ConfigError, EvaluationError, MissingDependencyError, suggestion
 from transduce.evaluation import METRICS, Text, evaluate
 from transduce.evaluation.texts import require_aligned
-from transduce.experiments.sweep.picture import draw
-from transduce.experiments.sweep.results import Axes, Comparability, Measured, Point, SweepResults, render
+from transduce.experiments import store
+from transduce.experiments.store import RESULTS, TABLE
+from transduce.experiments.sweep.results import Axes, Comparability, Measured, Point, SweepResults, draw, render
 from transduce.model import Transformer
 from transduce.reporting.tables import counted
 from transduce.runs import load_run_config, load_run_data
@@ -26,7 +27,7 @@ from transduce.training.averaging import average
 from transduce.training.state import scheduled_checkpoints, weights_checksum
 from transduce.translation.translator import Translator
 
-RESULTS, TABLE, PICTURE = "results.json", "table.md", "sweep.png"
+PICTURE = "sweep.png"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Task:
             self.metric,
             self.tokenized,
             self.lowercase,
-            self.language if _knows_languages(self.metric, tokenized=self.tokenized) else "",
+            self.language if _depends_on_language(self.metric, tokenized=self.tokenized) else "",
         )
 
 
@@ -88,14 +89,24 @@ def sweep(
         EvaluationError: source and reference are not aligned.
     """
     require_aligned(task.source, task.references)
+    say = _say if show_progress else _say_nothing
     for count in axes.averages:
-        _fingerprint(subject, count)  # refuses what cannot be averaged before anything is decoded
-    known = _known(output, subject, task.comparability)
-    found = {one.point: one for one in _current(known.measured, subject)} if known else {}
-    if known and show_progress and len(found) < len(known.measured):
-        gone = len(known.measured) - len(found)
-        print(f"{output}: {gone} points were decoded with weights that {subject} has no more: dropped", file=sys.stderr)
-    signature = known.signature if known else ""
+        _weights(subject, count)  # refuses what cannot be averaged before anything is decoded
+    found, signature = _known(output, subject, task.comparability)
+    current = _current(found, subject)
+    if len(current) < len(found):
+        gone = len(found) - len(current)
+        say(f"{output}: {gone} points were decoded with weights that {subject} has no more: dropped")
+    found = current
+
+    def save() -> SweepResults:
+        order = sorted(found, key=lambda point: (point.average, point.beam_size, point.length_penalty))
+        measured = tuple(found[point] for point in order)
+        results = SweepResults(str(subject), task.comparability, signature, measured)
+        results.save(output / RESULTS)
+        files.write_text(output / TABLE, render(results))
+        return results
+
     for count, group in groupby(axes.points(), key=lambda point: point.average):
         points = list(group)
         if all(point in found for point in points):
@@ -109,21 +120,25 @@ def sweep(
                 continue
             twin = next((one for other, one in found.items() if _same_search(point, other)), None)
             if twin is not None:
-                found[point] = Measured(point, twin.weights, twin.score, twin.length_ratio, twin.seconds)
+                found[point] = replace(twin, point=point)
             else:
                 found[point], signature = _measure(translator, task, point, weights, batch_size)
-            results = SweepResults(str(subject), task.comparability, signature, _in_order(found))
-            _write(results, output)
-            if show_progress:
-                print(_describe(found[point]), file=sys.stderr, flush=True)
-    results = SweepResults(str(subject), task.comparability, signature, _in_order(found))
-    _write(results, output)
+            save()
+            say(_describe(found[point]))
+    results = save()
     try:
         draw(results, output / PICTURE)
     except MissingDependencyError as error:
-        if show_progress:
-            print(f"no picture: {error}", file=sys.stderr)
+        say(f"no picture: {error}")
     return results
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _say_nothing(line: str) -> None:
+    pass
 
 
 def _measure(
@@ -146,53 +161,40 @@ def _measure(
     return Measured(point, weights, score.value, score.length_ratio, seconds), score.signature
 
 
-def _current(measured: Sequence[Measured], subject: Path) -> list[Measured]:
+def _known(output: Path, subject: Path, wanted: Comparability) -> tuple[dict[Point, Measured], str]:
+    """Returns the points of earlier calls and the signature of their scores."""
+    store.require_folder(output)
+    if not (output / RESULTS).is_file():
+        return {}, ""
+    known = SweepResults.load(output / RESULTS)
+    before = known.comparability
+    if before.language is None:  # an older version's: the model's own language, unless --target-language said otherwise
+        depends = _depends_on_language(before.metric, tokenized=before.tokenized)
+        before = replace(before, language=subject_config(subject).data.target_language if depends else "")
+    store.require_same(
+        {"subject": known.subject, **asdict(before)},
+        {"subject": str(subject), **asdict(wanted)},
+        f"{output}: holds scores of",
+    )
+    return {one.point: one for one in known.measured}, known.signature
+
+
+def _current(found: Mapping[Point, Measured], subject: Path) -> dict[Point, Measured]:
     """Returns the points that were decoded with the weights that the subject has now."""
-    fingerprints: dict[int, str] = {}
-    for count in {one.point.average for one in measured}:
+    weights: dict[int, str] = {}
+    for count in {point.average for point in found}:
         with contextlib.suppress(BundleError, ConfigError):  # has no longer as many checkpoints
-            fingerprints[count] = _fingerprint(subject, count)
-    return [one for one in measured if one.weights == fingerprints.get(one.point.average)]
+            weights[count] = _weights(subject, count)
+    return {point: one for point, one in found.items() if one.weights == weights.get(point.average)}
 
 
 def _same_search(one: Point, other: Point) -> bool:
     return one.beam_size == other.beam_size == 1 and one.average == other.average
 
 
-def _knows_languages(metric: str, *, tokenized: bool) -> bool:
-    """Whether a score depends on the language: the paper's BLEU, where it splits words itself."""
+def _depends_on_language(metric: str, *, tokenized: bool) -> bool:
+    """Whether a score depends on the language: the paper's BLEU does, where it splits words itself."""
     return metric == "bleu-paper" and not tokenized
-
-
-def _known(output: Path, subject: Path, comparability: Comparability) -> SweepResults | None:
-    if output.exists() and not output.is_dir():
-        raise ConfigError(f"{output}: is a file; name a folder for --output.")
-    if not (output / RESULTS).is_file():
-        return None
-    known = SweepResults.load(output / RESULTS)
-    if known.subject != str(subject):
-        raise ConfigError(f"{output}: holds a sweep of {known.subject}. Choose another --output.")
-    before = known.comparability
-    if before.language is None:  # an older version's: the model's own language, unless --target-language said otherwise
-        knows = _knows_languages(before.metric, tokenized=before.tokenized)
-        before = replace(before, language=subject_config(subject).data.target_language if knows else "")
-    if before != comparability:
-        language = f", language {before.language}" if before.language else ""
-        raise ConfigError(
-            f"{output}: holds scores of another text or another metric ({before.metric}{language}), which do not "
-            "compare with these. Choose another --output."
-        )
-    return known
-
-
-def _in_order(found: dict[Point, Measured]) -> tuple[Measured, ...]:
-    order = sorted(found, key=lambda point: (point.average, point.beam_size, point.length_penalty))
-    return tuple(found[point] for point in order)
-
-
-def _write(results: SweepResults, output: Path) -> None:
-    results.save(output / RESULTS)
-    files.write_text(output / TABLE, render(results))
 
 
 def _describe(one: Measured) -> str:
@@ -217,10 +219,7 @@ def _is_run(subject: Path) -> bool:
     return (subject / "checkpoints").is_dir() and not (subject / "model.safetensors").is_file()
 
 
-# --- the weights ----------------------------------------------------------------------------------------------
-
-
-def _fingerprint(subject: Path, count: int) -> str:
+def _weights(subject: Path, count: int) -> str:
     """Returns a checksum of the weights that a point is decoded with."""
     if count == 0:
         return Bundle.load(subject).checksums["model.safetensors"]
@@ -234,7 +233,7 @@ def _checksum(paths: Sequence[Path]) -> str:
 def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str]:
     """Returns what decodes, and the checksum of its weights."""
     if count == 0:
-        weights = _fingerprint(subject, count)
+        weights = _weights(subject, count)
         return Translator.load(subject, engine="torch", device=device), weights
     paths = _last_checkpoints(subject, count)
     weights = _checksum(paths)

@@ -1,10 +1,10 @@
-"""One cell of an ablation, a process of its own: trains one row with one seed, measures it, writes `result.json`.
+"""The process of one trial of an ablation: trains one row with one seed, measures it, writes `result.json`.
 
-    python -m transduce.experiments.ablation.cell FOLDER
+    python -m transduce.experiments.ablation.worker FOLDER
 
-FOLDER holds `cell.json`, which says what to do, and becomes a run folder. Started again, the process goes on from the
-last checkpoint; where there is a result already, it does nothing. It reads its standard input for nothing but its end:
-when whoever started it is gone, however that came about, it finishes the step at hand, writes a checkpoint and leaves.
+FOLDER holds `cell.json`, the request, and becomes a run folder. Started again, the process resumes from the last
+checkpoint; where there is a result already, it does nothing. When its standard input ends, the process that started it
+is gone, however that came about: it finishes its step, writes a checkpoint and exits.
 """
 
 import fcntl
@@ -23,19 +23,19 @@ from transduce.data.prepare import load_prepared
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import load_model
 from transduce.errors import DataError, TransduceError
-from transduce.experiments.ablation.plan import REQUEST, RESULT
-from transduce.experiments.ablation.results import CellResult
+from transduce.experiments.ablation.results import TrialResult
+from transduce.experiments.ablation.trials import REQUEST, RESULT
 from transduce.runs import data_folder, train
 from transduce.scoring import bleu_scorer
 from transduce.training.device import Compute
 
 
 def main(folder: Path) -> int:
-    """Brings the cell to its end, or to a checkpoint, and returns the exit code."""
+    """Trains and measures to the end, or trains to a checkpoint, and returns the exit code."""
     _stop_with_starter()
     try:
         with (folder / ".cell.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # a process before this one may still be writing its last checkpoint
+            fcntl.flock(lock, fcntl.LOCK_EX)  # an earlier process may still be writing its last checkpoint
             if (folder / RESULT).is_file():
                 return 0
             request = json.loads((folder / REQUEST).read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def main(folder: Path) -> int:
         return error.exit_code
 
 
-def measure(run: Path, row: str, seed: int, *, tokenized: bool) -> CellResult:
+def measure(run: Path, row: str, seed: int, *, tokenized: bool) -> TrialResult:
     """Returns the figures of a finished run's model: its last checkpoint, no average of several (§6.2).
 
     Raises:
@@ -65,7 +65,7 @@ def measure(run: Path, row: str, seed: int, *, tokenized: bool) -> CellResult:
     model = load_model(bundle, Compute.of(bundle.config.train.device).device).eval()
     scorer = bleu_scorer(_searching_all(bundle.config, validation), bundle.tokenizer, validation, tokenized=tokenized)
     metrics = bundle.metrics
-    return CellResult(
+    return TrialResult(
         row,
         seed,
         perplexity=metrics["validation_perplexity"],
@@ -85,7 +85,7 @@ def _searching_all(config: Config, validation: ParallelStore) -> Config:
 
 
 def _stop_with_starter() -> None:
-    """Turns the end of standard input, which whoever started this process holds open, into a SIGTERM to ourselves."""
+    """Sends SIGTERM to this process when standard input ends, which the starting process holds open."""
 
     def wait() -> None:
         while os.read(0, 1):

@@ -1,0 +1,206 @@
+"""Runs an ablation: `transduce ablate` from Python.
+
+    from transduce.experiments.ablation.ablate import ablate
+    from transduce.experiments.ablation.built_in import find_grid
+    from transduce.experiments.ablation.trials import Ablation
+
+    results = ablate(Ablation(find_grid("table3"), base, Path("runs/table3"), num_seeds=2))
+
+Each trial is a process of its own (`experiments.ablation.worker`): one that fails, or is killed for want of memory,
+takes no other with it. This side needs no torch.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+
+from transduce import files
+from transduce.data.prepare import prepare
+from transduce.errors import DataError, MissingDependencyError
+from transduce.experiments.ablation.report import draw, render
+from transduce.experiments.ablation.results import Results, TrialResult, in_order, row_infos
+from transduce.experiments.ablation.trials import LOG, Ablation, Trial, keep_finished
+from transduce.experiments.store import RESULTS, TABLE
+from transduce.reporting.tables import counted
+
+PICTURE = "rows.png"
+
+_POLL_SECONDS = 0.2
+
+
+def ablate(
+    ablation: Ablation,
+    rows: Sequence[str] = (),
+    *,
+    jobs: int = 1,
+    mirror: Path | None = None,
+    show_progress: bool = True,
+) -> Results:
+    """Trains and measures every row with every seed, and writes results, table and picture into the output folder.
+
+    Called again, it resumes: finished trials are left as they are, a stopped one goes on from its last checkpoint, a
+    failed one is tried again. Rows and seeds may be added; the base may not change, nor how finished rows were made.
+
+    Args:
+        ablation: what is trained, and the output folder.
+        rows: names of the rows to train now; none: all.
+        jobs: trials trained side by side, the machine's threads (and visible GPUs) divided among them.
+        mirror: a folder that stands in for the network when the corpus is fetched.
+        show_progress: whether to say on standard error what is done.
+
+    Raises:
+        ConfigError: a row cannot be made, the output folder is of another ablation, or has results that do not compare.
+        DataError: the corpus cannot be used, for any of the trials.
+    """
+    say = _say if show_progress else _say_nothing
+    trials = ablation.trials(rows)
+    ablation.begin()
+    for trial in trials:
+        trial.write_request()
+    missing = [trial for trial in trials if not trial.done]
+    errors = _prepare_data(missing, mirror, show_progress)
+    waiting = [trial for trial in missing if trial.data not in errors]
+    failed = {trial.folder: errors[trial.data] for trial in missing if trial.data in errors}
+    say(f"{counted(len(trials), 'trial')}, {len(trials) - len(waiting) - len(failed)} of them done, {jobs} at a time")
+    started = time.monotonic()
+    results = _write(ablation, trials, failed)
+    with contextlib.closing(_run(waiting, jobs)) as ended:
+        for count, (trial, code) in enumerate(ended, start=1):
+            if not trial.done:
+                failed[trial.folder] = _failure(trial, code)
+            results = _write(ablation, trials, failed)
+            left = (time.monotonic() - started) / count * (len(waiting) - count)
+            say(f"[{count}/{len(waiting)}] {_describe(trial, results)}; about {left / 60:,.0f} minutes left")
+    try:
+        draw(results, ablation.output / PICTURE)
+    except MissingDependencyError as error:
+        say(f"no picture: {error}")
+    return results
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _say_nothing(line: str) -> None:
+    pass
+
+
+def _prepare_data(trials: Sequence[Trial], mirror: Path | None, show_progress: bool) -> dict[Path, str]:
+    """Prepares each data folder that trials ask for; returns what went wrong, by folder."""
+    firsts: dict[Path, Trial] = {}
+    for trial in trials:
+        firsts.setdefault(trial.data, trial)
+    errors: dict[Path, str] = {}
+    for folder, trial in firsts.items():
+        try:
+            report = prepare(trial.config, folder, mirror=mirror, progress=show_progress)
+        except DataError as error:
+            if len(firsts) == 1:
+                raise
+            errors[folder] = str(error)
+            continue
+        if show_progress and not report.reused:
+            _say(str(report))
+    return errors
+
+
+def _run(trials: Sequence[Trial], jobs: int) -> Generator[tuple[Trial, int], None, None]:
+    """Runs the trials' processes, `jobs` at a time, and yields each trial whose process has ended, with its exit code.
+
+    Processes that are under way when this ends early are told to stop, and waited for while they write a checkpoint.
+    """
+    waiting, slots = deque(trials), list(range(jobs))
+    running: dict[subprocess.Popen[bytes], tuple[Trial, int]] = {}
+    try:
+        while waiting or running:
+            while waiting and slots:
+                trial, slot = waiting.popleft(), slots.pop(0)
+                running[_start(trial, slot, jobs)] = (trial, slot)
+            ended = [process for process in running if process.poll() is not None]
+            for process in ended:
+                trial, slot = running.pop(process)
+                _tell_to_stop(process)  # it has; this closes the pipe
+                slots.append(slot)
+                yield trial, process.returncode
+            if not ended:
+                time.sleep(_POLL_SECONDS)
+    finally:
+        for process in running:
+            _tell_to_stop(process)
+        for process in running:
+            process.wait()
+
+
+def _start(trial: Trial, slot: int, jobs: int) -> "subprocess.Popen[bytes]":
+    with (trial.folder / LOG).open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "transduce.experiments.ablation.worker", str(trial.folder)],
+            env=shared_environment(os.environ, slot, jobs),
+            stdin=subprocess.PIPE,  # never written to: that it is open tells the process that we are there
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C is for us: a second signal would cut its checkpoint short
+        )
+
+
+def _tell_to_stop(process: "subprocess.Popen[bytes]") -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def shared_environment(environment: Mapping[str, str], slot: int, jobs: int) -> dict[str, str]:
+    """Returns the environment of one of `jobs` processes: its share of the threads, and one of several visible GPUs."""
+    own = dict(environment)
+    if jobs == 1:
+        return own
+    num_threads = int(own.get("OMP_NUM_THREADS") or _num_cores())
+    own["OMP_NUM_THREADS"] = str(max(1, num_threads // jobs))
+    devices = [device for device in own.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
+    if len(devices) > 1:
+        own["CUDA_VISIBLE_DEVICES"] = devices[slot % len(devices)]
+    return own
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _failure(trial: Trial, code: int) -> str:
+    log = trial.folder / LOG
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    said = [line.strip() for line in lines if line.strip()]
+    end = f"ended by signal {-code}" if code < 0 else f"exit code {code}"
+    return f"{end}; it last said: {said[-1] if said else 'nothing'} ({log})"
+
+
+def _write(ablation: Ablation, trials: Sequence[Trial], failed: Mapping[Path, str]) -> Results:
+    """Gathers what there is, of this call and of earlier ones, and writes results and table."""
+    found = [trial.result for trial in keep_finished(ablation.output)]
+    found += [TrialResult(each.row, each.seed, error=failed[each.folder]) for each in trials if each.folder in failed]
+    shown = {each.row for each in found} | {each.row for each in trials}
+    base, grid = ablation.base, ablation.grid.select([row.name for row in ablation.grid.rows if row.name in shown])
+    rows = row_infos(grid, base)
+    tokens = "tokens as given" if ablation.tokenized else "sacreBLEU 13a"
+    bleu = f"{tokens}, beam {base.decode.beam_size}, length penalty {base.decode.length_penalty}"
+    results = Results(grid.name, base.name, bleu, rows, in_order(found, rows))
+    results.save(ablation.output / RESULTS)
+    files.write_text(ablation.output / TABLE, render(results))
+    return results
+
+
+def _describe(trial: Trial, results: Results) -> str:
+    name = f"{trial.row}, seed {trial.seed}"
+    for result in results.trials:
+        if (result.row, result.seed) == (trial.row, trial.seed):
+            if result.error:
+                return f"{name}: failed: {result.error}"
+            minutes = (result.training_seconds or 0.0) / 60
+            figures = f"perplexity {result.perplexity:.3f}, BLEU {result.bleu:.2f}"
+            return f"{name}: {figures}, {result.steps:,} steps in {minutes:.1f} minutes"
+    return name

@@ -1,0 +1,226 @@
+"""An ablation and its trials, one for each row and seed: what each has to do and what came out, in files.
+
+OUTPUT/
+    base.json            the base and the grid's name: an output folder belongs to one ablation
+    data/KEY/            prepared data, shared by all trials with the same text and data settings
+    runs/A1-seed1/       a run folder, with cell.json (the request), result.json (at the end) and log.txt
+    cells/A1-seed1.json  request and result of a finished trial, which outlive its run folder
+    results.json         all results so far; table.md and rows.png show them
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from transduce import files
+from transduce.config import Config, TrainConfig, from_dict, to_dict
+from transduce.errors import ConfigError
+from transduce.experiments import store
+from transduce.experiments.ablation.grid import Grid
+from transduce.experiments.ablation.results import TrialResult
+
+BASE, REQUEST, RESULT, LOG = "base.json", "cell.json", "result.json", "log.txt"
+_RUNS, _KEPT = "runs", "cells"
+
+# Where the corpus lies and what computes: neither makes it another ablation.
+_IRRELEVANT = ("data.folder", "train.device")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One row trained with one seed."""
+
+    row: str
+    seed: int
+    config: Config
+    folder: Path  # of its run
+    data: Path  # prepared data
+    tokenized: bool  # whether BLEU takes the corpus's tokens as they stand
+
+    @property
+    def done(self) -> bool:
+        """Whether its result is there."""
+        return kept_path(self.folder).is_file() or (self.folder / RESULT).is_file()
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What decides its result."""
+        return {"row": self.row, "seed": self.seed, "tokenized": self.tokenized, "config": to_dict(self.config)}
+
+    def write_request(self) -> None:
+        """Writes what its process is to do, unless it is finished.
+
+        Raises:
+            ConfigError: its folder was begun with another request.
+        """
+        if not self.done:
+            data = {"data": os.path.relpath(self.data, self.folder)}
+            _write_or_compare(self.folder / REQUEST, self.request | data)
+
+
+@dataclass(frozen=True)
+class FinishedTrial:
+    """A trial's request and result."""
+
+    run: Path  # its run folder, which may be gone
+    request: Mapping[str, Any]
+    result: TrialResult
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """Variations of one configuration, each trained with each seed."""
+
+    grid: Grid
+    base: Config  # what the grid varies; its `train.max_steps` and `train.max_minutes` are the budget of each trial
+    output: Path
+    num_seeds: int = 1  # from the base's seed on
+    tokenized: bool = False  # whether the corpus is tokenised already, and BLEU takes its tokens as they stand
+
+    @property
+    def seeds(self) -> range:
+        """The seeds of each row."""
+        return range(self.base.train.seed, self.base.train.seed + self.num_seeds)
+
+    def trials(self, rows: Sequence[str] = ()) -> list[Trial]:
+        """Returns the trials of the named rows, or of all, seed by seed, so that a whole table stands early.
+
+        Raises:
+            ConfigError: a row cannot be made of this base, or there is no validation data to compare rows by.
+        """
+        configs = (self.grid.select(rows) if rows else self.grid).configs(self.base)
+        for row, config in configs.items():
+            if config.data.format == "trees":
+                raise ConfigError(
+                    f"row {row}: trains a parser, and rows are compared by BLEU: give a translator's recipe."
+                )
+            if not config.data.validation:
+                raise ConfigError(f"row {row}: data.validation is not set, and rows are compared by it.")
+        return [self.trial(row, seed, config) for seed in self.seeds for row, config in configs.items()]
+
+    def trial(self, row: str, seed: int, config: Config) -> Trial:
+        """Returns the trial of one row, whose configuration is `config`, with one seed."""
+        name = f"{row}-seed{seed}"
+        own = replace(config, name=f"{config.name}-{name}", train=_train_config(config, seed))
+        data = self.output / "data" / _data_key(config)
+        return Trial(row, seed, own, self.output / _RUNS / name, data, self.tokenized)
+
+    def begin(self) -> None:
+        """Makes `output` the folder of this ablation, or checks that it is.
+
+        Raises:
+            ConfigError: it belongs to another, or is a file, or has results that do not compare with this ablation's.
+        """
+        store.require_folder(self.output)
+        _write_or_compare(self.output / BASE, {"grid": self.grid.name, "config": to_dict(self.base)})
+        finished = read_finished(self.output)
+        rows = {trial.result.row for trial in finished}
+        configs = self.grid.select([row.name for row in self.grid.rows if row.name in rows]).configs(self.base)
+        for trial in finished:
+            row, seed, kept = trial.result.row, trial.result.seed, kept_path(trial.run)
+            if row in configs:  # a row that the grid no longer has does not matter
+                store.require_same(
+                    _settings(trial.request, kept),
+                    _settings(self.trial(row, seed, configs[row]).request, kept),
+                    f"{self.output}: row {row}, seed {seed}, has a result of",
+                    ignore=_IRRELEVANT,
+                    remedy="One table cannot have both. "
+                    f"Choose another --output, or remove {kept} and {trial.run} to train it again.",
+                )
+
+
+def kept_path(run: Path) -> Path:
+    """Returns where the request and the result of a trial stay when its run folder is gone."""
+    return run.parent.parent / _KEPT / f"{run.name}.json"
+
+
+def read_finished(output: Path) -> list[FinishedTrial]:
+    """Returns all finished trials: those that are kept, and of others those that have a run folder.
+
+    Raises:
+        ConfigError: a file of one is missing or damaged.
+    """
+    kept = [output / _RUNS / path.stem for path in sorted((output / _KEPT).glob("*.json"))]
+    runs = sorted(path.parent for path in (output / _RUNS).glob(f"*/{RESULT}"))
+    return [_read_kept(run) for run in kept] + [_read_run(run) for run in runs if run not in kept]
+
+
+def keep_finished(output: Path) -> list[FinishedTrial]:
+    """Keeps what only run folders have yet, and returns all finished trials.
+
+    Raises:
+        ConfigError: a file of one is missing or damaged.
+    """
+    finished = read_finished(output)
+    for trial in finished:
+        if not kept_path(trial.run).is_file():
+            files.write_json(kept_path(trial.run), {"request": trial.request, "result": asdict(trial.result)})
+    return finished
+
+
+def _read_kept(run: Path) -> FinishedTrial:
+    def parse(values: dict[str, Any]) -> FinishedTrial:
+        return FinishedTrial(run, _request(values["request"]), TrialResult(**values["result"]))
+
+    remedy = "Remove it to train it again, or choose another --output."
+    return store.read(kept_path(run), "a finished training", parse, remedy=remedy)
+
+
+def _read_run(run: Path) -> FinishedTrial:
+    remedy = "Remove the folder to train it again."
+    request = store.read(run / REQUEST, "the request of a training", _request, remedy=remedy)
+    return store.read(
+        run / RESULT,
+        "the result of a training",
+        lambda values: FinishedTrial(run, request, TrialResult(**values)),
+        remedy=remedy,
+    )
+
+
+def _request(values: dict[str, Any]) -> dict[str, Any]:
+    if "config" not in values:
+        raise KeyError("config")
+    return values
+
+
+def _write_or_compare(path: Path, request: dict[str, Any]) -> None:
+    if not path.is_file():
+        files.write_json(path, request)
+        return
+    remedy = "Remove it, or choose another --output."
+    before = store.read(path, "the settings of a training", lambda values: _settings(values, path), remedy=remedy)
+    store.require_same(before, _settings(request, path), f"{path.parent}: was begun with", ignore=_IRRELEVANT)
+
+
+def _settings(request: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Returns what a request asks for; keys that its version did not know have their defaults."""
+    config = to_dict(from_dict(request["config"], str(path)))
+    return {key: value for key, value in request.items() if key not in ("config", "data")} | config
+
+
+def _train_config(config: Config, seed: int) -> TrainConfig:
+    """Returns how a trial is trained: as its configuration says, to the end of its budget, without averaging (§6.2)."""
+    train = config.train
+    never = train.checkpoint_minutes == 0 and train.checkpoint_steps == 0
+    return replace(
+        train,
+        seed=seed,
+        average_last=1,
+        keep_checkpoints=2,  # one to resume from, and one before it, should that be damaged
+        checkpoint_minutes=10.0 if never else train.checkpoint_minutes,
+        validate_bleu=False,  # measured at the end, by beam search on all of it
+        best_by="perplexity",
+        early_stopping=0,
+    )
+
+
+def _data_key(config: Config) -> str:
+    """Returns a name for what the prepared data depends on, wherever the corpus lies."""
+    values = to_dict(config)
+    values["data"].pop("folder")
+    settings = json.dumps([values["text"], values["data"]], sort_keys=True)
+    return hashlib.sha256(settings.encode()).hexdigest()[:12]

@@ -1,0 +1,81 @@
+"""Results that a stopped command resumes from: JSON files, each written whole as soon as there is something new.
+
+`transduce paper` and `transduce sweep` keep all results of an output folder in its results.json; `transduce ablate`
+keeps those of each training in a file of its own, and gathers them in results.json. Every file also says what its
+results are of, so that a later call refuses those that do not compare with its own.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from transduce import files
+from transduce.__about__ import __version__
+from transduce.config.differences import describe, differences
+from transduce.errors import ConfigError
+
+RESULTS, TABLE = "results.json", "table.md"  # in every output folder
+FORMAT = 1  # of files that note one
+
+T = TypeVar("T")
+
+
+def read(path: Path, what: str, parse: Callable[[dict[str, Any]], T], *, remedy: str = "") -> T:
+    """Reads a file of results and returns what `parse` makes of it.
+
+    Args:
+        path: the file.
+        what: it holds, for messages.
+        parse: is given the JSON object; a KeyError, TypeError or ValueError means that it is something else.
+        remedy: a sentence that says what to do where it cannot be read.
+
+    Raises:
+        ConfigError: the file is missing, damaged or something else.
+    """
+    try:
+        values = files.read_json_object(path)
+        if values.get("format", FORMAT) != FORMAT:
+            raise ValueError(f"format {values['format']}; this version reads format {FORMAT}")
+        return parse(values)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise ConfigError(f"{path}: not {what}: {reason}. {remedy or 'Choose another --output.'}") from None
+
+
+def write(path: Path, values: Mapping[str, Any]) -> None:
+    """Writes a file of results with its format and this version, atomically."""
+    files.write_json(path, {"format": FORMAT, "transduce": __version__, **values})
+
+
+def require_same(
+    before: Mapping[str, Any],
+    now: Mapping[str, Any],
+    where: str,
+    *,
+    ignore: Collection[str] = (),
+    remedy: str = "Choose another --output.",
+) -> None:
+    """Sees that results are of what is measured now.
+
+    Args:
+        before: what the results are of, as nested settings.
+        now: what is measured now.
+        where: begins the message, such as "runs/a: holds results of".
+        ignore: keys that may differ.
+        remedy: a sentence that says what to do.
+
+    Raises:
+        ConfigError: something differs; names the first few keys with both values.
+    """
+    if changed := differences(before, now, ignore=ignore):
+        raise ConfigError(f"{where} other settings: {describe(changed)}. {remedy}")
+
+
+def require_folder(output: Path) -> None:
+    """Sees that results can be written.
+
+    Raises:
+        ConfigError: `output` is a file.
+    """
+    if output.exists() and not output.is_dir():
+        raise ConfigError(f"{output}: is a file; name a folder for --output.")
