@@ -43,7 +43,6 @@ _MANY_PARAMETERS = {
     "decoding/beam.py: beam_search",
     "decoding/finished.py: FinishedBeams.__init__",
     "decoding/sampling.py: sample",
-    "experiments/ablation/study.py: ablate",
     "export/exports.py: export_model",
     "export/imports.py: _write",
     "export/imports.py: import_huggingface",

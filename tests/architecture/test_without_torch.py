@@ -10,8 +10,8 @@ import pytest
 from made_models import made_bundle
 from transduce import Translator
 from transduce.cli.main import COMMANDS
-from transduce.cli.paper import EXPERIMENTS
 from transduce.cli.parse import SUBCOMMANDS
+from transduce.experiments.paper.catalogue import EXPERIMENTS
 
 _SOURCE = Path(__file__).resolve().parents[2] / "src" / "transduce"
 
