@@ -184,7 +184,7 @@ class Bundle:
 
     def require_whole(self, name: str) -> None:
         """Compares a file with its checksum; raises BundleError where it differs or there is none."""
-        if files.checksum(self.path / name) != self.checksum(name):
+        if files.cached_sha256(self.path / name) != self.checksum(name):
             raise BundleError(f"{self.path / name}: changed or damaged: its checksum differs from {_CONFIG}'s.")
 
     def verify(self) -> None:
@@ -211,7 +211,7 @@ def save_bundle(
 
     arrays = {name: np.ascontiguousarray(value, np.float32) for name, value in weights.items()}
     require_finite(arrays, f"{path}: not written")
-    files.sweep(path.parent, path.name)
+    files.remove_leftovers(path.parent, path.name)
     with files.atomic_folder(path) as folder:
         try:
             save_file(arrays, folder / WEIGHTS)

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 
 class TransduceError(Exception):
-    """Base of all errors that a user can cause and can mend."""
+    """Base of all errors that a user can cause and can fix."""
 
     exit_code = 1
 
@@ -27,7 +27,7 @@ class DataError(TransduceError):
 
 
 class DownloadError(DataError):
-    """A named corpus could not be fetched, or what came does not have the expected checksum."""
+    """A named corpus could not be fetched, or does not have the expected checksum."""
 
 
 class TokenizerError(TransduceError):
@@ -49,19 +49,19 @@ class TrainingError(TransduceError):
 
 
 class MissingDependencyError(TransduceError):
-    """An optional dependency is needed; the message names the extra that brings it."""
+    """An optional dependency is missing; the message names the extra to install."""
 
     exit_code = 6
 
 
 class ExportError(TransduceError):
-    """A model cannot be held by another system, or does not do there what it does here."""
+    """Another system's format does not support a model, or the model behaves differently there."""
 
     exit_code = 7
 
 
 class EngineError(TransduceError):
-    """An engine cannot work where it is: in a process that was forked after it was loaded."""
+    """An engine cannot work in this process: it was forked after the engine was loaded."""
 
     exit_code = 1
 

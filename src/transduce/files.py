@@ -1,7 +1,7 @@
-"""Files that are either whole or absent: atomic writes, checksums, and what may not be overwritten.
+"""Files that are either whole or absent: atomic writes, checksums, protection against overwriting.
 
 Everything that Transduce writes goes through here: to a temporary name beside the target, fsync, rename.
-A crash leaves the old file or the new one, never a half of either. Pipes and devices are written to and stay.
+A crash leaves the old file or the new one, never half a file. Pipes and devices are written to directly.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from transduce.errors import DataError, MissingDependencyError, TransduceError
 
 
 class _Zstd:
-    """Python's zstd module, imported when something of it is used: what reads no .zst file works without it."""
+    """Python's zstd module, imported at first use: only .zst files need it."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -33,7 +33,7 @@ class _Zstd:
                 from backports import zstd
         except ModuleNotFoundError:
             raise MissingDependencyError(
-                "backports.zstd is not installed, and a .zst file needs it: pip install backports.zstd"
+                "backports.zstd is not installed. A .zst file needs it: pip install backports.zstd"
             ) from None
         return getattr(zstd, name)
 
@@ -44,21 +44,21 @@ else:
     zstd = _Zstd()
 
 _MAX_JSON_BYTES = 64 << 20
-# A file that changed less than this long ago may change again within the same tick of the file system's clock.
+# A file that changed more recently may change again within one tick of the file system's clock.
 _SETTLED_NANOSECONDS = 2 * 10**9
 
-_UMASK = os.umask(0o077)  # it can only be asked for by setting it
+_UMASK = os.umask(0o077)  # it can only be read by setting it
 os.umask(_UMASK)
 
 # A full disk, a used-up quota, a file too large for the file system.
 _REFUSED_WRITES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-# What a temporary name looks like: the target's, hidden, with eight characters that `tempfile` draws.
+# A temporary name: the target's, hidden, with eight random characters from `tempfile`.
 _TEMPORARY = re.compile(r"\.(?P<target>.+)\.[a-z0-9_]{8}\.(?P<kind>part|old)")
 
 
 def make_readable(path: Path) -> None:
-    """Gives a file or folder that was made for its owner alone the rights that new ones of this user have."""
+    """Gives a file or folder the usual permissions of new ones; `tempfile` makes them for the owner alone."""
     path.chmod((0o777 if path.is_dir() else 0o666) & ~_UMASK)
 
 
@@ -78,9 +78,9 @@ def sync_file(path: Path) -> None:
 
 
 def is_special(path: Path) -> bool:
-    """Returns whether `path` is written to in place: a pipe, a device, or a name for a descriptor, as /dev/stdout is.
+    """Returns whether `path` is written to in place: a pipe, a device, or a descriptor's name such as /dev/stdout.
 
-    A descriptor may be one of a regular file; its name is none of the file's all the same.
+    The name of a descriptor is written to in place even where the descriptor is one of a regular file.
     """
     folder = path.absolute().parent
     if folder == Path("/dev") or Path("/dev/fd") in (folder, *folder.parents) or Path("/proc") in folder.parents:
@@ -91,17 +91,17 @@ def is_special(path: Path) -> bool:
 def require_free(
     path: Path, *, overwrite: bool, foreign: str = "", error: type[TransduceError] = DataError, option: str = "--output"
 ) -> None:
-    """Refuses an output that would replace what a user could lose: a file with bytes, a folder with files.
+    """Refuses an output that would replace something of the user's: a file that is not empty, a folder with files.
 
     Args:
         path: a file or folder to be written.
-        overwrite: whether the user allows that it is replaced.
-        foreign: why it may not be replaced even so, as "it is not a model folder"; "" where nothing speaks against it.
-        error: what is raised.
-        option: the option that names the path, for the message; "": there is none.
+        overwrite: whether the user allows it to be replaced.
+        foreign: why it may not be replaced even then, such as "it is not a model folder"; "" where it may.
+        error: the class of the error.
+        option: the option that names the path, for the message; "" if there is none.
 
     Raises:
-        TransduceError: of the kind of `error`; something stands at `path`, and may not be replaced.
+        TransduceError: an `error`; something is at `path`, and may not be replaced.
     """
     if path == Path("-") or is_special(path):
         return
@@ -122,7 +122,7 @@ def _holds_something(path: Path) -> bool:
 def atomic_path(target: Path) -> Iterator[Path]:
     """Yields a temporary path to write to; on success it becomes `target`, else it is removed.
 
-    Where `target` is a pipe or a device, it is given the bytes instead.
+    If `target` is a pipe or a device, the bytes are copied into it.
     """
     if is_special(target):
         with tempfile.TemporaryDirectory() as folder:
@@ -142,7 +142,7 @@ def atomic_path(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
-    """Yields a temporary folder beside `target`; on success it becomes `target`, replacing what stood there."""
+    """Yields a temporary folder beside `target`; on success it replaces `target`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with _naming(target), _temporary(target, folder=True) as temporary:
         yield temporary
@@ -160,7 +160,7 @@ def atomic_folder(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _naming(target: Path) -> Iterator[None]:
-    """Puts the name of `target` into the error of a disk that takes no more: `write` itself names no file."""
+    """Adds the name of `target` to the error of a full disk: `write` itself names no file."""
     try:
         yield
     except OSError as error:
@@ -171,7 +171,7 @@ def _naming(target: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _temporary(target: Path, *, folder: bool, suffix: str = ".part") -> Iterator[Path]:
-    """Yields a new file or folder beside `target`, locked while in use, and removes what has that name at the end."""
+    """Yields a new file or folder beside `target`, locked while in use; removes it at the end if it is still there."""
     while True:
         if folder:
             name = tempfile.mkdtemp(prefix=f".{target.name}.", suffix=suffix, dir=target.parent)
@@ -181,7 +181,7 @@ def _temporary(target: Path, *, folder: bool, suffix: str = ".part") -> Iterator
         path = Path(name)
         try:
             descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:  # swept by another process before it was locked
+        except FileNotFoundError:  # another process removed it before it was locked
             continue
         if lock(descriptor, without_locks=True) and path.exists():
             break
@@ -200,15 +200,15 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def sweep(folder: Path, *targets: str) -> None:
-    """Removes what processes that were killed left in `folder` of files and folders that they were writing.
+def remove_leftovers(folder: Path, *targets: str) -> None:
+    """Removes temporary files and folders that killed processes left in `folder`.
 
-    A process holds a lock on what it is writing, so that no other's work is touched. A folder that was set aside to be
-    replaced, and never was, gets its name back.
+    A process holds a lock on what it is writing: only what no process writes is removed. A folder that was moved aside,
+    and never replaced, gets its name back.
 
     Args:
-        folder: where to sweep; it need not exist.
-        targets: the names that were being written, or patterns such as "step-*".
+        folder: where to look; it need not exist.
+        targets: the names of what was being written, or patterns such as "step-*".
     """
     for path in [*folder.iterdir()] if folder.is_dir() else []:
         match = _TEMPORARY.fullmatch(path.name)
@@ -229,7 +229,7 @@ def sweep(folder: Path, *targets: str) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Makes two folders change names in one step, where the system can (Linux); returns whether it did."""
+    """Exchanges the names of two folders in one step, where the system can (Linux); returns whether it did."""
     import ctypes
 
     at_working_folder, exchange = -100, 2
@@ -242,7 +242,7 @@ def _exchange(first: Path, second: Path) -> bool:
 
 
 def _replace_in_two_steps(folder: Path, target: Path) -> None:
-    """Sets the old folder aside for the instant in between, and puts it back should the second step fail."""
+    """Moves the old folder aside between the two steps, and puts it back if the second step fails."""
     with _temporary(target, folder=True, suffix=".old") as beside:
         aside = beside / target.name
         target.replace(aside)
@@ -255,16 +255,16 @@ def _replace_in_two_steps(folder: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def exclusive(folder: Path) -> Iterator[bool]:
-    """Holds `folder` for this block alone, and yields whether it could be had; a process that dies lets go of it."""
+    """Locks `folder` for this block, and yields whether that worked; the lock ends with the process."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("ab") as file:
         yield lock(file.fileno(), without_locks=True)
 
 
 def lock(descriptor: int, *, without_locks: bool) -> bool:
-    """Locks an open file or folder, until it is closed; returns whether it could be had.
+    """Locks an open file or folder until it is closed; returns whether that worked.
 
-    `without_locks` is the answer of a file system, or a system, that has no locks, where nobody can tell.
+    `without_locks` is returned where the system or the file system has no locks.
     """
     try:
         import fcntl
@@ -296,8 +296,8 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def stamp(path: Path) -> tuple[int, ...] | None:
-    """Returns what tells one state of a file from another without reading it: device, inode, size, times of change.
+def file_state(path: Path) -> tuple[int, ...] | None:
+    """Returns device, inode, size and times of a file, which change when its content does.
 
     None where it changed a moment ago: it could change again and look the same.
     """
@@ -311,18 +311,17 @@ def stamp(path: Path) -> tuple[int, ...] | None:
 _known_digests: dict[tuple[int, ...], str] = {}
 
 
-def checksum(path: Path) -> str:
-    """Returns the file's SHA-256, which a process computes once for each state of a file (`stamp`).
+def cached_sha256(path: Path) -> str:
+    """Returns the file's SHA-256, computed once in a process for each state of a file (`file_state`).
 
-    The memory is this process's alone, on purpose. A disk that forgets a bit leaves size and times as they were, so
-    whoever wrote digests down for later processes would let through what they are there to find; and hashing is cheap
-    beside loading (a quarter of a second for 250 MB).
+    Digests are not kept for later processes, on purpose. A disk error leaves size and times as they were, so a digest
+    from before would hide it. Hashing is cheap beside loading (a quarter of a second for 250 MB).
     """
-    before = stamp(path)
+    before = file_state(path)
     if before in _known_digests:
         return _known_digests[before]
     digest = sha256(path)
-    if before is not None and stamp(path) == before:  # else it was written to meanwhile
+    if before is not None and file_state(path) == before:  # else it has changed since
         _known_digests[before] = digest
     return digest
 
@@ -331,7 +330,7 @@ def read_json(path: Path) -> Any:
     """Reads a JSON file of moderate size; an OSError passes.
 
     Raises:
-        ValueError: it is no JSON, nested too deeply, too large, or holds text that UTF-8 has no bytes for.
+        ValueError: it is not JSON, nested too deeply, too large, or has text that UTF-8 cannot encode.
     """
     if path.stat().st_size > _MAX_JSON_BYTES:
         raise ValueError(f"larger than {_MAX_JSON_BYTES >> 20} MB")
@@ -346,7 +345,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Reads a JSON file that holds an object; as `read_json`, with a ValueError where it holds something else."""
+    """Reads a JSON file that holds an object; raises as `read_json`, and ValueError for any other value."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise ValueError(f"not a JSON object but {type(value).__name__}")

@@ -108,7 +108,7 @@ def train(
         _require_trainable(config, run, resume)
         shown = show_progress and ranks.leads
         if ranks.leads:
-            _sweep(run)
+            _remove_leftovers(run)
             if resume:
                 for line in changes_on_resume(run, config, settings):
                     print(f"resuming with a change: {line}", file=sys.stderr)
@@ -147,11 +147,11 @@ def _require_trainable(config: Config, run: Path, resume: bool) -> None:
         )
 
 
-def _sweep(run: Path) -> None:
+def _remove_leftovers(run: Path) -> None:
     """Removes what processes that were killed left here; this process holds the run."""
-    state.sweep(run)
-    files.sweep(run, "model", CONFIG, DATA, "metrics.jsonl")
-    files.sweep(run / "data", "*.json", "*.arrow")
+    state.remove_leftovers(run)
+    files.remove_leftovers(run, "model", CONFIG, DATA, "metrics.jsonl")
+    files.remove_leftovers(run / "data", "*.json", "*.arrow")
 
 
 def _trainer(

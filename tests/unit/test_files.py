@@ -120,19 +120,19 @@ def test_what_a_killed_process_left_is_swept_and_nothing_else(tmp_path: Path) ->
     for name in foreign:
         left_by_a_killed_process(tmp_path, name)
     with files.atomic_folder(tmp_path / "target") as held, files.atomic_path(tmp_path / "target.txt") as held_file:
-        files.sweep(tmp_path, "target", "target.txt")
+        files.remove_leftovers(tmp_path, "target", "target.txt")
         assert held.is_dir()
         assert held_file.is_file()
         assert {path.name for path in tmp_path.iterdir()} == foreign | {held.name, held_file.name}
     assert {path.name for path in tmp_path.iterdir()} == foreign | {"target", "target.txt"}
-    files.sweep(tmp_path / "absent", "target")
+    files.remove_leftovers(tmp_path / "absent", "target")
 
 
 def test_a_process_killed_between_two_renamings_loses_nothing(tmp_path: Path) -> None:
     """Where names cannot be exchanged, the old folder is set aside for an instant: it gets its name back."""
     (tmp_path / ".target.abcdefgh.old" / "target").mkdir(parents=True)
     (tmp_path / ".target.abcdefgh.old" / "target" / "old.txt").write_text("old")
-    files.sweep(tmp_path, "target")
+    files.remove_leftovers(tmp_path, "target")
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
     assert (tmp_path / "target" / "old.txt").read_text() == "old"
 
@@ -158,7 +158,7 @@ def test_a_file_that_changed_a_moment_ago_has_no_stamp(tmp_path: Path, monkeypat
     changed = max(status.st_mtime_ns, status.st_ctime_ns)
     for seconds, settled in ((0.0, False), (1.9, False), (2.1, True)):
         monkeypatch.setattr(files.time, "time_ns", lambda now=changed + int(seconds * 1e9): now)
-        assert (files.stamp(path) is not None) == settled
+        assert (files.file_state(path) is not None) == settled
 
 
 def test_names_change_in_one_step(tmp_path: Path) -> None:

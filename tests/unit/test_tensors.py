@@ -50,14 +50,14 @@ def test_reads_what_the_library_writes(tmp_path: Path, dtype: torch.dtype) -> No
 
 def test_what_only_float64_holds_is_not_finite_here(tmp_path: Path) -> None:
     save_file({"big": torch.tensor([1.0, 1e300], dtype=torch.float64)}, tmp_path / "x")
-    with pytest.raises(BundleError, match="x: big: 1 of 2 numbers are infinite or not a number"):
+    with pytest.raises(BundleError, match="x: big: 1 of 2 numbers are infinite or NaN"):
         read_weights(tmp_path / "x")
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.int8, torch.uint8, torch.bool, torch.int16])
 def test_other_types_are_named(tmp_path: Path, dtype: torch.dtype) -> None:
     save_file({"odd": torch.zeros(4).to(dtype)}, tmp_path / "x")
-    with pytest.raises(BundleError, match=r"x: tensor 'odd' is of type \w+; read are F64.* Save it as F32\."):
+    with pytest.raises(BundleError, match=r"x: tensor 'odd' has type \w+; supported are F64.* Save it as F32\."):
         read_header(tmp_path / "x")
 
 

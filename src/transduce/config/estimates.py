@@ -1,27 +1,27 @@
-"""What a configuration costs, reckoned without building the model: operations and memory of a step. Needs no torch."""
+"""What a training step costs, computed from the configuration alone: operations and memory. Needs no torch."""
 
 from dataclasses import dataclass
 
 from transduce.config.parameters import count_parameters
 from transduce.config.schema import Config, ModelConfig
 
-SENTENCE_TOKENS = 32  # of each side: what attention costs depends on it
+SENTENCE_TOKENS = 32  # of each side; the cost of attention depends on it
 _FLOAT_BYTES = 4
 _COPIES = 4  # weights, gradients, and Adam's two moments
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a training step and a loaded model need, roughly."""
+    """What a training step and a loaded model need, approximately."""
 
-    step_flops: float  # forward and backward, of matrix products: `transduce.training.flops` without its padding
+    step_flops: float  # matrix products, forward and backward: as `transduce.training.flops`, without padding
     weights_bytes: int  # float32
     training_bytes: int  # weights, gradients and moments, float32
-    activation_bytes: int  # what one micro-batch keeps from forward for backward, float32
+    activation_bytes: int  # what the backward pass of one micro-batch needs, float32
 
     @property
     def memory_bytes(self) -> int:
-        """What training needs in all; PyTorch itself, and buffers that come and go, are not counted."""
+        """What training needs in all, without PyTorch itself and its temporary buffers."""
         return self.training_bytes + self.activation_bytes
 
 

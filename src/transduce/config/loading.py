@@ -38,7 +38,7 @@ def load_recipe(path: Path, settings: Sequence[str] = ()) -> Config:
 
 
 def recipe_start(path: Path) -> tuple[str, Config]:
-    """Returns what a recipe that `load_recipe` reads starts from: its preset's name, empty if it has none, and that."""
+    """Returns the preset that a recipe starts from: its name, or "" and the defaults where it names none."""
     values = _read_recipe(path)
     return str(values.get("preset", "")), _start(values)
 
@@ -62,9 +62,8 @@ def _read_recipe(path: Path) -> dict[str, Any]:
 def apply_settings(config: Config, settings: Sequence[str]) -> Config:
     """Returns `config` with each `section.key=value` applied; values are TOML, and bare words are strings.
 
-    All are laid over `config` at once, and the result is validated as a whole: their order matters only where one sets
-    again what another has set. Of a table, `data.test.NAME=[…]` sets one entry and leaves the others; `data.test={…}`
-    sets the whole.
+    All settings are applied at once, and the result is validated as a whole. Where two set the same key, the later one
+    wins. `data.test.NAME=[…]` sets one entry of a table; `data.test={…}` sets the whole table.
     """
     changes: dict[str, Any] = {}
     for setting in settings:
@@ -86,7 +85,7 @@ def _cut(setting: str) -> str:
 
 
 def _set(changes: dict[str, Any], config: Config, parts: list[str], value: Any) -> None:
-    """Notes in `changes` that the key `parts` becomes `value`."""
+    """Enters into `changes` that the key `parts` becomes `value`."""
     if len(parts) == 1:
         changes[parts[0]] = value
         return
@@ -95,7 +94,7 @@ def _set(changes: dict[str, Any], config: Config, parts: list[str], value: Any) 
     section: dict[str, Any] = before if isinstance(before, dict) else {}
     for part in reversed(entry[1:]):
         value = {part: value}
-    if entry:  # of a table: what the table has beside it stays
+    if entry:  # the other entries of the table stay
         table = section.get(key, getattr(getattr(config, name, None), key, None))
         value = {**(table if isinstance(table, dict) else {}), entry[0]: value}
     changes[name] = section | {key: value}
@@ -106,11 +105,11 @@ def _parse_value(text: str) -> Any:
         values = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
         return text
-    return values["value"] if len(values) == 1 else text  # a line break in it begins another key
+    return values["value"] if len(values) == 1 else text  # a line break in it would begin another key
 
 
 def apply(config: Config, values: dict[str, Any]) -> Config:
-    """Returns `config` with the sections in `values` laid over it."""
+    """Returns `config` with the values of the sections in `values`."""
     changes: dict[str, Any] = {}
     for key, value in values.items():
         if key not in _RECIPE_KEYS:
@@ -137,11 +136,11 @@ def _apply_section(section: Any, values: dict[str, Any], name: str) -> Any:
 
 
 def _convert(value: Any, hint: Any, key: str) -> Any:
-    """Checks `value` against the annotation `hint`; integers pass as floats, lists as tuples, nothing else bends."""
+    """Returns `value` if it fits the annotation `hint`; integers become floats, and lists become tuples."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         if isinstance(value, str):
-            value = _FORMERLY.get(key, {}).get(value, value)
+            value = _RENAMED_VALUES.get(key, {}).get(value, value)
         if isinstance(value, str) and value in arguments:
             return value
         choices = ", ".join(repr(a) for a in arguments)
@@ -152,7 +151,7 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     if origin is dict and isinstance(value, dict):
         return {_text(k, key): _convert(item, arguments[1], f"{key}.{k}") for k, item in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value) if abs(value) < _LARGEST else math.inf  # which no key may be
+        return float(value) if abs(value) < _LARGEST else math.inf  # which no range allows
     if hint is str and isinstance(value, str):
         return _text(value, key)
     if isinstance(hint, type) and isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
@@ -163,7 +162,7 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
 
 
 def _text(value: str, key: str) -> str:
-    """Returns the text; raises ConfigError where no file can be named so, or no file can hold it."""
+    """Returns the text; raises ConfigError where it cannot be the name or the content of a file."""
     if "\0" in value:
         raise ConfigError(f"{key} = {shown(value)}: must not hold a NUL character.")
     try:
@@ -177,10 +176,10 @@ def _text(value: str, key: str) -> str:
 
 _LONGEST_SHOWN = 300  # characters of a setting, in errors
 _LARGEST = 10**300  # integers below become floats as they are
-# What values were called before: key, then old and new name.
-_FORMERLY = {"train.best_by": {"bleu": "score"}}
+# Old names of values: key, then old and new name.
+_RENAMED_VALUES = {"train.best_by": {"bleu": "score"}}
 
-# Of keys whose shape is not plain from their type.
+# Examples of keys whose type does not show their shape.
 _EXAMPLES = {
     "data.train": 'train = [["train.en", "train.de"]]: a list of pairs of files',
     "data.validation": 'validation = ["dev.en", "dev.de"]',

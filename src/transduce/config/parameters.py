@@ -1,4 +1,4 @@
-"""The weights of a model, from its configuration alone: their names, shapes and number (the last column of Table 3)."""
+"""Names, shapes and number of a model's weights, from its configuration alone (the last column of Table 3)."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _SHOWN_PROBLEMS, _SHOWN_CHARACTERS = 40, 100
 
 
 def count_parameters(config: ModelConfig) -> int:
-    """Returns what `Transformer(config).num_parameters` is, without building it; needs no torch."""
+    """Returns the number of parameters of `Transformer(config)`, without building it; needs no torch."""
     d, bias = config.d_model, int(config.attention_bias)
     key, value = config.num_heads * config.d_k, config.num_heads * config.d_v
     attention = (d + bias) * (2 * key + value) + value * d + bias * d
@@ -64,9 +64,9 @@ def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 
 
 def require_shapes(config: ModelConfig, found: Mapping[str, tuple[int, ...]], where: str) -> None:
-    """Compares names and shapes of weights with what the configuration says; `where` names their file in errors.
+    """Compares names and shapes of weights with the configuration; `where` names their file in errors.
 
-    Nothing is allocated, and a configuration of more layers than there are weights costs no time.
+    Nothing is allocated. A configuration with more layers than there are weights is refused at once.
 
     Raises:
         BundleError: lists all names that are missing, unknown, or of another shape.
@@ -74,7 +74,7 @@ def require_shapes(config: ModelConfig, found: Mapping[str, tuple[int, ...]], wh
     num_layers = config.num_encoder_layers + config.num_decoder_layers
     if num_layers > len(found):
         raise BundleError(
-            f"{where}: the weights do not fit the configuration: {len(found)} tensors cannot be those of "
+            f"{where}: the weights do not fit the configuration: {len(found)} tensors cannot belong to "
             f"{num_layers:,} layers (model.num_encoder_layers, model.num_decoder_layers)."
         )
     wanted = weight_shapes(config)
@@ -92,11 +92,11 @@ def require_shapes(config: ModelConfig, found: Mapping[str, tuple[int, ...]], wh
 
 
 def require_memory(config: ModelConfig, memory_bytes: int | None = None) -> None:
-    """Raises ConfigError, naming the keys at fault, where the weights alone would not fit into memory.
+    """Raises ConfigError, naming the keys at fault, where the weights alone do not fit into memory.
 
     Args:
-        config: the model that is about to be made.
-        memory_bytes: how much there is; None: this machine's.
+        config: the model to be built.
+        memory_bytes: the memory available; None: this machine's.
     """
     memory_bytes = _memory_bytes() if memory_bytes is None else memory_bytes
     needed = _FLOAT32_BYTES * count_parameters(config)

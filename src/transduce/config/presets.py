@@ -125,7 +125,7 @@ def tiny() -> Config:
 
 
 def demo() -> Config:
-    """What `transduce demo` trains: a small model for a small language, in two to three minutes on two cores."""
+    """The model of `transduce demo`: small, for a small language; trains in two to three minutes on two cores."""
     return Config(
         name="demo",
         model=ModelConfig(
@@ -137,12 +137,12 @@ def demo() -> Config:
             num_heads=8,
             d_k=16,
             d_v=16,
-            dropout=0.0,  # a corpus without noise, of which no line is seen more than twice: nothing to overfit to
-            norm="pre",  # learns in a fraction of post-norm's steps, and bears a high learning rate
+            dropout=0.0,  # no line is seen more than twice: the model cannot overfit
+            norm="pre",  # learns in a fraction of post-norm's steps, and tolerates a high learning rate
         ),
         text=TextConfig(algorithm="bpe", vocab_size=1000),
         train=TrainConfig(
-            source_batch_tokens=512,  # many small updates: time is short, and text is not
+            source_batch_tokens=512,  # many small updates: time is short, text is plentiful
             target_batch_tokens=512,
             label_smoothing=0.05,
             learning_rate_factor=0.8,
@@ -160,7 +160,7 @@ def demo() -> Config:
     )
 
 
-# Table 3, rows (A) to (E): what each changes against its base. Table 3 averages no checkpoints.
+# Table 3, rows (A) to (E): how each differs from its base. Table 3 averages no checkpoints.
 TABLE3: dict[str, dict[str, dict[str, Any]]] = {
     "a1": {"model": {"num_heads": 1, "d_k": 512, "d_v": 512}},
     "a2": {"model": {"num_heads": 4, "d_k": 128, "d_v": 128}},
@@ -184,7 +184,7 @@ TABLE3: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def table3(row: str, base: Config) -> Config:
-    """Returns row (A) to (E) of Table 3 on top of `base`, without checkpoint averaging."""
+    """Returns a row of Table 3, (A) to (E), based on `base`; it averages no checkpoints."""
     change = TABLE3[row]
     return replace(
         base,

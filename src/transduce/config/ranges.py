@@ -23,7 +23,7 @@ _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 8
 
 
 def shown(value: Any) -> str:
-    """Returns the value as Python writes it, cut short where it is long or deep."""
+    """Returns the value as Python writes it; long and deep values are cut short."""
     try:
         text = _SHORT.repr(value)
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
@@ -33,12 +33,12 @@ def shown(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers from `least` to `most`; infinity and NaN are never among them."""
+    """The numbers from `least` to `most`, without infinity and NaN."""
 
     least: float
     most: float
-    above: bool = False  # whether `least` itself is not among them
-    below: bool = False  # whether `most` itself is not among them
+    above: bool = False  # whether `least` itself is excluded
+    below: bool = False  # whether `most` itself is excluded
 
     def __contains__(self, value: Any) -> bool:
         if isinstance(value, float) and not math.isfinite(value):
@@ -90,7 +90,7 @@ def _marks(section: type) -> Iterator[tuple[str, type, Any]]:
 
 
 def require_within(value: Any, key: str, kind: type, bounds: Range) -> None:
-    """Raises ConfigError, naming the key, where `value` is no such number or is outside of its range."""
+    """Raises ConfigError, naming the key, where `value` is not of type `kind` or not in its range."""
     allowed = (int,) if kind is int else (int, float)
     if isinstance(value, bool) or not isinstance(value, allowed):
         raise ConfigError(f"{key} = {shown(value)}: must be {'a whole number' if kind is int else 'a number'}.")
@@ -99,7 +99,7 @@ def require_within(value: Any, key: str, kind: type, bounds: Range) -> None:
 
 
 def check_ranges(name: str, section: Any) -> None:
-    """Raises ConfigError for the first number of a section that is out of its range; `name` is the section's."""
+    """Raises ConfigError for the first number of the section called `name` that is out of its range."""
     made_of: type = type(section)
     for key, (kind, bounds) in ranges_of(made_of).items():
         require_within(getattr(section, key), f"{name}.{key}", kind, bounds)

@@ -1,8 +1,8 @@
 """The configuration: typed, frozen, validated where it is made.
 
-A `Config` has one section for each part of the system. Every field has the field's usual name, and its
-default is the paper's base model (§3, §5) unless its comment says otherwise. Values come from a preset, then a
-recipe file, then `--set section.key=value`: see `transduce.config.loading`.
+A `Config` has one section for each part of the system. Keys have the names that are usual in the literature. Defaults
+are those of the paper's base model (§3, §5) unless a comment says otherwise. Values come from a preset, then a recipe
+file, then `--set section.key=value`: see `transduce.config.loading`.
 """
 
 from dataclasses import dataclass, field, fields
@@ -17,7 +17,7 @@ def _require(condition: bool, key: str, value: Any, demand: str) -> None:
         raise ConfigError(f"{key} = {shown(value)}: must be {demand}.")
 
 
-# Numbers by what they count or measure. The bounds are far beyond what anybody trains, and within what can be computed.
+# Numeric types, named after what they count or measure. The bounds catch typing errors: nobody trains with more.
 Layers = Annotated[int, Range(1, 1000)]
 Width = Annotated[int, Range(1, 1_000_000)]
 Heads = Annotated[int, Range(1, 1024)]
@@ -27,7 +27,7 @@ Pieces = Annotated[int, Range(260, 10_000_000)]
 Length = Annotated[int, Range(1, 1_000_000)]
 LengthOrNone = Annotated[int, Range(0, 1_000_000)]
 Limit = Annotated[int, Range(0, 100_000)]
-MinimumTokens = Annotated[int, Range(0, 2_000)]  # each of them is searched, whatever the model says
+MinimumTokens = Annotated[int, Range(0, 2_000)]  # each costs a step of the search, whatever the model says
 Beam = Annotated[int, Range(1, 1024)]
 BatchSize = Annotated[int, Range(1, 65_536)]
 Count = Annotated[int, Range(1, 1_000_000_000)]
@@ -51,22 +51,22 @@ class ModelConfig:
     """The shape of an encoder-decoder Transformer (§3; the columns of Table 3)."""
 
     vocab_size: Vocabulary = 37000  # rows of the embedding table; training sets it to the tokeniser's size
-    num_encoder_layers: Layers = 6  # N (§3.1)
-    num_decoder_layers: Layers = 6  # likewise
-    d_model: Width = 512  # width of embeddings and of what each sub-layer puts out
+    num_encoder_layers: Layers = 6  # layers of the encoder: N (§3.1)
+    num_decoder_layers: Layers = 6  # layers of the decoder
+    d_model: Width = 512  # width of embeddings and of sub-layer outputs
     d_ff: Width = 2048  # inner width of the feed-forward networks (§3.3)
-    num_heads: Heads = 8  # h, of each attention (§3.2.2)
-    d_k: Width = 64  # width of a head's queries and keys; never derived from d_model: Table 3 (B) changes it alone
+    num_heads: Heads = 8  # h, the heads of each attention (§3.2.2)
+    d_k: Width = 64  # width of a head's queries and keys; independent of d_model: Table 3 (B)
     d_v: Width = 64  # width of a head's values
     dropout: Rate = 0.1  # on each sub-layer's output and on embedding + position (§5.4)
     attention_dropout: Rate = 0.0  # on attention weights; not in the paper
     ffn_dropout: Rate = 0.0  # between the two layers of the FFN; not in the paper
-    attention_window: LengthOrNone = 0  # r: self-attention sees r // 2 positions to each side (§4, Table 1); 0: all
+    attention_window: LengthOrNone = 0  # r: self-attention sees r // 2 positions to each side (§4, Table 1); 0 disables
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # §3.5, Table 3 (E)
-    sinusoid_layout: Literal["interleaved", "concatenated"] = "interleaved"  # sines and cosines by turns, or in halves
+    sinusoid_layout: Literal["interleaved", "concatenated"] = "interleaved"  # alternating, or sines first
     max_positions: Length = 1024  # rows of a learned position table; sinusoids have no limit
-    tie_embeddings: Literal["all", "target", "none"] = "all"  # all: both embeddings and the output (§3.4)
-    norm: Literal["post", "pre"] = "post"  # after each sub-layer (§3.1), or before, with a final norm of each stack
+    tie_embeddings: Literal["all", "target", "none"] = "all"  # all: source, target and output (§3.4)
+    norm: Literal["post", "pre"] = "post"  # after each sub-layer (§3.1), or before it, and after each stack
     layer_norm_epsilon: Fraction = 1e-6  # added to the variance
     attention_bias: bool = False  # biases on the projections W_Q, W_K, W_V, W_O
     target_space_embedding: bool = False  # t2t: a learned vector (of a 32-row table) added to the encoder input
@@ -89,7 +89,7 @@ class TextConfig:
     algorithm: Literal["bpe", "wordpiece"] = "bpe"  # BPE is the paper's en-de, word pieces its en-fr
     vocab_size: Pieces = 37000  # pieces to learn, the 4 special tokens and 256 bytes included
     min_frequency: Count = 2  # a pair of pieces must occur this often to be merged
-    sample_pairs: Count = 2_000_000  # sentence pairs that the tokeniser learns from, spread over the corpus
+    sample_pairs: Count = 2_000_000  # sentence pairs that the tokeniser learns from, evenly spread
 
     def __post_init__(self) -> None:
         check_ranges("text", self)
@@ -102,30 +102,30 @@ class DataConfig:
     A pair of files is `["a.en", "a.de"]`; one file with tab-separated columns is `["a.tsv"]`. Names may end in
     `.gz` or `.zst`. Relative names start at `folder`.
 
-    With the format "trees", what is named are treebanks: any number of files of bracketed trees, folders of them and
-    patterns such as "wsj/0[2-9]". Each tree becomes a pair, its words and its brackets, and the model a parser (§6.3).
+    With the format "trees" the names are treebanks: files of bracketed trees, folders of them, and patterns such as
+    "wsj/0[2-9]". Each tree becomes a pair, its words and its brackets, and the model becomes a parser (§6.3).
 
     DEVIATION: the paper drops no pairs. `max_tokens` is the released code's limit; the other limits are ours.
     """
 
-    format: Literal["text", "trees"] = "text"  # pairs of lines, or treebanks: each tree with its words (§6.3)
+    format: Literal["text", "trees"] = "text"  # pairs of lines, or treebanks (§6.3)
     source_language: str = ""  # BCP 47 code, for model cards, sentence splitting and the paper's BLEU
-    target_language: str = ""  # likewise
-    folder: str = ""  # in a recipe: relative to the recipe file; in --set: to the current folder
-    download: str = ""  # a named source (`transduce.data.named_corpora`), fetched into `folder` where it is absent
-    train: tuple[tuple[str, ...], ...] = ()  # parts: pairs of files, or TSV files
-    repeat: tuple[int, ...] = ()  # how often an epoch has each entry of `train`; none given: once
+    target_language: str = ""  # BCP 47 code
+    folder: str = ""  # where relative names start; in a recipe: relative to the recipe file
+    download: str = ""  # a named corpus (`transduce.data.named_corpora`), fetched into `folder` if it is not there
+    train: tuple[tuple[str, ...], ...] = ()  # pairs of files, or TSV files
+    repeat: tuple[int, ...] = ()  # how often an epoch repeats each entry of `train`; empty: once
     validation: tuple[str, ...] = ()  # a pair of files, or a TSV file
-    test: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by name; never trained on
-    # Of trees: words that are not in the vocabulary whole are cut into pieces, or read by their shape and so one token.
+    test: dict[str, tuple[str, ...]] = field(default_factory=dict)  # named test sets, never trained on
+    # Treebanks only: rare words are cut into pieces, or replaced by one token for their shape (a signature).
     rare_words: Literal["pieces", "signatures"] = "pieces"
     max_tokens: Length = 256  # longest side of a training pair, in subwords
-    max_ratio: Ratio = 4.0  # greatest length ratio of the two sides, in subwords (0: no limit)
-    ratio_slack_tokens: LengthOrNone = 8  # this many subwords of difference are forgiven before the ratio counts
-    drop_leaked: bool = True  # drop pairs whose source or target is held out; short lines apart (data/doctor.py)
+    max_ratio: Ratio = 4.0  # greatest length ratio of the two sides, in subwords; 0: no limit
+    ratio_slack_tokens: LengthOrNone = 8  # the ratio counts where the lengths differ by more than this
+    drop_leaked: bool = True  # drop pairs with a side in validation or test, but for short lines (data/doctor.py)
     drop_wrong_language: bool = False  # drop pairs with a side in the other side's language (data/wrong_language.py)
     drop_duplicates: bool = False  # drop pairs that repeat an earlier one
-    allow_misaligned: bool = False  # use a corpus though the doctor finds that its sides do not belong together
+    allow_misaligned: bool = False  # accept a corpus whose sides do not match line by line (data/doctor.py)
 
     def __post_init__(self) -> None:
         check_ranges("data", self)
@@ -133,7 +133,7 @@ class DataConfig:
             self.rare_words == "pieces" or self.format == "trees",
             "data.rare_words",
             self.rare_words,
-            "'pieces' where data.format is not 'trees': translations need the words themselves",
+            "'pieces' where data.format is not 'trees': a translator needs the words themselves",
         )
         for key, names in [
             *(("train", names) for names in self.train),
@@ -157,36 +157,36 @@ class TrainConfig:
     """Training (§5)."""
 
     max_steps: Count = 100_000  # updates
-    max_minutes: Minutes = 0.0  # of training, over all sessions; 0: no limit but that of steps
-    source_batch_tokens: Count = 25_000  # budget of a global batch, padding counted, over all devices
-    target_batch_tokens: Count = 25_000  # likewise; a batch keeps within both
-    micro_batch_tokens: CountOrNone = 0  # target tokens a device works on at once; 0: all of its share
+    max_minutes: Minutes = 0.0  # of training, all resumed parts together; 0: no limit
+    source_batch_tokens: Count = 25_000  # source tokens of a batch, padding included, over all devices
+    target_batch_tokens: Count = 25_000  # target tokens of a batch; it stays within both limits
+    micro_batch_tokens: CountOrNone = 0  # target tokens of one pass on a device; 0: its whole share of the batch
     label_smoothing: Rate = 0.1  # ε_ls (§5.4)
-    # Of a parser: weight of a loss that holds a head of each inner decoder layer to the word that the output is at.
+    # Parsers only: weight of a loss that makes a head of each inner decoder layer attend to the current word.
     guided_attention: Weight = 0.0
     smoothing: Literal["uniform", "others"] = "uniform"  # ε spread over V (Szegedy et al.) or over V - 1 (t2t)
     learning_rate_factor: Factor = 1.0  # multiplies eq. 3
-    warmup_steps: Count = 4000  # of eq. 3
-    cooldown_steps: CountOrNone = 0  # of the last steps, over which the rate falls to 0; 0: it does not (the paper)
-    adam_beta1: Rate = 0.9  # of Adam (§5.3)
-    adam_beta2: Rate = 0.98  # likewise
-    adam_epsilon: Fraction = 1e-9  # likewise
-    max_gradient_norm: Norm = 0.0  # clip to this norm; 0: report the norm, do not clip (the paper)
+    warmup_steps: Count = 4000  # warmup of eq. 3
+    cooldown_steps: CountOrNone = 0  # the learning rate falls to 0 over the last steps; 0 disables (the paper)
+    adam_beta1: Rate = 0.9  # β₁ of Adam (§5.3)
+    adam_beta2: Rate = 0.98  # β₂ of Adam
+    adam_epsilon: Fraction = 1e-9  # ε of Adam
+    max_gradient_norm: Norm = 0.0  # clip gradients to this norm; 0 disables (the paper)
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where the device computes in it
-    compile: bool = False  # torch.compile; on CPU it costs minutes and gains nothing
-    device: str = "auto"  # a GPU where there is one; or cpu, cuda, cuda:1, …
-    seed: Seed = 1  # of initialisation, order and dropout
-    checkpoint_steps: CountOrNone = 0  # from one checkpoint to the next; 0: not by steps
-    checkpoint_minutes: Minutes = 10.0  # §6.1: every 10 minutes; 0: not by time
-    keep_checkpoints: Count = 5  # the last so many
-    validate_steps: CountOrNone = 1000  # from one validation to the next; 0: only at the end
-    validate_bleu: bool = True  # decode the validation set, for BLEU (F1 of a parser), besides its perplexity
-    validate_bleu_sentences: Count = 500  # at most this many sentences are decoded
-    validate_beam_size: Beam = 1  # of that decoding; 1: greedy
-    early_stopping: CountOrNone = 0  # stop after this many validations without a better score; 0: never
-    best_by: Literal["score", "perplexity"] = "score"  # score: BLEU, or a parser's F1
-    average_last: Count = 5  # checkpoints averaged into the final model; 1: none (Table 3)
-    log_steps: Count = 50  # from one line of metrics.jsonl to the next
+    compile: bool = False  # use torch.compile; on a CPU it takes minutes and gains nothing
+    device: str = "auto"  # auto: a GPU if there is one; or cpu, cuda, cuda:1, …
+    seed: Seed = 1  # seed of initialisation, order and dropout
+    checkpoint_steps: CountOrNone = 0  # steps between checkpoints; 0 disables
+    checkpoint_minutes: Minutes = 10.0  # minutes between checkpoints (§6.1); 0 disables
+    keep_checkpoints: Count = 5  # how many of the last checkpoints stay
+    validate_steps: CountOrNone = 1000  # steps between validations; 0: only at the end
+    validate_bleu: bool = True  # decode the validation set for BLEU (a parser: for F1)
+    validate_bleu_sentences: Count = 500  # sentences decoded at most
+    validate_beam_size: Beam = 1  # beam width of that decoding; 1: greedy
+    early_stopping: CountOrNone = 0  # stop after this many validations without a better score; 0 disables
+    best_by: Literal["score", "perplexity"] = "score"  # what decides which is best; score: BLEU, or a parser's F1
+    average_last: Count = 5  # checkpoints averaged into the final model; 1: no averaging (Table 3)
+    log_steps: Count = 50  # steps between lines of metrics.jsonl
 
     def __post_init__(self) -> None:
         check_ranges("train", self)
@@ -200,7 +200,7 @@ class TrainConfig:
             self.cooldown_steps <= self.max_steps,
             "train.cooldown_steps",
             self.cooldown_steps,
-            f"at most train.max_steps ({self.max_steps}): it is their end",
+            f"at most train.max_steps ({self.max_steps}): they are the last of these steps",
         )
         _require(
             self.cooldown_steps == 0 or (self.max_minutes == 0 and self.early_stopping == 0),
@@ -244,7 +244,7 @@ class DecodeConfig:
             self.temperature == 0 or self.temperature >= _LEAST_TEMPERATURE,
             "decode.temperature",
             self.temperature,
-            f"0, or at least {_LEAST_TEMPERATURE}: below, all that is drawn is the most probable token",
+            f"0, or at least {_LEAST_TEMPERATURE}: below that, sampling finds the most probable token only",
         )
         _require(
             self.max_tokens == 0 or self.min_tokens <= self.max_tokens,
@@ -254,23 +254,23 @@ class DecodeConfig:
         )
         if self.temperature > 0:
             for key, none in (("coverage_penalty", 0), ("diversity_groups", 1)):
-                demand = f"{none} where decode.temperature is above 0: what is drawn is not searched for"
+                demand = f"{none} where decode.temperature is above 0: sampling does not search"
                 _require(getattr(self, key) == none, f"decode.{key}", getattr(self, key), demand)
             return
         for key, none in (("top_k", 0), ("top_p", 1)):
-            demand = f"{none} where decode.temperature is 0: nothing is drawn (temperature=1 draws)"
+            demand = f"{none} where decode.temperature is 0: it is for sampling (temperature=1 samples)"
             _require(getattr(self, key) == none, f"decode.{key}", getattr(self, key), demand)
         _require(
             self.beam_size % self.diversity_groups == 0,
             "decode.diversity_groups",
             self.diversity_groups,
-            f"a divisor of decode.beam_size ({self.beam_size}): every group has as many beams",
+            f"a divisor of decode.beam_size ({self.beam_size}): all groups have the same width",
         )
         _require(
             self.coverage_penalty == 0 or self.beam_size > 1,
             "decode.coverage_penalty",
             self.coverage_penalty,
-            "0 where decode.beam_size is 1: it ranks what a beam has found",
+            "0 where decode.beam_size is 1: it ranks the outputs of a beam",
         )
 
 
@@ -294,7 +294,7 @@ class DecodeOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The whole configuration of a run; written to the run folder and the only thing reloaded from it."""
+    """The whole configuration of a run: written to the run folder, and read back from there."""
 
     name: str = "transducer"
     model: ModelConfig = field(default_factory=ModelConfig)

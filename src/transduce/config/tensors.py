@@ -1,11 +1,11 @@
-"""Files of named tensors (safetensors), read with nothing taken on trust: needs NumPy only.
+"""Reads files of named tensors (safetensors) without trusting them; needs NumPy only.
 
     8 bytes          the header's length, little-endian
     header           JSON: name → {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
     data             the tensors, one after another, without gaps
 
-A header may say anything. So it is held against the file's length before a byte of data is read or memory is taken for
-it: what is then read is never larger than the file.
+A header may be wrong or hostile. It is compared with the file's length before any data is read or memory allocated, so
+that no tensor is larger than its file.
 """
 
 import json
@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 from transduce.errors import BundleError
 
 if TYPE_CHECKING:
-    import numpy as np  # at run time where numbers are read: the checks do without, and start sooner
+    import numpy as np  # imported where numbers are read: the checks start sooner without it
 
-_MAX_HEADER_BYTES = 16 << 20  # room for 100 000 tensors
+_MAX_HEADER_BYTES = 16 << 20  # enough for 100 000 tensors
 _MAX_DIMENSIONS = 8
-# Type in the file → NumPy's; bfloat16, the upper half of a float32, is read as its bits.
+# Type in the file → NumPy's type. bfloat16 is read as bits: the upper half of a float32.
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where and as what a tensor lies in its file."""
+    """Type, shape and position of a tensor in its file."""
 
     dtype: str  # a key of `_TYPES`
     shape: tuple[int, ...]
@@ -37,10 +37,10 @@ class Stored:
 
 
 def read_header(path: Path) -> tuple[dict[str, Stored], dict[str, str]]:
-    """Returns the tensors that a file says it has, by name, and its metadata.
+    """Returns the tensors that a file declares, by name, and its metadata.
 
     Raises:
-        BundleError: the file is missing, cut short or damaged, or has a tensor of a type that is not read.
+        BundleError: the file is missing, cut short or damaged, or has a tensor of an unsupported type.
     """
     try:
         size = path.stat().st_size
@@ -63,7 +63,7 @@ def read_header(path: Path) -> tuple[dict[str, Stored], dict[str, str]]:
 
 
 def read_tensors(path: Path) -> "tuple[dict[str, np.ndarray], dict[str, str]]":
-    """Returns a file's tensors, as they are but for bfloat16, which becomes float32; and its metadata.
+    """Returns a file's tensors and its metadata; bfloat16 becomes float32.
 
     Raises:
         BundleError: as `read_header` does.
@@ -78,20 +78,20 @@ def read_tensors(path: Path) -> "tuple[dict[str, np.ndarray], dict[str, str]]":
                 file.seek(stored.begin)
                 array = np.fromfile(file, _TYPES[stored.dtype], math.prod(stored.shape))
                 if array.nbytes != stored.end - stored.begin:
-                    raise BundleError(f"{path}: cannot be read: it became shorter meanwhile.")
+                    raise BundleError(f"{path}: cannot be read: it was cut short while it was read.")
                 if stored.dtype == "BF16":
                     array = (array.astype(np.uint32) << 16).view(np.float32)
                 arrays[name] = array.reshape(stored.shape)
-    except OSError as error:  # a checkpoint that a training has removed since its header was read, say
+    except OSError as error:  # such as a checkpoint that training has just removed
         raise BundleError(f"{path}: cannot be read: {error.strerror}.") from None
     return arrays, metadata
 
 
 def read_weights(path: Path) -> "dict[str, np.ndarray]":
-    """Returns a model's weights by name, float32 whatever they are stored as.
+    """Returns a model's weights by name, as float32.
 
     Raises:
-        BundleError: as `read_header` does; or a number is infinite or not a number, in the file or as float32.
+        BundleError: as `read_header` does; or a number is infinite or NaN, in the file or as float32.
     """
     import numpy as np
 
@@ -104,7 +104,7 @@ def read_weights(path: Path) -> "dict[str, np.ndarray]":
 
 
 def require_finite(weights: "Mapping[str, np.ndarray]", where: str) -> None:
-    """Raises BundleError where a number is infinite or not a number, naming the tensor; `where` stands in front."""
+    """Raises BundleError, naming the tensor, where a number is infinite or NaN; `where` begins the message."""
     import numpy as np
 
     for name, array in weights.items():
@@ -112,8 +112,8 @@ def require_finite(weights: "Mapping[str, np.ndarray]", where: str) -> None:
         if not finite.all():
             broken = array.size - int(np.count_nonzero(finite))
             raise BundleError(
-                f"{where}: {name}: {broken:,} of {array.size:,} numbers are infinite or not a number. "
-                "No model computes with them: take weights from before they went wrong."
+                f"{where}: {name}: {broken:,} of {array.size:,} numbers are infinite or NaN. "
+                "Take weights from before they became so."
             )
 
 
@@ -127,21 +127,21 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _stored(path: Path, name: str, value: Any, start: int) -> Stored:
-    """Returns what the header says of one tensor, `start` being where the data begin.
+    """Returns one tensor of the header; the data begin at byte `start`.
 
     Raises:
-        ValueError: it is no description of a tensor.
-        BundleError: its type is not read.
+        ValueError: `value` does not describe a tensor.
+        BundleError: its type is not supported.
     """
     shown = repr(name[:80])
     if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"its header does not say what tensor {shown} is")
     kind, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not _are_counts(shape) or not _are_counts(offsets) or len(offsets) != 2 or len(shape) > _MAX_DIMENSIONS:
-        raise ValueError(f"its header gives tensor {shown} an impossible shape or place")
+        raise ValueError(f"its header gives tensor {shown} an impossible shape or offset")
     if not isinstance(kind, str) or kind not in _TYPES:
         known = ", ".join(_TYPES)
-        raise BundleError(f"{path}: tensor {shown} is of type {str(kind)[:40]}; read are {known}. Save it as F32.")
+        raise BundleError(f"{path}: tensor {shown} has type {str(kind)[:40]}; supported are {known}. Save it as F32.")
     if math.prod(shape) * int(_TYPES[kind][-1]) != offsets[1] - offsets[0]:
         raise ValueError(f"its header gives tensor {shown} {offsets[1] - offsets[0]:,} bytes, which is not its size")
     return Stored(kind, tuple(shape), start + offsets[0], start + offsets[1])
@@ -152,7 +152,7 @@ def _are_counts(values: Any) -> bool:
 
 
 def _require_without_gaps(tensors: Mapping[str, Stored], start: int, size: int) -> None:
-    """Raises ValueError unless the tensors fill the file from `start` to its end, none over another."""
+    """Raises ValueError unless the tensors fill the file from `start` to its end without gaps or overlaps."""
     for name, stored in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].end)):
         if stored.begin != start:
             raise ValueError(f"tensor {name[:80]!r} begins at byte {stored.begin:,}, not at {start:,}")

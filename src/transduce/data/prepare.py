@@ -43,7 +43,7 @@ from transduce.data.progress import elapsed_time
 from transduce.data.store import ParallelStore
 from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import DataError
-from transduce.files import sha256, sweep, write_json
+from transduce.files import remove_leftovers, sha256, write_json
 from transduce.text import SubwordTokenizer
 from transduce.treebank import pairs, rare_words
 from transduce.treebank.pairs import sentence_words
@@ -88,7 +88,7 @@ def prepare(
     elif report := _reuse(output, wanted):
         return report
     output.mkdir(parents=True, exist_ok=True)
-    sweep(output, TOKENIZER, TRAIN, VALIDATION, REPORT, MANIFEST)
+    remove_leftovers(output, TOKENIZER, TRAIN, VALIDATION, REPORT, MANIFEST)
     report = _prepare(config, files, output, given, progress=progress, num_workers=num_workers)
     write_json(output / REPORT, report.to_dict())
     _sign(output, wanted, report)

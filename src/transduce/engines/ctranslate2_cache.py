@@ -94,7 +94,7 @@ def _convert(bundle: Bundle, folder: Path, quantization: str, shortlist: "Shortl
 
     again = "again: what is there was not made here, or is damaged" if folder.exists() else "this once"
     _log.warning("transduce: converting for CTranslate2, %s: %s", again, folder)
-    files.sweep(folder.parent, *(f"{name}-*" for name in QUANTIZATIONS))
+    files.remove_leftovers(folder.parent, *(f"{name}-*" for name in QUANTIZATIONS))
     try:
         convert(bundle, folder, quantization, shortlist)
     except OSError:
@@ -136,7 +136,7 @@ def _is_writable(folder: Path) -> bool:
 def _write_record(record: Path | None, folder: Path, digest: str, bundle: Bundle) -> None:
     """Notes what was made; where that cannot be, says that it will not be used again."""
     made = {file.name: {"bytes": file.stat().st_size, "sha256": files.sha256(file)} for file in folder.iterdir()}
-    values = {"digest": digest, "files": made, "weights": files.stamp(bundle.path / WEIGHTS)}
+    values = {"digest": digest, "files": made, "weights": files.file_state(bundle.path / WEIGHTS)}
     try:
         if record is None:
             raise OSError("the user has no home")
@@ -179,7 +179,7 @@ def _require_same_weights(bundle: Bundle, record: Path | None) -> None:
     Raises:
         BundleError: they differ.
     """
-    values, stamp = _read_record(record), files.stamp(bundle.path / WEIGHTS)
+    values, stamp = _read_record(record), files.file_state(bundle.path / WEIGHTS)
     if stamp is not None and values.get("weights") == list(stamp):
         return
     bundle.require_whole(WEIGHTS)

@@ -300,10 +300,10 @@ def prune(run: Path, keep: int) -> None:
             shutil.rmtree(path.rename(going))
 
 
-def sweep(run: Path) -> None:
+def remove_leftovers(run: Path) -> None:
     """Removes what processes that were killed left of a run's checkpoints; only while no other process trains there."""
-    files.sweep(run, "best")
-    files.sweep(run / "checkpoints", "step-*")
+    files.remove_leftovers(run, "best")
+    files.remove_leftovers(run / "checkpoints", "step-*")
     for path in (run / "checkpoints").glob("step-*"):
         if CHECKPOINT.fullmatch(path.name) and path.is_dir() and not any(path.iterdir()):  # version 0.1.0 left such
             path.rmdir()
