@@ -126,7 +126,7 @@ class Bundle:
     @cached_property
     def tokenizer(self) -> SubwordTokenizer:
         """The model's tokeniser; raises BundleError where it is damaged or that of another model."""
-        self.require_whole(_TOKENIZER)
+        self.check_checksum(_TOKENIZER)
         tokenizer = SubwordTokenizer.load(self.path / _TOKENIZER)
         if tokenizer.vocab_size != self.config.model.vocab_size:
             raise BundleError(
@@ -160,7 +160,7 @@ class Bundle:
                 one of `config.json`'s checksum, or has numbers that are not finite.
         """
         self.require_shapes()
-        self.require_whole(WEIGHTS)
+        self.check_checksum(WEIGHTS)
         return read_weights(self.path / WEIGHTS)
 
     def require_shapes(self) -> None:
@@ -182,7 +182,7 @@ class Bundle:
             )
         return self.checksums[name]
 
-    def require_whole(self, name: str) -> None:
+    def check_checksum(self, name: str) -> None:
         """Compares a file with its checksum; raises BundleError where it differs or there is none."""
         if files.cached_sha256(self.path / name) != self.checksum(name):
             raise BundleError(f"{self.path / name}: changed or damaged: its checksum differs from {_CONFIG}'s.")
@@ -190,7 +190,7 @@ class Bundle:
     def verify(self) -> None:
         """Compares weights and tokeniser with their checksums; raises BundleError for the first that differs."""
         for name in CHECKED:
-            self.require_whole(name)
+            self.check_checksum(name)
 
 
 def save_bundle(
@@ -245,7 +245,9 @@ def model_card(config: Config, num_parameters: int, metrics: Mapping[str, Any]) 
         else f"{data.source_language or 'source'} → {data.target_language or 'target'}"
     )
     corpus = data.download or ", ".join(" + ".join(pair) for pair in data.train) or "not recorded"
-    rows = "\n".join(f"| {name} | {shown(value)} |" for name, value in metrics.items() if not isinstance(value, dict))
+    rows = "\n".join(
+        f"| {name} | {format_metric(value)} |" for name, value in metrics.items() if not isinstance(value, dict)
+    )
     measured = (
         f"| measure | value |\n|---|---|\n{rows}" if rows else "Nothing was measured when this folder was written."
     )
@@ -274,7 +276,7 @@ A Transformer encoder-decoder (Vaswani et al., 2017), trained with Transduce {__
 """
 
 
-def shown(value: Any) -> str:
+def format_metric(value: Any) -> str:
     """Returns a measured value for people: two decimals, and large numbers as 3.2e+15."""
     if isinstance(value, int | float) and abs(value) >= 1e12:
         return f"{value:.3e}"

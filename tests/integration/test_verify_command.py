@@ -12,7 +12,7 @@ from transduce.config import DataConfig
 from transduce.data import demo_corpus
 from transduce.errors import ConfigError, DataError, MissingDependencyError
 from transduce.verification import Report, Settings, verify
-from transduce.verification.report import CheckResult, Finding, Tie
+from transduce.verification.findings import CheckResult, Finding, Tie
 from transduce.verification.sample import choose
 from verified_model import LINES, save_model
 

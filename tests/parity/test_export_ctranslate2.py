@@ -13,7 +13,7 @@ from transduce.engines.ctranslate2_model import convert
 from transduce.errors import ConfigError
 from transduce.export import export_model
 from transduce.export.ctranslate2_system import CTranslate2System
-from transduce.export.native import NativeSystem
+from transduce.export.native_system import NativeSystem
 
 pytestmark = pytest.mark.computes
 

@@ -15,7 +15,7 @@ from transduce.config import DecodeConfig
 from transduce.errors import ExportError
 from transduce.export import Certificate, export_model
 from transduce.export.huggingface_system import HuggingFaceSystem
-from transduce.export.native import NativeSystem
+from transduce.export.native_system import NativeSystem
 
 pytestmark = pytest.mark.computes
 

@@ -11,7 +11,7 @@ import pytest
 from exported_models import LINES, make_model, random_pairs
 from transduce.config import DecodeConfig
 from transduce.export import export_model
-from transduce.export.native import NativeSystem
+from transduce.export.native_system import NativeSystem
 
 pytestmark = pytest.mark.computes
 

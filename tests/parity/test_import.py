@@ -18,7 +18,7 @@ from transduce.errors import BundleError, ConfigError, ExportError
 from transduce.export import export_model, import_huggingface, import_torch
 from transduce.export.huggingface_reading import read_checkpoint
 from transduce.export.huggingface_tokenizer import read_tokenizer
-from transduce.export.native import NativeSystem
+from transduce.export.native_system import NativeSystem
 from transduce.export.torch_description import TorchDescription, read_description
 from transduce.export.torch_reading import read_state
 from transduce.export.torch_system import TorchSystem

@@ -28,8 +28,8 @@ from transduce.text import SubwordTokenizer
 from transduce.verification import Finding, Settings, checks, engines, folder, verify
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS
 from transduce.verification.differences import Differences
+from transduce.verification.model_under_test import ModelUnderTest
 from transduce.verification.sample import choose
-from transduce.verification.subject import Subject
 from verified_model import LINES, save_model
 
 pytestmark = pytest.mark.computes
@@ -61,10 +61,10 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 def check(bundle: Bundle, name: str) -> Finding:
     """Runs one check on the built-in lines."""
-    subject = Subject(bundle, choose(bundle, LINES, 8), TorchEngine.load(bundle, device="cpu"), SETTINGS)
+    tested = ModelUnderTest(bundle, choose(bundle, LINES, 8), TorchEngine.load(bundle, device="cpu"), SETTINGS)
     [found] = [check for check in CHECKS if check.name == name]
     with torch.inference_mode():
-        return found.run(subject)
+        return found.run(tested)
 
 
 # --- what is sound passes -------------------------------------------------------------------------------------

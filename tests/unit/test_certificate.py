@@ -21,9 +21,9 @@ from transduce.export.certificate import (
     why_not_replaceable,
     write_certificate,
 )
-from transduce.export.certified import CertifiedExport
-from transduce.export.forcing import Forced, forced
+from transduce.export.exported_folder import ExportedFolder
 from transduce.export.sentences import Sentences, choose_sentences
+from transduce.export.system import Forced, forced
 
 MEASURED = Measured(
     lines=2, target_tokens=10, lines_cut_alike=1.0, token_agreement=1.0, mean_difference=1e-6, max_difference=1e-5
@@ -154,7 +154,7 @@ def test_an_export_that_was_forced_may_be_no_worse_than_it_was(
     tmp_path: Path, reached: dict[str, float], again: dict[str, float], fails: str
 ) -> None:
     write_certificate(tmp_path, replace(certificate(**reached), format="onnx", forced=True))
-    export = CertifiedExport.read(tmp_path)
+    export = ExportedFolder.read(tmp_path)
     assert export.verdict == ("forced" if reached else "passed")
     found = export.failures(replace(certificate(**again), thresholds=export.bounds))
     assert bool(found) == bool(fails)
@@ -165,11 +165,11 @@ def test_a_certificate_without_checksums_certifies_nothing(tmp_path: Path) -> No
     bundle = Bundle(tmp_path, None, {"model.safetensors": "12"})  # type: ignore[arg-type]
     (tmp_path / "model.bin").write_bytes(b"numbers")
     write_certificate(tmp_path, replace(certificate(), format="onnx", original_sha256=bundle.checksums))
-    assert CertifiedExport.read(tmp_path).changes(bundle) == ()
+    assert ExportedFolder.read(tmp_path).changes(bundle) == ()
     whole = json.loads((tmp_path / "certificate.json").read_text())
     for key, named in (("export", "no checksum of any file"), ("original", "no checksum of the model")):
         (tmp_path / "certificate.json").write_text(json.dumps(whole | {key: whole[key] | {"sha256": {}}}))
-        [fault] = CertifiedExport.read(tmp_path).changes(bundle)
+        [fault] = ExportedFolder.read(tmp_path).changes(bundle)
         assert named in fault
 
 

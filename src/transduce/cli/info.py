@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.bundle import shown
+from transduce.bundle import format_metric
 from transduce.cli.report import print_report
 from transduce.config import Config, load_recipe, preset, preset_names, to_dict
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
@@ -111,7 +111,9 @@ def _as_text(name: str, subject: _Subject, count: int) -> str:
             lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
             parts.append("\n".join([f"[{section}]", *lines]))
     if subject.metrics:
-        parts.append("\n".join(["measured:", *(f"  {key}: {shown(value)}" for key, value in subject.metrics.items())]))
+        parts.append(
+            "\n".join(["measured:", *(f"  {key}: {format_metric(value)}" for key, value in subject.metrics.items())])
+        )
     if subject.shortlist is not None:
         parts.append(_of_shortlist(subject.shortlist))
     return "\n\n".join(parts)

@@ -19,8 +19,8 @@ from transduce.engines.shortlist.table import Shortlist
 from transduce.engines.torch_search import Batch, check, narrowed, search
 from transduce.errors import ConfigError, DataError, EngineError
 from transduce.model import Transformer, prepack
+from transduce.model.attention_maps import attention_maps
 from transduce.model.cuda_graphs import GraphDecoder
-from transduce.model.maps import attention_maps
 from transduce.reporting.tables import counted
 
 # Padded source tokens in a batch: keeps the caches of a batch of very long sentences within memory.

@@ -14,8 +14,8 @@ from transduce import files
 from transduce.__about__ import __version__
 from transduce.errors import ExportError
 from transduce.evaluation.bleu import bleu
-from transduce.export.forcing import System
 from transduce.export.sentences import Sentences
+from transduce.export.system import System
 from transduce.reporting import tables as markdown
 
 FORMAT = 1

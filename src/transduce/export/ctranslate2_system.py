@@ -9,7 +9,7 @@ import ctranslate2
 from transduce.bundle import Bundle
 from transduce.config.special_ids import EOS
 from transduce.engines.ctranslate2 import CTranslate2Engine
-from transduce.export.forcing import Forced, in_batches
+from transduce.export.system import Forced, in_batches
 from transduce.translation.translator import Translator
 
 _BATCH = 64

@@ -26,9 +26,9 @@ from transduce.export.certificate import (
     why_not_replaceable,
     write_certificate,
 )
-from transduce.export.forcing import System
 from transduce.export.options import Comparison, ComparisonOptions
 from transduce.export.sentences import Sentences
+from transduce.export.system import System
 
 FORMATS = ("huggingface", "onnx", "ctranslate2")
 ORIGINAL = "transduce.json"  # in an exported folder: the configuration that it was made of, for the way back
@@ -105,7 +105,7 @@ def certify(
     The original is the model of `bundle`; that of `system`, where the bundle is what was `imported`. Sentences are cut
     to the positions that both have.
     """
-    from transduce.export.native import NativeSystem
+    from transduce.export.native_system import NativeSystem
 
     native = NativeSystem(bundle)
     limit = position_limit(bundle) - 1

@@ -10,8 +10,8 @@ import transformers
 
 from transduce.config.special_ids import EOS
 from transduce.errors import ExportError
-from transduce.export.forcing import Forced, forced, in_batches
-from transduce.export.native import padded
+from transduce.export.native_system import padded
+from transduce.export.system import Forced, forced, in_batches
 
 _BATCH = 16
 

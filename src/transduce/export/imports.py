@@ -16,10 +16,10 @@ from transduce.config.tensors import read_weights
 from transduce.errors import BundleError, ConfigError, TokenizerError
 from transduce.export.certificate import EXACT, Certificate, why_not_replaceable, write_certificate
 from transduce.export.exports import certify
-from transduce.export.forcing import System
 from transduce.export.huggingface_reading import read_checkpoint
 from transduce.export.huggingface_tokenizer import ForeignTokenizer, read_tokenizer
 from transduce.export.options import Comparison, ComparisonOptions
+from transduce.export.system import System
 from transduce.export.torch_description import TorchDescription, read_description
 from transduce.export.torch_reading import read_state, to_model
 from transduce.text import BOS_TOKEN, SubwordTokenizer

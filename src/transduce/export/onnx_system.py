@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime
 
 from transduce.config.special_ids import BOS, EOS
-from transduce.export.forcing import Forced, forced
+from transduce.export.system import Forced, forced
 from transduce.export.translate_onnx import OnnxTranslator
 
 

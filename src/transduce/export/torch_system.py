@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from transduce.config.special_ids import BOS, EOS
 from transduce.errors import BundleError
-from transduce.export.forcing import Forced, forced
+from transduce.export.system import Forced, forced
 from transduce.export.torch_description import LAYOUTS
 from transduce.export.torch_reading import TorchModel
 from transduce.model.positions import sinusoids

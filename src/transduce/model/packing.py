@@ -19,7 +19,7 @@ def num_rows(num_tokens: int, num_sentences: int, num_positions: int) -> int:
     return num_padded if num_tokens > _DENSE * num_padded else num_tokens
 
 
-def real_places(lengths_B: Tensor, num_positions: int, device: torch.device) -> Tensor:
+def real_positions(lengths_B: Tensor, num_positions: int, device: torch.device) -> Tensor:
     """Returns the place of each real token in a flattened (B × T) batch, (N,), on `device`.
 
     Found where the lengths are: with lengths on the CPU an accelerator is not waited for.
@@ -45,7 +45,7 @@ class Packing:
         num_sentences = lengths_B.numel()
         if num_rows(int(lengths_B.sum()), num_sentences, num_positions) == num_sentences * num_positions:
             return None
-        return cls(real_places(lengths_B, num_positions, device), num_sentences, num_positions)
+        return cls(real_positions(lengths_B, num_positions, device), num_sentences, num_positions)
 
     def pack(self, x_BTD: Tensor) -> Tensor:
         """(B, T, …) → (N, …)."""

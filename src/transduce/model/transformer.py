@@ -18,7 +18,7 @@ from transduce.model.attention import mask_bias
 from transduce.model.cache import DecoderState, LayerCache, Memory, Place
 from transduce.model.dropout import dropout
 from transduce.model.layers import DecoderLayer, EncoderLayer
-from transduce.model.packing import Packing, real_places
+from transduce.model.packing import Packing, real_positions
 from transduce.model.positions import Positions
 
 _INITIAL_STEPS = 64  # room of a new decoder cache; it doubles as needed
@@ -170,7 +170,7 @@ class Transformer(nn.Module):
         if self.decoder_norm is not None:
             x = self.decoder_norm(x)
         if packing is None:
-            x = x.flatten(0, 1).index_select(0, real_places(target_lengths_B, target_BT.size(1), x.device))
+            x = x.flatten(0, 1).index_select(0, real_positions(target_lengths_B, target_BT.size(1), x.device))
         return x
 
     def _embed_target(self, target_BT: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from transduce.data.store import ParallelStore
-from transduce.model.packing import real_places
+from transduce.model.packing import real_positions
 from transduce.text import EOS, PAD
 
 
@@ -29,7 +29,7 @@ class Batch:
     @property
     def targets_N(self) -> Tensor:
         """The real target tokens end to end: what the decoder's outputs, (N, D), are compared with."""
-        places_N = real_places(self.target_lengths_B, self.target_BT.size(1), self.target_BT.device)
+        places_N = real_positions(self.target_lengths_B, self.target_BT.size(1), self.target_BT.device)
         return self.target_BT.flatten().index_select(0, places_N)
 
 

@@ -5,8 +5,8 @@ print(report.to_text())
 report.passed
 """
 
-from transduce.verification.report import CheckResult, Finding, Outcome, Report, Tie
+from transduce.verification.findings import CheckResult, Finding, Outcome, Report, Tie
+from transduce.verification.model_under_test import QUICK, Settings
 from transduce.verification.run import verify
-from transduce.verification.subject import QUICK, Settings
 
 __all__ = ["QUICK", "CheckResult", "Finding", "Outcome", "Report", "Settings", "Tie", "verify"]

@@ -9,8 +9,8 @@ from transduce.config.special_ids import BOS
 from transduce.model import Memory
 from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
-from transduce.verification.report import Finding
-from transduce.verification.subject import Pairs, Subject, padded
+from transduce.verification.findings import Finding
+from transduce.verification.model_under_test import ModelUnderTest, Pairs, padded
 
 _LONG = 70  # steps: more than a new cache has room for, so that it must grow
 _BEAMS = 3
@@ -18,26 +18,26 @@ _BEAM_STEPS = 12
 _BEAM_SENTENCES = 4
 
 
-def steps(subject: Subject) -> Finding:
+def steps(tested: ModelUnderTest) -> Finding:
     """Feeds targets token by token, and compares each step with the whole target decoded without a cache."""
-    seen, pairs = Differences(), subject.pairs
-    number = _follow(subject, pairs, max(map(len, pairs.targets)), seen)
+    seen, pairs = Differences(), tested.pairs
+    number = _follow(tested, pairs, max(map(len, pairs.targets)), seen)
     long = pairs.take(range(min(2, len(pairs))))
-    number = max(number, _follow(subject, long, min(_LONG, subject.position_limit), seen))
+    number = max(number, _follow(tested, long, min(_LONG, tested.position_limit), seen))
     return seen.finding(
-        f"{counted(len(pairs), 'sentence')}, up to {counted(number, 'step')}", subject.settings.log_probability
+        f"{counted(len(pairs), 'sentence')}, up to {counted(number, 'step')}", tested.settings.log_probability
     )
 
 
-def _follow(subject: Subject, pairs: Pairs, num_steps: int, seen: Differences) -> int:
+def _follow(tested: ModelUnderTest, pairs: Pairs, num_steps: int, seen: Differences) -> int:
     """Takes `num_steps` steps side by side; targets that are shorter go on with random tokens."""
-    model = subject.engine.model
-    memory = model.encode(*padded(pairs.sources, subject.device))
-    random_BT = subject.random_ids(len(pairs), num_steps)
-    target_BT, _ = padded([t[:-1][:num_steps] for t in pairs.targets], subject.device, num_steps, random_BT)
+    model = tested.engine.model
+    memory = model.encode(*padded(pairs.sources, tested.device))
+    random_BT = tested.random_ids(len(pairs), num_steps)
+    target_BT, _ = padded([t[:-1][:num_steps] for t in pairs.targets], tested.device, num_steps, random_BT)
     whole_BTV = model.decode(memory, target_BT)
     state = model.start(memory, max_steps=num_steps)
-    tokens_B = torch.full((len(pairs),), BOS, device=subject.device)
+    tokens_B = torch.full((len(pairs),), BOS, device=tested.device)
     for t in range(num_steps):
         logits_BV, state = model.step(tokens_B, state)
         _compare(seen, logits_BV, whole_BTV[:, t], [f"{name}, position {t + 1}" for name in pairs.names])
@@ -45,20 +45,20 @@ def _follow(subject: Subject, pairs: Pairs, num_steps: int, seen: Differences) -
     return num_steps
 
 
-def beams(subject: Subject) -> Finding:
+def beams(tested: ModelUnderTest) -> Finding:
     """A search's life: one row a sentence, then several beams, moved about, then fewer sentences in another order.
 
     At each step every beam is compared with its own past decoded without a cache.
     """
-    model, seen, device = subject.engine.model, Differences(), subject.device
-    pairs = subject.pairs.take(range(len(subject.pairs))[-_BEAM_SENTENCES:])
+    model, seen, device = tested.engine.model, Differences(), tested.device
+    pairs = tested.pairs.take(range(len(tested.pairs))[-_BEAM_SENTENCES:])
     memory = model.encode(*padded(pairs.sources, device))
     state = model.start(memory, max_steps=_BEAM_STEPS)
     sentences = torch.arange(len(pairs), device=device)
     past_RT = torch.empty(len(pairs), 0, dtype=torch.long, device=device)  # what each row was fed after BOS
     tokens_R = torch.full((len(pairs),), BOS, device=device)
-    random = Random(subject.settings.seed)
-    for t in range(min(_BEAM_STEPS, subject.position_limit)):
+    random = Random(tested.settings.seed)
+    for t in range(min(_BEAM_STEPS, tested.position_limit)):
         logits_RV, state = model.step(tokens_R, state)
         rows_R = sentences.repeat_interleave(past_RT.size(0) // sentences.numel())
         whole_RTV = model.decode(_repeated(memory, rows_R), torch.cat([past_RT, tokens_R[:, None]], dim=1))
@@ -78,7 +78,7 @@ def beams(subject: Subject) -> Finding:
         tokens_R = torch.tensor(generated, device=device)
         past_RT = torch.cat([past_RT, tokens_R[:, None]], dim=1)
     compared = f"{counted(len(pairs), 'sentence')} × {_BEAMS} beams, expanded, reordered and dropped over {t + 1} steps"
-    return seen.finding(compared, subject.settings.log_probability)
+    return seen.finding(compared, tested.settings.log_probability)
 
 
 def _repeated(memory: Memory, rows_R: Tensor) -> Memory:

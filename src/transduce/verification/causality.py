@@ -4,22 +4,22 @@ from random import Random
 
 from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
-from transduce.verification.report import Finding
-from transduce.verification.subject import NUM_SPECIAL, Pairs, Subject, forced
+from transduce.verification.findings import Finding
+from transduce.verification.model_under_test import NUM_SPECIAL, ModelUnderTest, Pairs, forced
 
 
-def causality(subject: Subject) -> Finding:
+def causality(tested: ModelUnderTest) -> Finding:
     """Changes targets from a position on: nothing may change up to it, and something must after it.
 
     Row t of the log-probabilities predicts target token t from those before it, so a change from token c on may show in
     rows c + 1 and later only.
     """
-    model, pairs = subject.engine.model, subject.pairs
+    model, pairs = tested.engine.model, tested.pairs
     before = forced(model, pairs)
     seen, after = Differences(), Differences()
-    cuts = _cuts(max(map(len, pairs.targets)), subject.settings.num_changes)
+    cuts = _cuts(max(map(len, pairs.targets)), tested.settings.num_changes)
     for cut in cuts:
-        changed = forced(model, _changed(subject, pairs, cut))
+        changed = forced(model, _changed(tested, pairs, cut))
         for row, (old_TV, new_TV) in enumerate(zip(before, changed, strict=True)):
             if len(pairs.targets[row]) < cut + 2:  # no input token was changed: the last is only ever predicted
                 continue
@@ -29,7 +29,7 @@ def causality(subject: Subject) -> Finding:
     if after.count and after.worst == 0:
         seen.faults.append("a change shows nowhere, not even after it: the decoder does not read its own output")
     compared = f"{counted(len(pairs), 'sentence')}, targets changed from {counted(len(cuts), 'position')} on"
-    return seen.finding(compared, subject.settings.log_probability, f"after the change up to {after.worst:.3g}")
+    return seen.finding(compared, tested.settings.log_probability, f"after the change up to {after.worst:.3g}")
 
 
 def _cuts(longest: int, number: int) -> list[int]:
@@ -38,9 +38,9 @@ def _cuts(longest: int, number: int) -> list[int]:
     return sorted({place * last // max(number - 1, 1) for place in range(number)})
 
 
-def _changed(subject: Subject, pairs: Pairs, cut: int) -> Pairs:
+def _changed(tested: ModelUnderTest, pairs: Pairs, cut: int) -> Pairs:
     """Returns the pairs with every target token from `cut` on, but the EOS at the end, replaced by another one."""
-    random, ordinary = Random(cut), subject.bundle.config.model.vocab_size - NUM_SPECIAL
+    random, ordinary = Random(cut), tested.bundle.config.model.vocab_size - NUM_SPECIAL
 
     def other(token: int) -> int:
         return NUM_SPECIAL + (token - NUM_SPECIAL + random.randrange(1, ordinary)) % ordinary

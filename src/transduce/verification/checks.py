@@ -8,10 +8,10 @@ from typing import Generic, TypeVar
 from transduce.bundle import Bundle
 from transduce.verification import cache, causality, folder, greedy, kernels, modes, padding, search
 from transduce.verification.engines import LOADERS, OTHERS, Other
-from transduce.verification.exported import Exported
-from transduce.verification.report import Finding
+from transduce.verification.exports import ExportChecks
+from transduce.verification.findings import Finding
+from transduce.verification.model_under_test import ModelUnderTest
 from transduce.verification.search import Search
-from transduce.verification.subject import Subject
 
 S = TypeVar("S")
 
@@ -36,21 +36,21 @@ _SEARCH_FAULT = (
 )
 
 
-def _native(subject: Subject) -> Search:
-    settings = subject.settings
+def _native(tested: ModelUnderTest) -> Search:
+    settings = tested.settings
     return Search(
-        subject.engine,
-        subject.sample.names,
-        subject.sources,
-        subject.options,
-        subject.bundle.tokenizer,
+        tested.engine,
+        tested.sample.names,
+        tested.sources,
+        tested.options,
+        tested.bundle.tokenizer,
         settings.log_probability,
         settings.tie,
     )
 
 
-def _batches(subject: Subject) -> Finding:
-    return search.batches(_native(subject), subject.settings.batch_sizes, subject.settings.seed)
+def _batches(tested: ModelUnderTest) -> Finding:
+    return search.batches(_native(tested), tested.settings.batch_sizes, tested.settings.seed)
 
 
 # Of the folder alone, in this order: where the last fails, there is no model to look at.
@@ -69,7 +69,7 @@ FOLDER_CHECKS: tuple[Check[Bundle], ...] = (
     ),
 )
 
-CHECKS: tuple[Check[Subject], ...] = (
+CHECKS: tuple[Check[ModelUnderTest], ...] = (
     Check(
         "saved = loaded",
         "a model that is saved and loaded is the same, bit for bit",
@@ -152,18 +152,18 @@ CHECKS: tuple[Check[Subject], ...] = (
         "n-best",
         "n-best lists are sorted and distinct, begin with the best, and with the list of any smaller n",
         _SEARCH_FAULT,
-        lambda subject: search.n_best(_native(subject), subject.found),
+        lambda tested: search.n_best(_native(tested), tested.found),
     ),
     Check(
         "scores = forced",
         "a hypothesis has the score that the model gives it when it is forced",
         _SEARCH_FAULT,
-        lambda subject: search.scores(_native(subject), subject.found),
+        lambda tested: search.scores(_native(tested), tested.found),
     ),
 )
 
 
-def of_exports(folders: Sequence[Path]) -> list[tuple[Check[Subject], ...]]:
+def of_exports(folders: Sequence[Path]) -> list[tuple[Check[ModelUnderTest], ...]]:
     """Returns the checks of each exported folder; where the first fails, the other is pointless."""
     advice = "export the model again (transduce export), and do not use this folder before it passes"
     return [
@@ -173,16 +173,16 @@ def of_exports(folders: Sequence[Path]) -> list[tuple[Check[Subject], ...]]:
                 f"{each.name}: = native", "it gives what the model gives, as its certificate says", advice, each.again
             ),
         )
-        for each in map(Exported, folders)
+        for each in map(ExportChecks, folders)
     ]
 
 
-def of_other_engines(subject: Subject, threads: int | None) -> list[tuple[Check[Subject], ...]]:
+def of_other_engines(tested: ModelUnderTest, threads: int | None) -> list[tuple[Check[ModelUnderTest], ...]]:
     """Returns the checks of every other engine in each precision; where the first fails, the others are pointless."""
-    return [_of_engine(Other(subject, name, quantization, LOADERS[name], threads)) for name, quantization in OTHERS]
+    return [_of_engine(Other(tested, name, quantization, LOADERS[name], threads)) for name, quantization in OTHERS]
 
 
-def _of_engine(other: Other) -> tuple[Check[Subject], ...]:
+def _of_engine(other: Other) -> tuple[Check[ModelUnderTest], ...]:
     advice = f"use --engine torch until it is mended, and report it: {other.name} is not this model"
     described: tuple[tuple[str, str, Callable[[], Finding]], ...] = (
         ("loads", "it can hold this model", other.loads),
@@ -197,5 +197,5 @@ def _of_engine(other: Other) -> tuple[Check[Subject], ...]:
     )
 
 
-def _whatever_the_subject(run: Callable[[], Finding]) -> Callable[[Subject], Finding]:
+def _whatever_the_subject(run: Callable[[], Finding]) -> Callable[[ModelUnderTest], Finding]:
     return lambda _: run()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from transduce.verification.report import Finding, Tie
+from transduce.verification.findings import Finding, Tie
 
 
 class Differences:

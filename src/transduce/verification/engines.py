@@ -15,9 +15,9 @@ from transduce.evaluation import bleu, tokenized_bleu
 from transduce.reporting.tables import counted
 from transduce.verification import search
 from transduce.verification.differences import Differences
-from transduce.verification.report import Finding
+from transduce.verification.findings import Finding
+from transduce.verification.model_under_test import ModelUnderTest
 from transduce.verification.search import Search
-from transduce.verification.subject import Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,12 @@ OTHERS = (("torch", "int8"), ("ctranslate2", "float32"), ("ctranslate2", "int8")
 
 
 class Other:
-    """Another engine for the subject's model, loaded when first needed."""
+    """Another engine for the tested model, loaded when first needed."""
 
-    def __init__(self, subject: Subject, name: str, quantization: str, load: Load, threads: int | None) -> None:
-        self.subject, self.name = subject, f"{name} {quantization}"
+    def __init__(self, tested: ModelUnderTest, name: str, quantization: str, load: Load, threads: int | None) -> None:
+        self.tested, self.name = tested, f"{name} {quantization}"
         self.thresholds = THRESHOLDS[quantization]
-        self._load = partial(load, subject.bundle, str(subject.device), threads, quantization)
+        self._load = partial(load, tested.bundle, str(tested.device), threads, quantization)
         self._engine: Engine | None = None
 
     def loads(self) -> Finding:
@@ -103,34 +103,34 @@ class Other:
 
     @property
     def search(self) -> Search:
-        """Its search over the subject's sentences."""
-        subject = self.subject
+        """Its search over the sentences of the tested model."""
+        tested = self.tested
         self._engine = self._engine or self._load()
         limit = self._engine.max_source_tokens
         return Search(
             self._engine,
-            subject.sample.names,
-            [source[:limit] for source in subject.sources],
-            subject.options,
-            subject.bundle.tokenizer,
+            tested.sample.names,
+            [source[:limit] for source in tested.sources],
+            tested.options,
+            tested.bundle.tokenizer,
             self.thresholds.batch,
-            subject.settings.tie,
+            tested.settings.tie,
         )
 
     def forced(self) -> Finding:
         """Scores the reference's translations with both engines, token by token."""
-        subject, seen, total = self.subject, Differences(), 0.0
-        best = [(place, found[0]) for place, found in enumerate(subject.found)]
-        sources = [subject.sources[place] for place, _ in best]
+        tested, seen, total = self.tested, Differences(), 0.0
+        best = [(place, found[0]) for place, found in enumerate(tested.found)]
+        sources = [tested.sources[place] for place, _ in best]
         targets = [hypothesis.ids for _, hypothesis in best]
-        theirs, ours = self.search.engine.score(sources, targets), subject.engine.score(sources, targets)
+        theirs, ours = self.search.engine.score(sources, targets), tested.engine.score(sources, targets)
         for place, (one, two) in enumerate(zip(ours, theirs, strict=True)):
             if len(one) != len(two):
                 seen.faults.append(
-                    f"{subject.sample.names[place]}: {counted(len(two), 'score')} for {counted(len(one), 'token')}"
+                    f"{tested.sample.names[place]}: {counted(len(two), 'score')} for {counted(len(one), 'token')}"
                 )
             for position, (native, exported) in enumerate(zip(one, two, strict=False), start=1):
-                seen.add(native - exported, f"{subject.sample.names[place]}, token {position}")
+                seen.add(native - exported, f"{tested.sample.names[place]}, token {position}")
                 total += abs(native - exported)
         mean = total / max(seen.count, 1)
         return Finding(
@@ -145,11 +145,11 @@ class Other:
 
     def outputs(self) -> Finding:
         """Translates the sentences with both engines, and sets BLEU between the outputs against the threshold."""
-        subject = self.subject
-        decode = subject.bundle.tokenizer.decode_batch
-        ours = decode([found[0].ids for found in subject.found])
+        tested = self.tested
+        decode = tested.bundle.tokenizer.decode_batch
+        ours = decode([found[0].ids for found in tested.found])
         theirs = decode([found[0].ids for found in self.search.run()])
-        trees = subject.bundle.config.data.format == "trees"
+        trees = tested.bundle.config.data.format == "trees"
         score = (tokenized_bleu if trees else bleu)(theirs, [ours]).value
         same = sum(one == two for one, two in zip(ours, theirs, strict=True))
         faults = []
@@ -162,13 +162,13 @@ class Other:
 
     def batches(self) -> Finding:
         """See `search.batches`."""
-        settings = self.subject.settings
+        settings = self.tested.settings
         return search.batches(self.search, settings.batch_sizes, settings.seed)
 
     def n_best(self) -> Finding:
         """See `search.n_best`."""
-        return search.n_best(self.search, self.search.run(self.subject.options.beam_size))
+        return search.n_best(self.search, self.search.run(self.tested.options.beam_size))
 
     def scores(self) -> Finding:
         """See `search.scores`."""
-        return search.scores(self.search, self.search.run(self.subject.options.beam_size))
+        return search.scores(self.search, self.search.run(self.tested.options.beam_size))

@@ -13,8 +13,8 @@ from transduce.config.special_ids import UNK
 from transduce.engines.torch import TorchEngine, load_model
 from transduce.errors import TransduceError
 from transduce.reporting.tables import counted
-from transduce.verification.report import Finding
-from transduce.verification.subject import Subject
+from transduce.verification.findings import Finding
+from transduce.verification.model_under_test import ModelUnderTest
 
 _FILES = ("model.safetensors", "tokenizer.json")
 _TRANSLATED = 8
@@ -74,9 +74,9 @@ def loads(bundle: Bundle) -> Finding:
     return Finding(f"{tensors}, {model.num_parameters:,} numbers, all finite; {subwords}")
 
 
-def saved_is_loaded(subject: Subject) -> Finding:
+def saved_is_loaded(tested: ModelUnderTest) -> Finding:
     """Saves the model to a temporary folder, loads it again and compares everything, translations too."""
-    bundle = subject.bundle
+    bundle = tested.bundle
     with tempfile.TemporaryDirectory(prefix="transduce-verify-") as temporary:
         weights = bundle.weights()
         again = save_bundle(Path(temporary) / "model", bundle.config, weights, bundle.tokenizer, bundle.metrics)
@@ -88,12 +88,12 @@ def saved_is_loaded(subject: Subject) -> Finding:
             faults.append("tokenizer.json: differs")
         if json.dumps(again.metrics) != json.dumps(bundle.metrics):
             faults.append("metrics.json: differs")
-        sources, names = subject.sources[:_TRANSLATED], subject.sample.names
-        engine = TorchEngine.load(again, device=str(subject.device))
-        outputs = [each.translate(sources, subject.options) for each in (subject.engine, engine)]
+        sources, names = tested.sources[:_TRANSLATED], tested.sample.names
+        engine = TorchEngine.load(again, device=str(tested.device))
+        outputs = [each.translate(sources, tested.options) for each in (tested.engine, engine)]
     for name, [one], [two] in zip(names, *outputs, strict=False):
         if (one.ids, one.log_probability) != (two.ids, two.log_probability):
-            faults.append(f"{name}: translated as {subject.text(one.ids)!r}, after loading {subject.text(two.ids)!r}")
+            faults.append(f"{name}: translated as {tested.text(one.ids)!r}, after loading {tested.text(two.ids)!r}")
     compared = f"{counted(len(weights), 'tensor')} bit for bit, configuration, tokeniser, "
     compared += counted(len(sources), "translation")
     return Finding(compared, faults=tuple(faults))
@@ -108,10 +108,10 @@ def _unequal_weights(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray])
     return faults
 
 
-def tokenizer(subject: Subject) -> Finding:
+def tokenizer(tested: ModelUnderTest) -> Finding:
     """Encodes and decodes the sentences, and text that tokenisers lose: every character must come back."""
-    tokens, faults = subject.bundle.tokenizer, []
-    texts = [(*pair, "") for pair in zip(subject.sample.names, subject.sample.lines, strict=True)]
+    tokens, faults = tested.bundle.tokenizer, []
+    texts = [(*pair, "") for pair in zip(tested.sample.names, tested.sample.lines, strict=True)]
     texts += [(f"odd text {number}", text, repr(text[:40])) for number, text in enumerate(NASTY, start=1)]
     together = tokens.encode_batch([text for _, text, _ in texts])
     for (name, text, shown), ids in zip(texts, together, strict=True):
@@ -129,6 +129,6 @@ def tokenizer(subject: Subject) -> Finding:
         if ids and max(ids) >= tokens.vocab_size:
             faults.append(f"{name} {shown}: a piece is outside of the vocabulary")
     return Finding(
-        f"{counted(len(subject.sample.lines), 'sentence')} and {len(NASTY)} odd texts, there and back",
+        f"{counted(len(tested.sample.lines), 'sentence')} and {len(NASTY)} odd texts, there and back",
         faults=tuple(faults),
     )

@@ -8,72 +8,72 @@ from transduce.decoding.beam import beam_search
 from transduce.decoding.scores import Hypothesis, SpecialIds
 from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
-from transduce.verification.report import Finding, Tie
-from transduce.verification.subject import Pairs, Subject, padded
+from transduce.verification.findings import Finding, Tie
+from transduce.verification.model_under_test import ModelUnderTest, Pairs, padded
 
 
-def greedy(subject: Subject) -> Finding:
+def greedy(tested: ModelUnderTest) -> Finding:
     """Compares what the engine gives for a beam of 1 with a beam search of one beam, and with a plain argmax.
 
     Where two tokens are equally probable, up to rounding, either may be taken: a tie.
     """
-    seen, pairs, options = Differences(), subject.pairs, subject.options
+    seen, pairs, options = Differences(), tested.pairs, tested.options
     sources = [list(source[:-1]) for source in pairs.sources]
     asked = DecodeConfig(beam_size=1, length_penalty=options.length_penalty, max_extra_tokens=options.max_extra_tokens)
-    engine = [best for [best] in subject.engine.translate(sources, asked)]
-    for row, (one, two) in enumerate(zip(engine, _one_beam(subject, pairs, asked), strict=True)):
-        if _same(subject, row, one.ids, two.ids, "engine and one beam", seen):
+    engine = [best for [best] in tested.engine.translate(sources, asked)]
+    for row, (one, two) in enumerate(zip(engine, _one_beam(tested, pairs, asked), strict=True)):
+        if _same(tested, row, one.ids, two.ids, "engine and one beam", seen):
             seen.add(one.log_probability - two.log_probability, f"{pairs.names[row]}: log-probability of one beam")
             if one.finished != two.finished:
                 seen.faults.append(f"{pairs.names[row]}: only one of engine and beam search finished")
-    longest = subject.max_target_tokens
-    for row, ids in enumerate(_argmax(subject, pairs, longest)):
-        _same(subject, row, engine[row].ids[:longest], ids[:longest], "engine and argmax", seen)
+    longest = tested.max_target_tokens
+    for row, ids in enumerate(_argmax(tested, pairs, longest)):
+        _same(tested, row, engine[row].ids[:longest], ids[:longest], "engine and argmax", seen)
     compared = f"{counted(len(pairs), 'sentence')}: engine, beam search of 1, argmax of {longest} whole prefixes"
-    return seen.finding(compared, subject.settings.log_probability)
+    return seen.finding(compared, tested.settings.log_probability)
 
 
-def _one_beam(subject: Subject, pairs: Pairs, options: DecodeConfig) -> list[Hypothesis]:
+def _one_beam(tested: ModelUnderTest, pairs: Pairs, options: DecodeConfig) -> list[Hypothesis]:
     """Runs beam search itself with one beam, which the engine never does."""
-    model = subject.engine.model
+    model = tested.engine.model
     limits = [len(source) - 1 + options.max_extra_tokens for source in pairs.sources]
     if model.target_positions.limit is not None:
         limits = [min(limit, model.target_positions.limit - 1) for limit in limits]
-    state = model.start(model.encode(*padded(pairs.sources, subject.device)), max_steps=max(limits) + 1)
+    state = model.start(model.encode(*padded(pairs.sources, tested.device)), max_steps=max(limits) + 1)
     alpha = options.length_penalty
-    found = beam_search(model.step, state, limits, beam_size=1, length_penalty=alpha, device=subject.device)
+    found = beam_search(model.step, state, limits, beam_size=1, length_penalty=alpha, device=tested.device)
     return [best for [best] in found]
 
 
-def _argmax(subject: Subject, pairs: Pairs, num_tokens: int) -> list[list[int]]:
+def _argmax(tested: ModelUnderTest, pairs: Pairs, num_tokens: int) -> list[list[int]]:
     """Returns up to `num_tokens` tokens of each output, each the argmax after its whole prefix; ends before EOS."""
-    model, never = subject.engine.model, list(SpecialIds().never_generated)
-    memory = model.encode(*padded(pairs.sources, subject.device))
-    prefix_BT = torch.full((len(pairs), 1), PAD, device=subject.device)  # its last token is predicted, never read
+    model, never = tested.engine.model, list(SpecialIds().never_generated)
+    memory = model.encode(*padded(pairs.sources, tested.device))
+    prefix_BT = torch.full((len(pairs), 1), PAD, device=tested.device)  # its last token is predicted, never read
     for _ in range(num_tokens):
         logits_BV = model.decode(memory, prefix_BT)[:, -1]
         logits_BV[:, never] = -torch.inf
         prefix_BT[:, -1] = logits_BV.argmax(dim=-1)
         prefix_BT = torch.cat([prefix_BT, torch.full_like(prefix_BT[:, :1], PAD)], dim=1)
     rows = prefix_BT[:, :-1].tolist()
-    limits = [len(source) - 1 + subject.options.max_extra_tokens for source in pairs.sources]
+    limits = [len(source) - 1 + tested.options.max_extra_tokens for source in pairs.sources]
     return [(row[: row.index(EOS)] if EOS in row else row)[:limit] for row, limit in zip(rows, limits, strict=True)]
 
 
-def _same(subject: Subject, row: int, first: list[int], second: list[int], how: str, seen: Differences) -> bool:
+def _same(tested: ModelUnderTest, row: int, first: list[int], second: list[int], how: str, seen: Differences) -> bool:
     """Tells whether two outputs agree; if not, notes a tie of the two tokens where they part, or a fault."""
     seen.count += 1
     if first == second:
         return True
-    pairs, name = subject.pairs, f"{subject.pairs.names[row]}, {how}"
+    pairs, name = tested.pairs, f"{tested.pairs.names[row]}, {how}"
     parted = next((t for t, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), -1)
     if parted < 0:  # one ends where the other goes on
         parted = min(len(first), len(second))
     source = list(pairs.sources[row][:-1])
     # Of an output that ended there, the token at `parted` is EOS, whose log-probability comes last.
-    one, two = (s[parted] for s in subject.engine.score([source] * 2, [first[: parted + 1], second[: parted + 1]]))
-    texts = subject.text(first), subject.text(second)
-    if abs(one - two) < subject.settings.tie:
+    one, two = (s[parted] for s in tested.engine.score([source] * 2, [first[: parted + 1], second[: parted + 1]]))
+    texts = tested.text(first), tested.text(second)
+    if abs(one - two) < tested.settings.tie:
         seen.ties.append(Tie(f"{name}, token {parted + 1}", *texts, abs(one - two)))
     else:
         seen.faults.append(

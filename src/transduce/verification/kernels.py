@@ -11,48 +11,48 @@ from transduce.model.attention import CrossAttention, SelfAttention, attend_refe
 from transduce.model.windowed import WindowedSelfAttention, windowed_attend_reference
 from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
-from transduce.verification.report import Finding
-from transduce.verification.subject import Pairs, Subject, forced, padded
+from transduce.verification.findings import Finding
+from transduce.verification.model_under_test import ModelUnderTest, Pairs, forced, padded
 
 # Positions of the long sequence: beyond 256 × 256 pairs another kernel takes over, and a window has several blocks.
 _LONG = 300
 
 
-def attention(subject: Subject) -> Finding:
+def attention(tested: ModelUnderTest) -> Finding:
     """Recomputes what each attention of the model gave, from what it was given, as eq. 1 writes it.
 
     With a window (§4) the reference is full attention with all but the neighbourhood masked. Differences are in the
     unit of the attention's output, over its greatest number where that is above 1.
     """
     seen = Differences()
-    lengths = [_watch(subject, subject.pairs, seen)]
-    if subject.position_limit >= _LONG:
-        lengths.append(_watch(subject, _long_pair(subject), seen))
-    config = subject.bundle.config.model
+    lengths = [_watch(tested, tested.pairs, seen)]
+    if tested.position_limit >= _LONG:
+        lengths.append(_watch(tested, _long_pair(tested), seen))
+    config = tested.bundle.config.model
     kind = f"window of {config.attention_window} against masked full attention" if config.attention_window else "eq. 1"
     layers = config.num_encoder_layers + 2 * config.num_decoder_layers
-    return seen.finding(f"{counted(layers, 'attention')}, up to {max(lengths)} positions; {kind}", _relative(subject))
+    return seen.finding(f"{counted(layers, 'attention')}, up to {max(lengths)} positions; {kind}", _relative(tested))
 
 
-def _relative(subject: Subject) -> float:
-    return min(1e-4, subject.settings.log_probability)
+def _relative(tested: ModelUnderTest) -> float:
+    return min(1e-4, tested.settings.log_probability)
 
 
-def _long_pair(subject: Subject) -> Pairs:
-    ids = [token for source in subject.sources for token in source]
+def _long_pair(tested: ModelUnderTest) -> Pairs:
+    ids = [token for source in tested.sources for token in source]
     ids = (ids * (_LONG // max(len(ids), 1) + 1))[: _LONG - 1]
     return Pairs(("all sentences in one",), ((*ids, EOS),), ((*reversed(ids), EOS),))
 
 
-def _watch(subject: Subject, pairs: Pairs, seen: Differences) -> int:
+def _watch(tested: ModelUnderTest, pairs: Pairs, seen: Differences) -> int:
     """Runs the model over whole sequences with every attention watched; returns the greatest length."""
-    model, handles = subject.plain, []
+    model, handles = tested.plain, []
     for name, module in model.named_modules():
         if isinstance(module, SelfAttention | CrossAttention):
             handles.append(module.register_forward_hook(_comparison(name, seen), with_kwargs=True))
     try:
-        memory = model.encode(*padded(pairs.sources, subject.device))
-        target_BT, _ = padded(pairs.targets, subject.device)
+        memory = model.encode(*padded(pairs.sources, tested.device))
+        target_BT, _ = padded(pairs.targets, tested.device)
         model.decode(memory, target_BT)
         forced(model, pairs)  # the way of training, where padding is left out between attentions
     finally:
@@ -101,23 +101,23 @@ def _projected(output: nn.Linear, heads_BHTE: Tensor, packing: Any) -> Tensor:
     return projected
 
 
-def prepacked(subject: Subject) -> Finding:
+def prepacked(tested: ModelUnderTest) -> Finding:
     """Compares the engine's model, whose weights are laid out for this machine, with the weights as on disk."""
-    compared = f"{counted(len(subject.pairs), 'sentence')}, the engine's weights and those of the folder"
-    if subject.engine.model.output_projection is None:
-        return Finding(compared, skipped=f"on {subject.device} the engine uses the weights as they are")
+    compared = f"{counted(len(tested.pairs), 'sentence')}, the engine's weights and those of the folder"
+    if tested.engine.model.output_projection is None:
+        return Finding(compared, skipped=f"on {tested.device} the engine uses the weights as they are")
     seen = Differences()
-    plain, ours = forced(subject.plain, subject.pairs), forced(subject.engine.model, subject.pairs)
+    plain, ours = forced(tested.plain, tested.pairs), forced(tested.engine.model, tested.pairs)
     for row, (ours_TV, plain_TV) in enumerate(zip(ours, plain, strict=True)):
-        seen.compare(ours_TV, plain_TV, f"{subject.pairs.names[row]}, position {{}}")
-    return seen.finding(compared, subject.settings.log_probability)
+        seen.compare(ours_TV, plain_TV, f"{tested.pairs.names[row]}, position {{}}")
+    return seen.finding(compared, tested.settings.log_probability)
 
 
-def precision(subject: Subject) -> Finding:
+def precision(tested: ModelUnderTest) -> Finding:
     """Compares the engine with the same weights computed in float64: how much rounding costs."""
-    seen, pairs = Differences(), subject.pairs
-    exact = forced(copy.deepcopy(subject.plain).double(), pairs)
-    for row, ours_TV in enumerate(forced(subject.engine.model, pairs)):
+    seen, pairs = Differences(), tested.pairs
+    exact = forced(copy.deepcopy(tested.plain).double(), pairs)
+    for row, ours_TV in enumerate(forced(tested.engine.model, pairs)):
         seen.compare(ours_TV, exact[row].to(ours_TV.dtype), f"{pairs.names[row]}, position {{}}")
-    dtype = str(subject.plain.source_embedding.dtype).removeprefix("torch.")
-    return seen.finding(f"{counted(len(pairs), 'sentence')}, {dtype} against float64", subject.settings.log_probability)
+    dtype = str(tested.plain.source_embedding.dtype).removeprefix("torch.")
+    return seen.finding(f"{counted(len(pairs), 'sentence')}, {dtype} against float64", tested.settings.log_probability)

@@ -6,44 +6,44 @@ from transduce.config import ModelConfig
 from transduce.model import Transformer
 from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
-from transduce.verification.report import Finding
-from transduce.verification.subject import Subject, forced
+from transduce.verification.findings import Finding
+from transduce.verification.model_under_test import ModelUnderTest, forced
 
 _TRANSLATED = 8
 
 
-def repeats(subject: Subject) -> Finding:
+def repeats(tested: ModelUnderTest) -> Finding:
     """Does everything twice: the second time must give the same bits."""
-    pairs, seen = subject.pairs, Differences()
-    for model, what in ((subject.plain, "weights as on disk"), (subject.engine.model, "the engine")):
+    pairs, seen = tested.pairs, Differences()
+    for model, what in ((tested.plain, "weights as on disk"), (tested.engine.model, "the engine")):
         first, second = forced(model, pairs), forced(model, pairs)
         for row, (one_TV, two_TV) in enumerate(zip(first, second, strict=True)):
             seen.compare(one_TV, two_TV, f"{what}: {pairs.names[row]}, position {{}}")
-    sources = subject.sources[:_TRANSLATED]
-    runs = [subject.engine.translate(sources, subject.options) for _ in range(2)]
-    for name, [one], [two] in zip(subject.sample.names, *runs, strict=False):
+    sources = tested.sources[:_TRANSLATED]
+    runs = [tested.engine.translate(sources, tested.options) for _ in range(2)]
+    for name, [one], [two] in zip(tested.sample.names, *runs, strict=False):
         seen.add(one.log_probability - two.log_probability, f"{name}, translated twice")
         if one.ids != two.ids:
-            seen.faults.append(f"{name}, translated twice: {subject.text(one.ids)!r}, then {subject.text(two.ids)!r}")
+            seen.faults.append(f"{name}, translated twice: {tested.text(one.ids)!r}, then {tested.text(two.ids)!r}")
     return seen.finding(
         f"{counted(len(pairs), 'sentence')} scored twice, {len(sources)} translated twice, bit for bit", 0.0
     )
 
 
-def training_mode(subject: Subject) -> Finding:
+def training_mode(tested: ModelUnderTest) -> Finding:
     """Compares training mode with all dropouts at 0 with evaluation mode.
 
     That dropout acts in training, where the model has any, is no promise; but whether it does is noted, since a
     comparison in which it never could would say little.
     """
-    pairs, seen, config = subject.pairs, Differences(), subject.bundle.config.model
-    weights = subject.plain.weights()
+    pairs, seen, config = tested.pairs, Differences(), tested.bundle.config.model
+    weights = tested.plain.weights()
 
     def in_training(config: ModelConfig) -> Transformer:
-        return Transformer.from_weights(config, weights).to(subject.device).train()
+        return Transformer.from_weights(config, weights).to(tested.device).train()
 
     none = replace(config, dropout=0.0, attention_dropout=0.0, ffn_dropout=0.0)
-    evaluated = forced(subject.plain, pairs)
+    evaluated = forced(tested.plain, pairs)
     for row, trained_TV in enumerate(forced(in_training(none), pairs)):
         seen.compare(trained_TV, evaluated[row], f"{pairs.names[row]}, position {{}}")
     note = ""
@@ -54,6 +54,4 @@ def training_mode(subject: Subject) -> Finding:
         note = f"with its dropouts up to {dropped.worst:.3g}"
         if dropped.worst == 0:
             seen.faults.append("dropout is configured, but training mode with it is evaluation mode: it does not act")
-    return seen.finding(
-        f"{counted(len(pairs), 'sentence')}, every dropout at 0", subject.settings.log_probability, note
-    )
+    return seen.finding(f"{counted(len(pairs), 'sentence')}, every dropout at 0", tested.settings.log_probability, note)

@@ -16,13 +16,13 @@ from transduce.bundle import Bundle
 from transduce.data.progress import progress_bar
 from transduce.engines.torch import TorchEngine, choose_device
 from transduce.errors import TransduceError
-from transduce.export.certified import CertifiedExport
+from transduce.export.exported_folder import ExportedFolder
 from transduce.reporting.tables import counted
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.engines import LOADERS
-from transduce.verification.report import CheckResult, Finding, Report
+from transduce.verification.findings import CheckResult, Finding, Report
+from transduce.verification.model_under_test import QUICK, ModelUnderTest, Settings
 from transduce.verification.sample import Sample, choose
-from transduce.verification.subject import QUICK, Settings, Subject
 
 S = TypeVar("S")
 
@@ -69,7 +69,7 @@ def verify(
     if unknown := machine.keys() - Machine.__annotations__.keys():
         raise TypeError(f"verify() got an unexpected keyword argument '{min(unknown)}'")
     for folder in exports:
-        CertifiedExport.read(Path(folder))  # a mistyped name fails now, not at the end
+        ExportedFolder.read(Path(folder))  # a mistyped name fails now, not at the end
     bundle = Bundle.load(model)
     device, threads = choose_device(machine.get("device", "auto")), machine.get("threads")
     settings = settings or (Settings(**QUICK) if quick else Settings())
@@ -80,33 +80,33 @@ def verify(
         results += [_skipped(check, reason) for check in CHECKS]
         return _report(bundle, str(device), None, "", results, start)
     sample = choose(bundle, given, settings.num_sentences)
-    subject = Subject(bundle, sample, TorchEngine.load(bundle, device=str(device), threads=threads), settings)
+    tested = ModelUnderTest(bundle, sample, TorchEngine.load(bundle, device=str(device), threads=threads), settings)
     with torch.inference_mode(), progress_bar("verify", len(CHECKS), unit=" checks", shown=progress) as bar:
-        others = of_other_engines(subject, threads) if other_engines else []
+        others = of_other_engines(tested, threads) if other_engines else []
         others += of_exports([Path(folder) for folder in exports])
         bar.total += sum(map(len, others))
         for check in CHECKS:
             bar.set_postfix_str(check.name, refresh=False)
-            results.append(_run(check, subject))
+            results.append(_run(check, tested))
             bar.update()
         for first, *rest in others:
             bar.set_postfix_str(first.name, refresh=False)
-            results.append(_run(first, subject))
+            results.append(_run(first, tested))
             bar.update(1 + len(rest) if results[-1].outcome != "passed" else 1)
             for check in rest if results[-1].outcome == "passed" else ():
                 bar.set_postfix_str(check.name, refresh=False)
-                results.append(_run(check, subject))
+                results.append(_run(check, tested))
                 bar.update()
-    options = subject.options
+    options = tested.options
     search = f"beam {options.beam_size}, length penalty {options.length_penalty}"
-    return _report(bundle, subject.engine.name, sample, search, results, start)
+    return _report(bundle, tested.engine.name, sample, search, results, start)
 
 
-def _run(check: Check[S], subject: S) -> CheckResult:
+def _run(check: Check[S], tested: S) -> CheckResult:
     """Makes one check. One that stops with an error has failed, and the others are made all the same."""
     start = time.perf_counter()
     try:
-        finding = check.run(subject)
+        finding = check.run(tested)
     except TransduceError as error:
         finding = Finding("", faults=(str(error),))
     except Exception as error:  # whatever a broken model does to PyTorch: it belongs into the report
@@ -116,7 +116,7 @@ def _run(check: Check[S], subject: S) -> CheckResult:
     return CheckResult(check.name, check.promise, check.advice, finding, time.perf_counter() - start)
 
 
-def _skipped(check: Check[Subject], reason: str) -> CheckResult:
+def _skipped(check: Check[ModelUnderTest], reason: str) -> CheckResult:
     return CheckResult(check.name, check.promise, check.advice, Finding("", skipped=reason), 0.0)
 
 

@@ -11,7 +11,7 @@ from transduce.engines.interface import Engine
 from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
 from transduce.verification.differences import Differences
-from transduce.verification.report import Finding, Tie
+from transduce.verification.findings import Finding, Tie
 
 _NEVER = {*SpecialIds().never_generated, SpecialIds().eos}
 # A score is a float32 sum over a float64 penalty: what it may differ from their quotient by, as a part of it.

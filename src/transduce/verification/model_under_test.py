@@ -1,4 +1,4 @@
-"""What is verified: a model folder's engine and model, sentences, and translations of them to look at."""
+"""The model that is verified: a model folder's engine and weights, the sentences, and their translations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Pairs:
         )
 
 
-class Subject:
+class ModelUnderTest:
     """One model in one engine, with the sentences that it is verified on."""
 
     def __init__(self, bundle: Bundle, sample: Sample, engine: TorchEngine, settings: Settings) -> None:

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.errors import MissingDependencyError
-from transduce.export.certified import CertifiedExport
+from transduce.export.exported_folder import ExportedFolder
 from transduce.export.exports import certify
 from transduce.export.sentences import Sentences
 from transduce.reporting.tables import counted
-from transduce.verification.report import Finding
-from transduce.verification.subject import Subject
+from transduce.verification.findings import Finding
+from transduce.verification.model_under_test import ModelUnderTest
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportChecks:
     """One exported folder; its certificate is read anew for each check."""
 
     folder: Path
@@ -23,28 +23,28 @@ class Exported:
         """What the report calls it."""
         return f"export {self.folder}"
 
-    def files(self, subject: Subject) -> Finding:
+    def files(self, tested: ModelUnderTest) -> Finding:
         """Sets the files against the checksums in the certificate, and the model against that which was exported."""
-        export = CertifiedExport.read(self.folder)
-        faults = export.changes(subject.bundle)
+        export = ExportedFolder.read(self.folder)
+        faults = export.changes(tested.bundle)
         if export.verdict == "failed":
             faults = (*faults, "its certificate says that it failed")
         compared = f"SHA-256 of {counted(len(export.sha256), 'file')} in {self.folder}, {export.format}, certificate: "
         compared += export.verdict
         return Finding(compared, faults=faults)
 
-    def again(self, subject: Subject) -> Finding:
+    def again(self, tested: ModelUnderTest) -> Finding:
         """Runs the export against the model on the sentences at hand, with the thresholds of its certificate.
 
         One that was written with --force has missed some: there it must do nearly as well as when it was certified.
         """
-        export = CertifiedExport.read(self.folder)
+        export = ExportedFolder.read(self.folder)
         try:
-            system = export.load(subject.bundle)
+            system = export.load(tested.bundle)
         except MissingDependencyError as error:
             return Finding("", skipped=str(error))
-        lines = tuple(line for line in subject.sample.lines if line.strip())
-        found = certify(subject.bundle, system, Sentences(subject.sample.origin, lines), export.bounds)
+        lines = tuple(line for line in tested.sample.lines if line.strip())
+        found = certify(tested.bundle, system, Sentences(tested.sample.origin, lines), export.bounds)
         measured = found.measured
         between = "" if measured.bleu_between is None else f"; BLEU between the outputs {measured.bleu_between:.1f}"
         tokens, outputs = counted(measured.target_tokens, "token"), counted(measured.lines, "translation")

@@ -7,7 +7,7 @@ import torch
 from transduce.bundle import Bundle
 from transduce.config.special_ids import EOS, PAD
 from transduce.engines.torch import TorchEngine, load_model
-from transduce.export.forcing import Forced, forced, in_batches
+from transduce.export.system import Forced, forced, in_batches
 from transduce.translation.translator import Translator
 
 _BATCH = 16

@@ -10,7 +10,7 @@ from transduce.bundle import Bundle
 from transduce.errors import ExportError
 from transduce.export.certificate import CERTIFICATE, Certificate, Measured, Thresholds, checksums
 from transduce.export.exports import FORMATS, module_of
-from transduce.export.forcing import System
+from transduce.export.system import System
 
 # How much worse than certified a forced export may be on other sentences, or on another machine.
 _SHARE_MARGIN = 0.05  # of positions, or of lines
@@ -18,7 +18,7 @@ _DIFFERENCE_FACTOR, _DIFFERENCE_MARGIN = 1.25, 1e-3  # of a log-probability, on 
 
 
 @dataclass(frozen=True)
-class CertifiedExport:
+class ExportedFolder:
     """What is known of an export by its certificate."""
 
     folder: Path
@@ -31,7 +31,7 @@ class CertifiedExport:
     original_sha256: Mapping[str, str]  # of the model's
 
     @classmethod
-    def read(cls, folder: Path) -> "CertifiedExport":
+    def read(cls, folder: Path) -> "ExportedFolder":
         """Reads the certificate of an exported folder.
 
         Raises:

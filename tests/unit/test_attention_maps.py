@@ -7,7 +7,7 @@ import torch
 
 from transduce.config import preset
 from transduce.model import Transformer
-from transduce.model.maps import attention_maps
+from transduce.model.attention_maps import attention_maps
 
 SOURCE = torch.tensor([[5, 6, 7, 8, 2], [9, 4, 2, 0, 0]])
 LENGTHS = torch.tensor([5, 3])
