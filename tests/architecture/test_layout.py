@@ -43,17 +43,12 @@ _MANY_PARAMETERS = {
     "decoding/beam.py: beam_search",
     "decoding/finished.py: FinishedBeams.__init__",
     "decoding/sampling.py: sample",
-    "export/exports.py: export_model",
-    "export/imports.py: _write",
-    "export/imports.py: import_huggingface",
-    "export/imports.py: import_torch",
     "training/step.py: train_step",
     "translation/streams/cluster.py: ray_workers",
     "translation/streams/job.py: translate_file",
     "translation/translator.py: Translator.stream",
     "translation/translator.py: Translator.translate",
     "translation/translator.py: Translator.translate_n_best",
-    "verification/run.py: verify",
 }
 
 # Modules that import each other in a circle, type-only imports counted. Take out what no longer does; add nothing.

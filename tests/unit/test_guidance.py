@@ -8,7 +8,7 @@ import torch
 from transduce.config import ModelConfig
 from transduce.data.treebank_reader import beginnings
 from transduce.model import Transformer
-from transduce.model.maps import attention_maps
+from transduce.model.attention_maps import attention_maps
 from transduce.training.batch import Batch, pad
 from transduce.training.device import Compute
 from transduce.training.guidance import Guidance
