@@ -22,15 +22,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.decoding import (
-    add_machine,
-    add_options,
-    add_overwrite,
-    decode_changes,
-    loading_arguments,
-    open_model,
-    say_engine,
-)
+from transduce.cli.arguments import add_machine, add_options, add_overwrite, decode_changes
+from transduce.cli.open_model import loading_arguments, open_model, say_engine
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted

@@ -30,7 +30,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.decoding import add_machine, loading_arguments, open_model, say_engine
+from transduce.cli.arguments import add_machine
+from transduce.cli.open_model import loading_arguments, open_model, say_engine
 from transduce.errors import EvaluationError
 from transduce.reporting.tables import counted
 

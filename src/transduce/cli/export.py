@@ -22,9 +22,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from transduce.cli.decoding import add_overwrite
+from transduce.cli.arguments import add_overwrite
 from transduce.cli.numbers import real, whole
-from transduce.cli.report import print_report
+from transduce.cli.output import print_report
 from transduce.engines.interface import QUANTIZATIONS
 
 SUMMARY = "write a model for transformers, ONNX or CTranslate2, with a certificate that it does the same"

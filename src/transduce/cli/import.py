@@ -27,9 +27,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from transduce.cli.decoding import add_overwrite
+from transduce.cli.arguments import add_overwrite
 from transduce.cli.export import add_certificate
-from transduce.cli.report import print_report
+from transduce.cli.output import print_report
 
 SUMMARY = "make a model folder of a transformers checkpoint or a torch.nn.Transformer"
 FORMATS = ("huggingface", "torch")

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.bundle import format_metric
-from transduce.cli.report import print_report
+from transduce.cli.output import print_report
 from transduce.config import Config, load_recipe, preset, preset_names, to_dict
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.loading import recipe_start

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.decoding import add_overwrite
+from transduce.cli.arguments import add_overwrite
 from transduce.cli.numbers import THREADS, whole
 from transduce.cli.renamed import warn_of_old_name
 from transduce.errors import ConfigError

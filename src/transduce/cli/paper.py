@@ -21,7 +21,7 @@ from typing import Any
 
 from transduce.cli.help import HelpFormatter
 from transduce.cli.numbers import whole
-from transduce.cli.report import print_report
+from transduce.cli.output import print_report
 from transduce.experiments.paper.scales import SCALES
 
 SUMMARY = "measure the paper's tables, figures and claims"

@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.decoding import add_overwrite
+from transduce.cli.arguments import add_overwrite
 from transduce.cli.numbers import whole
 from transduce.errors import ConfigError, DataError
 from transduce.files import require_free, write_text

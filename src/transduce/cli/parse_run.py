@@ -21,17 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.decoding import (
-    add_files,
-    add_machine,
-    add_options,
-    loading_arguments,
-    open_model,
-    open_output,
-    say_engine,
-    warn_truncated,
-    with_progress,
-)
+from transduce.cli.arguments import add_files, add_machine, add_options
+from transduce.cli.open_model import loading_arguments, open_model, say_engine
+from transduce.cli.output import open_output, warn_truncated, with_progress
 from transduce.config import DecodeConfig
 from transduce.reporting.tables import counted
 

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.numbers import whole
-from transduce.cli.report import print_report
+from transduce.cli.output import print_report
 from transduce.errors import EvaluationError
 from transduce.reporting.tables import counted
 

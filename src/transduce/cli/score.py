@@ -24,17 +24,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.decoding import (
-    add_ensemble,
-    add_machine,
-    add_option,
-    add_overwrite,
-    loading_arguments,
-    open_model,
-    open_output,
-    say_engine,
-    warn_truncated,
-)
+from transduce.cli.arguments import add_ensemble, add_machine, add_option, add_overwrite
+from transduce.cli.open_model import loading_arguments, open_model, say_engine
+from transduce.cli.output import open_output, warn_truncated
 from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:

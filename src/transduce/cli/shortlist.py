@@ -26,7 +26,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.decoding import add_overwrite
+from transduce.cli.arguments import add_overwrite
 from transduce.cli.numbers import whole
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted

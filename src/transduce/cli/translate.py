@@ -72,19 +72,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.decoding import (
-    Opened,
-    add_constraints,
-    add_ensemble,
-    add_files,
-    add_machine,
-    add_options,
-    add_shortlist,
-    loading_arguments,
-    open_model,
-    say_engine,
-)
+from transduce.cli.arguments import add_constraints, add_ensemble, add_files, add_machine, add_options, add_shortlist
 from transduce.cli.numbers import whole
+from transduce.cli.open_model import Opened, loading_arguments, open_model, say_engine
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
 
@@ -249,8 +239,6 @@ def _is_file(output: Path | None) -> bool:
 
 def _opened(args: argparse.Namespace) -> Opened:
     """Opens the model folder, and refuses what is known to be wrong before the model is loaded."""
-    from transduce.config.decoding import require_n_best
-
     terms = [name for name in ("glossary", "require_by_line", "inline_terms") if getattr(args, name)]
     opened = open_model(
         args,
@@ -258,7 +246,7 @@ def _opened(args: argparse.Namespace) -> Opened:
         attention=f"--markup {args.markup}" if args.markup != "none" else "",
     )
     _require_translator(opened.bundle)
-    require_n_best(args.n_best, opened.options)
+    opened.options.require_n_best(args.n_best)
     if args.diversity_penalty is not None and opened.options.diversity_groups == 1:
         raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
     if args.confidence:

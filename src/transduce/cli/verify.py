@@ -24,7 +24,7 @@ scores differ by less than rounding may fall either way: such ties are listed an
 import argparse
 from pathlib import Path
 
-from transduce.cli.decoding import add_overwrite
+from transduce.cli.arguments import add_overwrite
 from transduce.cli.numbers import THREADS, real, whole
 
 SUMMARY = "check on your own model that what is promised holds: causality, padding, batches, cache, scores, engines"

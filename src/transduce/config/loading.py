@@ -8,13 +8,13 @@ import json
 import math
 import tomllib
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from transduce.config.presets import preset
 from transduce.config.ranges import shown
-from transduce.config.schema import SECTIONS, Config
+from transduce.config.schema import SECTIONS, Config, DecodeConfig
 from transduce.errors import ConfigError, suggestion
 
 _RECIPE_KEYS = ("preset", "name", *SECTIONS)
@@ -78,6 +78,12 @@ def apply_settings(config: Config, settings: Sequence[str]) -> Config:
         return apply(config, changes)
     except ConfigError as error:
         raise ConfigError(f"--set {' --set '.join(_cut(each) for each in settings)}: {error}") from None
+
+
+def with_decode_options(options: DecodeConfig, changes: Mapping[str, Any]) -> DecodeConfig:
+    """Returns `options` with the changes that are not None; a wrong key or value is a ConfigError."""
+    changes = {key: value for key, value in changes.items() if value is not None}
+    return apply(Config(decode=options), {"decode": changes}).decode
 
 
 def _cut(setting: str) -> str:

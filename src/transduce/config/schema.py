@@ -273,6 +273,11 @@ class DecodeConfig:
             "0 where decode.beam_size is 1: it ranks the outputs of a beam",
         )
 
+    def require_n_best(self, n_best: int) -> None:
+        """Raises ConfigError where a search does not return `n_best` outputs."""
+        if n_best < 1 or (self.temperature == 0 and n_best > self.beam_size):
+            raise ConfigError(f"n-best = {n_best}: must be at least 1 and at most the beam size, {self.beam_size}.")
+
 
 class DecodeOptions(TypedDict, total=False):
     """The keys of `DecodeConfig` that a call may name besides those in its own signature; None keeps the model's value.

@@ -16,7 +16,7 @@ from typing import Any, Self, Unpack
 
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
-from transduce.config.decoding import require_n_best, with_changes
+from transduce.config.loading import with_decode_options
 from transduce.config.schema import DecodeOptions
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import AttendingEngine, Engine
@@ -317,7 +317,7 @@ class Translator:
             "batch_size": batch_size,
             **options,
         }
-        return with_changes(self.options, changes)
+        return with_decode_options(self.options, changes)
 
     def _translate(
         self,
@@ -363,7 +363,7 @@ class Translator:
 
         `forbidden` is asked of all lines, in place of `constraints`; `names` of lines are for errors.
         """
-        require_n_best(n_best, options)
+        options.require_n_best(n_best)
         texts = [line if line.strip() else "" for line in lines]
         sources = [ids if text else [] for text, ids in zip(texts, self.tokenizer.encode_batch(texts), strict=True)]
         asked = with_terms(constraints or [Constraints(forbidden=forbidden)] * len(lines), glossary, texts)

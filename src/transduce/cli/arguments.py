@@ -1,0 +1,115 @@
+"""Arguments that several commands have: files, options of decoding, engine and device."""
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from transduce.cli.numbers import THREADS, setting
+from transduce.config import DecodeConfig
+from transduce.config.ranges import flags_of
+from transduce.engines.interface import ENGINES, QUANTIZATIONS, SHORTLIST_CHOICES
+
+
+def add_files(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declares where input comes from and where output goes."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
+    parser.add_argument(
+        "--source", type=Path, default=Path("-"), metavar="FILE", help=f"{what}, .gz or .zst; default: stdin"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=None, metavar="FILE", help="appears when it is whole; default: stdout"
+    )
+    add_overwrite(parser)
+
+
+def add_overwrite(parser: Any, what: str = "an output that exists already") -> None:
+    """Declares that an output may be replaced; see `files.require_free`."""
+    parser.add_argument("--overwrite", action="store_true", help=f"replace {what}")
+
+
+def add_option(group: Any, key: str, note: str = "") -> None:
+    """Declares the option that sets a key of `DecodeConfig`, as the schema describes it."""
+    flag = flags_of(DecodeConfig)[key]
+    group.add_argument(f"--{key.replace('_', '-')}", type=setting(key), metavar=flag.metavar, help=flag.help + note)
+
+
+def add_options(parser: argparse.ArgumentParser, name: str, paper: DecodeConfig | None = None) -> Any:
+    """Declares the options of `DecodeConfig` that are in the group `name`, and returns the group.
+
+    With `paper`, the help says which values the paper uses.
+    """
+    group = parser.add_argument_group(f"{name} (defaults come from the model folder)")
+    for key, flag in flags_of(DecodeConfig).items():
+        if flag.group == name:
+            value = getattr(paper, key, 0)
+            add_option(group, key, f"; the paper uses {value}" if value else "")
+    return group
+
+
+def add_constraints(parser: argparse.ArgumentParser) -> None:
+    """Declares what must or must not appear in translations."""
+    group = parser.add_argument_group("constraints")
+    group.add_argument("--prefix", type=Path, metavar="FILE", help="how each line's translation begins; empty: free")
+    group.add_argument("--forbid", type=Path, metavar="FILE", help="phrases that no translation may hold, one a line")
+    group.add_argument(
+        "--forbid-by-line", type=Path, metavar="FILE", help="for each line its own phrases, tab-separated"
+    )
+    group.add_argument("--glossary", type=Path, metavar="TSV", help="source term, tab, term that must appear for it")
+    group.add_argument(
+        "--require-by-line", type=Path, metavar="FILE", help="for each line terms that must appear, tab-separated"
+    )
+    group.add_argument(
+        "--inline-terms", action="store_true", help='lines mark terms that must appear: <term to="Hund">dog</term>'
+    )
+
+
+def add_ensemble(parser: argparse.ArgumentParser) -> None:
+    """Declares further models."""
+    parser.add_argument(
+        "--ensemble",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="MODEL",
+        help="more models, that work as one with the first",
+    )
+
+
+def add_shortlist(parser: argparse.ArgumentParser) -> None:
+    """Declares whether the model's shortlist is used."""
+    parser.add_argument(
+        "--shortlist",
+        choices=SHORTLIST_CHOICES,
+        default="off",
+        help="search in the pieces that can translate those of the source only ('transduce shortlist' learns which); "
+        "auto: where the model has a shortlist and the engine is torch; default: %(default)s",
+    )
+
+
+def decode_changes(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns what `args` says of the fields of `DecodeConfig`; None where it says nothing."""
+    return {field.name: getattr(args, field.name, None) for field in dataclasses.fields(DecodeConfig)}
+
+
+def add_machine(parser: argparse.ArgumentParser, *, batches: bool = True) -> None:
+    """Declares on what, and how much at a time."""
+    machine = parser.add_argument_group("machine")
+    if batches:
+        add_option(machine, "batch_size")
+    machine.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default="auto",
+        help="auto is torch on a GPU; on a CPU ctranslate2, and torch for what that cannot do",
+    )
+    machine.add_argument(
+        "--quantization",
+        choices=QUANTIZATIONS,
+        metavar="TYPE",
+        help="numbers to compute with, if the processor can: float32 (default), int8, bfloat16; ctranslate2 also "
+        "float16, int16, int8_bfloat16, int8_float16",
+    )
+    machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
+    machine.add_argument("--threads", type=THREADS, metavar="N", help="CPU threads")
+    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
