@@ -110,17 +110,17 @@ def test_the_first_prediction_is_that_of_bos_or_of_nothing(model: Transformer) -
     assert torch.equal(first, other) == (model.config.decoder_start == "zero")
 
 
-def test_the_cache_grows_past_its_first_room(model: Transformer) -> None:
+def test_the_cache_grows_past_its_first_capacity(model: Transformer) -> None:
     num_steps = 2 * _INITIAL_STEPS + 3
     memory, target = encoded(model), targets(3, num_steps)
     whole = model.decode(memory, target)
     state = model.start(memory, max_steps=num_steps)
-    rooms = []
+    capacities = []
     for t in range(num_steps):
         logits, state = model.step(fed(target, t), state)
-        rooms.append(state.layers[0].key_BHTKE.size(2))
+        capacities.append(state.layers[0].key_BHTKE.size(2))
         assert_same(logits, whole[:, t])
-    assert sorted(set(rooms)) == [_INITIAL_STEPS, 2 * _INITIAL_STEPS, num_steps]
+    assert sorted(set(capacities)) == [_INITIAL_STEPS, 2 * _INITIAL_STEPS, num_steps]
 
 
 def test_beams_are_expanded_reordered_and_kept(model: Transformer) -> None:

@@ -1,10 +1,13 @@
 """Scaled dot-product attention and its heads (§3.2).
 
-Shape suffixes, here and in all of `model` and `decoding`:
+The names of tensors end in their shape, one letter an axis, here and in all of `model` and `decoding`:
 
-    B sentences of a batch   K beams       R rows = B × K     N real tokens of a batch, laid end to end
+    B sentences of a batch   K beams       R rows = B × K     N real tokens of a batch, without its padding
     T target or query positions            S source or key positions
     D d_model                H heads       E d_k or d_v       F d_ff          V vocabulary
+
+So `query_BHTE` is (sentences, heads, query positions, d_k). A digit is an axis of that length: `positions_1D`. Where a
+tensor is (B, T, D) or, packed, (N, D), its name has no suffix.
 
 Masks are boolean, True = may attend, and always called `attend_mask`.
 """
@@ -48,7 +51,7 @@ def attend_reference(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Attention as eq. 1 writes it: the obvious version, which tests hold `attend` against."""
+    """Attention as eq. 1 writes it: the obvious version, which tests compare `attend` with."""
     weights_BHTS = attention_weights(query_BHTE, key_BHSE, attend_mask, causal=causal)
     return F.dropout(weights_BHTS, dropout) @ value_BHSE
 
@@ -62,10 +65,10 @@ def attend(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Attention by the fastest kernel for the shapes; same contract as `attend_reference`.
+    """Does what `attend_reference` does, with the fastest kernel for the shapes.
 
-    On a CPU, sentences are too short for the fused kernel: two batched products and a softmax take a third of its time
-    at 25 positions, and as long at 500. Elsewhere, and for long sequences, it is `scaled_dot_product_attention`.
+    That is `scaled_dot_product_attention`, except for short sequences on a CPU, where two batched products and a
+    softmax are faster (docs/decisions/0004).
     """
     num_queries, num_keys = query_BHTE.size(-2), key_BHSE.size(-2)
     if causal and attend_mask is not None:
@@ -74,7 +77,7 @@ def attend(
     if query_BHTE.device.type == "cpu" and num_queries * num_keys <= _SHORT:
         return _attend_short(query_BHTE, key_BHSE, value_BHSE, attend_mask, causal=causal, dropout=dropout)
     if attend_mask is not None:
-        attend_mask = torch.atleast_2d(attend_mask)  # the kernel takes no mask of keys alone
+        attend_mask = torch.atleast_2d(attend_mask)  # the kernel does not accept a mask of shape (S,)
     return F.scaled_dot_product_attention(
         query_BHTE, key_BHSE, value_BHSE, attn_mask=attend_mask, dropout_p=dropout, is_causal=causal
     )
@@ -95,7 +98,7 @@ def _attend_short(
     num_queries, num_keys = query_BHTE.size(-2), key_BHSE.size(-2)
     scores_BHTS = (query_BHTE * query_BHTE.size(-1) ** -0.5) @ key_BHSE.transpose(-2, -1)
     if attend_mask is not None:
-        # The lowest finite number in place of -inf: a row with nothing to attend to stays finite, and is zeroed below.
+        # The lowest finite number instead of -inf: a row with nothing to attend to stays finite, and is zeroed below.
         lowest = torch.finfo(scores_BHTS.dtype).min
         scores_BHTS = scores_BHTS + scores_BHTS.new_zeros(attend_mask.shape).masked_fill_(~attend_mask, lowest)
     if causal:
@@ -108,7 +111,7 @@ def _attend_short(
 
 
 def mask_bias(attend_mask: Tensor | None, num_heads: int, dtype: torch.dtype) -> Tensor | None:
-    """Returns what a mask (B, 1, T, S) adds to the scores of all heads, (B·H, T, S): 0 where a query may see a key."""
+    """Returns a mask (B, 1, T, S) as a term of the scores of all heads, (B·H, T, S): 0 where a query may see a key."""
     if attend_mask is None:
         return None
     lowest = torch.finfo(dtype).min
@@ -117,13 +120,13 @@ def mask_bias(attend_mask: Tensor | None, num_heads: int, dtype: torch.dtype) ->
 
 
 def attend_step(query_BHTE: Tensor, key_BHSE: Tensor, value_BHSE: Tensor, bias: Tensor | None) -> Tensor:
-    """`attend` for a step of decoding, in as few operations as there are: with few rows, each of them costs.
+    """`attend` for a decoding step. It uses few operations: with few rows, the cost is that of calling them.
 
     Args:
         query_BHTE: queries.
         key_BHSE: keys.
         value_BHSE: values.
-        bias: of `mask_bias`, made once for all layers. Each query sees a key at least.
+        bias: from `mask_bias`, computed once for all layers. Each query sees at least one key.
     """
     num_sentences, num_heads, num_queries, width = query_BHTE.shape
     if _has_fused_kernels(query_BHTE.device):
@@ -139,14 +142,21 @@ def _has_fused_kernels(device: torch.device) -> bool:
     return device.type != "cpu"
 
 
-def split_heads(x_BTC: Tensor, num_heads: int) -> Tensor:
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
     """(B, T, H·E) → (B, H, T, E), without copying."""
-    return x_BTC.view(*x_BTC.shape[:2], num_heads, -1).transpose(1, 2)
+    return x.view(*x.shape[:2], num_heads, -1).transpose(1, 2)
 
 
 def join_heads(x_BHTE: Tensor) -> Tensor:
     """(B, H, T, E) → (B, T, H·E)."""
     return x_BHTE.transpose(1, 2).flatten(2)
+
+
+def project_heads(x_BHTE: Tensor, output: nn.Linear, packing: Packing | None) -> Tensor:
+    """Returns W_O of the joined heads, (B, T, D), or (N, D) with a `packing`."""
+    heads = join_heads(x_BHTE)
+    projected: Tensor = output(heads if packing is None else packing.pack(heads))
+    return projected
 
 
 class SelfAttention(nn.Module):
@@ -164,35 +174,19 @@ class SelfAttention(nn.Module):
         qkv = self.query_key_value(x)
         if packing is not None:
             qkv = packing.unpack(qkv)
-        query, key, value = qkv.split(self.widths, dim=-1)
-        return (
-            split_heads(query, self.num_heads),
-            split_heads(key, self.num_heads),
-            split_heads(value, self.num_heads),
-        )
-
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, attend_mask: Tensor | None, *, causal: bool) -> Tensor:
-        """Returns what each position takes from those it sees, (B, H, T, E)."""
-        dropout = self.dropout if self.training else 0.0
-        return attend(query, key, value, attend_mask, causal=causal, dropout=dropout)
-
-    def attention_weights(self, query: Tensor, key: Tensor, attend_mask: Tensor | None, *, causal: bool) -> Tensor:
-        """Returns the weights behind `attend` called alike, (B, H, T, T)."""
-        return attention_weights(query, key, attend_mask, causal=causal)
+        query, key, value = (split_heads(each, self.num_heads) for each in qkv.split(self.widths, dim=-1))
+        return query, key, value
 
     def weights(self, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Packing | None = None) -> Tensor:
-        """Returns what each position attends to in `forward` called alike, (B, H, T, S)."""
+        """Returns the attention weights of `forward` with the same arguments, (B, H, T, S)."""
         query, key, _ = self.project(x, packing)
-        return self.attention_weights(query, key, attend_mask, causal=causal)
+        return attention_weights(query, key, attend_mask, causal=causal)
 
     def forward(self, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Packing | None = None) -> Tensor:
-        """Attends within each sequence of `x`: (B, T, D), or (N, D) where a `packing` is given."""
-        query, key, value = self.project(x, packing)
-        heads = join_heads(self.attend(query, key, value, attend_mask, causal=causal))
-        if packing is not None:
-            heads = packing.pack(heads)
-        projected: Tensor = self.output(heads)
-        return projected
+        """Attends within each sequence of `x`: (B, T, D), or (N, D) with a `packing`."""
+        dropout = self.dropout if self.training else 0.0
+        heads_BHTE = attend(*self.project(x, packing), attend_mask, causal=causal, dropout=dropout)
+        return project_heads(heads_BHTE, self.output, packing)
 
 
 class CrossAttention(nn.Module):
@@ -207,7 +201,7 @@ class CrossAttention(nn.Module):
         self.output = nn.Linear(num_heads * d_v, d_model, bias=bias)
 
     def project_memory(self, memory: Tensor, packing: Packing | None = None) -> tuple[Tensor, Tensor]:
-        """Returns the keys and values of the encoder's output, (B, H, S, E) each: once a sentence, not once a step."""
+        """Returns the keys and values of the encoder's output, (B, H, S, E) each; they are the same at every step."""
         kv = self.key_value(memory)
         if packing is not None:
             kv = packing.unpack(kv)
@@ -230,14 +224,12 @@ class CrossAttention(nn.Module):
         *,
         packing: Packing | None = None,
     ) -> Tensor:
-        """Returns what each position attends to in `forward` called alike, (B, H, T, S)."""
+        """Returns the attention weights of `forward` with the same arguments, (B, H, T, S)."""
         return attention_weights(self.project_query(x, packing), key_BHSE, attend_mask)
 
     def step(self, x_BKD: Tensor, key_BHSE: Tensor, value_BHSE: Tensor, bias: Tensor | None) -> Tensor:
-        """Does what `forward` does, in a step of decoding; for `bias` see `attend_step`."""
-        query_BHKE = split_heads(self.query(x_BKD), self.num_heads)
-        projected: Tensor = self.output(join_heads(attend_step(query_BHKE, key_BHSE, value_BHSE, bias)))
-        return projected
+        """Does what `forward` does, in a decoding step; for `bias` see `attend_step`."""
+        return project_heads(attend_step(self.project_query(x_BKD), key_BHSE, value_BHSE, bias), self.output, None)
 
     def forward(
         self,
@@ -249,10 +241,6 @@ class CrossAttention(nn.Module):
         packing: Packing | None = None,
     ) -> Tensor:
         """Attends from each position of `x`, (B, T, D) or (N, D) with a `packing`, to projected memory."""
-        query_BHTE = self.project_query(x, packing)
         dropout = self.dropout if self.training else 0.0
-        heads = join_heads(attend(query_BHTE, key_BHSE, value_BHSE, attend_mask, dropout=dropout))
-        if packing is not None:
-            heads = packing.pack(heads)
-        projected: Tensor = self.output(heads)
-        return projected
+        heads_BHTE = attend(self.project_query(x, packing), key_BHSE, value_BHSE, attend_mask, dropout=dropout)
+        return project_heads(heads_BHTE, self.output, packing)

@@ -1,10 +1,12 @@
 """The decoder's state between steps: a value that is passed in and returned, never module state.
 
-Rows are sentence-major: row b × K + k is beam k of sentence b. Beams that change places move nothing but a small table:
-keys and values stay in the slot of the beam that wrote them, every beam of a sentence is shown all K × T of them, and a
-mask leaves each beam those of its own past. The product is larger and yet cheaper than copying the caches each step,
-for any beam below about 50 (docs/lab-log.md). What depends on the source alone (keys and values of the encoder's
-output) is kept once a sentence.
+Rows are sentence-major: row b × K + k is beam k of sentence b. When beams are reordered, keys and values stay in the
+slot of the beam that wrote them; only a small table of slots changes. Each beam is given all K × T keys of its
+sentence, and a mask hides those that are not its own past. The product is larger, yet cheaper than copying the caches
+at each step, for any beam below about 50 (docs/lab-log.md). What depends on the source alone (keys and values of the
+encoder's output) is stored once a sentence.
+
+Shape suffixes as in `transduce.model.attention`.
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +18,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Memory:
-    """What the encoder hands to the decoder."""
+    """The encoder's output, for the decoder."""
 
     states_BSD: Tensor
     attend_mask: Tensor | None  # (B, 1, 1, S), True at real tokens; None where there is no padding
@@ -24,13 +26,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class LayerCache:
-    """One decoder layer's keys and values; all that one head of one sentence attends to is one block of memory."""
+    """One decoder layer's keys and values. What one head of one sentence attends to is contiguous in memory."""
 
-    key_BHTKE: Tensor  # preallocated; positions from `DecoderState.position` on hold nothing yet
+    key_BHTKE: Tensor  # preallocated; positions from `DecoderState.position` on are not filled yet
     value_BHTKE: Tensor
     memory_key_BHSE: Tensor
     memory_value_BHSE: Tensor
-    # How much each open beam's past has attended to each source position, on average over heads; None: not kept.
+    # How much each open beam has attended to each source position so far, averaged over heads; None: not computed.
     coverage_BKS: Tensor | None = None
 
     def append(
@@ -38,7 +40,7 @@ class LayerCache:
     ) -> tuple[Tensor, Tensor]:
         """Stores one position's key and value of each beam; returns all from `first` on as (B, H, T × K, E) views.
 
-        A position that lies on the device, a tensor (1,), is not known here: then all there is room for is returned.
+        Where the position is a tensor (1,), only the device knows it: then the whole cache is returned.
         """
         if isinstance(position, Tensor):
             self.key_BHTKE.index_copy_(2, position, key_BHKE[:, :, None])
@@ -50,7 +52,7 @@ class LayerCache:
         return keys.flatten(2, 3), values.flatten(2, 3)
 
     def resize(self, filled: int, *, capacity: int | None = None, num_beams: int | None = None) -> "LayerCache":
-        """Returns a cache with another room, or with `num_beams` copies of the one beam there is."""
+        """Returns a cache with another capacity, or with `num_beams` copies of its one beam."""
         key, value = (_resize(x, filled, capacity, num_beams) for x in (self.key_BHTKE, self.value_BHTKE))
         coverage = self.coverage_BKS
         if coverage is not None and num_beams is not None:
@@ -58,7 +60,7 @@ class LayerCache:
         return replace(self, key_BHTKE=key, value_BHTKE=value, coverage_BKS=coverage)
 
     def reorder_coverage(self, rows_R: Tensor) -> "LayerCache":
-        """Returns the cache whose row r has what row `rows_R[r]` has attended to; keys and values stay in place."""
+        """Returns the cache whose row r has the coverage of the old row `rows_R[r]`; keys and values stay in place."""
         if self.coverage_BKS is None:
             return self
         moved_RS = self.coverage_BKS.flatten(0, 1).index_select(0, rows_R)
@@ -89,8 +91,8 @@ def _keep(x_BHTKE: Tensor, sentences: Tensor, filled: int) -> Tensor:
     return kept
 
 
-class Place(Protocol):
-    """Where in its output a step of decoding is."""
+class StepContext(Protocol):
+    """Which positions a decoding step fills and sees."""
 
     @property
     def newest(self) -> int | Tensor:
@@ -99,7 +101,7 @@ class Place(Protocol):
 
     @property
     def first_seen(self) -> int:
-        """The first position that it sees."""
+        """The first position that the step sees."""
         ...
 
     @property
@@ -110,11 +112,11 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class DecoderState:
-    """All that the next step needs: the caches of each layer and the position it will fill."""
+    """What the next step needs: the cache of each layer and the position to fill. It is the `StepContext`, too."""
 
     layers: tuple[LayerCache, ...]
     memory_mask: Tensor | None  # (B, 1, 1, S)
-    ancestors_BKT: Tensor  # the slot that each open beam's own past has at each filled position
+    ancestors_BKT: Tensor  # for each open beam and filled position, the slot that holds its own past
     max_steps: int
     attention_window: int = 0  # 0: the newest position sees all before it
 
@@ -130,9 +132,9 @@ class DecoderState:
 
     @property
     def coverage_BKS(self) -> Tensor | None:
-        """How much each source position has been attended to so far, by the last layer's heads on average.
+        """How much each source position has been attended to so far, averaged over the last layer's heads.
 
-        A position of padding has had nothing. None where `Transformer.start` was not asked to keep it.
+        It is 0 at padding. None unless `Transformer.start` was called with `coverage`.
         """
         return self.layers[-1].coverage_BKS
 
@@ -142,7 +144,7 @@ class DecoderState:
         return max(0, self.newest - self.attention_window // 2) if self.attention_window else 0
 
     def step(self) -> "DecoderState":
-        """Returns the state with one more position, each beam in its own slot; the room doubles, up to `max_steps`."""
+        """Returns the state with one more position, each beam in its own slot; the cache doubles, up to `max_steps`."""
         num_sentences, num_beams, position = self.ancestors_BKT.shape
         layers, capacity = self.layers, self.layers[0].key_BHTKE.size(2)
         if position == capacity:
@@ -152,9 +154,9 @@ class DecoderState:
         return replace(self, layers=layers, ancestors_BKT=torch.cat([self.ancestors_BKT, own_slots_BK1], dim=2))
 
     def ancestor_mask(self) -> Tensor | None:
-        """Returns which of the keys from `first_seen` on are of each beam's own past, (B, 1, K, T × K).
+        """Returns which of the keys from `first_seen` on belong to each beam's past, (B, 1, K, T × K).
 
-        None for one beam: all are its own.
+        None for one beam, to which all belong.
         """
         num_beams = self.ancestors_BKT.size(1)
         if num_beams == 1:

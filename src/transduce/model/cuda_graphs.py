@@ -10,7 +10,7 @@ graph uses the same shapes and the same memory each time, so a search decodes in
 
 Buffers are recorded when they are used again after some steps: a graph that is replayed only once does not pay.
 
-Shape suffixes as in `transduce.model.attention`; B, T and S are those of the buffers.
+Shape suffixes as in `transduce.model.attention`; B, K, T and S are those of the buffers.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""Dropout (§5.4), with a generator on the CPU that keeps up with the rest of a step."""
+"""Dropout (§5.4), with random numbers that are cheap on a CPU."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ _LEVELS = 1 << 16
 def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     """Zeroes each element with probability `rate` and scales the others by 1 / (1 - rate); nothing when not training.
 
-    On a CPU, PyTorch draws one Bernoulli number at a time, which costs a small model a tenth of its step. Here four
-    16-bit numbers are cut from each 64 random bits.
+    On a CPU, PyTorch draws one Bernoulli number at a time, which takes a tenth of a small model's step. Here each 64
+    random bits give four 16-bit numbers.
 
-    DEVIATION: on a CPU, `rate` is met to the nearest 1/65536 only.
+    DEVIATION: on a CPU, `rate` is rounded to the nearest 1/65536.
     """
     if not training or rate == 0.0:
         return x

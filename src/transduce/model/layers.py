@@ -1,4 +1,4 @@
-"""The layers of encoder and decoder (§3.1, §3.3), each a file-order reading of Figure 1."""
+"""The layers of encoder and decoder (§3.1, §3.3), in the order of Figure 1. Shape suffixes: `model.attention`."""
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -6,7 +6,7 @@ from torch.nn import functional as F
 from transduce.config import ModelConfig
 from transduce.config.choices import is_pre_norm
 from transduce.model.attention import CrossAttention, SelfAttention, attend_step, join_heads
-from transduce.model.cache import LayerCache, Place
+from transduce.model.cache import LayerCache, StepContext
 from transduce.model.dropout import dropout
 from transduce.model.packing import Packing
 from transduce.model.windowed import WindowedSelfAttention
@@ -30,7 +30,7 @@ class FeedForward(nn.Module):
 class Residual(nn.Module):
     """The connection around a sub-layer: LayerNorm(x + Dropout(Sublayer(x))) in post-norm, the paper's (§3.1, §5.4).
 
-    Pre-norm is x + Dropout(Sublayer(LayerNorm(x))). A sub-layer is called between `enter` and `leave`.
+    Pre-norm is x + Dropout(Sublayer(LayerNorm(x))). The sub-layer is called between `enter` and `leave`.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -40,7 +40,7 @@ class Residual(nn.Module):
         self.dropout = config.dropout
 
     def enter(self, x: Tensor) -> Tensor:
-        """Returns what the sub-layer sees."""
+        """Returns the input of the sub-layer."""
         normed: Tensor = self.norm(x) if self.pre else x
         return normed
 
@@ -85,14 +85,8 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.self_attention = _self_attention(config)
         self.self_attention_residual = Residual(config)
-        self.cross_attention = CrossAttention(
-            config.d_model,
-            config.num_heads,
-            config.d_k,
-            config.d_v,
-            bias=config.attention_bias,
-            dropout=config.attention_dropout,
-        )
+        shape = (config.d_model, config.num_heads, config.d_k, config.d_v)
+        self.cross_attention = CrossAttention(*shape, bias=config.attention_bias, dropout=config.attention_dropout)
         self.cross_attention_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
@@ -118,23 +112,24 @@ class DecoderLayer(nn.Module):
         self,
         x_BKD: Tensor,
         cache: LayerCache,
-        place: Place,
+        context: StepContext,
         past_bias: Tensor | None,
         memory_bias: Tensor | None,
     ) -> Tensor:
-        """Maps the newest position of `place`, (B, K, D) to (B, K, D), writing its keys and values into `cache`.
+        """Maps the newest position, (B, K, D) to (B, K, D), and writes its keys and values into `cache`.
 
-        The K beams of a sentence are K queries to one past and one memory, which are never copied for the beam; of
-        the past, `past_bias` leaves each what is its own. With an attention window both begin at `place.first_seen`.
+        The K beams of a sentence are K queries to one past and one memory, which are never copied for each beam;
+        `past_bias` hides from a beam what is not its own past. With an attention window both begin at
+        `context.first_seen`.
         """
         query, key, value = self.self_attention.project(self.self_attention_residual.enter(x_BKD))
-        keys, values = cache.append(key, value, place.newest, place.first_seen)
+        keys, values = cache.append(key, value, context.newest, context.first_seen)
         attended = self.self_attention.output(join_heads(attend_step(query, keys, values, past_bias)))
         x_BKD = self.self_attention_residual.leave(x_BKD, attended)
         entered = self.cross_attention_residual.enter(x_BKD)
         memory = (cache.memory_key_BHSE, cache.memory_value_BHSE)
         if cache.coverage_BKS is not None:
-            cache.coverage_BKS.add_(self.cross_attention.weights(entered, *memory, place.memory_mask).mean(dim=1))
+            cache.coverage_BKS.add_(self.cross_attention.weights(entered, *memory, context.memory_mask).mean(dim=1))
         attended = self.cross_attention.step(entered, *memory, memory_bias)
         x_BKD = self.cross_attention_residual.leave(x_BKD, attended)
         return self.feed_forward_residual.leave(x_BKD, self.feed_forward(self.feed_forward_residual.enter(x_BKD)))

@@ -1,8 +1,8 @@
-"""Real tokens end to end, so that nothing is computed for padding.
+"""Batches without their padding, so that nothing is computed for it.
 
-Everything but attention works on single positions (§3: projections, FFN, norms, dropout), and a batch's padding can
-be left out of it. `Packing` moves between the padded layout (B, T, D), which attention needs, and the packed one
-(N, D), N being the number of real tokens.
+Everything but attention works on single positions (§3: projections, FFN, norms, dropout) and can leave padding out.
+`Packing` converts between the padded layout (B, T, D), which attention needs, and the packed one (N, D), where N is the
+number of real tokens. Shape suffixes as in `transduce.model.attention`.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-_DENSE = 0.98  # from this share of real tokens on, moving them costs more than their padding
+_DENSE = 0.98  # from this share of real tokens on, packing costs more than computing the padding
 
 
 def num_rows(num_tokens: int, num_sentences: int, num_positions: int) -> int:
@@ -20,9 +20,9 @@ def num_rows(num_tokens: int, num_sentences: int, num_positions: int) -> int:
 
 
 def real_positions(lengths_B: Tensor, num_positions: int, device: torch.device) -> Tensor:
-    """Returns the place of each real token in a flattened (B × T) batch, (N,), on `device`.
+    """Returns the index of each real token in a flattened (B × T) batch, (N,), on `device`.
 
-    Found where the lengths are: with lengths on the CPU an accelerator is not waited for.
+    It is computed where the lengths are: if that is the CPU, a GPU need not be waited for.
     """
     real_BT = torch.arange(num_positions, device=lengths_B.device) < lengths_B[:, None]
     return real_BT.flatten().nonzero().squeeze(1).to(device, non_blocking=True)
@@ -30,7 +30,7 @@ def real_positions(lengths_B: Tensor, num_positions: int, device: torch.device) 
 
 @dataclass(frozen=True)
 class Packing:
-    """Where the real tokens of a padded batch are."""
+    """The indices of the real tokens of a padded batch."""
 
     index_N: Tensor  # position of each real token in the flattened (B × T) batch
     num_sentences: int
@@ -38,9 +38,9 @@ class Packing:
 
     @classmethod
     def of(cls, lengths_B: Tensor, num_positions: int, device: torch.device) -> "Packing | None":
-        """Returns the packing of right-padded sequences, or None where there is next to nothing to leave out.
+        """Returns the packing of right-padded sequences, or None where there is hardly any padding.
 
-        Lengths that lie on the CPU spare an accelerator the wait for their sum.
+        Lengths on the CPU save waiting for a GPU to sum them.
         """
         num_sentences = lengths_B.numel()
         if num_rows(int(lengths_B.sum()), num_sentences, num_positions) == num_sentences * num_positions:

@@ -35,7 +35,7 @@ def sinusoids(
 
 
 class Positions(nn.Module):
-    """Gives the vectors of positions: computed and without limit, or learned and limited."""
+    """The vectors of positions: sinusoids, for any position, or a learned table of limited length."""
 
     table: Tensor
 
@@ -53,7 +53,7 @@ class Positions(nn.Module):
 
     @property
     def limit(self) -> int | None:
-        """The number of positions that a sequence may have; None where any will do."""
+        """The greatest number of positions of a sequence; None where there is no limit."""
         return self.config.max_positions if learns_positions(self.config) else None
 
     def forward(self, start: int, end: int) -> Tensor:

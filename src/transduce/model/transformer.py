@@ -15,21 +15,21 @@ from transduce.config.choices import EMBEDDINGS, is_pre_norm, starts_from_zero
 from transduce.config.parameters import TARGET_SPACES, require_memory, require_shapes
 from transduce.config.special_ids import BOS
 from transduce.model.attention import mask_bias
-from transduce.model.cache import DecoderState, LayerCache, Memory, Place
+from transduce.model.cache import DecoderState, LayerCache, Memory, StepContext
 from transduce.model.dropout import dropout
 from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model.packing import Packing, real_positions
 from transduce.model.positions import Positions
 
-_INITIAL_STEPS = 64  # room of a new decoder cache; it doubles as needed
+_INITIAL_STEPS = 64  # capacity of a new decoder cache; it doubles as needed
 
 
 class Transformer(nn.Module):
-    """An encoder-decoder Transformer of any shape that `ModelConfig` can say.
+    """An encoder-decoder Transformer of any shape that `ModelConfig` describes.
 
     Sources and targets are token ids that end in EOS, right-padded with 0; their lengths count EOS and lie on the CPU.
-    Three ways in: `forward` for training (all target positions at once), `encode` + `start` + `step` for decoding,
-    `decode` where both memory and whole targets are at hand.
+    There are three ways to use it: `forward` for training (all target positions at once), `encode` + `start` + `step`
+    for decoding, and `encode` + `decode` for logits of whole targets. Shape suffixes: `transduce.model.attention`.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -56,14 +56,14 @@ class Transformer(nn.Module):
         if is_pre_norm(config):
             self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
             self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
-        self.output_projection: nn.Module | None = None  # stands in for `output_embedding` in a prepacked model
+        self.output_projection: nn.Module | None = None  # replaces `output_embedding` in a prepacked model
         self.initialise()
 
     @classmethod
     def from_weights(
         cls, config: ModelConfig, weights: Mapping[str, np.ndarray | Tensor], where: str = "weights"
     ) -> "Transformer":
-        """Returns the model of `config` with these weights, whose shapes are compared before anything is built.
+        """Returns the model of `config` with these weights; their shapes are checked before it is built.
 
         Raises:
             BundleError: lists all names that are missing, unknown, or of another shape.
@@ -76,10 +76,10 @@ class Transformer(nn.Module):
     def initialise(self) -> None:
         """Draws all weights: Xavier uniform for each matrix, N(0, 1/d_model) for embeddings (as the released code).
 
-        Matrices that lie in one (W_Q, W_K and W_V) are drawn as one, as in that code: with a scale of their own each,
-        queries and keys start larger, and post-norm models learn to attend to the source far later (docs/lab-log.md).
+        W_Q, W_K and W_V are one matrix and are drawn as one, as in that code. Drawn separately, queries and keys would
+        start larger, and post-norm models would learn to attend to the source far later (docs/lab-log.md).
 
-        DEVIATION: the released code zeroes the padding row; here it is like the others, for no real position reads it.
+        DEVIATION: the released code zeroes the padding row. Here it is like the others: no real position reads it.
         """
         deviation = self.config.d_model**-0.5
         for name, parameter in self.named_parameters():
@@ -115,7 +115,7 @@ class Transformer(nn.Module):
         return self._decode(memory, mask, source_packing, target_BT, target_lengths_B)
 
     def encode(self, source_BS: Tensor, source_lengths_B: Tensor) -> Memory:
-        """Returns the encoder's output, (B, S, D), with the mask of its padding."""
+        """Returns the encoder's output, (B, S, D), and the mask of its padding."""
         packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device)
         states = self._encode(source_BS, source_lengths_B, packing)
         if packing is not None:
@@ -137,8 +137,7 @@ class Transformer(nn.Module):
 
     def _encode(self, source_BS: Tensor, lengths_B: Tensor, packing: Packing | None) -> Tensor:
         num_positions = source_BS.size(1)
-        embedded_BSD = F.embedding(source_BS, self.source_embedding) * math.sqrt(self.config.d_model)
-        x: Tensor = embedded_BSD + self.source_positions(0, num_positions)
+        x: Tensor = self._embed(source_BS, self.source_embedding) + self.source_positions(0, num_positions)
         if self.target_space is not None:
             x = x + self.target_space[0]
         if packing is not None:
@@ -173,10 +172,14 @@ class Transformer(nn.Module):
             x = x.flatten(0, 1).index_select(0, real_positions(target_lengths_B, target_BT.size(1), x.device))
         return x
 
+    def _embed(self, tokens: Tensor, embedding: Tensor) -> Tensor:
+        """Returns embeddings × √d_model (§3.4)."""
+        return F.embedding(tokens, embedding) * math.sqrt(self.config.d_model)
+
     def _embed_target(self, target_BT: Tensor) -> Tensor:
         """Embeds BOS (or a zero vector) followed by all but the last target token, with positions."""
         inputs_BT = F.pad(target_BT[:, :-1], (1, 0), value=BOS)
-        embedded_BTD = F.embedding(inputs_BT, self.target_embedding) * math.sqrt(self.config.d_model)
+        embedded_BTD = self._embed(inputs_BT, self.target_embedding)
         if starts_from_zero(self.config):
             first = torch.zeros_like(embedded_BTD[:, :1])
             embedded_BTD = torch.cat([first, embedded_BTD[:, 1:]], dim=1)
@@ -188,14 +191,14 @@ class Transformer(nn.Module):
     def start(self, memory: Memory, *, max_steps: int, coverage: bool = False) -> DecoderState:
         """Returns the state before the first step, one row a sentence, for at most `max_steps` steps.
 
-        With `coverage` the state keeps account of what the last layer attends to (`DecoderState.coverage_BKS`).
+        With `coverage` the state sums up what the last layer attends to (`DecoderState.coverage_BKS`).
         """
         config, num_sentences = self.config, memory.states_BSD.size(0)
         capacity = max(1, min(max_steps, _INITIAL_STEPS))
         layers = []
         for layer in self.decoder_layers():
             key, value = layer.cross_attention.project_memory(memory.states_BSD)
-            key, value = key.contiguous(), value.contiguous()  # read at every step: copied once, here
+            key, value = key.contiguous(), value.contiguous()  # copied once here, because every step reads them
             shape = (num_sentences, config.num_heads, capacity, 1)
             layers.append(LayerCache(key.new_empty(*shape, config.d_k), key.new_empty(*shape, config.d_v), key, value))
         if coverage:
@@ -209,8 +212,8 @@ class Transformer(nn.Module):
     ) -> tuple[Tensor, DecoderState]:
         """Feeds one token to each row (BOS first) and returns logits (R, V), float32, and the next state.
 
-        The given state's cache is written to and must not be stepped from a second time. `projection` takes the place
-        of the output projection: a narrower one, for logits of a part of the vocabulary.
+        The step writes to the cache of the given state, which must not be used again. `projection` replaces the output
+        projection, for logits of a part of the vocabulary.
         """
         position, state = state.position, state.step()
         positions_1D = self.target_positions(position, position + 1)
@@ -222,23 +225,27 @@ class Transformer(nn.Module):
         tokens_R: Tensor,
         positions_1D: Tensor,
         caches: Sequence[LayerCache],
-        place: Place,
+        context: StepContext,
         past_mask: Tensor | None,
     ) -> Tensor:
-        """Returns the decoder's output for one more token of each row, (R, D), writing into `caches`.
+        """Returns the decoder's output for one more token of each row, (R, D), and writes into `caches`.
 
-        `positions_1D` is the vector of the position that it comes at, `past_mask` which of the keys that `place` sees
-        each beam may see, (B, 1, K, T × K).
+        Args:
+            tokens_R: the token that each row is fed.
+            positions_1D: the vector of its position.
+            caches: one for each layer.
+            context: the position, and what the step sees.
+            past_mask: which of those keys each beam may see, (B, 1, K, T × K); None: all.
         """
-        x_RD = F.embedding(tokens_R, self.target_embedding) * math.sqrt(self.config.d_model)
+        x_RD = self._embed(tokens_R, self.target_embedding)
         if starts_from_zero(self.config):
-            x_RD = x_RD * (place.newest > 0)
+            x_RD = x_RD * (context.newest > 0)
         x_RD = x_RD + positions_1D
         x_BKD = x_RD.unflatten(0, (caches[0].memory_key_BHSE.size(0), -1))
-        masks = (past_mask, place.memory_mask)
+        masks = (past_mask, context.memory_mask)
         biases = [mask_bias(mask, self.config.num_heads, x_RD.dtype) for mask in masks]
         for layer, cache in zip(self.decoder_layers(), caches, strict=True):
-            x_BKD = layer.step(x_BKD, cache, place, *biases)
+            x_BKD = layer.step(x_BKD, cache, context, *biases)
         if self.decoder_norm is not None:
             x_BKD = self.decoder_norm(x_BKD)
         states_RD: Tensor = x_BKD.flatten(0, 1)
@@ -248,7 +255,7 @@ class Transformer(nn.Module):
 
     @property
     def num_parameters(self) -> int:
-        """The number of trained numbers; a shared matrix counts once."""
+        """The number of parameters; a shared matrix counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def weights(self) -> dict[str, Tensor]:
@@ -274,6 +281,6 @@ def padding_mask(lengths_B: Tensor, num_positions: int, device: torch.device) ->
 
 
 def _in_compute_dtype(x: Tensor) -> Tensor:
-    """Moves activations to autocast's dtype once, at the entrance, instead of at each product."""
+    """Converts activations to autocast's dtype once, before the first layer, instead of at each product."""
     device_type = x.device.type
     return x.to(torch.get_autocast_dtype(device_type)) if torch.is_autocast_enabled(device_type) else x

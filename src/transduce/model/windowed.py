@@ -2,7 +2,7 @@
 
 A window of r positions reaches r // 2 to each side: position t sees t - r // 2 … t + r // 2, itself included. In the
 decoder the same neighbourhood is masked causally and is t - r // 2 … t. (For an even r that is r + 1 positions: a
-centred neighbourhood has as many on its left as on its right.) Shape suffixes: see `transduce.model.attention`.
+centred neighbourhood has as many on its left as on its right.) Shape suffixes as in `transduce.model.attention`.
 """
 
 import math
@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from transduce.model.attention import SelfAttention, attend, attend_reference, attention_weights
+from transduce.model.attention import SelfAttention, attend, attend_reference, attention_weights, project_heads
+from transduce.model.packing import Packing
 
 _SHORTEST_BLOCK, _LONGEST_BLOCK = 16, 128  # queries that share a span of keys
 # Scores held at once: small enough for a CPU's cache; large enough to keep an accelerator busy.
@@ -31,20 +32,23 @@ class WindowedSelfAttention(SelfAttention):
         super().__init__(d_model, num_heads, d_k, d_v, bias=bias, dropout=dropout)
         self.window = window
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, attend_mask: Tensor | None, *, causal: bool) -> Tensor:
-        """Returns what each position takes from its neighbourhood, (B, H, T, E)."""
-        dropout = self.dropout if self.training else 0.0
-        return windowed_attend(query, key, value, attend_mask, window=self.window, causal=causal, dropout=dropout)
-
-    def attention_weights(self, query: Tensor, key: Tensor, attend_mask: Tensor | None, *, causal: bool) -> Tensor:
-        """Returns what each position attends to, (B, H, T, T); zero outside of the neighbourhood."""
+    def weights(self, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Packing | None = None) -> Tensor:
+        """Returns the attention weights of `forward` with the same arguments, (B, H, T, T); 0 outside the window."""
+        query, key, _ = self.project(x, packing)
         return attention_weights(query, key, _within(query, attend_mask, self.window), causal=causal)
+
+    def forward(self, x: Tensor, attend_mask: Tensor | None, *, causal: bool, packing: Packing | None = None) -> Tensor:
+        """Attends within the window around each position of `x`: (B, T, D), or (N, D) with a `packing`."""
+        query, key, value = self.project(x, packing)
+        dropout = self.dropout if self.training else 0.0
+        heads = windowed_attend(query, key, value, attend_mask, window=self.window, causal=causal, dropout=dropout)
+        return project_heads(heads, self.output, packing)
 
 
 def window_mask(num_positions: int, window: int, device: torch.device | str | None = None) -> Tensor:
     """Returns which keys lie in each query's neighbourhood, (T, T): True where |t - s| ≤ window // 2."""
-    places = torch.arange(num_positions, device=device)
-    return (places[:, None] - places).abs() <= window // 2
+    positions = torch.arange(num_positions, device=device)
+    return (positions[:, None] - positions).abs() <= window // 2
 
 
 def windowed_attend_reference(
@@ -57,7 +61,7 @@ def windowed_attend_reference(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Full attention with all but the neighbourhood masked: O(n²·d), and what tests hold `windowed_attend` against."""
+    """Full attention with all but the neighbourhood masked, O(n²·d): what tests compare `windowed_attend` with."""
     mask = _within(query_BHTE, attend_mask, window)
     return attend_reference(query_BHTE, key_BHTE, value_BHTE, mask, causal=causal, dropout=dropout)
 
@@ -82,9 +86,9 @@ def windowed_attend(
 ) -> Tensor:
     """Attention within a neighbourhood, in O(r·n·d) time and O(n·d) memory, forward and backward.
 
-    Queries are taken in blocks, and each block sees one stretch of keys: its own positions and r // 2 to either side.
-    Blocks become sentences of a batch of ordinary attention, so that `attend` does the work; a few megabytes of scores
-    at a time, which are computed again for the gradient instead of being kept. At n = 8, blocks of 2 and r = 2:
+    Queries are cut into blocks. Each block sees one stretch of keys: its own positions and r // 2 to either side. The
+    blocks become the sentences of a batch for `attend`, a few megabytes of scores at a time. Scores are computed again
+    for the gradient instead of being stored. At n = 8, blocks of 2 and r = 2:
 
         queries  01   23    45    67
         keys    ·012 1234  3456  567·       · is padding, masked; corners such as 0–2 are masked too
@@ -95,7 +99,7 @@ def windowed_attend(
         value_BHTE: their values.
         attend_mask: True at keys that may be seen (padding is False); broadcasts to (B, H, 1, T).
         window: r, at least 1.
-        causal: position t sees none after t.
+        causal: position t sees no position after t.
         dropout: rate on the attention weights.
     """
     plan = _Plan.of(query_BHTE, window, causal)
@@ -112,9 +116,9 @@ def windowed_attend(
 
 
 def windowed_pairs(num_positions: int, window: int, *, causal: bool) -> int:
-    """Returns for how many pairs of a query and a key `windowed_attend` works out a score, masked ones among them.
+    """Returns the number of scores that `windowed_attend` computes, masked ones included.
 
-    Whole blocks times the width of their keys; n² where a block would see the whole sequence.
+    Whole blocks times the number of keys that each sees; n² where a block would see the whole sequence.
     """
     block, width = _block(window, causal)
     if num_positions <= width:
@@ -155,7 +159,7 @@ class _Span:
 
 @dataclass(frozen=True)
 class _Plan:
-    """How the positions are cut up: blocks of queries, and spans of blocks that are worked on at once."""
+    """How positions are divided: blocks of queries, and spans of blocks that are computed at once."""
 
     block: int
     left: int  # keys before a block that its first query sees
@@ -220,7 +224,7 @@ class _Plan:
 
 
 class _Windowed(torch.autograd.Function):
-    """Attends span by span. For the gradient each span is attended again: nothing but the inputs is kept."""
+    """Attends span by span. The gradient computes each span again: only the inputs are stored."""
 
     @staticmethod
     def forward(
@@ -231,10 +235,10 @@ class _Windowed(torch.autograd.Function):
         ctx.seed = int(torch.randint(1 << 62, ())) if dropout else 0
         ctx.autocast = (torch.is_autocast_enabled(query.device.type), torch.get_autocast_dtype(query.device.type))
         batch, heads, positions, _ = query.shape
-        # Laid out as (B, T, H, E) in memory: joining the heads, which comes next, then copies nothing.
+        # In memory as (B, T, H, E): joining the heads, the next operation, then copies nothing.
         attended = query.new_empty(batch, positions, heads, value.size(-1)).transpose(1, 2)
         for span in plan.spans():
-            with _chance(ctx.seed, span, query.device, dropout):
+            with _same_dropout(ctx.seed, span, query.device, dropout):
                 parts = span.of_all(query, key, value)
                 span.of_queries(attended).copy_(plan.attend(span, *parts, span.of_mask(attend_mask), dropout))
         return attended
@@ -248,7 +252,7 @@ class _Windowed(torch.autograd.Function):
         for span in ctx.plan.spans():
             parts = [x.detach().requires_grad_() for x in span.of_all(query, key, value)]
             autocast = torch.autocast(device.type, dtype, enabled=enabled)
-            with torch.enable_grad(), autocast, _chance(ctx.seed, span, device, ctx.dropout):
+            with torch.enable_grad(), autocast, _same_dropout(ctx.seed, span, device, ctx.dropout):
                 attended = ctx.plan.attend(span, *parts, span.of_mask(attend_mask), ctx.dropout)
             gradients = torch.autograd.grad(attended, parts, span.of_queries(gradient).to(attended.dtype))
             for total, part in zip(span.of_all(*sums), gradients, strict=True):
@@ -257,8 +261,8 @@ class _Windowed(torch.autograd.Function):
 
 
 @contextmanager
-def _chance(seed: int, span: _Span, device: torch.device, dropout: float) -> Iterator[None]:
-    """Draws the same dropout for a span each time; what is drawn outside of it does not notice."""
+def _same_dropout(seed: int, span: _Span, device: torch.device, dropout: float) -> Iterator[None]:
+    """Draws the same dropout for a span each time, and leaves the random state outside of it as it was."""
     if not dropout:
         yield
         return

@@ -12,7 +12,7 @@ from transduce.verification.differences import Differences
 from transduce.verification.findings import Finding
 from transduce.verification.model_under_test import ModelUnderTest, Pairs, padded
 
-_LONG = 70  # steps: more than a new cache has room for, so that it must grow
+_LONG = 70  # steps: more than a new cache has capacity for, so that it must grow
 _BEAMS = 3
 _BEAM_STEPS = 12
 _BEAM_SENTENCES = 4

@@ -4,10 +4,10 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from transduce.config.special_ids import EOS
-from transduce.model.attention import CrossAttention, SelfAttention, attend_reference, join_heads, split_heads
+from transduce.model.attention import CrossAttention, SelfAttention, attend_reference, project_heads
 from transduce.model.windowed import WindowedSelfAttention, windowed_attend_reference
 from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
@@ -82,23 +82,14 @@ def _self_again(
         heads = windowed_attend_reference(query, key, value, attend_mask, window=window, causal=causal)
     else:
         heads = attend_reference(query, key, value, attend_mask, causal=causal)
-    return _projected(module.output, heads, packing)
+    return project_heads(heads, module.output, packing)
 
 
 def _cross_again(
     module: CrossAttention, x: Tensor, key: Tensor, value: Tensor, attend_mask: Tensor | None, *, packing: Any = None
 ) -> Tensor:
-    query = module.query(x)
-    if packing is not None:
-        query = packing.unpack(query)
-    heads = attend_reference(split_heads(query, module.num_heads), key, value, attend_mask)
-    return _projected(module.output, heads, packing)
-
-
-def _projected(output: nn.Linear, heads_BHTE: Tensor, packing: Any) -> Tensor:
-    heads = join_heads(heads_BHTE)
-    projected: Tensor = output(heads if packing is None else packing.pack(heads))
-    return projected
+    heads = attend_reference(module.project_query(x, packing), key, value, attend_mask)
+    return project_heads(heads, module.output, packing)
 
 
 def prepacked(tested: ModelUnderTest) -> Finding:
