@@ -67,7 +67,7 @@ def test_smoke_alone_needs_nothing_of_the_user(name: str, scale: str, tmp_path: 
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_scale_has_cells_of_different_names(name: str, scale: str) -> None:
     make, options = EXPERIMENTS[name]
-    names = [cell.id for cell in make(options(scale)).cells]
+    names = [each.name for each in make(options(scale)).measurements]
     assert len(names) == len(set(names)) >= 4
 
 

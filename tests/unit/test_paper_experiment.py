@@ -10,14 +10,14 @@ import pytest
 
 from transduce.errors import ConfigError
 from transduce.experiments.paper import experiment as experiment_module
-from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Say, Values, run_experiment
+from transduce.experiments.paper.experiment import Experiment, Measured, Measurement, Say, Values, run_experiment
 from transduce.experiments.paper.scales import at_scale
 from transduce.reporting.machine import describe_machine, machine_line
 from transduce.reporting.tables import mebibytes, seconds, short, table
 
 
 class Counting:
-    """Cells that note when they are measured; the one called `stop` interrupts."""
+    """Measurements that note when they are made; the one called `stop` interrupts."""
 
     def __init__(self) -> None:
         self.measured: list[str] = []
@@ -34,13 +34,13 @@ class Counting:
             name="letters",
             title="Letters",
             settings={"scale": "smoke"} | dict(settings or {}),
-            cells=[Cell(name, lambda say, name=name: measure(name, say)) for name in names],  # type: ignore[misc]
-            render=lambda cells: ", ".join(f"{name} = {values['value']}" for name, values in cells.items()),
+            measurements=[Measurement(name, lambda say, name=name: measure(name, say)) for name in names],  # type: ignore[misc]
+            render=lambda measured: ", ".join(f"{name} = {values['value']}" for name, values in measured.items()),
             draw=draw,
         )
 
 
-def draw(cells: Cells, folder: Path) -> None:
+def draw(cells: Measured, folder: Path) -> None:
     (folder / "letters.png").write_text(str(len(cells)))
 
 

@@ -157,7 +157,7 @@ def test_options_without_an_effect_are_refused(recipe: Path, tmp_path: Path) -> 
         with pytest.raises(ConfigError, match=rf"^{flag} has no effect here: .*\. Leave it out\."):
             make(name, scale, output=tmp_path / "out", **options)
     both = {"recipes": [recipe], "models": [str(tmp_path / "model")], "data": corpora}
-    assert make("table2", "smoke", output=tmp_path / "out", **both, **change).cells  # the recipe's it changes
+    assert make("table2", "smoke", output=tmp_path / "out", **both, **change).measurements  # the recipe's it changes
 
 
 def test_test_files_are_part_of_what_was_measured(recipe: Path, tmp_path: Path) -> None:
@@ -195,14 +195,14 @@ def test_systems_are_trained_or_given(recipe: Path, tmp_path: Path) -> None:
     experiment = make(
         "table2", "laptop", output=tmp_path / "out", recipes=[recipe], models=[f"{model}:en-fr"], data=corpora
     )
-    cells = [cell.id for cell in experiment.cells]
+    cells = [each.name for each in experiment.measurements]
     assert cells == ["train/own", "test/own/first", f"train/{model}", f"test/{model}/first"]
     systems = experiment.settings["systems"]
     assert (systems["own"]["pair"], systems["own"]["given"]) == ("en-de", None)
     assert (systems[str(model)]["pair"], systems[str(model)]["given"]) == ("en-fr", {"training_flops": 5})
     for line in (corpora / "own").glob("train.*"):
         line.unlink()  # a finished model needs its test set only
-    assert make("table2", "laptop", output=tmp_path / "out", models=[str(model)], data=corpora).cells
+    assert make("table2", "laptop", output=tmp_path / "out", models=[str(model)], data=corpora).measurements
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def smoke_table3(tmp_path: Path) -> Experiment:
 
 
 def test_the_base_is_always_among_the_rows(smoke_table3: Experiment, tmp_path: Path) -> None:
-    assert [cell.id for cell in smoke_table3.cells] == ["base", "D3"]
+    assert [each.name for each in smoke_table3.measurements] == ["base", "D3"]
     assert smoke_table3.settings["seeds"] == 2
     assert not (tmp_path / "out").exists()
     with pytest.raises(ConfigError, match=r"no row 'D9'"):
@@ -368,7 +368,7 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
 
     def cells(**options: Any) -> list[str]:
         experiment = make("table4", "laptop", output=tmp_path / "out", recipe=recipe, data=folder, seeds=2, **options)
-        return [cell.id for cell in experiment.cells]
+        return [each.name for each in experiment.measurements]
 
     supervised, semi = ["supervised/seed=1", "supervised/seed=2"], ["semi-supervised/seed=1", "semi-supervised/seed=2"]
     assert cells() == supervised
@@ -442,7 +442,7 @@ def test_at_the_papers_scale_silver_trees_have_a_recipe_of_their_own(
     monkeypatch.chdir(_REPOSITORY)
     options = {"output": tmp_path / "out", "data": tmp_path / "mrg", "settings": ["train.max_steps=9"]}
     experiment = make("table4", "paper", silver=tmp_path / "silver.trees", **options)
-    assert [cell.id for cell in experiment.cells] == ["supervised/seed=1", "semi-supervised/seed=1"]
+    assert [each.name for each in experiment.measurements] == ["supervised/seed=1", "semi-supervised/seed=1"]
     alone, both = experiment.settings["config"], experiment.settings["semi"]
     assert (alone["text"]["vocab_size"], both["text"]["vocab_size"]) == (16_000, 32_000)
     assert (alone["train"]["max_steps"], both["train"]["max_steps"]) == (9, 9)
@@ -532,4 +532,4 @@ def test_the_trees_of_the_toy_recipe_are_data(tmp_path: Path) -> None:
     experiment = make("table4", "smoke", output=tmp_path)
     data = DataConfig(**experiment.settings["config"]["data"])
     assert data.format == "trees"
-    assert [cell.id for cell in experiment.cells] == ["supervised/seed=1", "silver", "semi-supervised/seed=1"]
+    assert [each.name for each in experiment.measurements] == ["supervised/seed=1", "silver", "semi-supervised/seed=1"]

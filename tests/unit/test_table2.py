@@ -1,6 +1,6 @@
 """Table 2: the literature as printed, and rows of ours beside it."""
 
-from transduce.experiments.paper.table2_costs import LITERATURE, measured_system, render_table2
+from transduce.experiments.paper.table2_report import LITERATURE, measured_system, render_table2
 
 
 def row(page: str, system: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""An experiment is a list of cells: measured one by one, kept as they come, rendered when all are there.
+"""An experiment is a list of measurements: made one by one, each kept at once, rendered when all are there.
 
-FOLDER/results.json    every finished cell, written after each of them: what a stopped run goes on from
+FOLDER/results.json    all finished measurements (its "cells"), written after each: a stopped run resumes from it
 FOLDER/table.md        printed beside measured, and what differs
 FOLDER/*.png           the picture
 """
@@ -21,9 +21,9 @@ from transduce.experiments import store
 from transduce.experiments.store import RESULTS, TABLE
 from transduce.reporting.machine import describe_machine, machine_line
 
-Values = dict[str, Any]  # what a cell measured: names, and what JSON can hold
-Cells = Mapping[str, Values]  # by the cell's id
-Say = Callable[[str], None]  # shows how far a long cell has come
+Values = dict[str, Any]  # the result of a measurement: names, and what JSON can hold
+Measured = Mapping[str, Values]  # by the measurement's name
+Say = Callable[[str], None]  # shows how far a long measurement has come
 
 
 @dataclass(frozen=True)
@@ -36,24 +36,24 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One thing to measure. What it returns depends on its id and the experiment's settings alone."""
+class Measurement:
+    """One thing to measure. What it returns depends on its name and the experiment's settings alone."""
 
-    id: str
+    name: str
     measure: Callable[[Say], Values]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What to measure, and how to show it. `render` and `draw` are given all cells, and what `order` names beside."""
+    """What to measure, and how to show it."""
 
     name: str
     title: str
-    settings: Mapping[str, Any]  # all that decides the results, `scale` among it; others' results are not mixed in
-    cells: Sequence[Cell]
-    render: Callable[[Cells], str]  # Markdown
-    draw: Callable[[Cells, Path], None]  # pictures, into a folder
-    order: Sequence[str] = ()  # of ids, where a call may have some of the cells only: shown is all that is known
+    settings: Mapping[str, Any]  # all that decides the results, `scale` too; a folder has results of one setting
+    measurements: Sequence[Measurement]
+    render: Callable[[Measured], str]  # Markdown
+    draw: Callable[[Measured, Path], None]  # pictures, into a folder
+    order: Sequence[str] = ()  # of all names, where a call may make some only: those of earlier calls are shown too
 
 
 def run_experiment(experiment: Experiment, folder: Path, *, show_progress: bool = True) -> Path:
@@ -64,27 +64,29 @@ def run_experiment(experiment: Experiment, folder: Path, *, show_progress: bool 
     """
     keep_memory()  # as training does: times are not to be those of page faults
     results = _Results.open(experiment, folder / RESULTS)
-    missing = [cell for cell in experiment.cells if cell.id not in results.cells]
-    with progress_bar(experiment.name, len(experiment.cells), unit="cell", shown=show_progress) as bar:
-        bar.update(len(experiment.cells) - len(missing))
-        for cell in missing:
+    names = [each.name for each in experiment.measurements]
+    missing = [each for each in experiment.measurements if each.name not in results.cells]
+    with progress_bar(experiment.name, len(names), unit="measurement", shown=show_progress) as bar:
+        bar.update(len(names) - len(missing))
+        for measurement in missing:
             started = time.perf_counter()
-            values = _measure(cell, bar)
-            results.add(cell.id, values, time.perf_counter() - started)
+            values = _measure(measurement, bar)
+            results.add(measurement.name, values, time.perf_counter() - started)
             bar.update()
-    shown = [cell for cell in experiment.order if cell in results.cells] or [cell.id for cell in experiment.cells]
-    cells = {cell: results.cells[cell]["values"] for cell in shown}
-    experiment.draw(cells, folder)
-    files.write_text(folder / TABLE, f"# {experiment.title}\n\n{experiment.render(cells)}\n\n{results.footer()}\n")
+    shown = [name for name in experiment.order if name in results.cells] or names
+    measured = {name: results.cells[name]["values"] for name in shown}
+    experiment.draw(measured, folder)
+    page = f"# {experiment.title}\n\n{experiment.render(measured)}\n\n{results.footer()}\n"
+    files.write_text(folder / TABLE, page)
     return folder / TABLE
 
 
-def _measure(cell: Cell, bar: Any) -> Values:
+def _measure(measurement: Measurement, bar: Any) -> Values:
     def show(text: str) -> None:
         bar.set_postfix_str(text, refresh=sys.stderr.isatty())  # a log file wants a line now and then, not each
 
-    show(cell.id)
-    return cell.measure(lambda text: show(f"{cell.id}: {text}"))
+    show(measurement.name)
+    return measurement.measure(lambda text: show(f"{measurement.name}: {text}"))
 
 
 class _Results:
@@ -120,13 +122,13 @@ class _Results:
 
     @property
     def cells(self) -> dict[str, dict[str, Any]]:
-        """What each finished cell came to: `values`, `seconds` it took, and `machine`, an index."""
+        """Each finished measurement by its name: `values`, the `seconds` it took, and `machine`, an index."""
         cells: dict[str, dict[str, Any]] = self._values["cells"]
         return cells
 
-    def add(self, cell: str, values: Values, seconds: float) -> None:
-        """Keeps a cell, durably."""
-        self.cells[cell] = {"values": values, "seconds": round(seconds, 3), "machine": self._machine}
+    def add(self, name: str, values: Values, seconds: float) -> None:
+        """Keeps a measurement, durably."""
+        self.cells[name] = {"values": values, "seconds": round(seconds, 3), "machine": self._machine}
         files.write_json(self.path, self._values)
 
     def footer(self) -> str:

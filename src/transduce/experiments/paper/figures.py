@@ -19,7 +19,7 @@ import numpy as np
 
 from transduce.bundle import Bundle
 from transduce.errors import ConfigError
-from transduce.experiments.paper.experiment import Cell, Experiment, Options, Say, Values
+from transduce.experiments.paper.experiment import Experiment, Measurement, Options, Say, Values
 from transduce.experiments.paper.figures_report import draw, render
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.training import demo_config, make_demo, trained
@@ -110,17 +110,17 @@ def experiment(options: FiguresOptions) -> Experiment:
         )
     known = _identity(model) if model else "trained at once"
     look = Look(model or output / "runs" / "demo" / "model", layer)
-    cells = [
-        Cell("model", partial(_model, look, None if model else output / "runs" / "demo", not options.quiet)),
-        Cell("figure3", partial(_figure3, look, sentences)),
-        Cell("figure4", partial(_figure4, look, sentences)),
-        Cell("figure5", partial(_figure5, look, sentences)),
+    measured = [
+        Measurement("model", partial(_model, look, None if model else output / "runs" / "demo", not options.quiet)),
+        Measurement("figure3", partial(_figure3, look, sentences)),
+        Measurement("figure4", partial(_figure4, look, sentences)),
+        Measurement("figure5", partial(_figure5, look, sentences)),
     ]
     return Experiment(
         name="figures",
         title="Figures 3 to 5: what heads attend to",
         settings={"scale": scale, "model": known, "layer": layer, **asdict(sentences)},
-        cells=cells,
+        measurements=measured,
         render=partial(render, scale),
         draw=draw,
     )

@@ -5,47 +5,47 @@ from pathlib import Path
 
 import numpy as np
 
-from transduce.experiments.paper.experiment import Cells, Values
+from transduce.experiments.paper.experiment import Measured, Values
+from transduce.experiments.paper.report import differences, listed, page
 from transduce.inspection import Panel, Unit, View, draw_panels
 from transduce.reporting.tables import table
 
 
-def render(scale: str, cells: Cells) -> str:
+def render(scale: str, measured: Measured) -> str:
     """Returns the report as Markdown."""
-    third, fourth, fifth = (cells[name] for name in ("figure3", "figure4", "figure5"))
+    third, fourth, fifth = (measured[name] for name in ("figure3", "figure4", "figure5"))
     layer = f"layer {third['layer']} of {third['num_layers']}"
-    return "\n\n".join(
-        [
-            f"The encoder's {layer} of {cells['model']['name']} (the paper: layer 5 of 6).",
-            table(["figure", "printed", "measured"], _claims(third, fourth, fifth), text_columns=3),
-            "## Figure 3: a dependency over a long distance",
-            _sentence(third),
-            "![](figure3.png)",
-            table(
-                ["head", "to words far off", "most of it to", *_related(third)],
-                _long_distance(third),
-            ),
-            f"All heads, “{third['word']}” alone. Far off: more than three words away; looking at all alike, a head "
-            f"would give them {third['even_share']:.0%}.",
-            "## Figure 4: anaphora",
-            _sentence(fourth),
-            "![](figure4.png)",
-            table(
-                ["head", f"from “{fourth['word']}” to “{fourth['antecedent']}”", "its entropy, bits", "of all words"],
-                _anaphora(fourth),
-            ),
-            f"Heads {_and(fourth['heads'])} were chosen, for they give most of the weight of “{fourth['word']}” to "
-            f"“{fourth['antecedent']}”. Left: head {fourth['heads'][0]} in full; right: both for that word alone.",
-            "## Figure 5: sentence structure",
-            _sentence(fifth),
-            "![](figure5.png)",
-            table(["head", "score", *fifth["statistics"]], _structure(fifth)),
-            f"Heads {_and(fifth['heads'])} were chosen. Score: peak, less the greatest of previous, diagonal and next, "
-            "so that a head counts that looks at single words, and not at a fixed place. The first has the highest "
-            "score; for the second, it is multiplied by the share of weight that it gives elsewhere than the first.",
-            "## What differs from the paper",
-            "\n".join(_differences(scale, cells)),
-        ]
+    return page(
+        f"The encoder's {layer} of {measured['model']['name']} (the paper: layer 5 of 6).",
+        table(["figure", "printed", "measured"], _claims(third, fourth, fifth), text_columns=3),
+        "## Figure 3: a dependency over a long distance",
+        f"> {third['sentence']}",
+        "![](figure3.png)",
+        table(
+            ["head", "to words far off", "most of it to", *_related(third)],
+            _long_distance(third),
+        ),
+        f"All heads, “{third['word']}” alone. Far off: more than three words away; looking at all alike, a head "
+        f"would give them {third['even_share']:.0%}.",
+        "## Figure 4: anaphora",
+        f"> {fourth['sentence']}",
+        "![](figure4.png)",
+        table(
+            ["head", f"from “{fourth['word']}” to “{fourth['antecedent']}”", "its entropy, bits", "of all words"],
+            _anaphora(fourth),
+        ),
+        f"Heads {listed(fourth['heads'], ' and ')} were chosen, for they give most of the weight of "
+        f"“{fourth['word']}” to “{fourth['antecedent']}”. Left: head {fourth['heads'][0]} in full; right: "
+        "both for that word alone.",
+        "## Figure 5: sentence structure",
+        f"> {fifth['sentence']}",
+        "![](figure5.png)",
+        table(["head", "score", *fifth["statistics"]], _structure(fifth)),
+        f"Heads {listed(fifth['heads'], ' and ')} were chosen. Score: peak, less the greatest of previous, "
+        "diagonal and next, so that a head counts that looks at single words, and not at a fixed place. The first has "
+        "the highest score; for the second, it is multiplied by the share of weight that it gives elsewhere than the "
+        "first.",
+        differences(_differences(measured), scale, "a model of seconds, which has learned next to nothing."),
     )
 
 
@@ -75,14 +75,6 @@ def _claims(third: Values, fourth: Values, fifth: Values) -> list[list[str]]:
         ["Fig. 4: their attention is very sharp for this word", "shown", sharp],
         ["Fig. 5: heads that seem related to the sentence's structure", "two shown", f"score: {scores}"],
     ]
-
-
-def _sentence(values: Values) -> str:
-    return f"> {values['sentence']}"
-
-
-def _and(heads: Sequence[int]) -> str:
-    return " and ".join(map(str, heads))
 
 
 def _related(third: Values) -> list[str]:
@@ -128,10 +120,10 @@ def _marked(head: int, chosen: Sequence[int]) -> str:
     return f"**{head}**" if head in chosen else str(head)
 
 
-def _differences(scale: str, cells: Cells) -> list[str]:
-    model, third = cells["model"], cells["figure3"]
+def _differences(measured: Measured) -> list[str]:
+    model, third = measured["model"], measured["figure3"]
     shape = model["shape"]
-    lines = [
+    return [
         f"- The model: {model['name']}, {shape['num_encoder_layers']} encoder layers of {shape['num_heads']} heads, "
         f"d_model {shape['d_model']}; the paper's figures have 6 layers, and do not say which of its models it is.",
         f"- The layer: {third['layer']} of {third['num_layers']}; the paper's is 5 of 6.",
@@ -140,14 +132,11 @@ def _differences(scale: str, cells: Cells) -> list[str]:
         "- Words are what stands between white space: the weights of their pieces are added where they are looked at, "
         "and averaged where they look.",
     ]
-    if scale == "smoke":
-        lines.insert(0, "- **Smoke scale: a model of seconds, which has learned next to nothing.**")
-    return lines
 
 
-def draw(cells: Cells, folder: Path) -> None:
+def draw(measured: Measured, folder: Path) -> None:
     """Writes figure3.png, figure4.png and figure5.png."""
-    third, fourth, fifth = (cells[name] for name in ("figure3", "figure4", "figure5"))
+    third, fourth, fifth = (measured[name] for name in ("figure3", "figure4", "figure5"))
     row = _view(third)
     places = [place for place, label in enumerate(third["words"]) if label == third["word"]]
     row.weights[third["layer"] - 1][:, places] = np.array(third["weights"])[:, None]

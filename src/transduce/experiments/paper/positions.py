@@ -15,8 +15,9 @@ from typing import Literal
 import numpy as np
 
 from transduce.config import Config, ModelConfig, TrainConfig
-from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Options, Say, Values
+from transduce.experiments.paper.experiment import Experiment, Measured, Measurement, Options, Say, Values
 from transduce.experiments.paper.learning import FIRST_SYMBOL, copying, draw_sequences, right_tokens, train
+from transduce.experiments.paper.report import page, select
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.model.positions import sinusoids
 from transduce.reporting.charts import count_axis, log_sizes, new_chart, save_chart
@@ -70,18 +71,18 @@ def experiment(options: Options) -> Experiment:
         name="positions",
         title="Positions: sinusoids and a learned table",
         settings={"scale": options.scale, **asdict(settings)},
-        cells=list(_cells(settings)),
+        measurements=list(_measurements(settings)),
         render=partial(_render, settings),
         draw=partial(_draw, settings),
     )
 
 
-def _cells(settings: Settings) -> Iterator[Cell]:
+def _measurements(settings: Settings) -> Iterator[Measurement]:
     for shift in settings.shifts:
-        yield Cell(f"shift/k={shift}", partial(_shift, settings, shift))
+        yield Measurement(f"shift/k={shift}", partial(_shift, settings, shift))
     for seed in settings.seeds:
         for kind in KINDS:
-            yield Cell(f"copy/{kind}/seed={seed}", partial(_copy, settings, kind, seed))
+            yield Measurement(f"copy/{kind}/seed={seed}", partial(_copy, settings, kind, seed))
 
 
 # --- PE(pos + k) as a linear function of PE(pos) --------------------------------------------------------------
@@ -183,10 +184,9 @@ def _copy(settings: Settings, kind: Kind, seed: int, say: Say) -> Values:
 # --- what came out --------------------------------------------------------------------------------------------
 
 
-def accuracy(cells: Cells, kind: Kind, of: str, length: int) -> list[float]:
+def accuracy(measured: Measured, kind: Kind, of: str, length: int) -> list[float]:
     """Returns the share that was right at a length, for each seed."""
-    runs = (values for name, values in cells.items() if name.startswith(f"copy/{kind}/"))
-    return [values[of][str(length)] for values in runs]
+    return [values[of][str(length)] for values in select(measured, f"copy/{kind}")]
 
 
 def _share(values: list[float]) -> str:
@@ -194,40 +194,38 @@ def _share(values: list[float]) -> str:
     return f"{float(np.mean(values)):.1%}{spread}"
 
 
-def _render(settings: Settings, cells: Cells) -> str:
+def _render(settings: Settings, measured: Measured) -> str:
     limit, half = settings.trained_length, settings.table_positions // 2
-    return "\n\n".join(
-        [
-            table(["claim", "printed", "measured"], _claims(settings, cells), text_columns=3),
-            "## Copying, by length",
-            _copying_table(settings, cells),
-            f"Mean of {len(settings.seeds)} trainings (least – greatest), each of {settings.max_steps:,} steps on "
-            f"lengths 1 – {limit}; {settings.test_sequences} sequences a length. Every token is predicted from the "
-            "true ones before it; a sequence is right if all of them and its end are.",
-            "## PE(pos + k) from PE(pos)",
-            _shift_table(settings, cells),
-            f"Greatest absolute error of any component, d = {settings.table_width}; least squares saw positions below "
-            f"{half}, later ones go up to {2 * half}. The table is the model's own, of 32-bit numbers: 6e-08 is "
-            "their rounding. The last column is a control: random vectors have no such map.",
-            "## What differs from the paper",
-            _DIFFERENCES,
-        ]
+    return page(
+        table(["claim", "printed", "measured"], _claims(settings, measured), text_columns=3),
+        "## Copying, by length",
+        _copying_table(settings, measured),
+        f"Mean of {len(settings.seeds)} trainings (least – greatest), each of {settings.max_steps:,} steps on "
+        f"lengths 1 – {limit}; {settings.test_sequences} sequences a length. Every token is predicted from the "
+        "true ones before it; a sequence is right if all of them and its end are.",
+        "## PE(pos + k) from PE(pos)",
+        _shift_table(settings, measured),
+        f"Greatest absolute error of any component, d = {settings.table_width}; least squares saw positions below "
+        f"{half}, later ones go up to {2 * half}. The table is the model's own, of 32-bit numbers: 6e-08 is "
+        "their rounding. The last column is a control: random vectors have no such map.",
+        "## What differs from the paper",
+        _DIFFERENCES,
     )
 
 
-def _claims(settings: Settings, cells: Cells) -> list[list[str]]:
+def _claims(settings: Settings, measured: Measured) -> list[list[str]]:
     limit = settings.trained_length
 
     def over(lengths: list[int]) -> str:
         shares = []
         for kind in KINDS:
-            by_seed = np.mean([accuracy(cells, kind, "tokens_right", length) for length in lengths], axis=0)
+            by_seed = np.mean([accuracy(measured, kind, "tokens_right", length) for length in lengths], axis=0)
             shares.append(f"{kind} {_share(by_seed.tolist())}")
         return ", ".join(shares)
 
     within = over([length for length in settings.tested_lengths if length <= limit])
     beyond = over([length for length in settings.tested_lengths if length > limit])
-    worst = max(cells[f"shift/k={shift}"]["constructed"] for shift in settings.shifts)
+    worst = max(measured[f"shift/k={shift}"]["constructed"] for shift in settings.shifts)
     return [
         [
             "learned positions do nearly as well (Table 3 E)",
@@ -247,16 +245,16 @@ def _claims(settings: Settings, cells: Cells) -> list[list[str]]:
     ]
 
 
-def _copying_table(settings: Settings, cells: Cells) -> str:
+def _copying_table(settings: Settings, measured: Measured) -> str:
     measures = [(of, kind) for of in ("tokens_right", "sequences_right") for kind in KINDS]
     rows = []
     for length in settings.tested_lengths:
         name = f"{length}" if length <= settings.trained_length else f"{length} (longer than any seen)"
-        rows.append([name, *(_share(accuracy(cells, kind, of, length)) for of, kind in measures)])
+        rows.append([name, *(_share(accuracy(measured, kind, of, length)) for of, kind in measures)])
     return table(["symbols", *(f"{of.replace('_', ' ')}: {kind}" for of, kind in measures)], rows)
 
 
-def _shift_table(settings: Settings, cells: Cells) -> str:
+def _shift_table(settings: Settings, measured: Measured) -> str:
     columns = {
         "constructed": "rotation, constructed",
         "found": "least squares",
@@ -264,7 +262,7 @@ def _shift_table(settings: Settings, cells: Cells) -> str:
         "matrices_differ": "its matrix against the rotation",
         "random_table": "least squares on random vectors",
     }
-    shifts = [cells[f"shift/k={shift}"] for shift in settings.shifts]
+    shifts = [measured[f"shift/k={shift}"] for shift in settings.shifts]
     rows = [[str(values["shift"]), *(short(values[name]) for name in columns)] for values in shifts]
     return table(["k", *columns.values()], rows)
 
@@ -278,10 +276,10 @@ _DIFFERENCES = """\
   trained lengths may come from either."""
 
 
-def _draw(settings: Settings, cells: Cells, folder: Path) -> None:
+def _draw(settings: Settings, measured: Measured, folder: Path) -> None:
     figure, (left, right) = new_chart(2)
     for kind in KINDS:
-        runs = np.array([accuracy(cells, kind, "tokens_right", length) for length in settings.tested_lengths])
+        runs = np.array([accuracy(measured, kind, "tokens_right", length) for length in settings.tested_lengths])
         (line,) = left.plot(settings.tested_lengths, runs.mean(axis=1), marker="o", ms=4, label=kind)
         left.fill_between(
             settings.tested_lengths, runs.min(axis=1), runs.max(axis=1), color=line.get_color(), alpha=0.2, linewidth=0
@@ -297,7 +295,7 @@ def _draw(settings: Settings, cells: Cells, folder: Path) -> None:
         ("found", "sinusoids: least squares"),
         ("constructed", "sinusoids: rotation"),
     ):
-        errors = [max(cells[f"shift/k={shift}"][name], 1e-12) for shift in settings.shifts]
+        errors = [max(measured[f"shift/k={shift}"][name], 1e-12) for shift in settings.shifts]
         right.plot(settings.shifts, errors, marker="o", ms=4, label=label)
     log_sizes(right, settings.shifts)
     right.set(yscale="log", xlabel="k", ylabel="greatest error", title="PE(pos + k) from PE(pos)")

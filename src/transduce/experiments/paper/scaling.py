@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from transduce.experiments.paper import compatibility, scaling_report
-from transduce.experiments.paper.experiment import Cell, Experiment, Options, Say, Values
+from transduce.experiments.paper.experiment import Experiment, Measurement, Options, Say, Values
 from transduce.experiments.paper.layer_types import Kind as LayerKind
 from transduce.experiments.paper.layer_types import Shape, batch, layer, recurrent_flops
 from transduce.experiments.paper.measure import count_flops, peak_bytes, shortest_seconds
@@ -72,31 +72,31 @@ def experiment(options: Options) -> Experiment:
         name="scaling",
         title="Scaling: 1/√d_k, additive attention, heads, and the crossover with recurrence",
         settings={"scale": options.scale, **asdict(settings)},
-        cells=list(_cells(settings)),
+        measurements=list(_measurements(settings)),
         render=scaling_report.render,
         draw=scaling_report.draw,
     )
 
 
-def _cells(settings: Settings) -> Iterator[Cell]:
+def _measurements(settings: Settings) -> Iterator[Measurement]:
     for kind in compatibility.KINDS:
         for d_k in settings.score_widths:
-            yield Cell(f"scores/{kind}/d_k={d_k}", partial(_scores, kind, d_k, settings.score_keys))
+            yield Measurement(f"scores/{kind}/d_k={d_k}", partial(_scores, kind, d_k, settings.score_keys))
     for n in settings.additive_lengths:
         for kind in compatibility.KINDS:
-            yield Cell(f"speed/{kind}/n={n}", partial(_speed, kind, n, settings.seconds_a_cell))
+            yield Measurement(f"speed/{kind}/n={n}", partial(_speed, kind, n, settings.seconds_a_cell))
     for heads in settings.head_counts:
-        yield Cell(f"heads/h={heads}", partial(_heads, heads, settings))
+        yield Measurement(f"heads/h={heads}", partial(_heads, heads, settings))
     for layer_kind in CROSSOVER_KINDS:
         for n in settings.crossover_lengths:
-            yield Cell(f"crossover/{layer_kind}/n={n}", partial(_crossover, layer_kind, n, settings))
+            yield Measurement(f"crossover/{layer_kind}/n={n}", partial(_crossover, layer_kind, n, settings))
     for d_k in settings.trained_widths:
         for kind in compatibility.KINDS:
             for seed in settings.seeds:
-                yield Cell(f"mirror/{kind}/d_k={d_k}/seed={seed}", partial(_mirror, settings, kind, d_k, seed))
+                yield Measurement(f"mirror/{kind}/d_k={d_k}/seed={seed}", partial(_mirror, settings, kind, d_k, seed))
     for heads in settings.trained_heads:
         for seed in settings.seeds:
-            yield Cell(f"two places/h={heads}/seed={seed}", partial(_two_places, settings, heads, seed))
+            yield Measurement(f"two places/h={heads}/seed={seed}", partial(_two_places, settings, heads, seed))
 
 
 def _scores(kind: compatibility.Kind, d_k: int, num_keys: int, say: Say) -> Values:

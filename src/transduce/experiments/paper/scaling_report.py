@@ -1,13 +1,13 @@
 """What `transduce paper scaling` measured, beside what the paper says: the table and the picture."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from transduce.experiments.paper.compatibility import KINDS
-from transduce.experiments.paper.experiment import Cells, Values
+from transduce.experiments.paper.experiment import Measured, Values
 from transduce.experiments.paper.measure import crossing, exponents
+from transduce.experiments.paper.report import distinct, listed, page, plot, select
 from transduce.reporting.charts import log_sizes, new_chart, save_chart
 from transduce.reporting.tables import mebibytes, seconds, short, table
 
@@ -20,45 +20,30 @@ _LABELS = {
 _PAIRS = (("attention", "simple recurrent"), ("attention", "recurrent"), ("attention layer", "recurrent"))
 
 
-def _of(cells: Cells, start: str, **fixed: Any) -> list[Values]:
-    return [
-        values
-        for name, values in cells.items()
-        if name.startswith(f"{start}/") and all(values[key] == value for key, value in fixed.items())
-    ]
-
-
 def _mean(samples: list[Values], of: str) -> float:
     return float(np.mean([sample[of] for sample in samples]))
 
 
-def _varied(samples: list[Values], of: str) -> list[Any]:
-    """Returns the different values of a quantity, in the order in which they were measured."""
-    return list(dict.fromkeys(sample[of] for sample in samples))
-
-
-def render(cells: Cells) -> str:
+def render(measured: Measured) -> str:
     """Returns the report as Markdown."""
-    claims = [*_score_claims(cells), *_learning_claims(cells), *_cost_claims(cells)]
-    return "\n\n".join(
-        [
-            "## Claims",
-            table(["claim", "printed", "measured"], claims, text_columns=3),
-            *_score_tables(cells),
-            *_additive_table(cells),
-            *_head_tables(cells),
-            *_crossover_tables(cells),
-            "## What differs from the paper",
-            _DIFFERENCES,
-        ]
+    claims = [*_score_claims(measured), *_learning_claims(measured), *_cost_claims(measured)]
+    return page(
+        "## Claims",
+        table(["claim", "printed", "measured"], claims, text_columns=3),
+        _score_tables(measured),
+        _additive_table(measured),
+        _head_tables(measured),
+        _crossover_tables(measured),
+        "## What differs from the paper",
+        _DIFFERENCES,
     )
 
 
-def _score_claims(cells: Cells) -> list[list[str]]:
-    plain = _of(cells, "scores/dot product")
+def _score_claims(measured: Measured) -> list[list[str]]:
+    plain = select(measured, "scores/dot product")
     ratios = ", ".join(short(sample["variance"] / sample["d_k"]) for sample in plain)
     widest = plain[-1]["d_k"]
-    gradients = [f"{kind} {short(_of(cells, f'scores/{kind}', d_k=widest)[0]['gradient'])}" for kind in KINDS]
+    gradients = [f"{kind} {short(select(measured, f'scores/{kind}', d_k=widest)[0]['gradient'])}" for kind in KINDS]
     return [
         ["q · k has mean 0 and variance d_k (§3.2.1, note 4)", "d_k", f"variance / d_k: {ratios}"],
         [
@@ -69,16 +54,16 @@ def _score_claims(cells: Cells) -> list[list[str]]:
     ]
 
 
-def _learning_claims(cells: Cells) -> list[list[str]]:
-    widths = _varied(_of(cells, "mirror/additive"), "d_k")
+def _learning_claims(measured: Measured) -> list[list[str]]:
+    widths = distinct(select(measured, "mirror/additive"), "d_k")
 
     def right(d_k: int) -> str:
-        shares = [f"{kind} {_mean(_of(cells, f'mirror/{kind}', d_k=d_k), 'right'):.1%}" for kind in KINDS]
+        shares = [f"{kind} {_mean(select(measured, f'mirror/{kind}', d_k=d_k), 'right'):.1%}" for kind in KINDS]
         return f"answers right, d_k = {d_k}: {', '.join(shares)}"
 
     by_heads = [
-        f"h = {h} {_mean(_of(cells, 'two places', heads=h), 'right'):.1%}"
-        for h in _varied(_of(cells, "two places"), "heads")
+        f"h = {h} {_mean(select(measured, 'two places', heads=h), 'right'):.1%}"
+        for h in distinct(select(measured, "two places"), "heads")
     ]
     return [
         ["for small d_k additive and dot product do alike (§3.2.1)", "“similarly”", right(widths[0])],
@@ -95,14 +80,14 @@ def _learning_claims(cells: Cells) -> list[list[str]]:
     ]
 
 
-def _cost_claims(cells: Cells) -> list[list[str]]:
-    longest = _of(cells, "speed/additive")[-1]["n"]
-    dot, additive = (_of(cells, f"speed/{kind}", n=longest)[0] for kind in ("scaled dot product", "additive"))
+def _cost_claims(measured: Measured) -> list[list[str]]:
+    longest = select(measured, "speed/additive")[-1]["n"]
+    dot, additive = (select(measured, f"speed/{kind}", n=longest)[0] for kind in ("scaled dot product", "additive"))
     times, sizes = (short(additive[of] / dot[of]) for of in ("seconds", "peak_bytes"))
-    heads = _of(cells, "heads")
+    heads = select(measured, "heads")
     spread = {of: short(max(s[of] for s in heads) / min(s[of] for s in heads)) for of in ("flops", "seconds")}
-    width = _of(cells, "crossover/attention")[0]["d"]
-    flops, time = (_crossing(cells, of, ("attention", "simple recurrent")) for of in ("flops", "seconds"))
+    width = select(measured, "crossover/attention")[0]["d"]
+    flops, time = (_crossing(measured, of, ("attention", "simple recurrent")) for of in ("flops", "seconds"))
     return [
         [
             "dot product is much faster and leaner than additive (§3.2.1)",
@@ -112,7 +97,7 @@ def _cost_claims(cells: Cells) -> list[list[str]]:
         [
             "many narrow heads cost about as much as one of full width (§3.2.2)",
             "“similar”",
-            f"most / least, h = {_list(_varied(heads, 'heads'))}: FLOPs {spread['flops']}, time {spread['seconds']}",
+            f"most / least, h = {listed(distinct(heads, 'heads'))}: FLOPs {spread['flops']}, time {spread['seconds']}",
         ],
         [
             "self-attention is faster than recurrence while n < d (§4)",
@@ -122,8 +107,8 @@ def _cost_claims(cells: Cells) -> list[list[str]]:
     ]
 
 
-def _crossing(cells: Cells, of: str, pair: tuple[str, str]) -> str:
-    ours, theirs = (_of(cells, f"crossover/{kind}") for kind in pair)
+def _crossing(measured: Measured, of: str, pair: tuple[str, str]) -> str:
+    ours, theirs = (select(measured, f"crossover/{kind}") for kind in pair)
     lengths = [sample["n"] for sample in ours]
     found = crossing(lengths, [sample[of] for sample in ours], [sample[of] for sample in theirs])
     if found is None:
@@ -131,21 +116,17 @@ def _crossing(cells: Cells, of: str, pair: tuple[str, str]) -> str:
     return f"{lengths[0]} or less" if found == lengths[0] else f"{found:.0f}"
 
 
-def _list(values: list[Any]) -> str:
-    return ", ".join(map(str, values))
-
-
-def _score_tables(cells: Cells) -> list[str]:
+def _score_tables(measured: Measured) -> list[str]:
     drawn, trained = [], []
-    for d_k in _varied(_of(cells, "scores/additive"), "d_k"):
-        samples = [_of(cells, f"scores/{kind}", d_k=d_k)[0] for kind in KINDS]
+    for d_k in distinct(select(measured, "scores/additive"), "d_k"):
+        samples = [select(measured, f"scores/{kind}", d_k=d_k)[0] for kind in KINDS]
         figures = [short(sample[of]) for of in ("variance", "gradient", "greatest_weight") for sample in samples]
         drawn.append([str(d_k), *figures])
-    for d_k in _varied(_of(cells, "mirror/additive"), "d_k"):
-        seeds = [_of(cells, f"mirror/{kind}", d_k=d_k) for kind in KINDS]
+    for d_k in distinct(select(measured, "mirror/additive"), "d_k"):
+        seeds = [select(measured, f"mirror/{kind}", d_k=d_k) for kind in KINDS]
         trained.append([str(d_k), *(f"{_mean(of, 'loss'):.3f} / {_mean(of, 'right'):.1%}" for of in seeds)])
     header = ["d_k", *(f"{of}: {kind}" for of in ("variance", "gradient", "top weight") for kind in KINDS)]
-    keys = _of(cells, "scores/additive")[0]["keys"]
+    keys = select(measured, "scores/additive")[0]["keys"]
     return [
         "## Scores and the gradient of their softmax",
         table(header, drawn),
@@ -158,21 +139,21 @@ def _score_tables(cells: Cells) -> list[str]:
     ]
 
 
-def _additive_table(cells: Cells) -> list[str]:
+def _additive_table(measured: Measured) -> list[str]:
     rows = []
     for kind in KINDS:
-        samples = _of(cells, f"speed/{kind}")
+        samples = select(measured, f"speed/{kind}")
         for of, show in (("seconds", seconds), ("peak_bytes", mebibytes)):
             power = exponents(samples, of, ["n"]).get("n")
             rows.append([kind, of.removesuffix("_bytes"), *(show(s[of]) for s in samples), f"n^{power or 0:.2f}"])
-    lengths = [f"n = {n}" for n in _varied(_of(cells, "speed/additive"), "n")]
+    lengths = [f"n = {n}" for n in distinct(select(measured, "speed/additive"), "n")]
     return [
         "## Speed and memory, forward, d_k = 64",
         table(["attention", "", *lengths, "grows as"], rows, text_columns=2),
     ]
 
 
-def _head_tables(cells: Cells) -> list[str]:
+def _head_tables(measured: Measured) -> list[str]:
     costs = [
         [
             str(sample["heads"]),
@@ -181,13 +162,13 @@ def _head_tables(cells: Cells) -> list[str]:
             seconds(sample["seconds"]),
             mebibytes(sample["peak_bytes"]),
         ]
-        for sample in _of(cells, "heads")
+        for sample in select(measured, "heads")
     ]
     learned = []
-    for heads in _varied(_of(cells, "two places"), "heads"):
-        seeds = _of(cells, "two places", heads=heads)
+    for heads in distinct(select(measured, "two places"), "heads"):
+        seeds = select(measured, "two places", heads=heads)
         learned.append([str(heads), f"{_mean(seeds, 'loss'):.3f}", f"{_mean(seeds, 'right'):.1%}"])
-    first = _of(cells, "heads")[0]
+    first = select(measured, "heads")[0]
     return [
         f"## One head against many: a layer of d_model = {first['d_model']} at n = {first['n']}",
         table(["h", "d_k", "GFLOP", "time", "peak memory"], costs),
@@ -198,14 +179,14 @@ def _head_tables(cells: Cells) -> list[str]:
     ]
 
 
-def _crossover_tables(cells: Cells) -> list[str]:
-    samples = _of(cells, "crossover/attention")
+def _crossover_tables(measured: Measured) -> list[str]:
+    samples = select(measured, "crossover/attention")
     times = [
-        [label, *(seconds(sample["seconds"]) for sample in _of(cells, f"crossover/{kind}"))]
+        [label, *(seconds(sample["seconds"]) for sample in select(measured, f"crossover/{kind}"))]
         for kind, label in _LABELS.items()
     ]
     pairs = [
-        [f"{_LABELS[pair[0]]} / {_LABELS[pair[1]]}", *(_crossing(cells, of, pair) for of in ("flops", "seconds"))]
+        [f"{_LABELS[pair[0]]} / {_LABELS[pair[1]]}", *(_crossing(measured, of, pair) for of in ("flops", "seconds"))]
         for pair in _PAIRS
     ]
     return [
@@ -227,38 +208,36 @@ _DIFFERENCES = """\
   waits for itself n times, and small products leave a machine idle. With one thread in use, time is the processor's."""
 
 
-def draw(cells: Cells, folder: Path) -> None:
+def draw(measured: Measured, folder: Path) -> None:
     """Writes scaling.png."""
     figure, axes = new_chart(3, 2, height=3.4)
     for kind in KINDS:
-        samples = _of(cells, f"scores/{kind}")
+        samples = select(measured, f"scores/{kind}")
         for axis, of in ((axes[0], "variance"), (axes[1], "gradient")):
             axis.plot([s["d_k"] for s in samples], [max(s[of], 1e-9) for s in samples], marker="o", ms=4, label=kind)
-        widths = _varied(_of(cells, f"mirror/{kind}"), "d_k")
-        shares = [_mean(_of(cells, f"mirror/{kind}", d_k=d_k), "right") for d_k in widths]
+        widths = distinct(select(measured, f"mirror/{kind}"), "d_k")
+        shares = [_mean(select(measured, f"mirror/{kind}", d_k=d_k), "right") for d_k in widths]
         axes[2].plot(widths, shares, marker="o", ms=4, label=kind)
-        speeds = _of(cells, f"speed/{kind}")
-        axes[3].plot([s["n"] for s in speeds], [s["seconds"] for s in speeds], marker="o", ms=4, label=kind)
-    drawn, trained = (_varied(_of(cells, f"{part}/additive"), "d_k") for part in ("scores", "mirror"))
+        plot(axes[3], select(measured, f"speed/{kind}"), "n", "seconds", label=kind)
+    drawn, trained = (distinct(select(measured, f"{part}/additive"), "d_k") for part in ("scores", "mirror"))
     for axis, sizes in ((axes[0], drawn), (axes[1], drawn), (axes[2], trained)):
         log_sizes(axis, sizes)
         axis.set_xlabel("d_k")
     axes[0].set(yscale="log", title="Variance of scores")
     axes[1].set(yscale="log", title="Gradient of the softmax, median")
     axes[2].set(ylim=(0, 1.03), title="Answers right after training")
-    log_sizes(axes[3], _varied(_of(cells, "speed/additive"), "n"))
+    log_sizes(axes[3], distinct(select(measured, "speed/additive"), "n"))
     axes[3].set(yscale="log", xlabel="positions n", ylabel="seconds", title="Attention, forward, d_k = 64")
-    heads = _varied(_of(cells, "two places"), "heads")
-    shares = [_mean(_of(cells, "two places", heads=h), "right") for h in heads]
+    heads = distinct(select(measured, "two places"), "heads")
+    shares = [_mean(select(measured, "two places", heads=h), "right") for h in heads]
     axes[4].plot(heads, shares, marker="o", ms=4)
     log_sizes(axes[4], heads)
     axes[4].set(xlabel="heads", ylim=(0, 1.03), title="Two places at once: answers right")
     for layer_kind, label in _LABELS.items():
-        samples = _of(cells, f"crossover/{layer_kind}")
-        axes[5].plot([s["n"] for s in samples], [s["seconds"] for s in samples], marker="o", ms=3, label=label)
-    width = _of(cells, "crossover/attention")[0]["d"]
+        plot(axes[5], select(measured, f"crossover/{layer_kind}"), "n", "seconds", ms=3, label=label)
+    width = select(measured, "crossover/attention")[0]["d"]
     axes[5].axvline(width, color="#888888", linestyle="--", linewidth=1)
-    log_sizes(axes[5], _varied(_of(cells, "crossover/attention"), "n"))
+    log_sizes(axes[5], distinct(select(measured, "crossover/attention"), "n"))
     axes[5].set(yscale="log", xlabel=f"positions n (dashed: n = d = {width})", ylabel="seconds")
     axes[5].set_title("A layer, forward")
     for axis in (axes[0], axes[5]):

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Options, Say, Values
+from transduce.experiments.paper.experiment import Experiment, Measured, Measurement, Options, Say, Values
 from transduce.experiments.paper.layer_types import Kind, Shape, batch, layer, recurrent_flops
 from transduce.experiments.paper.measure import count_flops, exponents, peak_bytes, shortest_seconds
 from transduce.experiments.paper.reach import longest_chain, stack_of, steps_until_all_reach
+from transduce.experiments.paper.report import listed, page, plot, select
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.reporting.charts import COLOURS, count_axis, log_sizes, new_chart, save_chart
 from transduce.reporting.tables import mebibytes, seconds, short, table
@@ -86,22 +87,22 @@ def experiment(options: Options) -> Experiment:
         name="table1",
         title="Table 1: complexity, sequential operations and maximum path length",
         settings={"scale": options.scale, **asdict(settings)},
-        cells=list(_cells(settings)),
+        measurements=list(_measurements(settings)),
         render=partial(_render, settings),
         draw=partial(_draw, settings),
     )
 
 
-def _cells(settings: Settings) -> Iterator[Cell]:
+def _measurements(settings: Settings) -> Iterator[Measurement]:
     for name, row in ROWS.items():
         for n, shape in _sizes(row, settings):
-            yield Cell(_cost_id(name, row, n, shape), partial(_cost, row, n, shape, settings.seconds_a_cell))
+            yield Measurement(_cost_id(name, row, n, shape), partial(_cost, row, n, shape, settings.seconds_a_cell))
     for name, row in ROWS.items():
         for n in settings.chain_lengths:
-            yield Cell(f"chain/{name}/n={n}", partial(_chain, row, n))
+            yield Measurement(f"chain/{name}/n={n}", partial(_chain, row, n))
     for name in _PATH_ROWS:
         for n in settings.path_lengths:
-            yield Cell(f"path/{name}/n={n}", partial(_path, ROWS[name], n))
+            yield Measurement(f"path/{name}/n={n}", partial(_path, ROWS[name], n))
 
 
 def _sizes(row: Row, settings: Settings) -> Iterator[tuple[int, Shape]]:
@@ -152,49 +153,43 @@ def _path(row: Row, n: int, say: Say) -> Values:
 # --- what came out --------------------------------------------------------------------------------------------
 
 
-def _of(cells: Cells, start: str) -> list[Values]:
-    return [values for name, values in cells.items() if name.startswith(f"{start}/")]
-
-
 def _powers(samples: Sequence[Values], of: str, by: Sequence[str] = ("k", "r", "n", "d")) -> str:
     """Returns fitted powers such as "n^2.00 · d^1.00"."""
     fitted = exponents(samples, of, by)
     return " · ".join(f"{name}^{round(power, 2) + 0.0:.2f}" for name, power in fitted.items()) or "too few sizes"
 
 
-def _render(settings: Settings, cells: Cells) -> str:
+def _render(settings: Settings, measured: Measured) -> str:
     n, d, k, r = settings.lengths[-1], settings.widths[-1], settings.kernels[0], settings.windows[0]
     costs, orders, figures = [], [], []
     for name, row in ROWS.items():
-        samples = _of(cells, f"cost/{name}")
+        samples = select(measured, f"cost/{name}")
         powers = [_powers(samples, of) for of in ("flops", "seconds", "peak_bytes")]
         costs.append([row.name, row.complexity or "–", *powers])
-        chain = _growth(_of(cells, f"chain/{name}"), "operations")
-        path = _path_growth(row, _of(cells, f"path/{name}")) if name in _PATH_ROWS else "not measured"
+        chain = _growth(select(measured, f"chain/{name}"), "operations")
+        path = _path_growth(row, select(measured, f"path/{name}")) if name in _PATH_ROWS else "not measured"
         orders.append([row.name, row.sequential or "–", chain, row.path or "–", path])
         at = next(s for s in samples if (s["n"], s["d"], s["k"], s["r"]) == (n, d, k, r))
         figures.append([row.name, short(at["flops"] / 1e9), seconds(at["seconds"]), mebibytes(at["peak_bytes"])])
-    return "\n\n".join(
-        [
-            "## Complexity per layer",
-            table(["layer", "printed", "FLOPs, fitted", "time, fitted", "peak memory, fitted"], costs, text_columns=5),
-            f"Powers fitted to one forward pass, one sequence, over n = {_list(settings.lengths)} (restricted "
-            f"attention also {_list(settings.long_lengths)}), d = {_list(settings.widths)}, "
-            f"k = {_list(settings.kernels)}, r = {_list(settings.windows)}.",
-            f"## At n = {n}, d = {d}, k = {k}, r = {r}",
-            table(["layer", "GFLOP", "time", "peak memory"], figures),
-            "## Sequential operations and maximum path length",
-            table(
-                ["layer", "sequential, printed", "longest chain", "path, printed", "layers until all reach all"],
-                orders,
-                text_columns=5,
-            ),
-            f"Chains of operations at n = {_list(settings.chain_lengths)}; paths at "
-            f"n = {_list(settings.path_lengths)}, k = 3, r = {_PATH_WINDOW}. A recurrent layer's steps are those "
-            "of its cell.",
-            "## What differs from the paper",
-            _DIFFERENCES,
-        ]
+    return page(
+        "## Complexity per layer",
+        table(["layer", "printed", "FLOPs, fitted", "time, fitted", "peak memory, fitted"], costs, text_columns=5),
+        f"Powers fitted to one forward pass, one sequence, over n = {listed(settings.lengths)} (restricted "
+        f"attention also {listed(settings.long_lengths)}), d = {listed(settings.widths)}, "
+        f"k = {listed(settings.kernels)}, r = {listed(settings.windows)}.",
+        f"## At n = {n}, d = {d}, k = {k}, r = {r}",
+        table(["layer", "GFLOP", "time", "peak memory"], figures),
+        "## Sequential operations and maximum path length",
+        table(
+            ["layer", "sequential, printed", "longest chain", "path, printed", "layers until all reach all"],
+            orders,
+            text_columns=5,
+        ),
+        f"Chains of operations at n = {listed(settings.chain_lengths)}; paths at "
+        f"n = {listed(settings.path_lengths)}, k = 3, r = {_PATH_WINDOW}. A recurrent layer's steps are those "
+        "of its cell.",
+        "## What differs from the paper",
+        _DIFFERENCES,
     )
 
 
@@ -216,12 +211,8 @@ _DIFFERENCES = """\
 - For a recurrent layer only paths from earlier to later positions exist."""
 
 
-def _list(values: Sequence[int]) -> str:
-    return ", ".join(map(str, values))
-
-
 def _growth(samples: Sequence[Values], of: str) -> str:
-    return f"{_list([sample[of] for sample in samples])}: {_powers(samples, of, ['n'])}"
+    return f"{listed([sample[of] for sample in samples])}: {_powers(samples, of, ['n'])}"
 
 
 def _path_growth(row: Row, samples: Sequence[Values]) -> str:
@@ -229,28 +220,24 @@ def _path_growth(row: Row, samples: Sequence[Values]) -> str:
         return _growth(samples, "steps")
     logs = np.array([math.log(sample["n"], 3) for sample in samples])
     slope = np.polyfit(logs, np.array([sample["steps"] for sample in samples], dtype=float), 1)[0]
-    return f"{_list([sample['steps'] for sample in samples])}: {slope:.2f} more for each factor k of n"
+    return f"{listed([sample['steps'] for sample in samples])}: {slope:.2f} more for each factor k of n"
 
 
-def _draw(settings: Settings, cells: Cells, folder: Path) -> None:
+def _draw(settings: Settings, measured: Measured, folder: Path) -> None:
     figure, axes = new_chart(2, 2)
     colours = dict(zip(ROWS, COLOURS, strict=False))
     d, k, r = settings.widths[len(settings.widths) // 2], settings.kernels[0], settings.windows[0]
 
-    def plot(axis: Any, name: str, samples: Sequence[Values], of: str, scale: float = 1.0) -> None:
-        values = [sample[of] * scale for sample in samples]
-        label = ROWS[name].name
-        axis.plot([s["n"] for s in samples], values, marker="o", ms=3, color=colours[name], label=label)
-
     for name, row in ROWS.items():
-        cost = _of(cells, f"cost/{name}")
+        style: dict[str, Any] = {"ms": 3, "color": colours[name], "label": row.name}
+        cost = select(measured, f"cost/{name}")
         alike = [s for s in cost if (s["d"], s["k"], s["r"]) == (d, k, r)]
-        plot(axes[2], name, _of(cells, f"chain/{name}"), "operations")
+        plot(axes[2], select(measured, f"chain/{name}"), "n", "operations", **style)
         if name in _PATH_ROWS:
-            plot(axes[3], name, _of(cells, f"path/{name}"), "steps")
+            plot(axes[3], select(measured, f"path/{name}"), "n", "steps", **style)
         if not row.dilated:  # which costs what the contiguous one does
-            plot(axes[0], name, alike, "seconds")
-            plot(axes[1], name, alike, "peak_bytes", 2.0**-20)
+            plot(axes[0], alike, "n", "seconds", **style)
+            plot(axes[1], alike, "n", "peak_bytes", scale=2.0**-20, **style)
     for axis, sizes, title in (
         (axes[0], settings.lengths + settings.long_lengths, f"A forward pass, d = {d}: seconds"),
         (axes[1], settings.lengths + settings.long_lengths, f"Memory beyond input and weights, d = {d}: MiB"),

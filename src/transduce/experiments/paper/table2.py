@@ -18,10 +18,9 @@ from transduce.data.readers import read_pairs
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError
 from transduce.evaluation import bleu, paper_bleu, tokenized_bleu
-from transduce.experiments.paper.experiment import Cell, Experiment, Options, Say, Values
+from transduce.experiments.paper.experiment import Experiment, Measurement, Options, Say, Values
 from transduce.experiments.paper.scales import Scale, at_scale
-from transduce.experiments.paper.table2_costs import PAIRS
-from transduce.experiments.paper.table2_report import draw, render
+from transduce.experiments.paper.table2_report import PAIRS, draw, render
 from transduce.experiments.paper.training import (
     RECIPES,
     checksums_of_tests,
@@ -103,7 +102,7 @@ def experiment(options: Table2Options) -> Experiment:
         name="table2",
         title="Table 2: BLEU and training cost",
         settings={"scale": scale, "tokenized": tokenized, "systems": {s.name: _identity(s) for s in systems}},
-        cells=[c for system in systems for c in _cells(system, tokenized=tokenized, show_progress=not options.quiet)],
+        measurements=[each for system in systems for each in _measurements(system, options)],
         render=partial(render, scale),
         draw=draw,
     )
@@ -153,10 +152,10 @@ def _identity(system: System) -> Values:
     }
 
 
-def _cells(system: System, *, tokenized: bool, show_progress: bool) -> Iterator[Cell]:
-    yield Cell(f"train/{system.name}", partial(_train, system, show_progress))
+def _measurements(system: System, options: Table2Options) -> Iterator[Measurement]:
+    yield Measurement(f"train/{system.name}", partial(_train, system, not options.quiet))
     for test in system.config.data.test:
-        yield Cell(f"test/{system.name}/{test}", partial(_test, system, test, tokenized))
+        yield Measurement(f"test/{system.name}/{test}", partial(_test, system, test, options.tokenized))
 
 
 def _train(system: System, show_progress: bool, say: Say) -> Values:

@@ -1,60 +1,117 @@
-"""What `transduce paper table2` measured, beside what the paper prints: the table and the picture."""
+"""Table 2 as printed, and the report and picture of what `transduce paper table2` measured beside it."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from transduce.experiments.paper.experiment import Cells, Values
-from transduce.experiments.paper.table2_costs import LITERATURE, PAIRS, System, measured_system, render_table2
+from transduce.experiments.paper.experiment import Measured, Values
+from transduce.experiments.paper.report import differences, page, select
 from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
 from transduce.reporting.tables import table
+
+PAIRS = ("en-de", "en-fr")
+
+
+@dataclass(frozen=True)
+class System:
+    """One row; everything by language pair, and absent where it is not known."""
+
+    name: str
+    bleu: Mapping[str, float] = field(default_factory=dict)
+    flops: Mapping[str, float] = field(default_factory=dict)  # by the paper's estimate: seconds × devices × capacity
+    counted: Mapping[str, float] = field(default_factory=dict)  # really made; nobody but us has counted
+
+
+def _both(figure: float) -> dict[str, float]:
+    """The paper prints one figure for both pairs in the rows of its own models."""
+    return dict.fromkeys(PAIRS, figure)
+
+
+LITERATURE = (
+    System("ByteNet", {"en-de": 23.75}),
+    System("Deep-Att + PosUnk", {"en-fr": 39.2}, {"en-fr": 1.0e20}),
+    System("GNMT + RL", {"en-de": 24.6, "en-fr": 39.92}, {"en-de": 2.3e19, "en-fr": 1.4e20}),
+    System("ConvS2S", {"en-de": 25.16, "en-fr": 40.46}, {"en-de": 9.6e18, "en-fr": 1.5e20}),
+    System("MoE", {"en-de": 26.03, "en-fr": 40.56}, {"en-de": 2.0e19, "en-fr": 1.2e20}),
+    System("Deep-Att + PosUnk ensemble", {"en-fr": 40.4}, {"en-fr": 8.0e20}),
+    System("GNMT + RL ensemble", {"en-de": 26.30, "en-fr": 41.16}, {"en-de": 1.8e20, "en-fr": 1.1e21}),
+    System("ConvS2S ensemble", {"en-de": 26.36, "en-fr": 41.29}, {"en-de": 7.7e19, "en-fr": 1.2e21}),
+    System("Transformer (base model)", {"en-de": 27.3, "en-fr": 38.1}, _both(3.3e18)),
+    System("Transformer (big)", {"en-de": 28.4, "en-fr": 41.8}, _both(2.3e19)),
+)
+
+
+def measured_system(name: str, pair: str, bleu: float, metrics: Mapping[str, Any]) -> System:
+    """Returns the row of a model of ours.
+
+    Args:
+        name: what the row is called; say in it where data or BLEU are not the paper's.
+        pair: "en-de" or "en-fr".
+        bleu: on the test set, measured as the paper did where it is to stand beside its figures.
+        metrics: the model folder's `metrics.json`.
+    """
+    flops = {pair: metrics["training_flops_estimate"]} if "training_flops_estimate" in metrics else {}
+    counted = {pair: metrics["training_flops"]} if "training_flops" in metrics else {}
+    return System(name, {pair: bleu}, flops, counted)
+
+
+def render_table2(ours: Sequence[System] = ()) -> str:
+    """Returns the literature's rows and then `ours` as a Markdown table."""
+    header = ["system", *(f"BLEU {pair}" for pair in PAIRS), *(f"FLOPs {pair}" for pair in PAIRS)]
+    header += [f"counted FLOPs {pair}" for pair in PAIRS]
+    rows = []
+    for system in (*LITERATURE, *ours):
+        measured = [_decimal(system.bleu.get(pair)) for pair in PAIRS]
+        measured += [_scientific(system.flops.get(pair)) for pair in PAIRS]
+        rows.append([system.name, *measured, *(_scientific(system.counted.get(pair)) for pair in PAIRS)])
+    return table(header, rows)
+
+
+def _decimal(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}".removesuffix("0")
+
+
+def _scientific(value: float | None) -> str:
+    return "" if value is None else f"{value:.1e}".replace("e+", "e")
+
 
 _PAPER_DATA = {"en-de": "4.5 million pairs", "en-fr": "36 million pairs"}
 _PAPER_TEST = "newstest2014"
 
 
-def _trained(cells: Cells) -> list[Values]:
-    return [values for name, values in cells.items() if name.startswith("train/")]
-
-
-def _tests(cells: Cells) -> list[Values]:
-    return [values for name, values in cells.items() if name.startswith("test/")]
-
-
-def measured(cells: Cells) -> list[System]:
+def our_rows(measured: Measured) -> list[System]:
     """Returns a row for each system and test set of ours."""
-    metrics = {values["name"]: values["metrics"] for values in _trained(cells)}
+    metrics = {values["name"]: values["metrics"] for values in select(measured, "train")}
     return [
         measured_system(
             f"{values['system']}, {values['test']}", values["pair"], values["bleu"], metrics[values["system"]]
         )
-        for values in _tests(cells)
+        for values in select(measured, "test")
     ]
 
 
-def render(scale: str, cells: Cells) -> str:
+def render(scale: str, measured: Measured) -> str:
     """Returns the report as Markdown."""
-    ours = [System(f"**measured: {row.name}**", row.bleu, row.flops, row.counted) for row in measured(cells)]
-    return "\n\n".join(
-        [
-            "Rows as printed, then ours as measured. FLOPs: the paper's estimate, time × devices × what a device "
-            "sustains; counted FLOPs: the operations that training really made, which only we have.",
-            render_table2(ours),
-            "## Ours",
-            table(
-                ["system", "test set", "lines", "BLEU, the paper's way", "sacreBLEU"],
-                [_score_row(values) for values in _tests(cells)],
-                text_columns=2,
-            ),
-            *(f"`{signature}`" for signature in dict.fromkeys(values["signature"] for values in _tests(cells))),
-            "## What ours cost",
-            table(
-                ["system", "parameters × 10⁶", "steps", "hours", "counted FLOPs", "the paper's estimate", "put to use"],
-                [_cost_row(values) for values in _trained(cells)],
-            ),
-            *(f"{values['name']}: {_estimate_of(values)}" for values in _trained(cells)),
-            "## What differs from the paper",
-            "\n".join([*_differences(scale, cells), *_ALWAYS]),
-        ]
+    ours = [System(f"**measured: {row.name}**", row.bleu, row.flops, row.counted) for row in our_rows(measured)]
+    return page(
+        "Rows as printed, then ours as measured. FLOPs: the paper's estimate, time × devices × what a device "
+        "sustains; counted FLOPs: the operations that training really made, which only we have.",
+        render_table2(ours),
+        "## Ours",
+        table(
+            ["system", "test set", "lines", "BLEU, the paper's way", "sacreBLEU"],
+            [_score_row(values) for values in select(measured, "test")],
+            text_columns=2,
+        ),
+        *(f"`{signature}`" for signature in dict.fromkeys(values["signature"] for values in select(measured, "test"))),
+        "## What ours cost",
+        table(
+            ["system", "parameters × 10⁶", "steps", "hours", "counted FLOPs", "the paper's estimate", "put to use"],
+            [_cost_row(values) for values in select(measured, "train")],
+        ),
+        *(f"{values['name']}: {_estimate_of(values)}" for values in select(measured, "train")),
+        differences([*_differences(measured), *_ALWAYS], scale, _SMOKE),
     )
 
 
@@ -83,16 +140,12 @@ def _estimate_of(values: Values) -> str:
     return f"estimated from {terms}." if terms else "its training kept no account."
 
 
-def _differences(scale: str, cells: Cells) -> list[str]:
+def _differences(measured: Measured) -> list[str]:
     lines = []
-    if scale == "smoke":
-        lines.append(
-            "- **Smoke scale: models of seconds on a made-up corpus. The figures only show that all of it runs.**"
-        )
-    for values in _trained(cells):
+    for values in select(measured, "train"):
         model, pair = values["model"], values["pair"]
         pairs = f"{values['training_pairs']:,} pairs" if values["training_pairs"] else "pairs that it does not tell"
-        tests = [test["test"] for test in _tests(cells) if test["system"] == values["name"]]
+        tests = [test["test"] for test in select(measured, "test") if test["system"] == values["name"]]
         tested = "" if tests == [_PAPER_TEST] else f" Measured on {', '.join(tests)}, not on {_PAPER_TEST}."
         lines.append(
             f"- {values['name']}: {pairs} of {values['corpus']} (the paper: WMT 2014, "
@@ -105,6 +158,7 @@ def _differences(scale: str, cells: Cells) -> list[str]:
     return lines
 
 
+_SMOKE = "models of seconds on a made-up corpus. The figures only show that all of it runs."
 _ALWAYS = (
     "- Hardware: the paper's estimate takes 9.5 TFLOP/s for each of 8 P100; ours takes what stands above for each "
     "device, which for newer GPUs is the peak of its data sheet and for a CPU what it reaches on large products.",
@@ -116,10 +170,10 @@ _ALWAYS = (
 )
 
 
-def draw(cells: Cells, folder: Path) -> None:
+def draw(measured: Measured, folder: Path) -> None:
     """Writes table2.png: BLEU against FLOPs, a panel for each pair; ours twice, by the estimate and as counted."""
     figure, panels = new_chart(len(PAIRS), width=5.2, height=4.2)
-    ours = measured(cells)
+    ours = our_rows(measured)
     legend: dict[str, Any] = {}
     for panel, pair in zip(panels, PAIRS, strict=True):
         for number, system in enumerate(LITERATURE):

@@ -18,12 +18,14 @@ from transduce.experiments.ablation.built_in import at_width
 from transduce.experiments.ablation.report import render_body
 from transduce.experiments.ablation.results import Results, TrialResult, row_infos
 from transduce.experiments.ablation.trials import Ablation
-from transduce.experiments.paper.experiment import Cell, Cells, Experiment, Options, Say, Values
+from transduce.experiments.paper.experiment import Experiment, Measured, Measurement, Options, Say, Values
+from transduce.experiments.paper.report import differences, name_rows, page
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.training import RECIPES, comparable, demo_config, make_demo, recipe_config, refuse_idle
 from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
 from transduce.reporting.tables import counted, table
 
+_SMOKE = "models of seconds on a made-up corpus. The figures only show that it runs."
 _MEASURES = {"perplexity": "perplexity per subword", "bleu": "BLEU"}
 
 
@@ -105,7 +107,7 @@ def experiment(options: Table3Options) -> Experiment:
         name="table3",
         title="Table 3: variations of the base model",
         settings={"scale": scale, "seeds": num_seeds, "tokenized": tokenized, "base": comparable(base)},
-        cells=[Cell(row.name, partial(study.measure, row.name)) for row in rows],
+        measurements=[Measurement(row.name, partial(study.measure, row.name)) for row in rows],
         render=partial(_render, scale, study),
         draw=partial(_draw, study),
         order=[row.name for row in GRID.rows],  # rows of earlier calls are shown too
@@ -146,11 +148,11 @@ class Study:
                 raise TrainingError(f"table3, row {row}, seed {trial.seed}: {trial.error}")
         return {"bleu": results.bleu, "seeds": [asdict(trial) for trial in trials]}
 
-    def results(self, cells: Cells) -> Results:
-        """Returns the rows of `cells` as an ablation's results."""
-        rows = row_infos(GRID.select(list(cells)), self.ablation.base)
-        trials = tuple(TrialResult(**trial) for row in rows for trial in cells[row.name]["seeds"])
-        (first, *_) = cells.values()
+    def results(self, measured: Measured) -> Results:
+        """Returns the rows of `measured` as an ablation's results."""
+        rows = row_infos(GRID.select(list(measured)), self.ablation.base)
+        trials = tuple(TrialResult(**trial) for row in rows for trial in measured[row.name]["seeds"])
+        (first, *_) = measured.values()
         return Results(GRID.name, self.ablation.base.name, first["bleu"], rows, trials)
 
 
@@ -166,21 +168,18 @@ def parameter_rows() -> list[list[str]]:
     return rows
 
 
-def _render(scale: str, study: Study, cells: Cells) -> str:
-    return "\n\n".join(
-        [
-            render_body(study.results(cells)).rstrip(),
-            "## Parameters × 10⁶ at the paper's sizes",
-            table(["row", "printed", "`t2t-2017`", "`paper`"], parameter_rows()),
-            "`t2t-2017` follows the code that the authors released, `paper` the text: see docs/paper-map.md. Where "
-            "nothing is printed, it is as base, or nearly.",
-            "## What differs from the paper",
-            "\n".join(_differences(scale, study, cells)),
-        ]
+def _render(scale: str, study: Study, measured: Measured) -> str:
+    return page(
+        render_body(study.results(measured)).rstrip(),
+        "## Parameters × 10⁶ at the paper's sizes",
+        table(["row", "printed", "`t2t-2017`", "`paper`"], parameter_rows()),
+        "`t2t-2017` follows the code that the authors released, `paper` the text: see docs/paper-map.md. Where "
+        "nothing is printed, it is as base, or nearly.",
+        differences(_differences(study, measured), scale, _SMOKE),
     )
 
 
-def _differences(scale: str, study: Study, cells: Cells) -> list[str]:
+def _differences(study: Study, measured: Measured) -> list[str]:
     base, num_seeds = study.ablation.base, study.ablation.num_seeds
     model, data, train = base.model, base.data, base.train
     corpus = "the demo's made-up corpus" if study.demo else data.download or f"that of {base.name}"
@@ -194,38 +193,35 @@ def _differences(scale: str, study: Study, cells: Cells) -> list[str]:
         "paper's: 100,000 of 25,000, one seed as far as it says.",
         f"- Perplexity is per subword, of {base.text.vocab_size:,} pieces here and 37,000 there: rows can be "
         "compared with each other, not with the printed ones.",
-        f"- BLEU: {study.results(cells).bleu}; the paper's: tokenised, compounds split, on its own data. Differences "
-        "between rows can be compared, scores cannot.",
+        f"- BLEU: {study.results(measured).bleu}; the paper's: tokenised, compounds split, on its own data. "
+        "Differences between rows can be compared, scores cannot.",
     ]
-    if scale == "smoke":
-        lines.insert(0, "- **Smoke scale: models of seconds on a made-up corpus. The figures only show that it runs.**")
-    left_out = [row.name for row in GRID.rows if row.name not in cells]
+    left_out = [row.name for row in GRID.rows if row.name not in measured]
     return [*lines, f"- Not trained here: rows {', '.join(left_out)}."] if left_out else lines
 
 
-def _draw(study: Study, cells: Cells, folder: Path) -> None:
+def _draw(study: Study, measured: Measured, folder: Path) -> None:
     """Writes table3.png: what each row changes against the base, as printed and as measured."""
-    results = study.results(cells)
+    results = study.results(measured)
     names = [row.name for row in results.rows if row.name != "base"] or ["base"]
     printed = {row.name: row.printed for row in GRID.rows}
     figure, panels = new_chart(len(_MEASURES), width=4.8, height=1.6 + 0.28 * len(names), share_y=True)
     for panel, (measure, label) in zip(panels, _MEASURES.items(), strict=True):
         panel.axvline(0.0, color=GREY, linewidth=1)
-        for place, name in enumerate(names):
+        for index, name in enumerate(names):
             there = printed[name][measure] - printed["base"][measure]
-            panel.plot([there], [place - 0.12], "o", color=GREY, markersize=5, label="printed" if place == 0 else None)
+            panel.plot([there], [index - 0.12], "o", color=GREY, markersize=5, label="printed" if index == 0 else None)
             base, row = results.statistic("base", measure), results.statistic(name, measure)
             if base is not None and row is not None:
                 here = [row.mean - base.mean]
                 error = results.pooled_spread(measure)
                 bar = error * (1 / base.count + 1 / row.count) ** 0.5 if error is not None else None
                 panel.errorbar(
-                    here, [place + 0.12], xerr=bar, fmt="D", color=COLOURS[1], markersize=5,
-                    label="measured" if place == 0 else None,
+                    here, [index + 0.12], xerr=bar, fmt="D", color=COLOURS[1], markersize=5,
+                    label="measured" if index == 0 else None,
                 )  # fmt: skip
         panel.set_xlabel(f"{label}: change against base")
-    panels[0].set_yticks(range(len(names)), names)
-    panels[0].set_ylim(len(names) - 0.5, -0.5)  # the first row on top
+    name_rows(panels[0], names)
     panels[0].legend(fontsize=8)
     figure.suptitle(f"Table 3: {results.base}")
     save_chart(figure, folder / "table3.png")

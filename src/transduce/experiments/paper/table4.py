@@ -18,7 +18,7 @@ from transduce.config.parameters import count_parameters
 from transduce.data.readers import read_lines
 from transduce.data.treebank_reader import read_treebank, treebank_files
 from transduce.errors import ConfigError, TrainingError
-from transduce.experiments.paper.experiment import Cell, Experiment, Options, Say, Values
+from transduce.experiments.paper.experiment import Experiment, Measurement, Options, Say, Values
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.table4_report import SHORT_WORDS, Baseline, draw, render
 from transduce.experiments.paper.toy_treebank import make_toy_treebank
@@ -117,7 +117,7 @@ def experiment(options: Table4Options) -> Experiment:
             "silver": _identity(options.raw or options.silver),
             "tests": None if task.toy else checksums_of_tests(task.config),  # made when needed, the same each time
         },
-        cells=list(_cells(task, num_seeds)),
+        measurements=list(_measurements(task, num_seeds)),
         render=partial(render, scale, baselines=baselines),
         draw=partial(draw, baselines=baselines),
     )
@@ -207,16 +207,16 @@ def _baselines(run: Values, name: str) -> Iterator[Baseline]:
         yield Baseline(trained_on, test, float(result["scores"]["f1"]), int(run["settings"]["max_words"]))
 
 
-def _cells(task: Task, num_seeds: int) -> Iterator[Cell]:
+def _measurements(task: Task, num_seeds: int) -> Iterator[Measurement]:
     seeds = range(task.config.train.seed, task.config.train.seed + num_seeds)
     for seed in seeds:
-        yield Cell(f"{SUPERVISED}/seed={seed}", partial(_train, task, SUPERVISED, seed))
+        yield Measurement(f"{SUPERVISED}/seed={seed}", partial(_train, task, SUPERVISED, seed))
     if task.semi is None:
         return
     if task.raw is not None:
-        yield Cell("silver", partial(_silver, task, task.raw, seeds[0]))
+        yield Measurement("silver", partial(_silver, task, task.raw, seeds[0]))
     for seed in seeds:
-        yield Cell(f"{SEMI}/seed={seed}", partial(_train, task, SEMI, seed))
+        yield Measurement(f"{SEMI}/seed={seed}", partial(_train, task, SEMI, seed))
 
 
 def _train(task: Task, setting: str, seed: int, say: Say) -> Values:

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transduce.experiments.paper.experiment import Cells, Values
+from transduce.experiments.paper.experiment import Measured, Values
+from transduce.experiments.paper.report import differences, mean_and_spread, name_rows, page
 from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
 from transduce.reporting.tables import table
 
@@ -27,6 +28,7 @@ LITERATURE = (
 _PAPER_SILVER = {False: "", True: ", and about 17 million silver ones"}
 SHORT_WORDS = 25  # sentences that exact CKY with the grammar of a treebank is quick enough for
 
+_SMOKE = "models of seconds on trees of a toy grammar. The figures only show that it runs."
 _FIGURES = ("f1", "precision", "recall", "complete_match", "tagging_accuracy", "repaired")
 
 
@@ -52,29 +54,23 @@ class Baseline:
         return self.max_words == SHORT_WORDS
 
 
-def _trained(cells: Cells) -> list[Values]:
-    return [values for values in cells.values() if "setting" in values]
+def _trained(measured: Measured) -> list[Values]:
+    return [values for values in measured.values() if "setting" in values]
 
 
-def measured(cells: Cells, *, short: bool = False) -> dict[tuple[str, str], list[dict[str, float]]]:
+def our_scores(measured: Measured, *, short: bool = False) -> dict[tuple[str, str], list[dict[str, float]]]:
     """Returns the scores of each training and test set, one for each seed, of all or of short sentences."""
     found: dict[tuple[str, str], list[dict[str, float]]] = {}
-    for values in _trained(cells):
+    for values in _trained(measured):
         for test, scores in values.get("short_scores" if short else "scores", {}).items():
             if scores["sentences"]:
                 found.setdefault((values["setting"], test), []).append(scores)
     return found
 
 
-def mean_and_spread(values: Sequence[float]) -> str:
-    """Returns "91.30", or with several values "91.30 ± 0.12", their standard deviation."""
-    mean = f"{statistics.fmean(values):.2f}"
-    return f"{mean} ± {statistics.stdev(values):.2f}" if len(values) > 1 else mean
-
-
-def render(scale: str, cells: Cells, *, baselines: Sequence[Baseline] = ()) -> str:
+def render(scale: str, measured: Measured, *, baselines: Sequence[Baseline] = ()) -> str:
     """Returns the report as Markdown."""
-    scores = measured(cells)
+    scores = our_scores(measured)
     figures = [
         [
             setting,
@@ -86,35 +82,30 @@ def render(scale: str, cells: Cells, *, baselines: Sequence[Baseline] = ()) -> s
     ]
     seeds = max(map(len, scores.values()))
     spread = f"Mean of {seeds} seeds ± their standard deviation." if seeds > 1 else "One seed: there is no spread."
-    return "\n\n".join(
-        [
-            "Labelled F1. Rows as printed, then ours as measured.",
-            table(
-                ["parser", "training", "test set", "F1, printed", "F1, measured", f"up to {SHORT_WORDS} words"],
-                list(_rows(cells, baselines)),
-                text_columns=3,
-            ),
-            "## Ours",
-            table(
-                ["training", "test set", "sentences", *(n.replace("_", " ") for n in _FIGURES)], figures, text_columns=2
-            ),
-            f"{spread} Per cent; “repaired” is the share of outputs that were no tree over the words.",
-            "## What differs from the paper",
-            "\n".join(_differences(scale, cells)),
-        ]
+    return page(
+        "Labelled F1. Rows as printed, then ours as measured.",
+        table(
+            ["parser", "training", "test set", "F1, printed", "F1, measured", f"up to {SHORT_WORDS} words"],
+            list(_rows(measured, baselines)),
+            text_columns=3,
+        ),
+        "## Ours",
+        table(["training", "test set", "sentences", *(n.replace("_", " ") for n in _FIGURES)], figures, text_columns=2),
+        f"{spread} Per cent; “repaired” is the share of outputs that were no tree over the words.",
+        differences(_differences(measured), scale, _SMOKE),
     )
 
 
-def _rows(cells: Cells, baselines: Sequence[Baseline]) -> Iterator[list[str]]:
+def _rows(measured: Measured, baselines: Sequence[Baseline]) -> Iterator[list[str]]:
     """Yields the rows of the first table: printed ones, baselines, ours."""
     for parser, training, printed in LITERATURE:
         yield [parser, training, "WSJ 23", f"{printed:.1f}", "", ""]
     for each in baselines:
         whole, short = ("", f"{each.f1:.2f}") if each.is_short else (f"{each.f1:.2f}", "")
         yield [f"baseline: {each.name}", "", each.data, "", whole, short]
-    recipe = _trained(cells)[0]["recipe"]
-    of_short = measured(cells, short=True)
-    for (setting, test), found in measured(cells).items():
+    recipe = _trained(measured)[0]["recipe"]
+    of_short = our_scores(measured, short=True)
+    for (setting, test), found in our_scores(measured).items():
         whole, short = (
             mean_and_spread([each["f1"] for each in some]) if some else ""
             for some in (found, of_short.get((setting, test)))
@@ -122,14 +113,10 @@ def _rows(cells: Cells, baselines: Sequence[Baseline]) -> Iterator[list[str]]:
         yield [f"**measured: {recipe}**", setting, test, "", whole, short]
 
 
-def _differences(scale: str, cells: Cells) -> list[str]:
+def _differences(measured: Measured) -> list[str]:
     lines = []
-    if scale == "smoke":
-        lines.append(
-            "- **Smoke scale: models of seconds on trees of a toy grammar. The figures only show that it runs.**"
-        )
-    for setting in dict.fromkeys(values["setting"] for values in _trained(cells)):
-        values = next(values for values in _trained(cells) if values["setting"] == setting)
+    for setting in dict.fromkeys(values["setting"] for values in _trained(measured)):
+        values = next(values for values in _trained(measured) if values["setting"] == setting)
         model, metrics = values["model"], values["metrics"]
         silver = f" and {values['silver_trees']:,} silver ones" if values["silver_trees"] else ""
         lines.append(
@@ -139,8 +126,8 @@ def _differences(scale: str, cells: Cells) -> list[str]:
             f"{model['norm']}-norm (post-norm); {metrics['steps']:,} steps; beam {values['decode']['beam_size']}, α "
             f"{values['decode']['length_penalty']:g} (21, 0.3)."
         )
-    if "silver" in cells:
-        made = cells["silver"]
+    if "silver" in measured:
+        made = measured["silver"]
         repaired = made["kept"] - made["well_formed"]
         doubt = f" **{repaired:,} of them were no trees as they were written, and were repaired.**" if repaired else ""
         lines.append(
@@ -148,7 +135,7 @@ def _differences(scale: str, cells: Cells) -> list[str]:
             f"sentences ({made['source']}); the paper's: a high-confidence corpus, and output of the Berkeley "
             f"parser.{doubt}"
         )
-    elif not any(values["silver_trees"] for values in _trained(cells)):
+    elif not any(values["silver_trees"] for values in _trained(measured)):
         lines.append("- The semi-supervised parser was not trained: it needs --raw or --silver.")
     return [
         *lines,
@@ -159,27 +146,27 @@ def _differences(scale: str, cells: Cells) -> list[str]:
     ]
 
 
-def draw(cells: Cells, folder: Path, *, baselines: Sequence[Baseline] = ()) -> None:
+def draw(measured: Measured, folder: Path, *, baselines: Sequence[Baseline] = ()) -> None:
     """Writes table4.png: F1 of every row."""
     rows: list[tuple[str, float, float, str]] = [
         (f"{parser}, {training.partition(',')[0]}", f1, 0.0, COLOURS[0] if parser.startswith("Transformer") else GREY)
         for parser, training, f1 in LITERATURE
     ]
-    ours = _bars(measured(cells))
+    ours = _bars(our_scores(measured))
     if any(each.is_short for each in baselines):
-        ours += _bars(measured(cells, short=True), f", up to {SHORT_WORDS} words")
+        ours += _bars(our_scores(measured, short=True), f", up to {SHORT_WORDS} words")
     for each in baselines:
         words = f", up to {each.max_words} words" if each.is_short else ""
         rows.append((f"baseline: {each.name}, {each.data}{words}", each.f1, 0.0, COLOURS[2]))
     rows += ours
     figure, (panel,) = new_chart(width=8.0, height=1.2 + 0.26 * len(rows))
-    for place, (_, score, spread, colour) in enumerate(rows):
-        panel.errorbar([score], [place], xerr=spread or None, fmt="o", color=colour, markersize=6, capsize=3)
+    for index, (_, score, spread, colour) in enumerate(rows):
+        panel.errorbar([score], [index], xerr=spread or None, fmt="o", color=colour, markersize=6, capsize=3)
         figures = f"{score:.1f} ± {spread:.1f}" if spread else f"{score:.1f}"
         right = ("axes fraction", "data")
-        panel.annotate(figures, (1.01, place), xycoords=right, va="center", fontsize=8, color=colour)
-    panel.set_yticks(range(len(rows)), [name for name, *_ in rows], fontsize=8)
-    panel.set(ylim=(len(rows) - 0.5, -0.5), xlabel="labelled F1")
+        panel.annotate(figures, (1.01, index), xycoords=right, va="center", fontsize=8, color=colour)
+    name_rows(panel, [name for name, *_ in rows], fontsize=8)
+    panel.set_xlabel("labelled F1")
     panel.set_title("Table 4: grey and blue as printed (WSJ 23), red as measured", fontsize=10, loc="right")
     save_chart(figure, folder / "table4.png")
 
