@@ -23,10 +23,10 @@ from typing import Any
 from transduce import Translator
 from transduce.data.readers import read_lines
 from transduce.evaluation import bleu
-from transduce.translation.pipeline import Handling
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline import markup as marks
 
-HTML = Handling(markup="html")
+HTML = TextOptions(markup="html")
 TAG = re.compile(r"</?[bia][^>]*>")
 
 

@@ -16,7 +16,7 @@ from transduce.config import DataConfig, DecodeConfig
 from transduce.data.progress import progress_bar
 from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import BundleError
-from transduce.translation.pipeline import Handling
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
 from transduce.translation.translator import Translator
 from transduce.treebank import Tree
@@ -24,7 +24,7 @@ from transduce.treebank.brackets import parse_scores
 from transduce.treebank.pairs import from_output, sentence_words, tree_words
 
 # Half a sentence is no sentence: one that is longer than the model reads is cut short.
-_WHOLE = Handling(split="never")
+_WHOLE = TextOptions(split="never")
 
 
 @dataclass(frozen=True, slots=True)

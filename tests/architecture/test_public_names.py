@@ -2,13 +2,18 @@
 
 import inspect
 import sys
+from collections.abc import Callable
 from importlib import import_module
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 import transduce
+import transduce.config
 from transduce.evaluation import evaluate
 from transduce.evaluation.evaluation import ScoreOptions
+from transduce.translation.streams import translate_file
+from transduce.translation.streams.cluster import ray_workers
 
 PUBLIC = {
     "transduce": {"Attention", "Parse", "Parser", "TargetScore", "Translation", "Translator", "__version__"},
@@ -97,7 +102,7 @@ PUBLIC = {
         "repair",
         "unescape_brackets",
     },
-    "transduce.translation.pipeline": {"MARKUP_KINDS", "SPLIT_KINDS", "Handling", "treat"},
+    "transduce.translation.pipeline": {"MARKUP_KINDS", "SPLIT_KINDS", "Request", "TextOptions", "run_pipeline"},
     "transduce.translation.streams": {
         "Columns",
         "JsonLines",
@@ -135,7 +140,7 @@ def test_public_names(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "name"), [("parsing", "read_trees"), ("passages", "Handling"), ("streams", "translate_file")]
+    ("old", "name"), [("parsing", "read_trees"), ("passages", "TextOptions"), ("streams", "translate_file")]
 )
 def test_packages_of_0_1_can_be_imported_by_their_old_names(old: str, name: str) -> None:
     sys.modules.pop(f"transduce.{old}", None)
@@ -182,6 +187,26 @@ def test_evaluate_keeps_its_keywords() -> None:
     assert set(ScoreOptions.__annotations__) == options
 
 
+def test_the_old_name_of_text_options_can_be_imported() -> None:
+    pipeline = import_module("transduce.translation.pipeline")
+    with pytest.warns(DeprecationWarning, match="Handling is now TextOptions"):
+        assert pipeline.Handling is pipeline.TextOptions
+    with pytest.raises(AttributeError, match="Handlin"):
+        _ = pipeline.Handlin
+
+
+def keywords_of(method: Callable[..., Any]) -> set[str]:
+    """Returns the names that a method takes, those of a typed dictionary included."""
+    names = set()
+    for name, parameter in inspect.signature(method).parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            [keywords] = get_args(get_type_hints(method)[name])
+            names |= set(get_type_hints(keywords))
+        else:
+            names.add(name)
+    return names
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="Transalator"):
         _ = transduce.Transalator  # type: ignore[attr-defined]
@@ -190,17 +215,25 @@ def test_unknown_name_is_an_attribute_error() -> None:
 def test_translator_and_parser_keep_their_keywords() -> None:
     """Calls written against these signatures must go on working: add to them, remove nothing."""
     for method in (transduce.Translator.translate, transduce.Translator.translate_n_best, transduce.Translator.stream):
-        assert "handling" in inspect.signature(method).parameters
-    load = inspect.signature(transduce.Translator.load).parameters
-    assert {"path", "engine", "device", "threads", "quantization"} <= set(load)
+        assert "handling" in keywords_of(method)
+    load = {"engine", "device", "threads", "quantization", "ensemble", "shortlist"}
+    assert {"path"} | load <= keywords_of(transduce.Translator.load)
+    assert {"model", "address", "num_workers"} | load <= keywords_of(ray_workers)
+    decode = set(transduce.config.DecodeConfig.__dataclass_fields__)
+    constraints = {"prefixes", "forbidden", "required", "glossary"}
+    assert {"lines"} | decode | constraints <= keywords_of(transduce.Translator.translate)
+    assert {"lines", "n_best"} | decode | constraints <= keywords_of(transduce.Translator.translate_n_best)
+    stream = {"options", "n_best", "window", "constraints", "glossary", "first_line", "origin"}
+    assert {"lines"} | stream <= keywords_of(transduce.Translator.stream)
+    job = {"layout", "options", "n_best", "handling", "constraints", "glossary", "constraints_name", "inline_terms"}
+    job |= {"check_end", "window", "resume", "overwrite", "progress", "warn"}
+    assert {"translator", "source", "output"} | job <= keywords_of(translate_file)
     search = {"beam_size", "length_penalty", "max_extra_tokens", "batch_size"}
-    assert {"lines"} | search <= set(inspect.signature(transduce.Translator.translate).parameters)
-    assert {"lines", "n_best"} | search <= set(inspect.signature(transduce.Translator.translate_n_best).parameters)
-    assert {"source", "target"} <= set(inspect.signature(transduce.Translator.attend).parameters)
+    assert {"source", "target"} <= keywords_of(transduce.Translator.attend)
     fields = {"text", "score", "log_probability", "tokens", "finished", "source_truncated"}
     assert fields <= set(transduce.Translation.__dataclass_fields__)
-    assert {"path", "engine", "device", "threads"} <= set(inspect.signature(transduce.Parser.load).parameters)
-    assert {"sentences"} | search <= set(inspect.signature(transduce.Parser.parse).parameters)
+    assert {"path", "engine", "device", "threads"} <= keywords_of(transduce.Parser.load)
+    assert {"sentences"} | search <= keywords_of(transduce.Parser.parse)
     assert {"words", "tree", "repaired", "score", "finished"} <= set(transduce.Parse.__dataclass_fields__)
     fields = {"source_pieces", "target_pieces", "source_words", "target_words", "encoder", "decoder", "cross"}
     assert fields <= set(transduce.Attention.__dataclass_fields__)

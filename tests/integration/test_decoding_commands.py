@@ -12,7 +12,7 @@ from made_models import untied_folder
 from transduce.cli import main as command_line
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
-from transduce.translation.constraints.search import Constraints
+from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes

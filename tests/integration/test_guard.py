@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from transduce.data.readers import read_lines
-from transduce.translation.pipeline.repetition import doubts
+from transduce.translation.pipeline.guard import doubts
 
 
 @pytest.mark.parametrize("name", ["val", "test_2016_flickr", "test_2017_flickr"])

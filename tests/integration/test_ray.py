@@ -19,7 +19,8 @@ from transduce.cli import main as command_line
 from transduce.errors import BundleError, ConfigError, DataError, TransduceError
 from transduce.translation.streams import Columns, PlainLines, Summary, translate_file
 from transduce.translation.streams.cluster import RayWorkers, Worker, ray_workers
-from transduce.translation.streams.windows import Facts, Request
+from transduce.translation.streams.rows import FileRequest
+from transduce.translation.streams.workers import JobFingerprint
 from transduce.translation.translator import Translator
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'transduce[ray]'")
@@ -112,8 +113,8 @@ def _process(workers: RayWorkers) -> int:
 
 def test_unlike_workers_are_refused(workers: RayWorkers, source: Path, tmp_path: Path) -> None:
     class Other:
-        def introduce(self, request: Request) -> tuple[str, str, Facts]:
-            return "elsewhere", version, Facts({}, "another", None)
+        def introduce(self, request: FileRequest) -> tuple[str, str, JobFingerprint]:
+            return "elsewhere", version, JobFingerprint({}, "another", None)
 
     version = transduce.__version__
     other = RayWorkers(workers.bundle, [*workers._actors, ray.remote(Other).remote()])
@@ -134,7 +135,7 @@ def test_what_cannot_be_started(workers: RayWorkers, model: Path, tmp_path: Path
         def __init__(self) -> None:
             raise ModuleNotFoundError("No module named 'transduce'")
 
-        def introduce(self, request: Request) -> None:
+        def introduce(self, request: FileRequest) -> None:
             """Is never reached."""
 
     broken = RayWorkers(workers.bundle, [ray.remote(Broken).remote()])

@@ -10,17 +10,11 @@ import pytest
 from text_engine import text_translator
 from transduce.bundle import Bundle
 from transduce.errors import BundleError, DataError
-from transduce.translation.pipeline import Handling
-from transduce.translation.pipeline.calibration import (
-    FILE,
-    calibrate,
-    load_calibration,
-    measure,
-    reliability,
-    save_calibration,
-)
+from transduce.translation.calibrating import calibrate, measure, reliability
+from transduce.translation.pipeline import TextOptions
+from transduce.translation.pipeline.calibration import FILE, load_calibration, save_calibration
 
-CONFIDENCE = Handling(confidence=True)
+CONFIDENCE = TextOptions(confidence=True)
 
 
 def sample(count: int = 2000, seed: int = 1) -> tuple[list[list[float]], list[float]]:
@@ -50,7 +44,7 @@ def test_words_have_the_probability_of_their_pieces() -> None:
 
 
 def test_parts_and_markup_keep_their_words() -> None:
-    handling = Handling(confidence=True, split="always", markup="html")
+    handling = TextOptions(confidence=True, split="always", markup="html")
     [[best]] = text_translator().translate_n_best(["<b>Two</b> dogs. A man {x} runs."], 1, handling=handling)
     assert [word for word, _ in best.words][:3] == ["Two", "dogs.", "A"]
     assert best.confidence == pytest.approx(math.exp(-0.1))

@@ -13,9 +13,10 @@ from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import TokenConstraints
 from transduce.errors import ConfigError, DataError
 from transduce.text import SubwordTokenizer
-from transduce.translation.constraints.search import Constraints, constraints_of, search_within
-from transduce.translation.constraints.terms import missing
-from transduce.translation.pipeline import Handling
+from transduce.translation.constraints.constrained_search import constrained_search
+from transduce.translation.constraints.line_constraints import Constraints, constraints_of
+from transduce.translation.constraints.required_terms import missing
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
 _CORPUS = ["A dog runs.", "dogs (and underdogs) do run", "Two dogs run over the green grass.", "日本語の犬"] * 3
@@ -80,9 +81,8 @@ def _spellings_of(line: str) -> list[list[int]]:
 
 def _search(engine: Babbler, sources: Sequence[str], asked: Sequence[Constraints]) -> list[str]:
     ids = [_TOKENIZER.encode(source) for source in sources]
-    found = search_within(
-        engine, _TOKENIZER, ids, DecodeConfig(), 1, asked, names=[f"in, line {8 + i}" for i in range(len(ids))]
-    )
+    model, names = Translator(engine, _TOKENIZER, DecodeConfig()), [f"in, line {8 + i}" for i in range(len(ids))]
+    found, _ = constrained_search(model, ids, DecodeConfig(), 1, asked, names)
     return [_TOKENIZER.decode(best.ids) for [best] in found]
 
 
@@ -204,7 +204,7 @@ class Echo(Babbler):
 
 def test_what_two_files_ask_for_in_vain_names_the_sentence() -> None:
     translator = Translator(Echo(), _TOKENIZER, DecodeConfig())
-    asked = {"glossary": {"dog": "Hund"}, "forbidden": ["Hund"], "handling": Handling(split="always")}
+    asked = {"glossary": {"dog": "Hund"}, "forbidden": ["Hund"], "handling": TextOptions(split="always")}
     with pytest.raises(DataError, match=r"^'A dog runs\.': 'Hund' is required, and holds a forbidden phrase"):
         translator.translate(["Two run. A dog runs."], **asked)  # type: ignore[arg-type]
 
@@ -219,7 +219,8 @@ def test_a_list_has_as_many_as_are_asked_for_whatever_its_neighbours_found() -> 
     engine = Listing(["A dog", "Two run"])
     asked = [Constraints(required=(("cat",),)), Constraints(required=(("man",),))]
     ids = [_TOKENIZER.encode(text) for text in ("x", "y")]
-    found = search_within(engine, _TOKENIZER, ids, DecodeConfig(), 3, asked)
+    model = Translator(engine, _TOKENIZER, DecodeConfig())
+    found, _ = constrained_search(model, ids, DecodeConfig(), 3, asked, ["x", "y"])
     assert [len(each) for each in found] == [3, 3]
 
 
@@ -238,7 +239,7 @@ def test_phrases_are_forbidden_in_each_sentence_of_a_line() -> None:
     assert not best.source_truncated
     assert best.text.count("dogs run") == 30
     assert phrase not in best.text
-    handling = Handling(markup="html", guard=True)
+    handling = TextOptions(markup="html", guard=True)
     given = ["Two <b>dogs</b> run over the grass.", "A dog runs."]
     marked, other = translator.translate(given, forbidden=[[phrase], []], handling=handling)
     assert "<b>" in marked
@@ -280,7 +281,9 @@ def test_each_of_an_n_best_list_has_to_hold_the_terms() -> None:
             return [[Hypothesis(_TOKENIZER.encode(text), -1.0, -1.0, True) for text in found] for found in texts]
 
     source = _TOKENIZER.encode("A dog runs.")
-    [found] = search_within(Forgetful(), _TOKENIZER, [source], DecodeConfig(), 2, [Constraints(required=(("dog",),))])
+    model = Translator(Forgetful(), _TOKENIZER, DecodeConfig())
+    required = [Constraints(required=(("dog",),))]
+    [found], _ = constrained_search(model, [source], DecodeConfig(), 2, required, ["x"])
     assert [_TOKENIZER.decode(each.ids) for each in found] == ["A dog runs.", "The dog runs."]
 
 

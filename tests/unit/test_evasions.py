@@ -8,8 +8,9 @@ from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.engines.interface import TokenConstraints
 from transduce.text import EOS, SubwordTokenizer
-from transduce.translation.constraints.evasions import evasions
-from transduce.translation.constraints.search import Constraints, search_within
+from transduce.translation.constraints.constrained_search import constrained_search
+from transduce.translation.constraints.line_constraints import Constraints
+from transduce.translation.constraints.respellings import respellings
 from transduce.translation.translator import Translator
 
 CORPUS = ["die Bibliothek", "die Bibel", "der Biber und ein Thekenbrett", "die Straße derstraße", "am Haus parkhaus"]
@@ -60,7 +61,8 @@ class Scripted:
 
 
 def said(engine: Scripted, constraints: Constraints) -> list[int]:
-    [[best]] = search_within(engine, TOKENIZER, [TOKENIZER.encode("x")], DecodeConfig(), 1, [constraints])
+    model = Translator(engine, TOKENIZER, DecodeConfig())
+    [[best]], _ = constrained_search(model, [TOKENIZER.encode("x")], DecodeConfig(), 1, [constraints], ["line 1"])
     return list(best.ids)
 
 
@@ -89,12 +91,13 @@ def found_in(
     tokenizer: SubwordTokenizer,
     engine: Scripted,
     ids: Sequence[int],
-    conditions: TokenConstraints,
+    constraints: TokenConstraints,
     *,
     in_context: bool = True,
 ) -> set[tuple[int, ...]]:
     best = hypothesis(list(ids), -1.0, True, 0.0)
-    return evasions(engine, tokenizer, [5], best, conditions, in_context=in_context)
+    model = Translator(engine, tokenizer, DecodeConfig())
+    return respellings(model, [5], best, constraints, in_context=in_context)
 
 
 found = partial(found_in, TOKENIZER)

@@ -9,7 +9,7 @@ from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.engines.interface import TokenConstraints
 from transduce.translation.constraints.forced_terms import LEAST, forced_terms
-from transduce.translation.pipeline import Handling
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
 TOKENIZER = text_translator().tokenizer
@@ -79,12 +79,13 @@ def test_the_best_of_several_places_counts() -> None:
             return [[-0.1 if i == first else -20.0 for i in range(len(target) + 1)] for target in targets]
 
     best = hypothesis(ids, -1.0, True, 0.0)
-    assert forced_terms(Twice(0.0), TOKENIZER, [5], [best], [("cat",)]) == [()]
-    assert forced_terms(Twice(0.0), TOKENIZER, [5], [best], [("runs",), ("cat",)]) == [(("runs",),)]
+    model = Translator(Twice(0.0), TOKENIZER, DecodeConfig())
+    assert forced_terms(model, [5], [best], [("cat",)]) == [()]
+    assert forced_terms(model, [5], [best], [("runs",), ("cat",)]) == [(("runs",),)]
 
 
 def test_sentences_of_one_line_are_put_together() -> None:
-    given = {"glossary": {"bird": "cat"}, "handling": Handling(split="always")}
+    given = {"glossary": {"bird": "cat"}, "handling": TextOptions(split="always")}
     [[best]] = translator_of(LEAST - 2).translate_n_best(["A bird sings. The bird sits."], 1, **given)  # type: ignore[arg-type]
     assert best.forced == (("cat",), ("cat",))
     assert len(best.warnings) == 1

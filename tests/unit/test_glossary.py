@@ -7,7 +7,7 @@ import pytest
 from transduce.errors import DataError
 from transduce.text import SubwordTokenizer
 from transduce.translation.constraints.glossary import Glossary, glossary_of, read_glossary
-from transduce.translation.constraints.terms import joining_pieces, missing, outcome, term_spellings
+from transduce.translation.constraints.required_terms import joining_pieces, missing, outcome, term_spellings
 
 _TOKENIZER = SubwordTokenizer.train(
     ["A dog runs.", "two dogs, dogs (2)", "日本語の犬"] * 3, algorithm="bpe", vocab_size=320

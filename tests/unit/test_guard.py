@@ -7,10 +7,10 @@ import pytest
 from text_engine import TextEngine, text_translator
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
-from transduce.translation.pipeline import Handling
-from transduce.translation.pipeline.repetition import COPIES, REPEATS, copies, doubts, repeats
+from transduce.translation.pipeline import TextOptions
+from transduce.translation.pipeline.guard import COPIES, REPEATS, copies, doubts, repeats
 
-GUARD = Handling(guard=True)
+GUARD = TextOptions(guard=True)
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,10 @@ def test_marks_are_taken_away_and_said(text: str, plain: str, terms: tuple[tuple
         ("A dog</term>", "</term> closes nothing"),
         ('<term to="a">x <term to="b">y</term></term>', '<term to="a"> is not closed before <term to="b">'),
         ('<term to="a"> </term>', '<term to="a"> marks nothing'),
-        ("<term>dog</term>", "<term> does not say what must appear"),
-        ('<term to="">dog</term>', "does not say what must appear"),
-        ('<term to="a||b">dog</term>', "does not say what must appear"),
-        ("<term to=Hund>dog</term>", "does not say what must appear"),
+        ("<term>dog</term>", "<term> must name the required term"),
+        ('<term to="">dog</term>', "must name the required term"),
+        ('<term to="a||b">dog</term>', "must name the required term"),
+        ("<term to=Hund>dog</term>", "must name the required term"),
     ],
 )
 def test_a_wrong_mark_is_named_with_its_place(text: str, complaint: str) -> None:

@@ -12,16 +12,18 @@ from text_engine import TextEngine, text_translator
 from transduce.config import DecodeConfig
 from transduce.engines.interface import AttendingEngine, AttentionWeights
 from transduce.text import SubwordTokenizer
-from transduce.translation.constraints.terms import outcome
-from transduce.translation.pipeline import Handling, placement, restoring
+from transduce.translation.constraints.required_terms import outcome
+from transduce.translation.pipeline import TextOptions, placement, restoring
 from transduce.translation.pipeline import markup as marks
-from transduce.translation.pipeline.alignment import _membership, aligned, atoms
+from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.joining import Joined
 from transduce.translation.pipeline.placement import place_marks
-from transduce.translation.pipeline.restoring import with_markup
+from transduce.translation.pipeline.protecting import attempts, protect
+from transduce.translation.pipeline.restoring import assemble, restore
+from transduce.translation.pipeline.word_alignment import _membership, aligned
 from transduce.translation.translator import Translator
 
-HTML, PLACEHOLDERS = Handling(markup="html"), Handling(markup="placeholders")
+HTML, PLACEHOLDERS = TextOptions(markup="html"), TextOptions(markup="placeholders")
 UPPER = text_translator(str.upper)
 
 
@@ -54,13 +56,13 @@ def test_a_required_term_that_markup_takes_out_did_not_come_out() -> None:
     """The model wrote an address that a glossary asked for; the source has none, and so a result may have none."""
     choices = (("info@a.de",), ("HUND",))
 
-    def search(texts: Sequence[str], n_best: int) -> list[list[Joined]]:
-        outputs = [f"{text.upper()} HUND info@a.de" if text else "" for text in texts]
-        blank = UPPER.translate_n_best(["x"], 1)[0][0]
-        found = [replace(blank, text=text, required=outcome(text, choices)) for text in outputs]
-        return [[Joined(each, (((0, 1), (0, len(each.text))),))] for each in found]
-
-    [[best]] = with_markup(search, UPPER, ["a dog"], 1, "html")
+    [line] = protect(["a dog"], "html")
+    [attempt] = next(attempts([line], "html"))
+    [[blank]] = UPPER.translate_n_best(["x"], 1)
+    text = "A DOG HUND info@a.de"
+    found = Joined(replace(blank, text=text, required=outcome(text, choices)), (((0, 1), (0, len(text))),))
+    restore(UPPER, [attempt], [[found]], "html")
+    [best] = assemble(line, 1, "html", drawn=False)
     assert best.text.split() == ["A", "DOG", "HUND"]
     assert best.required == ((choices[0], False), (choices[1], True))
     assert best.warnings == ("the required term 'info@a.de' did not come out.",)
@@ -95,7 +97,7 @@ def test_marks_stay_where_they_were_if_words_do(line: str, expected: str) -> Non
 
 
 def test_sentences_and_markup() -> None:
-    both = Handling(markup="html", split="always")
+    both = TextOptions(markup="html", split="always")
     line = "<p>One <b>dog. Two</b> dogs!  Three.</p> <p>A &lt; b.</p>"
     [[best]] = UPPER.translate_n_best([line], 1, handling=both)
     assert best.text == "<p>ONE <b>DOG. TWO</b> DOGS!  THREE.</p> <p>A &lt; B.</p>"
@@ -180,7 +182,7 @@ lines = st.lists(st.sampled_from(BITS) | st.text(st.characters(exclude_categorie
 def test_every_mark_survives_whatever_the_model_writes(line: str, output: str, markup: str, split: str) -> None:
     for function in (lambda _: output, lambda text: text + output, str.upper):
         translator = Translator(TextEngine(UPPER.tokenizer, function, 9), UPPER.tokenizer, UPPER.options)
-        handling = Handling(markup=markup, split=split)  # type: ignore[arg-type]
+        handling = TextOptions(markup=markup, split=split)  # type: ignore[arg-type]
         for best in translator.translate_n_best([line], 2, handling=handling)[0]:
             if not line.strip():
                 assert best.text == ""

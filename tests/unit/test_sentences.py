@@ -1,5 +1,6 @@
 """Long input: cut where a sentence ends or a part fits, and put together in its own white space."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,15 +9,15 @@ from hypothesis import strategies as st
 
 from text_engine import TextEngine, text_translator
 from transduce.errors import ConfigError, TokenizerError
-from transduce.translation.pipeline import Handling
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.joining import merged
 from transduce.translation.pipeline.sentences import fitting_spans, num_sentences, sentence_spans, usual_sentences
 from transduce.translation.translator import Translator
-from transduce.translation.windows import windows
+from transduce.translation.windows import cut_windows
 
 TEXT = "Dr. Smith runs.  Two dogs\trun! “Really?” she asked.\nA man with 3.5 balls"
 LIMIT = 8
-ALWAYS = Handling(split="always")
+ALWAYS = TextOptions(split="always")
 SHORT = text_translator(str.upper, max_source_tokens=LIMIT)
 
 
@@ -129,7 +130,7 @@ def test_long_lines_are_cut_and_short_ones_are_not() -> None:
 
 
 def test_never_cuts_nothing() -> None:
-    [[best]] = SHORT.translate_n_best(["a man " * 30], 1, handling=Handling(split="never"))
+    [[best]] = SHORT.translate_n_best(["a man " * 30], 1, handling=TextOptions(split="never"))
     assert best.source_truncated
     assert best.num_parts == 1
     assert len(best.text) < 60
@@ -156,8 +157,8 @@ def test_n_best_of_parts_are_the_best_sums() -> None:
     assert found[0].num_parts == 2
 
 
-@pytest.mark.parametrize("handling", [ALWAYS, Handling(markup="html")])
-def test_draws_of_parts_stay_in_their_order(handling: Handling) -> None:
+@pytest.mark.parametrize("handling", [ALWAYS, TextOptions(markup="html")])
+def test_draws_of_parts_stay_in_their_order(handling: TextOptions) -> None:
     translator = text_translator()
     [found] = translator.translate_n_best(["A dog. <br> A man."], 3, handling=handling, temperature=1.0)
     assert [t.text.count("!") for t in found] == [0, found[1].num_parts, 2 * found[1].num_parts]
@@ -168,7 +169,7 @@ def test_draws_of_parts_stay_in_their_order(handling: Handling) -> None:
 def test_any_text_comes_back_whole(text: str) -> None:
     """An engine that returns its source gives the text back, in whatever parts it came, but for missing spaces."""
     same = Translator(TextEngine(SHORT.tokenizer, str, 7), SHORT.tokenizer, SHORT.options)
-    for handling in (ALWAYS, Handling()):
+    for handling in (ALWAYS, TextOptions()):
         [[best]] = same.translate_n_best([text], 1, handling=handling)
         if best.source_truncated:  # a word that is too long
             assert max(len(SHORT.tokenizer.encode(word)) for word in text.split()) > 7
@@ -180,16 +181,20 @@ def test_any_text_comes_back_whole(text: str) -> None:
 
 def test_what_is_asked_for_must_exist() -> None:
     with pytest.raises(ConfigError, match=r"split = 'alway': must be auto, always, never\. Did you mean 'always'\?"):
-        Handling(split="alway")  # type: ignore[arg-type]
+        TextOptions(split="alway")  # type: ignore[arg-type]
     with pytest.raises(TokenizerError, match="lone surrogate"):
         SHORT.translate(["\ud800"], handling=ALWAYS)
 
 
 def test_windows_are_bounded_in_lines_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transduce.translation.windows._WINDOW_CHARACTERS", 10)
-    assert list(windows(["a"] * 5, 2)) == [["a", "a"], ["a", "a"], ["a"]]
-    assert list(windows(["abcdef", "abcdef", "a"], 5)) == [["abcdef", "abcdef"], ["a"]]
-    assert list(windows([], 5)) == []
+
+    def cut(lines: list[str], size: int) -> list[tuple[int, Sequence[str]]]:
+        return [(window.first, window.lines) for window in cut_windows(lines, size)]
+
+    assert cut(["a"] * 5, 2) == [(1, ["a", "a"]), (3, ["a", "a"]), (5, ["a"])]
+    assert cut(["abcdef", "abcdef", "a"], 5) == [(1, ["abcdef", "abcdef"]), (3, ["a"])]
+    assert cut([], 5) == []
 
 
 @pytest.mark.parametrize(

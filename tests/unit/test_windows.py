@@ -16,12 +16,15 @@ from text_engine import text_translator
 from transduce.config import DecodeConfig
 from transduce.engines.loading import checksums_of
 from transduce.errors import ConfigError, DataError
-from transduce.translation.constraints.search import Constraints
-from transduce.translation.pipeline import Handling
+from transduce.translation.constraints.line_constraints import Constraints
+from transduce.translation.pipeline import Request, TextOptions
 from transduce.translation.streams import Columns, JsonLines, Layout, PlainLines, Summary, translate_file
 from transduce.translation.streams.cluster import _common
-from transduce.translation.streams.windows import Facts, Request, Rows, Window, facts_of, in_order, translate_window
+from transduce.translation.streams.file_job import translate_window
+from transduce.translation.streams.rows import FileRequest, Rows
+from transduce.translation.streams.workers import JobFingerprint, fingerprint_of, in_order
 from transduce.translation.translator import Translator
+from transduce.translation.windows import Window
 
 LINES = [f'{{"id": {number}, "text": "line {number} of\\tthe dog"}}\tcolumn {number}' for number in range(60)]
 
@@ -38,10 +41,10 @@ class Threads:
         self.executor = ThreadPoolExecutor(count)
         self.num_submitted = 0
 
-    def facts(self, request: Request) -> Facts:
-        return facts_of(self._translators[0], request)
+    def fingerprint(self, request: FileRequest) -> JobFingerprint:
+        return fingerprint_of(self._translators[0], request)
 
-    def translate(self, windows: Iterable[Window], request: Request) -> Iterator[tuple[Window, Rows]]:
+    def translate(self, windows: Iterable[Window], request: FileRequest) -> Iterator[tuple[Window, Rows]]:
         self.request = request
         return in_order(windows, self, self.ahead)
 
@@ -57,7 +60,7 @@ class Threads:
         with self._lock:
             translator = self._translators.pop()
         try:
-            return translate_window(translator, window, self.request)
+            return translate_window(translator, self.request, window)
         finally:
             self._translators.append(translator)
 
@@ -111,7 +114,7 @@ def test_another_engine_does_not_go_on(source: Path, tmp_path: Path, monkeypatch
         translate_file(workers, source, tmp_path / "out", layout=Columns(2), window=1)
     source.write_text("a\tb\nc\td\n")
     with threads() as workers:
-        monkeypatch.setattr(workers, "facts", lambda request: Facts({}, "another", None))
+        monkeypatch.setattr(workers, "fingerprint", lambda request: JobFingerprint({}, "another", None))
         with pytest.raises(ConfigError, match="engine = text, and now engine = another"):
             translate_file(workers, source, tmp_path / "out", layout=Columns(2), window=1, resume=True)
 
@@ -125,7 +128,7 @@ def test_windows_are_read_only_so_far_ahead(tmp_path: Path) -> None:
             num_read += 1
             yield Window(number + 1, [f"line {number}"], None)
 
-    request = Request("in", PlainLines(), DecodeConfig(), 1, Handling())
+    request = FileRequest(Request(DecodeConfig()), PlainLines())
     with threads(ahead=4) as workers:
         for place, (window, rows) in enumerate(workers.translate(windows(), request)):
             assert window.first == place + 1
@@ -152,7 +155,9 @@ def test_a_file_that_cannot_be_read_to_its_end_is_done_up_to_there(tmp_path: Pat
 def test_workers_must_have_the_model_that_is_here(tmp_path: Path) -> None:
     """Ray's workers open the folder where they run: an older model there would write the whole file unnoticed."""
     here, there = made_bundle(tmp_path / "here"), made_bundle(tmp_path / "there", seed=4)
-    introduced = [("elsewhere", "1", Facts({**checksums_of(there), "the shortlist": "12"}, "torch on cpu", None))] * 2
+    introduced = [
+        ("elsewhere", "1", JobFingerprint({**checksums_of(there), "the shortlist": "12"}, "torch on cpu", None))
+    ] * 2
     assert _common(introduced, there) == introduced[0][2]
     with pytest.raises(ConfigError, match="is not the same here and on elsewhere"):
         _common(introduced, here)
@@ -183,11 +188,11 @@ def test_json_lines_keep_their_bytes(source: Path, tmp_path: Path) -> None:
 def test_whether_torch_places_tags_is_part_of_a_job(tmp_path: Path) -> None:
     """With "auto" its attention places them, with "ctranslate2" nothing does: a resumed job must not mix both."""
     bundle = made_bundle(tmp_path / "model")
-    facts = {}
+    found = {}
     for engine in ("auto", "ctranslate2"):
         translator = Translator.load(bundle.path, engine=engine, device="cpu")
         for markup in ("none", "html"):
-            request = Request("in", PlainLines(), translator.options, 1, Handling(markup=markup))
-            facts[engine, markup] = facts_of(translator, request)
-    assert facts["auto", "none"] == facts["ctranslate2", "none"]
-    assert facts["auto", "html"] != facts["ctranslate2", "html"]
+            request = FileRequest(Request(translator.options, text=TextOptions(markup=markup)), PlainLines())
+            found[engine, markup] = fingerprint_of(translator, request)
+    assert found["auto", "none"] == found["ctranslate2", "none"]
+    assert found["auto", "html"] != found["ctranslate2", "html"]

@@ -59,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--threshold {args.threshold:g}: chrF goes from 0 to 100; give a number between.")
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.files import require_free
-    from transduce.translation.pipeline.calibration import FILE, calibrate, measure, require_lines, save_calibration
+    from transduce.translation.calibrating import calibrate, measure, require_lines
+    from transduce.translation.pipeline.calibration import FILE, save_calibration
     from transduce.translation.translator import Translator
 
     require_free(args.model / FILE, overwrite=args.overwrite, option="")
@@ -107,7 +108,7 @@ def _test(
 ) -> dict[str, Any]:
     import numpy as np
 
-    from transduce.translation.pipeline.calibration import measure, reliability
+    from transduce.translation.calibrating import measure, reliability
 
     values, quality = measure(translator, sources, references, **decode_changes(args))
     good = np.array([score >= calibration.threshold for score in quality], dtype=np.float64)

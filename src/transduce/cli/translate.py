@@ -80,8 +80,8 @@ from transduce.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from transduce.bundle import Bundle
-    from transduce.translation.constraints.search import Constraints
-    from transduce.translation.pipeline import Handling
+    from transduce.translation.constraints.line_constraints import Constraints
+    from transduce.translation.pipeline import TextOptions
     from transduce.translation.streams import Layout
     from transduce.translation.streams.cluster import RayWorkers
     from transduce.translation.translator import Translator
@@ -118,7 +118,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for group in ("limits", "diversity", "sampling"):
         add_options(parser, group)
     add_constraints(parser)
-    add_handling(parser)
+    add_text_options(parser)
     add_ensemble(parser)
     add_machine(parser)
     add_shortlist(parser)
@@ -129,8 +129,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_handling(parser: argparse.ArgumentParser) -> None:
-    """Declares what happens to a line around the search."""
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `TextOptions`."""
     lines = parser.add_argument_group("lines")
     lines.add_argument(
         "--split-sentences",
@@ -155,6 +155,7 @@ def run(args: argparse.Namespace) -> int:
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.data.readers import STDIN, require_apart, require_file
     from transduce.files import require_free
+    from transduce.translation.pipeline import Request
     from transduce.translation.streams import translate_file
 
     if args.source != STDIN:
@@ -169,10 +170,11 @@ def run(args: argparse.Namespace) -> int:
         from transduce.translation.streams.cluster import imported_ray
 
         imported_ray()
-    beside = _Beside(args)
-    handling = _handling(args)
+    files = _ConstraintFiles(args)
+    text_options = _text_options(args)
     typed = args.source == STDIN and sys.stdin.isatty()
     opened = _opened(args)
+    Request(opened.options, args.n_best, text_options)  # refuses a wrong --n-best before the model is loaded
     with _loaded(args, opened) as translator:
         if typed:
             print("Type a line to translate; Ctrl-D ends.", file=sys.stderr)
@@ -183,12 +185,12 @@ def run(args: argparse.Namespace) -> int:
             layout=layout,
             options=opened.options,
             n_best=args.n_best,
-            handling=handling,
-            constraints=beside.constraints(),
-            glossary=beside.glossary,
-            constraints_name=beside.name,
+            handling=text_options,
+            constraints=files.constraints(),
+            glossary=files.glossary,
+            constraints_name=files.name,
             inline_terms=args.inline_terms,
-            check_end=beside.check_end,
+            check_end=files.check_end,
             window=args.window or (1 if typed else None),
             resume=args.resume,
             overwrite=args.overwrite,
@@ -212,10 +214,10 @@ def _counted(count: int, noun: str) -> str:
     return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _handling(args: argparse.Namespace) -> "Handling":
-    from transduce.translation.pipeline import Handling
+def _text_options(args: argparse.Namespace) -> "TextOptions":
+    from transduce.translation.pipeline import TextOptions
 
-    handling = Handling(
+    options = TextOptions(
         split=args.split_sentences,
         markup=args.markup,
         guard=args.guard,
@@ -223,22 +225,22 @@ def _handling(args: argparse.Namespace) -> "Handling":
         language=args.source_language,
     )
     if args.prefix or args.require_by_line or args.inline_terms:
-        handling.of_whole_lines()  # what contradicts them is refused before the first line
-    return handling
+        options.require_whole_lines()
+    return options
 
 
 def _is_file(output: Path | None) -> bool:
-    """Tells whether translations go into a file, and not to the terminal or into a pipe."""
+    """Returns whether translations go into a file, and not to the terminal or into a pipe."""
     if output is not None:
         return True
     try:
         return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
-    except OSError:  # it is none of the system's
+    except OSError:  # standard output has no file descriptor, as in tests
         return False
 
 
 def _opened(args: argparse.Namespace) -> Opened:
-    """Opens the model folder, and refuses what is known to be wrong before the model is loaded."""
+    """Opens the model folder, and refuses wrong options before the model is loaded."""
     terms = [name for name in ("glossary", "require_by_line", "inline_terms") if getattr(args, name)]
     opened = open_model(
         args,
@@ -246,7 +248,6 @@ def _opened(args: argparse.Namespace) -> Opened:
         attention=f"--markup {args.markup}" if args.markup != "none" else "",
     )
     _require_translator(opened.bundle)
-    opened.options.require_n_best(args.n_best)
     if args.diversity_penalty is not None and opened.options.diversity_groups == 1:
         raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
     if args.confidence:
@@ -273,7 +274,7 @@ def _note_where_uncalibrated(bundle: "Bundle", *, quiet: bool) -> None:
 
 @contextlib.contextmanager
 def _loaded(args: argparse.Namespace, opened: Opened) -> "Iterator[Translator | RayWorkers]":
-    """Yields the model here, or workers that have it."""
+    """Yields the model, or workers that have it."""
     from transduce.translation.translator import Translator
 
     if args.ray is None:
@@ -298,8 +299,8 @@ def _loaded(args: argparse.Namespace, opened: Opened) -> "Iterator[Translator | 
         yield workers
 
 
-class _Beside:
-    """The files of prefixes, phrases and terms, which are read beside the input."""
+class _ConstraintFiles:
+    """The files of prefixes, phrases and terms, which are read alongside the input."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         from transduce.data.readers import STDIN, read_lines
@@ -320,24 +321,24 @@ class _Beside:
         self._by_line = [(path, read_lines(path)) for path in by_line if path is not None]
         self._has = tuple(path is not None for path in by_line)
         self._any = any(self._has) or bool(self._always)
-        # What is asked line by line is part of the lines. A pipe is known by its name only: it cannot be read twice.
+        # Constraints by line count as part of the lines. A pipe is known by its name only: it cannot be read twice.
         for_all = {name: named[name] for name in ("forbid", "glossary") if name in named}
         checksums = {name: sha256(path) if path.is_file() else str(path) for name, path in for_all.items()}
         self.name = ", ".join(f"{name} {checksum}" for name, checksum in checksums.items())
 
     def constraints(self) -> "Iterator[Constraints] | None":
-        """Returns what the files ask of each line, or None where no file is given."""
+        """Returns the constraints of each line, or None if no file is given."""
         return self._each() if self._any else None
 
     def _each(self) -> "Iterator[Constraints]":
-        from transduce.translation.constraints.search import Constraints
-        from transduce.translation.constraints.terms import choices_of
+        from transduce.translation.constraints.line_constraints import Constraints
+        from transduce.translation.constraints.required_terms import choices_of
 
         while True:
             rows = iter([self._next(path, lines) for path, lines in self._by_line])
-            prefix, banned, asked = (next(rows) if has else "" for has in self._has)
+            prefix, banned, terms = (next(rows) if has else "" for has in self._has)
             forbidden = (*self._always, *(phrase for phrase in banned.split("\t") if phrase.strip()))
-            required = choices_of(term.split("|") for term in asked.split("\t") if term.strip())
+            required = choices_of(term.split("|") for term in terms.split("\t") if term.strip())
             yield Constraints(prefix, forbidden, required)
 
     def _next(self, path: Path, lines: Iterator[str]) -> str:
@@ -346,7 +347,7 @@ class _Beside:
         raise DataError(f"{path}: has fewer lines than the input: give one for each, empty for none.")
 
     def check_end(self) -> None:
-        """Raises DataError where a file has lines left when the input has ended."""
+        """Raises DataError if a file has lines left when the input has ended."""
         for path, lines in self._by_line:
             if next(lines, None) is not None:
                 raise DataError(f"{path}: has more lines than the input: give one for each, empty for none.")

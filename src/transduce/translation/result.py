@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from transduce.reporting.tables import counted
 from transduce.text import BOS_TOKEN
-from transduce.translation.constraints.terms import Choice
+from transduce.translation.constraints.required_terms import Choice
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Translation:
     """One translation of one line."""
 
-    text: str  # never holds a line break "\n", but for those of the source where `Handling.split` cut at them
+    text: str  # never holds a line break "\n", but for those of the source where `TextOptions.split` cut at them
     score: float  # log-probability over the length penalty, with the coverage penalty if asked for; higher is better
     log_probability: float  # the model's own, whatever was asked of the search
     tokens: tuple[str, ...]  # the pieces that the model wrote, for the eye

@@ -7,40 +7,54 @@ translator.score(["A dog runs."], ["Ein Hund läuft."])  # what the model thinks
 translator.attend("A dog runs.")                 # what every head looks at
 """
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from textwrap import shorten
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.config.loading import with_decode_options
 from transduce.config.schema import DecodeOptions
-from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import AttendingEngine, Engine
 from transduce.engines.loading import checksums_of, choose_engine, load_engine, require_engine, uses_shortlist
 from transduce.errors import BundleError, ConfigError, DataError
 from transduce.text import EOS_TOKEN, SubwordTokenizer, word_of_each
-from transduce.translation.constraints.forced_terms import forced_terms, warnings_of_forced
-from transduce.translation.constraints.glossary import Glossary, GlossaryLike, glossary_of
-from transduce.translation.constraints.search import (
-    Constraints,
-    apart,
-    constraints_of,
-    refusal,
-    search_within,
-    with_terms,
-)
-from transduce.translation.constraints.terms import Choice, outcome, warnings_of
+from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
+from transduce.translation.constraints.line_constraints import Constraints, constraints_of
 from transduce.translation.forced_scores import TargetScore, score_targets
-from transduce.translation.pipeline import Handling, treat
+from transduce.translation.pipeline import Request, TextOptions, run_pipeline
 from transduce.translation.result import Attention, Translation
-from transduce.translation.windows import windows
+from transduce.translation.windows import Window, cut_windows
 
-# Lines that `stream` reads ahead for each line of a batch: enough to make batches of one length.
+# Batches that a stream reads ahead: enough to make batches of lines of similar length.
 _WINDOW_BATCHES = 32
+
+
+class LoadOptions(TypedDict, total=False):
+    """Keywords of `Translator.load`."""
+
+    engine: str
+    device: str
+    threads: int | None
+    quantization: str | None
+    ensemble: Sequence[str | Path]
+    shortlist: str
+
+
+class SearchOptions(DecodeOptions, total=False):
+    """Fields of `DecodeConfig` that a call may change; None leaves the model's."""
+
+    beam_size: int | None
+    length_penalty: float | None
+    max_extra_tokens: int | None
+    batch_size: int | None
+
+
+class LinePosition(TypedDict, total=False):
+    """Where the lines of a stream come from, for errors."""
+
+    first_line: int  # number of the first line; 1 by default
+    origin: str  # what line numbers begin with, such as "test.en, "
 
 
 class Translator:
@@ -54,11 +68,11 @@ class Translator:
         bundle: Bundle | None = None,
         checksums: Mapping[str, str] | None = None,
     ) -> None:
-        self.engine = engine
+        self.engine: Engine = engine
         self.tokenizer = tokenizer
-        self.options = options  # what is used where a call says nothing
-        self.bundle = bundle  # the model folder, where it came from one
-        self.checksums = dict(checksums or {})  # SHA-256 of each file that translations depend on, by names for people
+        self.options = options  # defaults of each call
+        self.bundle: Bundle | None = bundle  # the model folder, if it came from one
+        self.checksums = dict(checksums or {})  # SHA-256 of each file that translations depend on, by readable names
 
     def __repr__(self) -> str:
         model = f"{self.bundle.summary}, " if self.bundle is not None else ""
@@ -133,70 +147,69 @@ class Translator:
         self,
         lines: Sequence[str],
         *,
-        beam_size: int | None = None,
-        length_penalty: float | None = None,
-        max_extra_tokens: int | None = None,
-        batch_size: int | None = None,
         prefixes: Sequence[str] | None = None,
         forbidden: Sequence[str] | Sequence[Sequence[str]] | None = None,
         required: Sequence[Sequence[str | Sequence[str]]] | None = None,
         glossary: GlossaryLike = None,
-        handling: Handling | None = None,
-        **options: Unpack[DecodeOptions],
+        handling: TextOptions | None = None,
+        **options: Unpack[SearchOptions],
     ) -> list[str]:
         """Returns one translation for each line, in order; a line of white space gives an empty string.
 
-        A translation depends on its own line only. What is not given comes from the model's configuration.
+        A translation depends on its own line only.
 
         Args:
             lines: any strings; a line break inside one is text like any other.
-            beam_size: beam width; 1 is greedy search, the fastest.
-            length_penalty: α of GNMT's length penalty; higher favours longer translations.
-            max_extra_tokens: the greatest length of a translation is that of its source plus this.
-            batch_size: lines translated together: changes speed and memory, never a translation.
-            prefixes: for each line how its translation begins, to the letter, or "".
+            prefixes: for each line the beginning of its translation, to the letter, or "".
             forbidden: phrases that no translation may hold, or for each line a list of them.
             required: for each line a list of terms that must appear, or of lists of terms to choose from.
-            glossary: a file or dictionary of source terms and the terms that must appear for them.
-            handling: of long lines, markup and doubtful output; None cuts lines that are longer than the model reads
-                into sentences, and does no more. Prefixes and `required` are of whole lines: with them,
-                nothing is cut, and markup, guard and split="always" are refused.
-            options: any other field of `DecodeConfig`, such as temperature=0.8 or min_tokens=5.
+            glossary: a file or dictionary of source terms and their required translations.
+            handling: what is done with long lines, markup and doubtful output. By default only lines that are longer
+                than the model reads are split into sentences. A line with a prefix or `required` is never split; then
+                markup, guard and split="always" are refused.
+            options: fields of `DecodeConfig`; None and those not given come from the model's configuration:
+                beam_size: beam width; 1 is greedy search, the fastest.
+                length_penalty: α of GNMT's length penalty; higher favours longer translations.
+                max_extra_tokens: the greatest length of a translation is that of its source plus this.
+                batch_size: lines translated together: changes speed and memory, never a translation.
+                and the others, such as temperature=0.8 or min_tokens=5.
 
         Raises:
             ConfigError: an option is unknown, out of range, or contradicts another.
-            DataError: a prefix or required term holds what is forbidden, or the glossary cannot be read.
+            DataError: a prefix or required term holds a forbidden phrase, or the glossary cannot be read.
         """
-        chosen = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size, **options)
-        asked = constraints_of(len(lines), prefixes, forbidden, required)
-        return [best.text for best, *_ in self._translate(lines, chosen, 1, handling, asked, glossary_of(glossary))]
+        constraints = constraints_of(len(lines), prefixes, forbidden, required)
+        request = self._request(1, handling, glossary, options)
+        return [best.text for best, *_ in run_pipeline(self, Window(1, lines, constraints), request)]
 
     def translate_n_best(
         self,
         lines: Sequence[str],
         n_best: int,
         *,
-        beam_size: int | None = None,
-        length_penalty: float | None = None,
-        max_extra_tokens: int | None = None,
-        batch_size: int | None = None,
         prefixes: Sequence[str] | None = None,
         forbidden: Sequence[str] | Sequence[Sequence[str]] | None = None,
         required: Sequence[Sequence[str | Sequence[str]]] | None = None,
         glossary: GlossaryLike = None,
-        handling: Handling | None = None,
-        **options: Unpack[DecodeOptions],
+        handling: TextOptions | None = None,
+        **options: Unpack[SearchOptions],
     ) -> list[list[Translation]]:
         """Returns for each line its translations, best first: at least one, at most `n_best`.
 
-        The first is what `translate` returns, where nothing is forbidden or required: what is has to hold for all of
-        them, and so may have a line searched again whose first alone would have passed. `n_best` may not exceed the
-        beam size; for the rest see `translate`. With a temperature they are as many draws, in the order in which they
-        were drawn, and may be equal.
+        For the arguments see `translate`; `n_best` may not exceed the beam size. With a temperature the translations
+        are random draws, in the order in which they were drawn; two may be equal.
+
+        The first one is what `translate` returns. This may differ for a line with forbidden phrases or required terms:
+        all of its translations must satisfy them, so it may be searched again where the first alone would have passed.
         """
-        chosen = self.with_options(beam_size, length_penalty, max_extra_tokens, batch_size, **options)
-        asked = constraints_of(len(lines), prefixes, forbidden, required)
-        return self._translate(lines, chosen, n_best, handling, asked, glossary_of(glossary))
+        constraints = constraints_of(len(lines), prefixes, forbidden, required)
+        request = self._request(n_best, handling, glossary, options)
+        return run_pipeline(self, Window(1, lines, constraints), request)
+
+    def _request(
+        self, n_best: int, handling: TextOptions | None, glossary: GlossaryLike, options: SearchOptions
+    ) -> Request:
+        return Request(self.with_options(**options), n_best, handling or TextOptions(), glossary_of(glossary))
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, length_penalty: float | None = None
@@ -224,36 +237,30 @@ class Translator:
         options: DecodeConfig | None = None,
         n_best: int = 1,
         window: int | None = None,
-        handling: Handling | None = None,
+        handling: TextOptions | None = None,
         constraints: Iterable[Constraints] | None = None,
         glossary: GlossaryLike = None,
-        first_line: int = 1,
-        origin: str = "",
+        **position: Unpack[LinePosition],
     ) -> Iterator[list[Translation]]:
         """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
 
         `window` lines are read at a time and translated in batches of similar length; None chooses by batch size.
-        `constraints` has an entry for each line, and is read alongside. Errors count lines from `first_line`, and begin
-        with `origin`, such as "test.en, ".
+        `constraints` has an entry for each line, and is read alongside.
 
         Raises:
-            DataError: there are fewer constraints than lines, or a prefix holds what is forbidden.
+            DataError: there are fewer constraints than lines, or a prefix holds a forbidden phrase.
         """
         if isinstance(lines, str):
             raise TypeError("Give an iterable of lines: for a single one, [line].")
-        options, glossary = options or self.options, glossary_of(glossary)
-        asked = None if constraints is None else iter(constraints)
-        for chunk in windows(lines, window or self.window_lines(options)):
-            of_chunk = None if asked is None else list(itertools.islice(asked, len(chunk)))
-            if of_chunk is not None and len(of_chunk) < len(chunk):
-                last = first_line + len(of_chunk) - 1
-                raise DataError(f"{origin}line {last + 1}: there are constraints up to line {last} only.")
-            yield from self._translate(chunk, options, n_best, handling, of_chunk, glossary, first_line, origin)
-            first_line += len(chunk)
+        request = Request(options or self.options, n_best, handling or TextOptions(), glossary_of(glossary))
+        size = window or self.window_lines(request.options)
+        first, origin = position.get("first_line", 1), position.get("origin", "")
+        for each in cut_windows(lines, size, constraints, first=first, origin=origin):
+            yield from run_pipeline(self, each, request)
 
     @staticmethod
     def window_lines(options: DecodeConfig) -> int:
-        """Returns how many lines a stream reads ahead, where it is not told."""
+        """Returns the default number of lines that a stream reads ahead."""
         return options.batch_size * _WINDOW_BATCHES
 
     def attend(self, source: str, target: str | None = None) -> Attention:
@@ -318,90 +325,3 @@ class Translator:
             **options,
         }
         return with_decode_options(self.options, changes)
-
-    def _translate(
-        self,
-        lines: Sequence[str],
-        options: DecodeConfig,
-        n_best: int,
-        handling: Handling | None,
-        constraints: Sequence[Constraints] | None,
-        glossary: Glossary | None = None,
-        first_line: int = 1,
-        origin: str = "",
-    ) -> list[list[Translation]]:
-        if isinstance(lines, str):  # a sequence of characters, which is never meant
-            raise TypeError("Give a list of lines: for a single one, [line].")
-        handling = handling or Handling()
-
-        def in_parts(lines: Sequence[str], forbidden: tuple[str, ...] = ()) -> list[list[Translation]]:
-            search = partial(self.search, glossary=glossary, forbidden=forbidden)
-            return treat(self, search, lines, options, n_best, handling)
-
-        def whole(lines: list[str], asked: list[Constraints], places: list[int]) -> list[list[Translation]]:
-            names = [f"{origin}line {first_line + place}" for place in places]
-            search = partial(self.search, glossary=glossary, constraints=asked, names=names)
-            return treat(self, search, lines, options, n_best, handling.of_whole_lines())
-
-        def may_be_cut(line: str) -> bool:
-            num_bytes = len(line.encode(errors="surrogatepass"))  # no fewer than tokens, but for one of white space
-            return handling.is_of_every_line or num_bytes >= self.engine.max_source_tokens
-
-        return in_parts(lines) if constraints is None else apart(lines, constraints, in_parts, whole, may_be_cut)
-
-    def search(
-        self,
-        lines: Sequence[str],
-        options: DecodeConfig,
-        n_best: int,
-        constraints: Sequence[Constraints] | None = None,
-        glossary: Glossary | None = None,
-        forbidden: tuple[str, ...] = (),
-        names: Sequence[str] | None = None,
-    ) -> list[list[Translation]]:
-        """Returns the search's own results for each line: what `translate_n_best` returns, without any handling.
-
-        `forbidden` is asked of all lines, in place of `constraints`; `names` of lines are for errors.
-        """
-        options.require_n_best(n_best)
-        texts = [line if line.strip() else "" for line in lines]
-        sources = [ids if text else [] for text, ids in zip(texts, self.tokenizer.encode_batch(texts), strict=True)]
-        asked = with_terms(constraints or [Constraints(forbidden=forbidden)] * len(lines), glossary, texts)
-        if any(asked):
-            names = names or [repr(shorten(text, 60, placeholder=" …")) for text in texts]
-            made: set[int] = set()
-            hypotheses = search_within(self.engine, self.tokenizer, sources, options, n_best, asked, names, made)
-            forced = {
-                place: forced_terms(
-                    self.engine, self.tokenizer, sources[place], hypotheses[place], asked[place].required
-                )
-                for place in sorted(made)
-            }
-        else:
-            hypotheses, forced = self.engine.translate(sources, options, n_best), {}
-        outputs = iter(self.tokenizer.decode_batch([h.ids for found in hypotheses for h in found]))
-        limit = self.engine.max_source_tokens
-        return [
-            [
-                self._translation(h, next(outputs), len(source) > limit, each, of_it)
-                for h, of_it in zip(found, forced.get(place, [()] * len(found)), strict=True)
-            ]
-            for place, (source, found, each) in enumerate(zip(sources, hypotheses, asked, strict=True))
-        ]
-
-    def _translation(
-        self, best: Hypothesis, text: str, truncated: bool, asked: Constraints, forced: tuple[Choice, ...]
-    ) -> Translation:
-        text = text.replace("\n", " ")
-        return Translation(
-            text=text,
-            required=outcome(text, asked.required),
-            forced=forced,
-            warnings=(*warnings_of(text, asked.required), *warnings_of_forced(forced), *refusal(best, asked)),
-            score=best.score,
-            log_probability=best.log_probability,
-            tokens=tuple(self.tokenizer.pieces(best.ids)),
-            finished=best.finished,
-            source_truncated=truncated,
-            ids=tuple(best.ids),
-        )

@@ -1,20 +1,66 @@
-"""A stream of lines, some at a time."""
+"""Windows: consecutive lines of a stream, which are translated together."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 
-# A window ends when it has this many characters, whatever the number of its lines: long ones must not fill the memory.
+from transduce.errors import DataError
+from transduce.translation.constraints.line_constraints import Constraints
+
+# A window ends at this many characters, however few lines it has, so that long lines do not fill the memory.
 _WINDOW_CHARACTERS = 1 << 22
+_NO_CONSTRAINTS = Constraints()
 
 
-def windows(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Yields lists of at most `size` lines, in order; lists of very long lines are shorter."""
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Consecutive lines."""
+
+    first: int  # the number of the first line, from 1
+    lines: Sequence[str]
+    constraints: Sequence[Constraints] | None = None  # one for each line
+    origin: str = ""  # what line numbers in errors begin with, such as "test.en, "
+
+    def name(self, index: int) -> str:
+        """Returns the name of a line for messages, such as "test.en, line 7"."""
+        return f"{self.origin}line {self.first + index}"
+
+    def constraints_of(self, index: int) -> Constraints:
+        """Returns the constraints of a line."""
+        return _NO_CONSTRAINTS if self.constraints is None else self.constraints[index]
+
+
+def cut_windows(
+    lines: Iterable[str],
+    size: int,
+    constraints: Iterable[Constraints] | None = None,
+    *,
+    first: int = 1,
+    origin: str = "",
+) -> Iterator[Window]:
+    """Yields windows of at most `size` lines, in order; `constraints` are read alongside.
+
+    Raises:
+        DataError: there are fewer constraints than lines.
+    """
+    waiting = None if constraints is None else iter(constraints)
+    for chunk in _chunks(lines, size):
+        beside = None if waiting is None else list(islice(waiting, len(chunk)))
+        if beside is not None and len(beside) < len(chunk):
+            last = first + len(beside) - 1
+            raise DataError(f"{origin}line {last + 1}: there are constraints up to line {last} only.")
+        yield Window(first, chunk, beside, origin)
+        first += len(chunk)
+
+
+def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     chunk: list[str] = []
-    characters = 0
+    num_characters = 0
     for line in lines:
         chunk.append(line)
-        characters += len(line)
-        if len(chunk) == size or characters >= _WINDOW_CHARACTERS:
+        num_characters += len(line)
+        if len(chunk) == size or num_characters >= _WINDOW_CHARACTERS:
             yield chunk
-            chunk, characters = [], 0
+            chunk, num_characters = [], 0
     if chunk:
         yield chunk

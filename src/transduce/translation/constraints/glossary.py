@@ -1,4 +1,4 @@
-"""A glossary: how terms of the source are to be translated, and which of them a line holds."""
+"""Glossaries: source terms with their required translations."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 from transduce.data.readers import read_lines
 from transduce.errors import DataError
 from transduce.text.phrases import WORD_OR_SIGN, bounded
-from transduce.translation.constraints.terms import Choice
+from transduce.translation.constraints.required_terms import Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +19,14 @@ class _Entry:
 
 
 class Glossary:
-    """Source terms, each with the target terms of which one must appear where it does.
+    """Source terms, each with the target terms of which one must appear in the translation.
 
-    A source term is found as whole words, over any white space. Written without capitals it is found in any case:
-    "dog" in "Dog" and "DOG". With capitals it is found as it stands: "IT" is not in "it is".
+    A source term is found as whole words, over any white space. Without capitals it is found in any case: "dog" in
+    "Dog" and "DOG". With capitals it is case-sensitive: "IT" is not in "it is".
     """
 
     def __init__(self, entries: Mapping[str, str | Sequence[str]]) -> None:
-        """Takes target terms, or lists of such to choose from, by source term.
+        """Takes a target term, or a list of them to choose from, for each source term.
 
         Raises:
             DataError: a term is empty, white space, or holds a line break.
@@ -51,9 +51,9 @@ class Glossary:
         self.num_terms = len(entries)
 
     def required_in(self, text: str) -> tuple[Choice, ...]:
-        """Returns what must appear in the translation of `text`, in the order of its terms, each once.
+        """Returns the terms that the translation of `text` must hold, in the order of the source terms, each once.
 
-        From left to right; at each place the longest term is taken, and what it covers belongs to no other.
+        Source terms are matched from left to right, the longest first, and do not overlap.
         """
         found: dict[Choice, None] = {}
         end = 0
@@ -69,10 +69,10 @@ class Glossary:
 
 
 def read_glossary(path: Path) -> Glossary:
-    """Reads a glossary: a line for each source term, then a tab and its target term, or several by tabs.
+    """Reads a glossary: each line has a source term and, after tabs, its target terms.
 
     Raises:
-        DataError: the file cannot be read, a line has no target or an empty term, or a term stands there twice.
+        DataError: the file cannot be read, a line has no target or an empty term, or a source term stands there twice.
     """
     entries: dict[str, list[str]] = {}
     lines: dict[str, int] = {}
@@ -99,7 +99,7 @@ GlossaryLike = Glossary | Mapping[str, str | Sequence[str]] | str | Path | None
 
 
 def glossary_of(given: GlossaryLike) -> Glossary | None:
-    """Returns a glossary from what a caller may give: one, a dictionary, or the path of a file."""
+    """Returns a glossary from a glossary, a dictionary, or the path of a file."""
     if given is None or isinstance(given, Glossary):
         return given
     return Glossary(given) if isinstance(given, Mapping) else read_glossary(Path(given))

@@ -1,14 +1,14 @@
 """Terms marked in the text itself: `The <term to="Köter|Köters">dog</term> runs.`
 
-The mark is taken away before translation, and what it says must appear: one of the alternatives, as with a glossary
-and for this line alone.
+The mark is removed before translation. The translation must hold one of the alternatives, as with a glossary, but for
+this line only.
 """
 
 import html
 import re
 
 from transduce.errors import DataError
-from transduce.translation.constraints.terms import Choice, choices_of
+from transduce.translation.constraints.required_terms import Choice, choices_of
 
 _TAG = re.compile(r"""</term\s*>|<term(?=[\s>/])(?:"[^"]*"|'[^']*'|[^>"'])*>""", re.IGNORECASE)
 _OPENING = re.compile(r"""<term\s+to\s*=\s*("[^"]*"|'[^']*')\s*>""", re.IGNORECASE)
@@ -16,21 +16,20 @@ _CLOSING = "</term>"
 _SHAPE = '<term to="TRANSLATION">words</term>'
 
 
-def read_inline_terms(text: str, place: str = "the text") -> tuple[str, tuple[Choice, ...]]:
+def read_inline_terms(text: str, name: str = "the text") -> tuple[str, tuple[Choice, ...]]:
     """Returns the text without its marks, and for each different mark the terms of which one must appear.
 
-    In `to`, "|" separates alternatives, and HTML's entities stand for characters (`&quot;`). What is no mark stays,
-    other tags too.
+    In `to`, "|" separates alternatives, and HTML entities stand for characters (`&quot;`). Other tags stay in the text.
 
     Args:
         text: a line.
-        place: what to call it in errors.
+        name: of the line, for errors.
 
     Raises:
-        DataError: a mark is not closed, inside another, around nothing, or says no term.
+        DataError: a mark is not closed, inside another, around nothing, or without a term.
     """
     plain: list[str] = []
-    asked: list[list[str]] = []
+    required: list[list[str]] = []
     done, opened = 0, ""
     for tag in _TAG.finditer(text):
         between = text[done : tag.start()]
@@ -38,21 +37,19 @@ def read_inline_terms(text: str, place: str = "the text") -> tuple[str, tuple[Ch
         done = tag.end()
         if tag[0].startswith("</"):
             if not opened:
-                raise DataError(f"{place}: {_CLOSING} closes nothing: write {_SHAPE}.")
+                raise DataError(f"{name}: {_CLOSING} closes nothing: write {_SHAPE}.")
             if not between.strip():
-                raise DataError(f"{place}: {opened} marks nothing: write {_SHAPE}.")
+                raise DataError(f"{name}: {opened} marks nothing: write {_SHAPE}.")
             opened = ""
             continue
         if opened:
-            raise DataError(f"{place}: {opened} is not closed before {tag[0]}: write {_SHAPE}.")
+            raise DataError(f"{name}: {opened} is not closed before {tag[0]}: write {_SHAPE}.")
         opened = tag[0]
         said = _OPENING.fullmatch(opened)
         terms = [html.unescape(term).strip() for term in said[1][1:-1].split("|")] if said else []
         if not terms or not all(terms):
-            raise DataError(
-                f"{place}: {opened} does not say what must appear, in quotes and nothing else: write {_SHAPE}."
-            )
-        asked.append(terms)
+            raise DataError(f"{name}: {opened} must name the required term in its only attribute, to: write {_SHAPE}.")
+        required.append(terms)
     if opened:
-        raise DataError(f"{place}: {opened} is never closed: write {_SHAPE}.")
-    return "".join(plain) + text[done:], tuple(dict.fromkeys(choices_of(asked)))
+        raise DataError(f"{name}: {opened} is never closed: write {_SHAPE}.")
+    return "".join(plain) + text[done:], tuple(dict.fromkeys(choices_of(required)))

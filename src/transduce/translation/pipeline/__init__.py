@@ -1,11 +1,17 @@
-"""What happens to a text around the search: markup is set aside, sentences are cut, translated, joined, and checked.
+"""From lines to translations: everything that happens to a line before and after the search (`run_pipeline`)."""
 
-    line → protect markup → cut into parts → search → guard → join → put markup back
+from typing import Any
 
-Each stage is a function from texts to translations that calls the one below it (`pipeline.treat`).
-"""
+from transduce.translation.pipeline.pipeline import Request, run_pipeline
+from transduce.translation.pipeline.text_options import MARKUP_KINDS, SPLIT_KINDS, TextOptions
 
-from transduce.translation.pipeline.handling import MARKUP_KINDS, SPLIT_KINDS, Handling
-from transduce.translation.pipeline.pipeline import treat
+__all__ = ["MARKUP_KINDS", "SPLIT_KINDS", "Request", "TextOptions", "run_pipeline"]
 
-__all__ = ["MARKUP_KINDS", "SPLIT_KINDS", "Handling", "treat"]
+
+def __getattr__(name: str) -> Any:
+    if name != "Handling":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import warnings
+
+    warnings.warn("Handling is now TextOptions; the old name will be removed in 0.3.", DeprecationWarning, stacklevel=2)
+    return TextOptions

@@ -1,7 +1,7 @@
-"""How sure a model is: of each token, each word, and of a line as a whole.
+"""The confidence of a model in its translations: of each token, each word, and a line as a whole.
 
-The model's own probabilities of what it wrote say how sure it is, not how often it is right. A calibration, fitted to
-translations whose quality is known (`calibration`), makes the second of the first.
+A model's probabilities say how sure it is, not how often it is right. A calibration, fitted to translations of known
+quality (`calibration`), turns the one into the other.
 """
 
 import math
@@ -9,38 +9,44 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from transduce.text import word_of_each
-from transduce.translation.pipeline.calibration import Calibration
+from transduce.text import SubwordTokenizer, word_of_each
+from transduce.translation.pipeline.splitting import Part
+from transduce.translation.result import Translation
+from transduce.translation.text_model import TextModel
 
 if TYPE_CHECKING:
-    from transduce.engines.interface import Engine
-    from transduce.text import SubwordTokenizer
-    from transduce.translation.result import Translation
+    from transduce.translation.pipeline.calibration import Calibration
 
 
 def with_probabilities(
-    engine: "Engine", tokenizer: "SubwordTokenizer", texts: Sequence[str], results: "Sequence[list[Translation]]"
-) -> "list[list[Translation]]":
+    model: TextModel, parts: Sequence[Part], results: Sequence[list[Translation]]
+) -> list[list[Translation]]:
     """Returns the translations with the log-probability of each token and the probability of each word.
 
-    The engine scores what was written, given the source, as if it had been given: the numbers are the model's, whatever
-    search found the words. Words are what stands between white space.
+    The engine scores the outputs as if they had been given. So the numbers are the model's, whatever the search was.
+    Words are separated by white space.
     """
-    flat = [(text, best) for text, found in zip(texts, results, strict=True) for best in found]
-    sources = tokenizer.encode_batch([text if text.strip() else "" for text, _ in flat])
-    asked = [place for place, (text, _) in enumerate(flat) if text.strip()]
-    scores = engine.score([sources[place] for place in asked], [list(flat[place][1].ids) for place in asked])
-    values = dict(zip(asked, scores, strict=True))
-    scored = [_with_words(best, values.get(place, []), tokenizer) for place, (_, best) in enumerate(flat)]
-    rest = iter(scored)
+    flat = [(part.text, best) for part, found in zip(parts, results, strict=True) for best in found]
+    sources = model.tokenizer.encode_batch([text if text.strip() else "" for text, _ in flat])
+    scored = [index for index, (text, _) in enumerate(flat) if text.strip()]
+    scores = model.engine.score([sources[index] for index in scored], [list(flat[index][1].ids) for index in scored])
+    values = dict(zip(scored, scores, strict=True))
+    rest = iter(_with_words(best, values.get(index, []), model.tokenizer) for index, (_, best) in enumerate(flat))
     return [[next(rest) for _ in found] for found in results]
 
 
-def with_confidence(best: "Translation", calibration: Calibration | None) -> "Translation":
-    """Returns the translation with its confidence, which without a calibration is the mean probability of its tokens.
+def with_confidence(model: TextModel, results: Sequence[list[Translation]]) -> list[list[Translation]]:
+    """Returns the translations with their confidence; an empty line has none.
 
-    That mean is geometric. An empty line has nothing to be confident of.
+    Without a calibration it is the geometric mean of the tokens' probabilities.
     """
+    from transduce.translation.pipeline.calibration import load_calibration  # which imports NumPy
+
+    calibration = load_calibration(model.bundle)
+    return [[_with_confidence(best, calibration) for best in found] for found in results]
+
+
+def _with_confidence(best: Translation, calibration: "Calibration | None") -> Translation:
     values = best.token_log_probabilities
     if not values:
         return best
@@ -49,7 +55,7 @@ def with_confidence(best: "Translation", calibration: Calibration | None) -> "Tr
     return replace(best, confidence=math.exp(sum(values) / len(values)))
 
 
-def _with_words(best: "Translation", values: Sequence[float], tokenizer: "SubwordTokenizer") -> "Translation":
+def _with_words(best: Translation, values: Sequence[float], tokenizer: SubwordTokenizer) -> Translation:
     pieces = tokenizer.piece_bytes(best.ids)
     words: dict[int, tuple[bytes, float]] = {}
     for word, piece, value in zip(word_of_each(pieces), pieces, values, strict=False):  # the last value is of EOS

@@ -1,93 +1,53 @@
-"""Long texts in parts: each is translated on its own, and the translations stand in the source's white space."""
+"""The stage "join": the translations of a text's parts are put together, with the white space of the source."""
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import groupby
 
-from transduce.text import SubwordTokenizer
-from transduce.translation.pipeline.handling import Handling
-from transduce.translation.pipeline.sentences import NO_SPACES, Span, fitting_spans, sentence_spans
-
-if TYPE_CHECKING:
-    from transduce.translation.result import Translation
-
-Search = Callable[[Sequence[str], int], "list[list[Translation]]"]
+from transduce.translation.pipeline.protecting import Attempt
+from transduce.translation.pipeline.sentences import NO_SPACES, Span
+from transduce.translation.pipeline.splitting import Part
+from transduce.translation.result import Translation
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A translation of a whole text, and which stretch of it is the translation of which of the source."""
+    """A translation of a whole text, with the span that each part of the source became."""
 
-    translation: "Translation"
+    translation: Translation
     pairs: tuple[tuple[Span, Span], ...]  # (of the source, of the translation's text), in order
 
 
-def in_parts(
-    search: Search,
-    texts: Sequence[str],
+def join(
+    attempts: Sequence[Attempt],
+    parts: Sequence[Part],
+    results: Sequence[list[Translation]],
     n_best: int,
-    *,
-    handling: Handling,
-    limit: int,
-    tokenizer: SubwordTokenizer,
-    drawn: bool = False,
-) -> list[list[Joined]]:
-    """Translates each text, in parts where `handling` says so, and returns for each at most `n_best`, best first.
-
-    The score and log-probability of several parts are the sums of theirs.
+    drawn: bool,
+) -> Iterator[list[Joined]]:
+    """Yields at most `n_best` translations of each text, best first; scores and log-probabilities are sums.
 
     Args:
-        search: translates texts that are short enough.
-        texts: any texts; one of white space only gives an empty translation.
-        n_best: translations of each.
-        handling: whether to cut, and the language.
-        limit: tokens that the model reads.
-        tokenizer: what counts tokens.
+        attempts: the texts.
+        parts: those of all texts, in order.
+        results: the translations of each part.
+        n_best: translations of each text.
         drawn: whether translations are random draws, which stay in their order: see `choices_of_parts`.
     """
-    cuts = _all_parts(texts, handling, limit, tokenizer)
-    flat = [text[start:end] for text, spans in zip(texts, cuts, strict=True) for start, end in spans]
-    found = iter(search(flat, n_best))
-    return [
-        _join(text, spans, [next(found) for _ in spans], n_best, drawn) for text, spans in zip(texts, cuts, strict=True)
-    ]
+    for index, group in groupby(zip(parts, results, strict=True), key=lambda pair: pair[0].index):
+        text, (of_text, found) = attempts[index].text, zip(*group, strict=True)
+        spans = [part.span for part in of_text]
+        if spans == [(0, len(text))]:
+            yield [Joined(best, ((spans[0], (0, len(best.text))),)) for best in found[0]]
+        else:
+            yield [_joined(text, spans, choice) for choice in choices_of_parts(found, n_best, drawn)]
 
 
-def _all_parts(texts: Sequence[str], handling: Handling, limit: int, tokenizer: SubwordTokenizer) -> list[list[Span]]:
-    whole = [[(0, len(text))] for text in texts]
-    if handling.split == "never":
-        return whole
-    # A token holds at least a byte, and a character at most four: what is shorter fits, and need not be counted.
-    counted = [i for i, text in enumerate(texts) if handling.split == "always" or 4 * len(text) > limit]
-    counts = dict(zip(counted, tokenizer.encode_batch([texts[i] for i in counted]), strict=True))
-    parts = []
-    for i, text in enumerate(texts):
-        too_long = i in counts and len(counts[i]) > limit
-        if not text.strip() or (handling.split == "auto" and not too_long):
-            parts.append(whole[i])
-            continue
-        spans = sentence_spans(text, handling.language)
-        parts.append(
-            [part for span in spans for part in fitting_spans(text, span, limit, tokenizer)] if too_long else spans
-        )
-    return parts
-
-
-def _join(
-    text: str, spans: Sequence[Span], found: Sequence[list["Translation"]], n_best: int, drawn: bool
-) -> list[Joined]:
-    if len(spans) == 1 and spans[0] == (0, len(text)):
-        return [Joined(best, ((spans[0], (0, len(best.text))),)) for best in found[0]]
-    return [_joined(text, spans, choice) for choice in choices_of_parts(found, n_best, drawn)]
-
-
-def choices_of_parts(
-    found: "Sequence[list[Translation]]", n_best: int, drawn: bool = False
-) -> list[list["Translation"]]:
+def choices_of_parts(found: Sequence[list[Translation]], n_best: int, drawn: bool) -> list[list[Translation]]:
     """Returns the `n_best` choices of one translation for each part with the greatest sums of scores.
 
-    Of what was drawn, the k-th draws of all parts together are the k-th of the whole: a sample as honest as they.
+    Of random draws, the k-th of all parts together are the k-th of the whole: then it is a fair sample as well.
     """
     if drawn:
         return [[*each] for each in zip(*found, strict=False)][:n_best]
@@ -98,23 +58,18 @@ def choices_of_parts(
     return [chosen for _, chosen in choices]
 
 
-def _joined(text: str, spans: Sequence[Span], chosen: Sequence["Translation"]) -> Joined:
-    pieces = [text[: spans[0][0]]]
-    length = len(pieces[0])
+def _joined(text: str, spans: Sequence[Span], chosen: Sequence[Translation]) -> Joined:
+    written = text[: spans[0][0]]
     pairs = []
     for i, (span, part) in enumerate(zip(spans, chosen, strict=True)):
         if i:
-            gap = _gap(text[spans[i - 1][1] : span[0]], chosen[i - 1].text, part.text, text[: spans[i - 1][1]])
-            pieces.append(gap)
-            length += len(gap)
-        pairs.append((span, (length, length + len(part.text))))
-        pieces.append(part.text)
-        length += len(part.text)
-    pieces.append(text[spans[-1][1] :])
-    return Joined(merged(chosen, "".join(pieces)), tuple(pairs))
+            written += _gap(text[spans[i - 1][1] : span[0]], chosen[i - 1].text, part.text, text[: spans[i - 1][1]])
+        pairs.append((span, (len(written), len(written) + len(part.text))))
+        written += part.text
+    return Joined(merged(chosen, written + text[spans[-1][1] :]), tuple(pairs))
 
 
-def merged(chosen: Sequence["Translation"], text: str) -> "Translation":
+def merged(chosen: Sequence[Translation], text: str) -> Translation:
     """Returns the translation of several parts, whose text together is `text`."""
     return replace(
         chosen[0],
@@ -135,7 +90,7 @@ def merged(chosen: Sequence["Translation"], text: str) -> "Translation":
 
 
 def _gap(gap: str, before: str, after: str, source_before: str) -> str:
-    """Returns the source's gap; where a script without spaces had none and the target's has some, a space."""
+    """Returns the white space between two parts: the source's, or a space if only the target's script has spaces."""
     if gap or not before or not after or not NO_SPACES.match(source_before[-1:]):
         return gap
     return "" if NO_SPACES.match(before[-1]) or NO_SPACES.match(after[0]) else " "

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from transduce.translation.pipeline.handling import Markup
+from transduce.translation.pipeline.text_options import Markup
 
 # open and close: a tag of an inline element; point: a tag or comment without content; space: an entity that is not
 # seen; unit: what stands for a word; block: what separates sentences; text: an entity of a visible character.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from transduce.translation.pipeline.alignment import atoms
+from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.markup import Mark, tag_name
 from transduce.translation.pipeline.sentences import Span
 

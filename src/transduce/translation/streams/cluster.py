@@ -1,12 +1,12 @@
-"""The same job on many machines: workers in a Ray cluster, each a process with an engine of its own.
+"""Translation on many machines: workers in a Ray cluster, each a process with its own engine.
 
     with ray_workers("models/m30k", address="auto") as workers:
         translate_file(workers, Path("big.en.zst"), Path("big.de.zst"), resume=True)
 
-Windows of lines travel to the workers, their rows travel back and are written here, in order, by the very code that
-writes them where there is one translator. So the file and its journal are the same, byte for byte, whoever translated;
-a job that was begun on one machine goes on with many, and the other way round. Input and output lie where the command
-runs; only the model folder must be there on every machine, under one path.
+Windows of lines are sent to the workers. Their rows are sent back and written here, in order, by the code that also
+writes those of a single translator. So the file and its journal are the same, byte for byte. A job that was begun on
+one machine can be resumed on many, and the other way round. Input and output are on the machine of the command; the
+model folder must be on every machine, under one path.
 """
 
 import contextlib
@@ -16,15 +16,18 @@ import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from transduce.__about__ import __version__
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.engines.loading import checksums_of, require_engine
 from transduce.errors import ConfigError, MissingDependencyError, TransduceError
-from transduce.translation.streams.windows import Facts, Request, Rows, Window, facts_of, in_order, translate_window
-from transduce.translation.translator import Translator
+from transduce.translation.streams.file_job import translate_window
+from transduce.translation.streams.rows import FileRequest, Rows
+from transduce.translation.streams.workers import JobFingerprint, fingerprint_of, in_order
+from transduce.translation.translator import LoadOptions, Translator
+from transduce.translation.windows import Window
 
 _AHEAD = 3  # windows for each worker: one that it works on, one that waits for it, one that waits for its turn
 _RESTARTS = 3  # of a worker whose machine or process is lost
@@ -32,7 +35,7 @@ _START_SECONDS = 600.0
 
 
 class Worker:
-    """One process with one engine. It loads on first use: Ray makes it anew, with these arguments, where it is lost."""
+    """One process with one engine, loaded on first use: Ray restarts a lost worker with these arguments."""
 
     def __init__(self, model: str, loading: Mapping[str, Any]) -> None:
         self._model, self._loading = model, dict(loading)
@@ -41,13 +44,13 @@ class Worker:
     def _translator(self) -> Translator:
         return Translator.load(self._model, **self._loading)
 
-    def introduce(self, request: Request) -> tuple[str, str, Facts]:
+    def introduce(self, request: FileRequest) -> tuple[str, str, JobFingerprint]:
         """Returns the machine's name, the version of Transduce there, and what rows depend on."""
-        return socket.gethostname(), __version__, facts_of(self._translator, request)
+        return socket.gethostname(), __version__, fingerprint_of(self._translator, request)
 
-    def translate(self, window: Window, request: Request) -> Rows:
+    def translate(self, window: Window, request: FileRequest) -> Rows:
         """Returns the rows of a window."""
-        return translate_window(self._translator, window, request)
+        return translate_window(self._translator, request, window)
 
 
 class RayWorkers:
@@ -55,7 +58,7 @@ class RayWorkers:
 
     Attributes:
         bundle: the model folder, as this machine sees it.
-        options: how the model searches where nobody says.
+        options: the model's own decoding options.
     """
 
     def __init__(self, bundle: Bundle, actors: Sequence[Any]) -> None:
@@ -65,11 +68,11 @@ class RayWorkers:
 
     @property
     def num_workers(self) -> int:
-        """How many there are."""
+        """The number of workers."""
         return len(self._actors)
 
-    def facts(self, request: Request) -> Facts:
-        """Waits until all workers have loaded the model, and returns what they have in common.
+    def fingerprint(self, request: FileRequest) -> JobFingerprint:
+        """Waits until all workers have loaded the model, and returns the fingerprint that they share.
 
         Raises:
             BundleError: the model is not on a worker's machine.
@@ -84,18 +87,18 @@ class RayWorkers:
                 f"Only {len(ready)} of {len(calls)} workers started within {_START_SECONDS:.0f} s: the cluster's other "
                 "processors may be busy ('ray status' shows). Ask for fewer with --workers."
             )
-        introduced = [cast("tuple[str, str, Facts]", _got(call)) for call in calls]
+        introduced = [cast("tuple[str, str, JobFingerprint]", _got(call)) for call in calls]
         return _common(introduced, self.bundle)
 
-    def translate(self, windows: Iterable[Window], request: Request) -> Iterator[tuple[Window, Rows]]:
-        """Yields each window with its rows, in order; see `streams.windows.Workers`."""
+    def translate(self, windows: Iterable[Window], request: FileRequest) -> Iterator[tuple[Window, Rows]]:
+        """Yields each window with its rows, in order; see `streams.workers.Workers`."""
         return in_order(windows, _RayPool(self._actors, request), _AHEAD * len(self._actors))
 
 
 class _RayPool:
     """Gives each window to the worker that has the least to do."""
 
-    def __init__(self, actors: Sequence[Any], request: Request) -> None:
+    def __init__(self, actors: Sequence[Any], request: FileRequest) -> None:
         import ray
 
         self._actors = actors
@@ -111,9 +114,9 @@ class _RayPool:
             for call in ended:
                 del self._under_way[call]
         load = Counter(self._under_way.values())
-        place = min(range(len(self._actors)), key=lambda each: load[each])
-        call = self._actors[place].translate.remote(window, self._request)
-        self._under_way[call] = place
+        actor = min(range(len(self._actors)), key=lambda index: load[index])
+        call = self._actors[actor].translate.remote(window, self._request)
+        self._under_way[call] = actor
         return call
 
     def result(self, ticket: Any) -> Rows:
@@ -127,12 +130,7 @@ def ray_workers(
     *,
     address: str = "local",
     num_workers: int | None = None,
-    engine: str = "auto",
-    device: str = "auto",
-    threads: int | None = None,
-    quantization: str | None = None,
-    ensemble: Sequence[str | Path] = (),
-    shortlist: str = "off",
+    **loading: Unpack[LoadOptions],
 ) -> Iterator[RayWorkers]:
     """Starts workers, each with the model loaded, and ends them with the block.
 
@@ -141,12 +139,8 @@ def ray_workers(
         address: "local" starts Ray on this machine alone; "auto" finds the cluster that this machine is part of;
             "HOST:6379" is a head node, "ray://HOST:10001" one that this machine is no part of.
         num_workers: None: one for each GPU, or where there is none (or `device` is "cpu") as many as have processors.
-        engine: as for `Translator.load`, and so on.
-        device: "auto" is a GPU where the cluster has any.
-        threads: processors of each worker; None is 1. Many workers of one thread do more than few of many.
-        quantization: as for `Translator.load`.
-        ensemble: likewise.
-        shortlist: likewise.
+        loading: keywords of `Translator.load`. device "auto" is a GPU if the cluster has any. threads are processors of
+            each worker; None is 1. Many workers of one thread do more than few of many.
 
     Raises:
         BundleError: the model folder is incomplete or damaged.
@@ -154,9 +148,9 @@ def ray_workers(
         MissingDependencyError: Ray is not installed.
     """
     ray = imported_ray()
-    require_engine(engine, quantization)  # a wrong name is told before anything starts
+    require_engine(loading.get("engine", "auto"), loading.get("quantization"))  # before anything starts
     bundle = Bundle.load(Path(model))
-    threads = threads or 1
+    device, threads = loading.get("device", "auto"), loading.get("threads") or 1
     with _connected(ray, address) as ours:
         resources = ray.cluster_resources()
         on_gpu = device.startswith("cuda") or (device == "auto" and resources.get("GPU", 0) >= 1)
@@ -170,22 +164,18 @@ def ray_workers(
                 f"for {most} ({resources.get('CPU', 0):.0f} processors, {resources.get('GPU', 0):.0f} GPUs). "
                 "Ask for fewer with --workers, or let more machines join first (ray start --address=…)."
             )
-        loading = {
-            "engine": engine,
-            "device": ("cuda" if on_gpu else "cpu") if device == "auto" else device,
-            "threads": threads,
-            "quantization": quantization,
-            "ensemble": [str(Path(other).absolute()) for other in ensemble],
-            "shortlist": shortlist,
-        }
+        if device == "auto":
+            device = "cuda" if on_gpu else "cpu"
+        ensemble = [str(Path(other).absolute()) for other in loading.get("ensemble", ())]
+        arguments = {**loading, "device": device, "threads": threads, "ensemble": ensemble}
         remote = ray.remote(num_cpus=threads, num_gpus=int(on_gpu), max_restarts=_RESTARTS, max_task_retries=_RESTARTS)(
             Worker
         )
-        actors = [remote.remote(str(bundle.path.absolute()), loading) for _ in range(wanted)]
+        actors = [remote.remote(str(bundle.path.absolute()), arguments) for _ in range(wanted)]
         try:
             yield RayWorkers(bundle, actors)
         finally:
-            if not ours:  # else they end with our connection, and without a word on what they were at
+            if not ours:  # otherwise they end with our connection, without a message
                 for actor in actors:
                     ray.kill(actor)
 
@@ -203,7 +193,7 @@ def imported_ray() -> Any:
 
 @contextlib.contextmanager
 def _connected(ray: Any, address: str) -> Iterator[bool]:
-    """Joins a cluster or starts one of this machine, and yields True; False where the program had joined one before."""
+    """Joins or starts a cluster, and yields True; False if the program had joined one before."""
     if ray.is_initialized():
         yield False
         return
@@ -249,21 +239,21 @@ def _got(call: Any) -> Any:
         ) from None
 
 
-def _common(introduced: Sequence[tuple[str, str, Facts]], bundle: Bundle) -> Facts:
-    """Returns what is true of all workers; raises ConfigError where two are unlike: the file would be of both.
+def _common(introduced: Sequence[tuple[str, str, JobFingerprint]], bundle: Bundle) -> JobFingerprint:
+    """Returns the fingerprint of all workers; raises ConfigError if two differ, as the file would be a mixture.
 
-    Their model must be that of `bundle`, too: it says how to search, and which translations the user expects.
+    Their model must be that of `bundle`, too: its options are used, and its translations are expected.
     """
     first_host, first_version, first = introduced[0]
-    for host, version, facts in introduced:
-        for what, one, other in (
+    for host, version, other in introduced:
+        for what, one, another in (
             ("the version of Transduce", first_version, version),
-            ("the engine", first.engine, facts.engine),
-            (f"the model in {bundle.path}", dict(first.checksums), dict(facts.checksums)),
-            ("the calibration", first.calibration, facts.calibration),
+            ("the engine", first.engine, other.engine),
+            (f"the model in {bundle.path}", dict(first.checksums), dict(other.checksums)),
+            ("the calibration", first.calibration, other.calibration),
         ):
-            if one != other:
-                shown = f": {one} and {other}" if isinstance(one, str) and len(one) < 80 else ""
+            if one != another:
+                shown = f": {one} and {another}" if isinstance(one, str) and len(one) < 80 else ""
                 raise ConfigError(
                     f"{what} is not the same on {first_host} and {host}{shown}. Make the machines alike: what a line "
                     "becomes must not depend on where it is translated."

@@ -1,33 +1,31 @@
-"""Outputs that repeat themselves or copy their source: found by simple counts, searched for again, or marked.
+"""The stage "guard": outputs that repeat themselves or copy their source are searched for again, or get a warning.
 
-A model that has lost its thread writes "a man in a a a a a" or the same phrase again and again; one that does not know
-what to do writes its source. Both are rare in a good model and easy to see in a text; the thresholds are such that real
-translations do not cross them (tests/integration/test_guard.py counts on Multi30k).
+A model that is lost writes "a man in a a a a a", or the same phrase again and again, or copies its source. Both are
+rare in a good model, and simple counts find them. The thresholds are such that real translations do not cross them
+(tests/integration/test_guard.py counts on Multi30k).
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from transduce.config import DecodeConfig
-from transduce.translation.pipeline.alignment import atoms
+from transduce.translation.pipeline.atoms import atoms
+from transduce.translation.pipeline.splitting import Part
+from transduce.translation.result import Translation
 
-if TYPE_CHECKING:
-    from transduce.translation.result import Translation
-
-OptionSearch = Callable[[Sequence[str], DecodeConfig, int], "list[list[Translation]]"]
+Search = Callable[[Sequence[Part], DecodeConfig, int], list[list[Translation]]]
 
 REPEATS = "repeats itself"
 COPIES = "copies the source"
 
 _LONGEST_PHRASE = 12  # atoms of a phrase that may be repeated
-_WORD_TIMES = 4  # a word that stands this often in a row is a loop ("very very very" is none)
+_WORD_TIMES = 4  # a word that occurs this often in a row is a loop ("very very very" is none)
 _PHRASE_TIMES = 3  # a phrase likewise
 _CHARACTER_TIMES = 16  # a single character or sign likewise: "!!!!!", ".........", 哈哈哈哈
 _COPY_NGRAM = 4
-_COPY_SHARE = 0.5  # of the output's 4-grams of words that are the source's
-_COPY_WORDS = 6  # an output of fewer words is never called a copy: names, titles, numbers
+_COPY_SHARE = 0.5  # of the output's 4-grams of words that are in the source
+_COPY_WORDS = 6  # an output of fewer words is never a copy: names, titles, numbers
 _RETRY_BEAM = 4
 _RETRY_NGRAM = 3
 _WORD = re.compile(r"\w*[^\W\d_]\w*")
@@ -43,7 +41,7 @@ def repeats(text: str, source: str = "") -> bool:
 
 
 def copies(text: str, source: str) -> bool:
-    """Returns whether most of `text` stands, word for word, in `source`."""
+    """Returns whether most of `text` is in `source`, word for word."""
     words, given = (_WORD.findall(side.casefold()) for side in (text, source))
     if len(words) < _COPY_WORDS:
         return False
@@ -58,30 +56,35 @@ def doubts(source: str, text: str, *, same_language: bool = False) -> tuple[str,
     return (*looped, COPIES) if not same_language and copies(text, source) else looped
 
 
-def guarded(
-    search: OptionSearch, texts: Sequence[str], options: DecodeConfig, n_best: int, *, same_language: bool
-) -> "list[list[Translation]]":
-    """Returns the search's results; where the best is doubtful, another that is not, or else a warning.
+def guard(
+    results: list[list[Translation]],
+    parts: Sequence[Part],
+    options: DecodeConfig,
+    n_best: int,
+    search: Search,
+    *,
+    same_language: bool,
+) -> list[list[Translation]]:
+    """Returns the results. If the best one of a part is wrong, it is replaced by another one, or gets a warning.
 
-    First the next of the n-best list are looked at, then those of a search that may not repeat three tokens. What was
-    drawn is drawn again, with other seeds.
+    The rest of the n-best list is tried first, then a search that may not repeat three tokens. Random draws are drawn
+    again, with other seeds.
     """
-    results = search(texts, options, n_best)
 
-    def bad(place: int, candidate: "Translation") -> tuple[str, ...]:
-        return doubts(texts[place], candidate.text, same_language=same_language)
+    def bad(index: int, candidate: Translation) -> tuple[str, ...]:
+        return doubts(parts[index].text, candidate.text, same_language=same_language)
 
-    waiting = [place for place, found in enumerate(results) if bad(place, found[0])]
+    waiting = [index for index, found in enumerate(results) if bad(index, found[0])]
     for again in _retries(options, n_best):
         if not waiting:
             break
-        found = search([texts[place] for place in waiting], again, max(n_best, again.beam_size))
-        for place, candidates in zip(waiting, found, strict=True):
-            clean = [candidate for candidate in candidates if not bad(place, candidate)]
-            results[place] = clean[:n_best] or results[place]
-        waiting = [place for place in waiting if bad(place, results[place][0])]
-    for place in waiting:
-        results[place] = [replace(found, warnings=(*found.warnings, *bad(place, found))) for found in results[place]]
+        found = search([parts[index] for index in waiting], again, max(n_best, again.beam_size))
+        for index, candidates in zip(waiting, found, strict=True):
+            clean = [candidate for candidate in candidates if not bad(index, candidate)]
+            results[index] = clean[:n_best] or results[index]
+        waiting = [index for index in waiting if bad(index, results[index][0])]
+    for index in waiting:
+        results[index] = [replace(found, warnings=(*found.warnings, *bad(index, found))) for found in results[index]]
     return results
 
 
@@ -99,7 +102,7 @@ def _allowed(length: int, is_word: bool) -> int:
 
 
 def _runs(text: str) -> list[tuple[int, int, bool]]:
-    """Returns (times, length of the phrase, whether it has a word) of what stands several times in a row."""
+    """Returns (times, length, whether it has a word) of each phrase that occurs several times in a row."""
     words = [text[start:end].casefold() for start, end in atoms(text)]
     found = []
     for length in range(1, min(_LONGEST_PHRASE, len(words) // 2) + 1):

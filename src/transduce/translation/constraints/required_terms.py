@@ -1,7 +1,7 @@
-"""Terms that a translation must hold: the pieces that may spell them, and whether a text holds them.
+"""Required terms: the pieces that may spell them, and whether a text holds them.
 
-A choice is several terms of which one is enough, such as the forms of a word. A term is whole words, capitals as they
-stand; where it begins with a small letter, its first may be a capital at the start of a sentence.
+A choice is a list of terms of which one is enough, such as the forms of a word. A term is found as whole words,
+case-sensitive. At the start of a sentence its first letter may be a capital.
 """
 
 import functools
@@ -14,19 +14,19 @@ Choice = tuple[str, ...]
 
 _SENTENCE_ENDS = ".!?…:"
 _QUOTES = "\"'“”„‘’‚«»‹›()[]¿¡–—- "
-# First bytes of characters of two and more bytes that are no letters, or of scripts without spaces.
+# First bytes of characters of several bytes that are no letters, or belong to scripts without spaces.
 _OPEN_LEADS = frozenset([0xC2, 0xE2, *range(0xE3, 0xEA), 0xEF, 0xF0])
 
 
 def term_spellings(choice: Choice, tokenizer: SubwordTokenizer, *, capitals: bool) -> tuple[tuple[int, ...], ...]:
-    """Returns the pieces of each term, as they follow a space or begin a line; with `capitals`, of both cases."""
+    """Returns the pieces of each term, as after a space or at the start of a line; `capitals` adds both cases."""
     terms = [*choice, *(capital for term in choice if capitals and (capital := _capitalised(term)) != term)]
     return tuple(dict.fromkeys(map(tuple, tokenizer.encode_batch(terms))))
 
 
 @functools.lru_cache(maxsize=4)
 def joining_pieces(tokenizer: SubwordTokenizer) -> tuple[int, ...]:
-    """Returns the ids of all pieces that make another word of what they follow: "s", "ly", "1", and not " a" or "."."""
+    """Returns the ids of all pieces that continue the word before them: "s", "ly", "1", but not " a" or "."."""
     pieces = tokenizer.piece_bytes(range(tokenizer.vocab_size))
     return tuple(index for index, piece in enumerate(pieces) if piece and _joins(piece))
 
@@ -42,7 +42,7 @@ def _joins(piece: bytes) -> bool:
 
 
 def missing(text: str, choices: Iterable[Choice]) -> list[Choice]:
-    """Returns the choices of which no term stands in `text`."""
+    """Returns the choices of which `text` holds no term."""
     return [choice for choice in choices if not any(_holds(text, term) for term in choice)]
 
 
@@ -60,8 +60,8 @@ def _holds(text: str, term: str) -> bool:
     return any(_starts_sentence(text, match.start()) for match in phrase_pattern((capital,)).finditer(text))
 
 
-def _starts_sentence(text: str, place: int) -> bool:
-    before = text[:place].rstrip(_QUOTES)
+def _starts_sentence(text: str, index: int) -> bool:
+    before = text[:index].rstrip(_QUOTES)
     return not before or before[-1] in _SENTENCE_ENDS
 
 
@@ -76,7 +76,7 @@ def outcome(text: str, choices: Sequence[Choice]) -> tuple[tuple[Choice, bool], 
 
 
 def warnings_of(text: str, choices: Sequence[Choice]) -> tuple[str, ...]:
-    """Returns what is to be said of the choices that `text` does not hold."""
+    """Returns a warning for each choice of which `text` holds no term."""
     return tuple(f"the required term {shown(choice)} did not come out." for choice in missing(text, choices))
 
 

@@ -1,51 +1,32 @@
-"""How much each word of a translation comes from each word of its source: from attention, or from their order.
+"""Word alignment: how much each word of a translation comes from each word of its source.
 
-Words here are atoms: runs of letters and digits, single signs, single characters of scripts without spaces. A weight
-matrix has a row for each target atom and a column for each source atom, and rows that sum to 1.
+Words here are `atoms`. A matrix of weights has a row for each target atom and a column for each source atom, and rows
+that sum to 1.
 """
 
-import re
-import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from transduce.decoding.alignment import alignment_scores, best_heads
 from transduce.engines.interface import AttendingEngine, AttentionWeights
+from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.sentences import Span
+from transduce.translation.text_model import TextModel
 
-if TYPE_CHECKING:
-    from transduce.translation.translator import Translator
-
-_ATOM = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+|[^\w\s]")
-_JOINERS = "\u200c\u200d"  # zero-width: part of the character before
-_WIDTH = 0.1  # of the diagonal, as a part of the sentence, where order is all that is known
+_WIDTH = 0.1  # of the diagonal, as a share of the sentence, in the weights by order
 _ORDER_WEIGHT = 0.05  # of order, beside attention
-_SAME_WEIGHT = 2.0  # of a number, a name or a sign that stands once on each side
+_SAME_WEIGHT = 2.0  # of a number, a name or a sign that occurs once on each side
 
 
-def atoms(text: str) -> list[Span]:
-    """Returns the atoms of `text`, as spans of characters; white space is part of none."""
-    found: list[Span] = []
-    for match in _ATOM.finditer(text):
-        character = match[0][0]
-        continues = unicodedata.category(character).startswith("M") or character in _JOINERS
-        if continues and found and found[-1][1] == match.start():
-            found[-1] = (found[-1][0], match.end())
-        else:
-            found.append(match.span())
-    return found
-
-
-def aligned(translator: "Translator", source: str, target: str, pairs: Sequence[tuple[Span, Span]]) -> np.ndarray:
+def aligned(model: TextModel, source: str, target: str, pairs: Sequence[tuple[Span, Span]]) -> np.ndarray:
     """Returns the weights of all target atoms over all source atoms, for texts that were translated in parts.
 
     Args:
-        translator: with an engine that tells its attention, the weights follow that; else the order of the words.
+        model: the weights follow the attention of its engine, if that can tell; else the order of the words.
         source: a text.
         target: its translation.
-        pairs: which stretch of the source became which of the target.
+        pairs: spans of the source, each with the span of the target that it became.
     """
     source_atoms, target_atoms = atoms(source), atoms(target)
     weights = np.zeros((len(target_atoms), len(source_atoms)))
@@ -53,7 +34,7 @@ def aligned(translator: "Translator", source: str, target: str, pairs: Sequence[
         columns = [i for i, (start, end) in enumerate(source_atoms) if source_start <= start and end <= source_end]
         rows = [i for i, (start, end) in enumerate(target_atoms) if target_start <= start and end <= target_end]
         if columns and rows:
-            part = _part_weights(translator, source[source_start:source_end], target[target_start:target_end])
+            part = _part_weights(model, source[source_start:source_end], target[target_start:target_end])
             if part.shape == (len(rows), len(columns)):
                 weights[np.ix_(rows, columns)] = part
     weights += 1e-6 * _order_weights(len(target_atoms), len(source_atoms))  # a row is never empty
@@ -62,16 +43,16 @@ def aligned(translator: "Translator", source: str, target: str, pairs: Sequence[
     return result
 
 
-def _part_weights(translator: "Translator", source: str, target: str) -> np.ndarray:
+def _part_weights(model: TextModel, source: str, target: str) -> np.ndarray:
     source_atoms, target_atoms = atoms(source), atoms(target)
     weights = _order_weights(len(target_atoms), len(source_atoms))
-    if isinstance(translator.engine, AttendingEngine):
-        weights = _ORDER_WEIGHT * weights + _attention(translator, source, target, source_atoms, target_atoms)
+    if isinstance(model.engine, AttendingEngine):
+        weights = _ORDER_WEIGHT * weights + _attention(model, source, target, source_atoms, target_atoms)
     return weights + _SAME_WEIGHT * _same(source, target, source_atoms, target_atoms)
 
 
 def _order_weights(num_target: int, num_source: int) -> np.ndarray:
-    """Returns weights by relative position only: a broad diagonal, rows that sum to 1."""
+    """Returns weights by relative position: a broad diagonal, rows that sum to 1."""
     rows = (np.arange(num_target)[:, None] + 0.5) / max(num_target, 1)
     columns = (np.arange(num_source)[None] + 0.5) / max(num_source, 1)
     weights = np.exp(-0.5 * ((rows - columns) / _WIDTH) ** 2)
@@ -80,22 +61,22 @@ def _order_weights(num_target: int, num_source: int) -> np.ndarray:
 
 
 def _same(source: str, target: str, source_atoms: Sequence[Span], target_atoms: Sequence[Span]) -> np.ndarray:
-    """Returns 1 where an atom that stands once on each side meets itself."""
+    """Returns 1 for equal atoms that occur once on each side, else 0."""
     words = [source[start:end].casefold() for start, end in source_atoms]
     others = [target[start:end].casefold() for start, end in target_atoms]
-    place = {word: i for i, word in enumerate(words) if words.count(word) == 1}
+    column = {word: i for i, word in enumerate(words) if words.count(word) == 1}
     same = np.zeros((len(others), len(words)))
     for row, word in enumerate(others):
-        if word in place and others.count(word) == 1:
-            same[row, place[word]] = 1.0
+        if word in column and others.count(word) == 1:
+            same[row, column[word]] = 1.0
     return same
 
 
 def _attention(
-    translator: "Translator", source: str, target: str, source_atoms: Sequence[Span], target_atoms: Sequence[Span]
+    model: TextModel, source: str, target: str, source_atoms: Sequence[Span], target_atoms: Sequence[Span]
 ) -> np.ndarray:
     """Returns the mean weights of the heads that align best in this pair, summed over the pieces of source atoms."""
-    engine, tokenizer = translator.engine, translator.tokenizer
+    engine, tokenizer = model.engine, model.tokenizer
     assert isinstance(engine, AttendingEngine)
     limit = engine.max_source_tokens
     source_ids, target_ids = tokenizer.encode(source)[:limit], tokenizer.encode(target)[:limit]

@@ -1,0 +1,60 @@
+"""The stage "protect": markup is set aside, and what is left of a line is translated in segments.
+
+A placeholder, URL or address is first left in the text: a model whose corpus had some knows best where they belong. If
+it does not copy each of them once, the text is translated again without them (`attempts`). Tags never reach the model.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from transduce.translation.pipeline.markup import Piece, pieces
+from transduce.translation.pipeline.text_options import Markup
+from transduce.translation.result import Translation
+
+
+@dataclass(slots=True)
+class Segment:
+    """A stretch of a line that is translated by itself, without its markup."""
+
+    line: int  # index of the line
+    piece: Piece
+    translations: list[Translation] = field(default_factory=list)  # with the markup; empty until there are some
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A segment as the model is to read it."""
+
+    segment: Segment
+    piece: Piece
+    keeps_units: bool  # whether placeholders, URLs and addresses are left in the text
+
+    @property
+    def text(self) -> str:
+        """What the model reads."""
+        return self.piece.plain
+
+
+def protect(lines: Sequence[str], markup: Markup) -> list[list[str | Segment]]:
+    """Returns for each line its segments, and the tags between them as strings."""
+    if markup == "none":
+        return [[Segment(index, Piece(line, "", line, (), ""))] for index, line in enumerate(lines)]
+    return [
+        [piece if isinstance(piece, str) else Segment(index, piece) for piece in pieces(line, markup)]
+        for index, line in enumerate(lines)
+    ]
+
+
+def attempts(lines: Sequence[Sequence[str | Segment]], markup: Markup) -> Iterator[list[Attempt]]:
+    """Yields the segments to translate: those with placeholders first, then all that have no translations yet."""
+    segments = [part for parts in lines for part in parts if isinstance(part, Segment)]
+    with_units = []
+    for segment in segments:
+        if any(mark.kind == "unit" for mark in segment.piece.marks):
+            read = pieces(segment.piece.source, markup, units_as_text=True)
+            if len(read) == 1 and isinstance(read[0], Piece):
+                with_units.append(Attempt(segment, read[0], keeps_units=True))
+    if with_units:
+        yield with_units
+    if rest := [Attempt(each, each.piece, keeps_units=False) for each in segments if not each.translations]:
+        yield rest

@@ -1,0 +1,60 @@
+"""The stage "split": texts are cut into parts that are searched one by one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import shorten
+
+from transduce.translation.constraints.line_constraints import Constraints
+from transduce.translation.pipeline.protecting import Attempt
+from transduce.translation.pipeline.sentences import Span, fitting_spans, sentence_spans
+from transduce.translation.pipeline.text_options import TextOptions
+from transduce.translation.text_model import TextModel
+from transduce.translation.windows import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A text that the model reads in one search: a sentence, or a whole line."""
+
+    text: str
+    index: int  # of the text that it is part of
+    span: Span  # of that text
+    constraints: Constraints
+    line_name: str = ""  # if it is a whole line
+
+    @property
+    def name(self) -> str:
+        """Returns its name for messages."""
+        return self.line_name or repr(shorten(self.text, 60, placeholder=" …"))
+
+
+def split(attempts: Sequence[Attempt], window: Window, text: TextOptions, model: TextModel) -> list[Part]:
+    """Returns the parts of all texts, in order.
+
+    Texts that are longer than the model reads are cut into sentences; with `split="always"`, all texts; with
+    `split="never"` none. A line with a prefix or required terms is never cut: they hold for the whole line.
+    """
+    limit = model.engine.max_source_tokens
+    spans = [[(0, len(attempt.text))] for attempt in attempts]
+    cuttable = [index for index, attempt in enumerate(attempts) if _may_be_cut(attempt, window, text, limit)]
+    encoded = model.tokenizer.encode_batch([attempts[index].text for index in cuttable])
+    for index, ids in zip(cuttable, encoded, strict=True):
+        whole, is_long = attempts[index].text, len(ids) > limit
+        if whole.strip() and (is_long or text.split == "always"):
+            sentences = sentence_spans(whole, text.language)
+            fitting = (part for span in sentences for part in fitting_spans(whole, span, limit, model.tokenizer))
+            spans[index] = list(fitting) if is_long else sentences
+    return [_part(index, span, attempts[index], window) for index, each in enumerate(spans) for span in each]
+
+
+def _may_be_cut(attempt: Attempt, window: Window, text: TextOptions, limit: int) -> bool:
+    if text.split == "never" or window.constraints_of(attempt.segment.line).bind_whole_line:
+        return False
+    # A token holds at least one byte, and a character has at most four: shorter texts fit and need not be counted.
+    return text.split == "always" or 4 * len(attempt.text) > limit
+
+
+def _part(index: int, span: Span, attempt: Attempt, window: Window) -> Part:
+    line, text = attempt.segment.line, attempt.text[slice(*span)]
+    line_name = window.name(line) if len(text) == len(window.lines[line]) else ""
+    return Part(text, index, span, window.constraints_of(line), line_name)

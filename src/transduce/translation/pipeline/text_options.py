@@ -1,0 +1,35 @@
+"""Options for lines that are more than one sentence of plain text."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from transduce.errors import ConfigError, suggestion
+
+Split = Literal["auto", "always", "never"]
+Markup = Literal["none", "html", "placeholders"]
+SPLIT_KINDS: tuple[Split, ...] = get_args(Split)
+MARKUP_KINDS: tuple[Markup, ...] = get_args(Markup)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """What is done with a line around the search."""
+
+    split: Split = "auto"  # which lines are split into sentences: those longer than the model reads, all, or none
+    markup: Markup = "none"  # what is kept as it is: nothing, HTML and placeholders, or placeholders only
+    guard: bool = False  # whether an output that loops or copies the source is searched for again
+    confidence: bool = False  # whether translations carry a confidence and the probability of each word
+    language: str = ""  # code of the source language, for the sentence splitter; "": the model's
+
+    def __post_init__(self) -> None:
+        for key, value, known in (("split", self.split, SPLIT_KINDS), ("markup", self.markup, MARKUP_KINDS)):
+            if value not in known:
+                raise ConfigError(f"{key} = '{value}': must be {', '.join(known)}.{suggestion(value, known)}")
+
+    def require_whole_lines(self) -> None:
+        """Raises ConfigError if an option works on parts of lines: a line with a prefix or terms is one search."""
+        given = {"markup": self.markup != "none", "guard": self.guard, "split = 'always'": self.split == "always"}
+        for name in (name for name, is_given in given.items() if is_given):
+            raise ConfigError(
+                f"{name} does not go with prefixes or required terms by line, which apply to whole lines."
+            )

@@ -1,0 +1,235 @@
+"""Translates a whole file: it is read, translated and written window by window, in bounded memory."""
+
+import contextlib
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from transduce.config import DecodeConfig
+from transduce.data.progress import progress_bar
+from transduce.data.readers import STDIN, read_lines, shown_name
+from transduce.engines.loading import NAME_OF_SHORTLIST
+from transduce.reporting.tables import counted
+from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
+from transduce.translation.constraints.line_constraints import Constraints
+from transduce.translation.pipeline import Request, TextOptions, run_pipeline
+from transduce.translation.streams.layouts import Layout, PlainLines
+from transduce.translation.streams.output import ResumableOutput, StreamOutput, open_stream
+from transduce.translation.streams.rows import FileRequest, Rows, rows_of
+from transduce.translation.streams.workers import JobFingerprint, Workers, fingerprint_of
+from transduce.translation.text_model import TextModel
+from transduce.translation.translator import Translator
+from transduce.translation.windows import Window, cut_windows
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a job did."""
+
+    num_lines: int  # of the input
+    num_resumed: int  # of these, those that an earlier run had translated
+    num_terms: int = 0  # required terms of the lines of this run
+    num_honoured: int = 0  # of these, those that came out where the model expected them
+    num_forced: int = 0  # and those that came out elsewhere, with a warning for each
+    was_finished: bool = False  # whether an earlier run had finished the same job
+
+
+class JobOptions(TypedDict, total=False):
+    """Further keywords of `translate_file`."""
+
+    constraints: Iterable[Constraints] | None  # one for each line, read alongside
+    glossary: GlossaryLike  # a file or dictionary of source terms and their required translations
+    constraints_name: str  # tells the constraints on all lines from others, for `resume`: checksums of files
+    inline_terms: bool  # whether texts mark required terms: see `inline_terms.read_inline_terms`
+    # Called after the last line, before the output is complete. If it raises, the job can be resumed: constraints that
+    # follow those already used may then be others.
+    check_end: Callable[[], None] | None
+    window: int | None  # lines translated together; None chooses by batch size
+    # Whether to resume what an earlier run of the same job left; without one, the job begins. The finished output of
+    # the same job stays as it is; that of another job is refused.
+    resume: bool
+    overwrite: bool  # whether to replace a file at `output`; not together with `resume`
+    progress: bool  # whether to show a bar with an estimate of the time left
+    warn: Callable[[str], None] | None  # called with each warning; None issues Python's
+
+
+def translate_file(
+    translator: Translator | Workers,
+    source: Path,
+    output: Path | None,
+    *,
+    layout: Layout | None = None,
+    options: DecodeConfig | None = None,
+    n_best: int = 1,
+    handling: TextOptions | None = None,
+    **job: Unpack[JobOptions],
+) -> Summary:
+    """Translates the lines of a file, in order, into a file of the same layout.
+
+    Memory holds one window of lines, however long the file is. The output appears under its name when it is complete.
+    Before that, it and a journal lie beside it (`streams.output`); a job that was stopped goes on with `resume`.
+
+    Args:
+        translator: the model, or workers that have it (`streams.cluster`).
+        source: plain, `.gz` or `.zst`; "-" is standard input.
+        output: likewise; None is standard output.
+        layout: where a line holds its text; None: the line is the text.
+        options: of the search; None takes the model's own.
+        n_best: translations of each line; the layout must have a place for them.
+        handling: what is done with long lines, markup and doubtful output; None takes the default.
+        job: see `JobOptions`.
+
+    Raises:
+        ConfigError: an option is wrong, or is not the one with which the job was begun.
+        DataError: a file cannot be read or written, or `output` exists; the message names file and line.
+    """
+    workers = _OneTranslator(translator) if isinstance(translator, Translator) else translator
+    translation = Request(
+        options or workers.options, n_best, handling or TextOptions(), glossary_of(job.get("glossary"))
+    )
+    request = FileRequest(translation, layout or PlainLines(), job.get("inline_terms", False))
+    if request.inline_terms:
+        translation.text.require_whole_lines()
+    warn, window, constraints = job.get("warn"), job.get("window"), job.get("constraints")
+    description = _description(workers.fingerprint(request), request, window)
+    description["constraints"] = job.get("constraints_name", "")
+    resume, overwrite, progress = (job.get(name, False) for name in ("resume", "overwrite", "progress"))
+    lines = read_lines(source)
+    beside = None if constraints is None else iter(constraints)
+    with (
+        open_stream(output, description, resume=bool(resume), overwrite=bool(overwrite)) as sink,
+        _hint(sink, output, warn),
+    ):
+        sink.skip(lines if beside is None else _with_constraints(lines, beside))
+        num_resumed = sink.num_lines
+        tally = _Tally(source, warn or (lambda message: warnings.warn(message, stacklevel=3)))
+        total = sum(1 for _ in read_lines(source)) if progress and source != STDIN and source.is_file() else None
+        with progress_bar("translating", total, unit=" lines", shown=bool(progress)) as bar:
+            bar.initial = bar.n = num_resumed
+            size, origin = window or Translator.window_lines(translation.options), f"{shown_name(source)}, "
+            windows = cut_windows(lines, size, beside, first=num_resumed + 1, origin=origin)
+            for done, rows in workers.translate(windows, request):
+                tally.add(rows)
+                read = done.lines if done.constraints is None else _with_constraints(done.lines, done.constraints)
+                sink.write(list(read), rows.rows)
+                bar.update(len(done.lines))
+        tally.end()
+        if check_end := job.get("check_end"):
+            check_end()
+        was_finished = isinstance(sink, ResumableOutput) and sink.already_whole
+        return Summary(sink.num_lines, num_resumed, tally.num_terms, tally.num_honoured, tally.num_forced, was_finished)
+
+
+class _OneTranslator:
+    """A translator as the only worker: a window is read when the one before was written."""
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+        self.options = translator.options
+
+    def fingerprint(self, request: FileRequest) -> JobFingerprint:
+        return fingerprint_of(self.translator, request)
+
+    def translate(self, windows: Iterable[Window], request: FileRequest) -> Iterator[tuple[Window, Rows]]:
+        read, again = itertools.tee(windows)
+        return zip(read, map(partial(translate_window, self.translator, request), again), strict=True)
+
+
+def translate_window(model: TextModel, request: FileRequest, window: Window) -> Rows:
+    """Returns the rows of one window; raises DataError, which names file and line, if a line is wrong."""
+    texts = [request.layout.text(line, window.name(index)) for index, line in enumerate(window.lines)]
+    constraints = window.constraints
+    if request.inline_terms:
+        texts, constraints = _with_inline_terms(texts, window)
+    found = run_pipeline(model, replace(window, lines=texts, constraints=constraints), request.translation)
+    return rows_of(model, window, texts, found, request)
+
+
+def _with_inline_terms(texts: Sequence[str], window: Window) -> tuple[list[str], Sequence[Constraints] | None]:
+    """Returns the texts without their marks, and the window's constraints with the marked terms."""
+    from transduce.translation.constraints.inline_terms import read_inline_terms
+
+    read = [read_inline_terms(text, window.name(index)) for index, text in enumerate(texts)]
+    constraints = window.constraints
+    if any(terms for _, terms in read):
+        given = (window.constraints_of(index) for index in range(len(texts)))
+        constraints = [
+            replace(each, required=(*each.required, *terms)) if terms else each
+            for each, (_, terms) in zip(given, read, strict=True)
+        ]
+    return [text for text, _ in read], constraints
+
+
+def _with_constraints(lines: Iterable[str], constraints: Iterable[Constraints]) -> Iterator[str]:
+    """Yields each line with its constraints: what its rows depend on."""
+    return (f"{line}\n{each}" for line, each in zip(lines, constraints, strict=False))
+
+
+@dataclass
+class _Tally:
+    """Counts over a job, and the warnings about its lines."""
+
+    source: Path
+    warn: Callable[[str], None]
+    num_terms: int = 0
+    num_honoured: int = 0
+    num_forced: int = 0
+    num_of_many_sentences: int = 0
+
+    def add(self, rows: Rows) -> None:
+        """Counts the rows of a window, and passes their warnings on."""
+        for message in rows.warnings:
+            self.warn(message)
+        self.num_terms += rows.num_terms
+        self.num_honoured += rows.num_honoured
+        self.num_forced += rows.num_forced
+        if rows.of_many_sentences and not self.num_of_many_sentences:
+            first = f"{shown_name(self.source)}, line {rows.of_many_sentences[0]}"
+            self.warn(
+                f"{first}: has more sentences than the lines that the model was trained on: what follows may be lost. "
+                "--split-sentences always translates each by itself."
+            )
+        self.num_of_many_sentences += len(rows.of_many_sentences)
+
+    def end(self) -> None:
+        """Warns of what is known at the end only."""
+        if (count := self.num_of_many_sentences) > 1:
+            self.warn(
+                f"{self.source}: {counted(count, 'line')} in all have more sentences than the model was trained on."
+            )
+
+
+@contextlib.contextmanager
+def _hint(sink: StreamOutput, output: Path | None, warn: Callable[[str], None] | None) -> Iterator[None]:
+    """Warns that a job which was stopped can be resumed."""
+    try:
+        yield
+    except BaseException:
+        if warn is not None and isinstance(sink, ResumableOutput) and sink.num_lines and not sink.already_whole:
+            lines = "1 line is" if sink.num_lines == 1 else f"{sink.num_lines:,} lines are"
+            warn(f"{output}: stopped; {lines} done and kept. Go on with --resume.")
+        raise
+
+
+def _description(fingerprint: JobFingerprint, request: FileRequest, window: int | None) -> dict[str, Any]:
+    """Returns all that the rows depend on besides the input, by the names that users know."""
+    model = {f"sha256 of {name}": digest for name, digest in fingerprint.checksums.items()}
+    options = asdict(request.translation.options)
+    batches = {"with a shortlist, batch_size and window": [options.pop("batch_size"), window]}
+    # Batches change speed and memory only, unless the engine searches a whole batch in one shortlist.
+    joint = NAME_OF_SHORTLIST in fingerprint.checksums and fingerprint.engine.startswith("ctranslate2")
+    return {
+        **options,
+        **(batches if joint else {}),
+        **asdict(request.translation.text),
+        **model,
+        "engine": fingerprint.engine,
+        "layout": repr(request.layout),
+        "calibration": fingerprint.calibration,
+        "n_best": request.translation.n_best,
+        "inline_terms": request.inline_terms,
+    }

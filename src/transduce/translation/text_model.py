@@ -1,0 +1,23 @@
+"""What the stages of a translation need of a model."""
+
+from typing import Protocol
+
+from transduce.bundle import Bundle
+from transduce.engines.interface import Engine
+from transduce.text import SubwordTokenizer
+
+
+class TextModel(Protocol):
+    """An engine with its tokenizer, such as a `Translator`."""
+
+    engine: Engine
+    tokenizer: SubwordTokenizer
+    bundle: Bundle | None  # the model folder, if it came from one
+
+
+def languages_of(model: TextModel) -> tuple[str, str]:
+    """Returns the codes of the source and the target language; "" where they are not known."""
+    if model.bundle is None:
+        return "", ""
+    data = model.bundle.config.data
+    return data.source_language, data.target_language
