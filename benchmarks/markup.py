@@ -58,7 +58,7 @@ def survival(sources: list[str], outputs: list[str]) -> float:
 
 def stripped(line: str) -> str:
     """Returns the text of a line without tags and placeholders."""
-    parts = [p if isinstance(p, marks.Piece) else None for p in marks.pieces(line, "html")]
+    parts = [p if isinstance(p, marks.MarkedText) else None for p in marks.read_markup(line, "html")]
     return " ".join(part.plain for part in parts if part is not None)
 
 

@@ -30,6 +30,7 @@ from transduce.config.presets import TABLE3
 from transduce.config.ranges import flags_of, ranges_of
 from transduce.config.schema import DecodeOptions
 from transduce.errors import ConfigError
+from transduce.translation.translator import SearchOptions
 
 
 def recipe(folder: Path, text: str) -> Path:
@@ -209,10 +210,10 @@ def test_a_configuration_cannot_be_changed() -> None:
 
 def test_every_decoding_key_is_a_keyword_of_a_call() -> None:
     """`DecodeOptions` repeats the schema for type checkers, which cannot derive one from the other."""
-    named = {"beam_size", "length_penalty", "max_extra_tokens", "batch_size"}  # in the signatures of `Translator`
-    schema, options = get_type_hints(DecodeConfig), get_type_hints(DecodeOptions)
-    assert options == {key: kind | None for key, kind in schema.items() if key not in named}
-    assert named <= schema.keys() & inspect.signature(Translator.translate).parameters.keys()
+    schema = {key: kind | None for key, kind in get_type_hints(DecodeConfig).items()}
+    assert get_type_hints(SearchOptions) == schema
+    named = inspect.signature(Translator.with_options).parameters.keys() - {"self", "options"}
+    assert get_type_hints(DecodeOptions) == {key: kind for key, kind in schema.items() if key not in named}
 
 
 def test_every_decoding_key_is_an_option_of_translate() -> None:

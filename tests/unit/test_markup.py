@@ -29,7 +29,7 @@ UPPER = text_translator(str.upper)
 
 def plain(line: str, markup: marks.Markup = "html") -> list[str]:
     """Returns the texts that are to be translated."""
-    return [piece.plain for piece in marks.pieces(line, markup) if isinstance(piece, marks.Piece)]
+    return [piece.plain for piece in marks.read_markup(line, markup) if isinstance(piece, marks.MarkedText)]
 
 
 @pytest.mark.parametrize(
@@ -193,17 +193,17 @@ def test_every_mark_survives_whatever_the_model_writes(line: str, output: str, m
 
 @given(lines, st.sampled_from(["html", "placeholders"]))
 def test_pieces_are_the_line(line: str, markup: str) -> None:
-    for units_as_text in (False, True):
-        parts = marks.pieces(line, markup, units_as_text=units_as_text)  # type: ignore[arg-type]
+    for keep_placeholders in (False, True):
+        parts = marks.read_markup(line, markup, keep_placeholders=keep_placeholders)  # type: ignore[arg-type]
         assert "".join(part if isinstance(part, str) else part.source for part in parts) == line
         for part in parts:
-            if isinstance(part, marks.Piece):
-                assert all(0 <= mark.place <= len(part.plain) for mark in part.marks)
+            if isinstance(part, marks.MarkedText):
+                assert all(0 <= mark.index <= len(part.plain) for mark in part.marks)
 
 
 @given(lines, lines, st.integers(0, 1000))
 def test_placing_loses_nothing_whatever_the_weights(line: str, target: str, seed: int) -> None:
-    for piece in marks.pieces(line, "html"):
+    for piece in marks.read_markup(line, "html"):
         if isinstance(piece, str):
             continue
         weights = np.random.default_rng(seed).random((len(atoms(target)), len(atoms(piece.plain))))

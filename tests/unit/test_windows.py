@@ -60,7 +60,7 @@ class Threads:
         with self._lock:
             translator = self._translators.pop()
         try:
-            return translate_window(translator, self.request, window)
+            return translate_window(translator, self.request, window)[1]
         finally:
             self._translators.append(translator)
 

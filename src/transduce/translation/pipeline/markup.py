@@ -1,10 +1,10 @@
-"""What of a text is no text: tags, comments, entities that are not seen, placeholders, URLs and addresses.
+"""Markup: tags, comments, invisible entities, placeholders, URLs and addresses.
 
-A line is read once, from left to right, into pieces. What separates sentences (block tags, `<br>`) stands between
-pieces; a piece is plain text with marks at places in it.
+A line is read once, from left to right. Block tags and `<br>`, which separate sentences, are kept as strings. The text
+between them is plain text with marks at indices of it.
 
     <p>The <b>dog</b> of {name} &amp; me.</p>
-    →  "<p>", piece, "</p>"
+    →  "<p>", marked text, "</p>"
        plain   "The dog of & me."
        marks   <b> at 4, </b> at 7, {name} at 11
 """
@@ -19,9 +19,9 @@ from typing import Literal
 
 from transduce.translation.pipeline.text_options import Markup
 
-# open and close: a tag of an inline element; point: a tag or comment without content; space: an entity that is not
-# seen; unit: what stands for a word; block: what separates sentences; text: an entity of a visible character.
-Kind = Literal["open", "close", "point", "space", "unit", "block", "text"]
+# open and close: a tag of an inline element; point: a tag or comment without content; space: an invisible entity;
+# placeholder: also a URL or address; block: a tag between sentences; text: an entity of a visible character.
+Kind = Literal["open", "close", "point", "space", "placeholder", "block", "text"]
 
 _BLOCKS = re.compile(
     "address|article|aside|blockquote|body|br|caption|center|col|colgroup|dd|details|dialog|div|dl|dt|fieldset"
@@ -30,8 +30,8 @@ _BLOCKS = re.compile(
     re.IGNORECASE,
 )
 _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr", re.IGNORECASE)
-_BEHIND_WORDS = tuple(".,;:!?…)")  # signs that have no space before them
-_MAX_BRACED = 4000  # characters within braces: beyond, they are no placeholder
+_BEHIND_WORDS = tuple(".,;:!?…)")  # signs without a space before them
+_MAX_BRACED = 4000  # characters within braces: with more they are no placeholder
 
 _ATTRIBUTES = r"""(?:"[^"]*"|'[^']*'|[^<>"'])*"""
 _TAG = re.compile(rf"<(?P<slash>/?)(?P<name>[A-Za-z][\w:.-]*){_ATTRIBUTES}>")
@@ -43,7 +43,7 @@ _HTML = (
     rf"|(?P<tag></?[A-Za-z][\w:.-]*{_ATTRIBUTES}>)"
     r"|(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)|"
 )
-_UNITS = (
+_PLACEHOLDERS = (
     r"(?P<url>(?:https?://|ftp://|www\.)[^\s<>\"'`]*[^\s<>\"'`.,;:!?…)\]}»”’])"
     r"|(?P<address>\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
     r"|(?P<printf>%%|%\(\w+\)[-+\#0]*\d*(?:\.\d+)?[a-zA-Z]"
@@ -51,26 +51,26 @@ _UNITS = (
     r"|(?P<brace>[$\#]?\{)"
 )
 _PATTERNS: dict[Markup, re.Pattern[str]] = {
-    "html": re.compile(_HTML + _UNITS, re.DOTALL | re.IGNORECASE),
-    "placeholders": re.compile(_UNITS),
+    "html": re.compile(_HTML + _PLACEHOLDERS, re.DOTALL | re.IGNORECASE),
+    "placeholders": re.compile(_PLACEHOLDERS),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that is kept as it is, at a place of a plain text."""
+    """A tag, placeholder or the like, at an index of a plain text."""
 
     kind: Kind
-    text: str  # as it stood in the source
-    place: int  # in the plain text: before the character of this number
-    spaced: tuple[bool, bool]  # whether white space, or an end of the piece, stood before it and after it
+    text: str  # as in the source
+    index: int  # of the character of the plain text that follows it
+    spaced: tuple[bool, bool]  # whether white space, or an end of the text, was before it and after it
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Text between block tags."""
+class MarkedText:
+    """Text between block tags, with its marks set aside."""
 
-    source: str  # as it stood
+    source: str  # as in the line
     before: str  # white space at the beginning
     plain: str  # what is to be translated
     marks: tuple[Mark, ...]
@@ -85,25 +85,25 @@ class _Found:
     text: str  # for "text", the character
 
 
-def pieces(line: str, markup: Markup, *, units_as_text: bool = False) -> list[str | Piece]:
-    """Returns what is kept between pieces, as strings, and the pieces, in order; joined, their sources are the line.
+def read_markup(line: str, markup: Markup, *, keep_placeholders: bool = False) -> list[str | MarkedText]:
+    """Returns the block tags of a line, as strings, and the texts between them; their sources together are the line.
 
     Args:
         line: any text.
         markup: what to look for.
-        units_as_text: whether placeholders, URLs and addresses stay in the plain text.
+        keep_placeholders: whether placeholders, URLs and addresses stay in the plain text.
     """
-    result: list[str | Piece] = []
+    result: list[str | MarkedText] = []
     start = 0
     inside: list[_Found] = []
     for found in (*_scan(line, markup), _Found("block", len(line), len(line), "")):
         if found.kind != "block":
-            if not (units_as_text and found.kind == "unit"):
+            if not (keep_placeholders and found.kind == "placeholder"):
                 inside.append(found)
             continue
         if found.start > start:
-            piece = _piece(line, start, found.start, inside)
-            result.append(piece if piece.plain else piece.source)
+            text = _marked_text(line, start, found.start, inside)
+            result.append(text if text.plain else text.source)
         if found.text:
             result.append(found.text)
         start, inside = found.end, []
@@ -111,22 +111,22 @@ def pieces(line: str, markup: Markup, *, units_as_text: bool = False) -> list[st
 
 
 def mark_counts(line: str, markup: Markup) -> Counter[str]:
-    """Returns how often each mark stands in `line`: what must not change."""
+    """Returns how often each mark occurs in `line`; a translation must have the same counts."""
     return Counter(found.text for found in _scan(line, markup) if found.kind != "text")
 
 
-def units(line: str, markup: Markup) -> Counter[str]:
-    """Returns how often each placeholder, URL and address stands in `line`."""
-    return Counter(found.text for found in _scan(line, markup) if found.kind == "unit")
+def placeholder_counts(line: str, markup: Markup) -> Counter[str]:
+    """Returns how often each placeholder, URL and address occurs in `line`."""
+    return Counter(found.text for found in _scan(line, markup) if found.kind == "placeholder")
 
 
-def unit_spans(text: str, markup: Markup) -> list[tuple[int, int]]:
+def placeholder_spans(text: str, markup: Markup) -> list[tuple[int, int]]:
     """Returns where the placeholders, URLs and addresses of `text` begin and end."""
     return [(found.start, found.end) for found in _scan(text, _in_text(markup))]
 
 
-def without_units(text: str, markup: Markup) -> str:
-    """Returns `text` without what looks like a placeholder, URL or address: a model may have made it up."""
+def without_placeholders(text: str, markup: Markup) -> str:
+    """Returns `text` without placeholders, URLs and addresses, which a model may have made up."""
     kept, start = [], 0
     for found in _scan(text, _in_text(markup)):
         kept.append(text[start : found.start])
@@ -135,7 +135,7 @@ def without_units(text: str, markup: Markup) -> str:
 
 
 def _in_text(markup: Markup) -> Markup:
-    """Returns what can stand in a plain text, where tags and entities mean nothing."""
+    """Returns the markup of plain text, where tags and entities mean nothing."""
     return "none" if markup == "none" else "placeholders"
 
 
@@ -168,7 +168,7 @@ def _is_void(match: re.Match[str]) -> bool:
 
 
 def _scan(line: str, markup: Markup) -> Iterator[_Found]:
-    """Yields what is no text, in order and without overlaps."""
+    """Yields the markup, in order and without overlaps."""
     if markup == "none":
         return
     pattern, position = _PATTERNS[markup], 0
@@ -206,15 +206,15 @@ def _kind(group: str, text: str) -> Kind:
     if group == "entity":
         character = html.unescape(text)
         if character == text:  # of no character that HTML knows
-            return "unit"
+            return "placeholder"
         unseen = any(unicodedata.category(c)[0] in "ZC" for c in character)
         return "space" if unseen else "text"
     if group in ("comment", "raw", "raw_name"):
         return "point"
-    return "unit"
+    return "placeholder"
 
 
-def _piece(line: str, start: int, end: int, found: Sequence[_Found]) -> Piece:
+def _marked_text(line: str, start: int, end: int, found: Sequence[_Found]) -> MarkedText:
     source = line[start:end]
     before = source[: len(source) - len(source.lstrip())]
     after = source[len(source.rstrip()) :] if before != source else ""
@@ -223,13 +223,13 @@ def _piece(line: str, start: int, end: int, found: Sequence[_Found]) -> Piece:
     marks: list[Mark] = []
 
     def add(text: str) -> None:
-        """Appends text, without the white space too many that marks leave before it."""
+        """Appends text, without the extra white space that marks leave before it."""
         nonlocal plain, marks
         if marks and (not plain or plain[-1].isspace()):
             text = text.lstrip()
             if text[:1] in _BEHIND_WORDS:
                 plain = plain.rstrip()
-                marks = [replace(mark, place=min(mark.place, len(plain))) for mark in marks]
+                marks = [replace(mark, index=min(mark.index, len(plain))) for mark in marks]
         plain += text
 
     for item in found:
@@ -240,10 +240,10 @@ def _piece(line: str, start: int, end: int, found: Sequence[_Found]) -> Piece:
             continue
         glued = (line[item.start - 1 : item.start] if item.start > start else "", line[item.end : item.end + 1])
         spaced = (not glued[0] or glued[0].isspace(), item.end >= stop or glued[1].isspace())
-        if item.kind in ("unit", "space") and plain and not any(spaced) and item.end < stop:
+        if item.kind in ("placeholder", "space") and plain and not any(spaced) and item.end < stop:
             add(" ")  # 10&nbsp;km must not become 10km
         marks.append(Mark(item.kind, item.text, len(plain), spaced))
     add(line[position:stop])
     plain = plain.rstrip()
-    clipped = tuple(replace(mark, place=min(mark.place, len(plain))) for mark in marks)
-    return Piece(source, before, plain, clipped, after)
+    clipped = tuple(replace(mark, index=min(mark.index, len(plain))) for mark in marks)
+    return MarkedText(source, before, plain, clipped, after)

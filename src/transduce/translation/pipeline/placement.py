@@ -1,7 +1,7 @@
-"""Puts marks back into a translation: tags around the words that come from theirs, placeholders where theirs stood.
+"""Puts marks back into a translation: tags around the aligned words, placeholders between the aligned words.
 
-Elements stay nested, whatever the weights say: what was inside an element is placed inside it, and neighbours do not
-overlap. No mark is lost.
+Elements stay nested, whatever the weights: what was inside an element is put inside it, and neighbours do not overlap.
+No mark is lost.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,10 +13,10 @@ from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.markup import Mark, tag_name
 from transduce.translation.pipeline.sentences import Span
 
-_DECAY = 0.6  # of a source word's say in where a mark goes, for each word between it and the mark
-# Of a target atom's weight, the share from which on it adds to an element. Above a half, since articles look at their
-# noun: by attention alone, 0.5 gave 17 of 60 elements on Multi30k a word too many or lost theirs, 0.6 gave 12. Higher
-# values may leave out inner words of long elements, which nothing here measures.
+_DECAY = 0.6  # of a source word's influence on the position of a mark, for each word between them
+# The share of its weight from which on a target atom counts as part of an element. It is above a half because articles
+# attend to their noun. By attention alone, 0.5 gave 17 wrong elements of 60 on Multi30k, 0.6 gave 12. Higher values may
+# leave out inner words of long elements; that was not measured.
 _CLEAR_SHARE = 0.6
 _CLOSING = frozenset(".,;:!?…)]}»”’%。，、！？")
 
@@ -31,7 +31,7 @@ class _Node:
     end: int
     order: int
     children: list["_Node"] = field(default_factory=list)
-    place: Span = (0, 0)  # in target atoms
+    target: Span = (0, 0)  # in target atoms
 
 
 def place_marks(
@@ -40,17 +40,17 @@ def place_marks(
     """Returns `target` with all `marks` put in.
 
     Args:
-        source: the plain source, which the marks' places count in.
+        source: the plain source, which the marks' indices count in.
         target: its translation.
         marks: in the source's order.
-        weights: (target atoms, source atoms), see `alignment`; None where there are no marks.
-        encode: returns how the target's text from one character to another is written.
+        weights: (target atoms, source atoms), see `word_alignment`; None if there are no marks.
+        encode: returns the target's text from one character to another, in this markup.
     """
     if not marks or weights is None:
         return encode(0, len(target))
     source_atoms, target_atoms = atoms(source), atoms(target)
     root = _tree(marks, source_atoms)
-    root.place = (0, len(target_atoms))
+    root.target = (0, len(target_atoms))
     _place_children(root, weights)
     events: list[list[Mark]] = [[] for _ in range(len(target_atoms) + 1)]
     _emit(root, events)
@@ -60,7 +60,7 @@ def place_marks(
 def _tree(marks: Sequence[Mark], source_atoms: Sequence[Span]) -> _Node:
     """Returns the elements as a tree; a tag without its partner is a mark without content."""
     starts = [(start + end) / 2 for start, end in source_atoms]
-    at = [int(np.searchsorted(starts, mark.place)) for mark in marks]
+    at = [int(np.searchsorted(starts, mark.index)) for mark in marks]
     partner = _partners(marks)
     root = _Node(None, None, 0, len(source_atoms), -1)
     path = [root]
@@ -77,7 +77,7 @@ def _tree(marks: Sequence[Mark], source_atoms: Sequence[Span]) -> _Node:
 
 
 def _partners(marks: Sequence[Mark]) -> dict[int, int]:
-    """Returns for each tag of an element the place of the other, where they nest."""
+    """Returns for each tag of an element the index of its partner, if they nest."""
     partner: dict[int, int] = {}
     path: list[int] = []
     for i, mark in enumerate(marks):
@@ -94,8 +94,8 @@ def _partners(marks: Sequence[Mark]) -> dict[int, int]:
 
 
 def _place_children(node: _Node, weights: np.ndarray) -> None:
-    """Gives each child a place within its parent's: elements first, those that are surest before the others."""
-    low, high = node.place
+    """Gives each child a span within its parent's: elements first, those with the greatest gain before the others."""
+    low, high = node.target
     inside = weights[:, node.start : node.end]
     mass = np.maximum(inside.sum(-1, keepdims=True), 1e-12)
     gains = {
@@ -106,23 +106,23 @@ def _place_children(node: _Node, weights: np.ndarray) -> None:
     taken = np.zeros(len(weights), dtype=bool)
     for child in sorted(gains, key=lambda c: -float(np.maximum(gains[c][low:high], 0).sum())):
         whole = (child.start, child.end) == (node.start, node.end) and len(gains) == 1
-        child.place = (low, high) if whole else _best_stretch(gains[child], low, high, taken)
-        taken[child.place[0] : child.place[1]] = True
-    elements = [child.place for child in gains if child.place[0] < child.place[1]]
+        child.target = (low, high) if whole else _best_stretch(gains[child], low, high, taken)
+        taken[child.target[0] : child.target[1]] = True
+    elements = [child.target for child in gains if child.target[0] < child.target[1]]
     latest = low
     for child in node.children:
-        if child in gains and child.place[0] < child.place[1]:
+        if child in gains and child.target[0] < child.target[1]:
             continue
         loose = child.closing is None and child.opening is not None and child.opening.kind in ("open", "close")
         boundary = _best_boundary(weights, child.start, latest if loose else low, high, elements)
-        latest = boundary if loose else latest  # of tags whose partners stand in other lines, the order means something
-        child.place = (boundary, boundary)
+        latest = boundary if loose else latest  # tags whose partners are in other lines keep their order
+        child.target = (boundary, boundary)
     for child in node.children:
         _place_children(child, weights)
 
 
 def _best_stretch(gains: np.ndarray, low: int, high: int, taken: np.ndarray) -> Span:
-    """Returns the free stretch of [low, high) with the greatest sum of gains: at least one atom, where one is free."""
+    """Returns the free span in [low, high) with the greatest sum of gains: at least one atom, if one is free."""
     best, best_sum = (low, low), -np.inf
     start, total = low, 0.0
     for i in range(low, high):
@@ -137,15 +137,15 @@ def _best_stretch(gains: np.ndarray, low: int, high: int, taken: np.ndarray) -> 
     return best
 
 
-def _best_boundary(weights: np.ndarray, place: int, low: int, high: int, elements: Sequence[Span]) -> int:
-    """Returns before which target atom a mark goes that stood before the source atom `place`.
+def _best_boundary(weights: np.ndarray, index: int, low: int, high: int, elements: Sequence[Span]) -> int:
+    """Returns the target atom that a mark goes before, if it was before the source atom `index`.
 
-    The target atoms before it should come from the source's before it, those after it from those after it; source words
-    near the mark count most.
+    The target atoms before the mark should be aligned with source atoms before it, and those after it with atoms after
+    it. Source atoms near the mark count most.
     """
-    distance = np.concatenate([np.arange(place)[::-1], np.arange(weights.shape[1] - place)])
+    distance = np.concatenate([np.arange(index)[::-1], np.arange(weights.shape[1] - index)])
     near = weights * _DECAY**distance
-    after, before = near[:, place:].sum(-1), near[:, :place].sum(-1)
+    after, before = near[:, index:].sum(-1), near[:, :index].sum(-1)
     wrong_before = np.concatenate(
         [[0.0], np.cumsum(after[low:high])]
     )  # atoms left of the boundary that come from after
@@ -158,13 +158,13 @@ def _best_boundary(weights: np.ndarray, place: int, low: int, high: int, element
 
 
 def _emit(node: _Node, events: list[list[Mark]]) -> None:
-    """Appends marks to the boundaries where they go, in the order in which they are written there."""
-    for child in sorted(node.children, key=lambda c: (*c.place, c.order)):
+    """Appends the marks to their boundaries, in the order in which they are written."""
+    for child in sorted(node.children, key=lambda c: (*c.target, c.order)):
         assert child.opening is not None  # only the root has none
-        events[child.place[0]].append(child.opening)
+        events[child.target[0]].append(child.opening)
         _emit(child, events)
         if child.closing is not None:
-            events[child.place[1]].append(child.closing)
+            events[child.target[1]].append(child.closing)
 
 
 def _written(
@@ -192,7 +192,7 @@ def _boundary(gap: str, marks: Sequence[Mark], first: bool, following: str) -> s
     """
     written, rest, wants_space = "", gap, False
     for mark in marks:
-        is_word = mark.kind in ("unit", "point")
+        is_word = mark.kind in ("placeholder", "point")
         # Inside a text, the words around a tag have their own white space.
         before, after = mark.spaced if is_word or first or not following else (False, False)
         if mark.kind == "space":  # it is white space itself

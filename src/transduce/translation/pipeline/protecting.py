@@ -7,7 +7,7 @@ it does not copy each of them once, the text is translated again without them (`
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from transduce.translation.pipeline.markup import Piece, pieces
+from transduce.translation.pipeline.markup import MarkedText, read_markup
 from transduce.translation.pipeline.text_options import Markup
 from transduce.translation.result import Translation
 
@@ -17,7 +17,7 @@ class Segment:
     """A stretch of a line that is translated by itself, without its markup."""
 
     line: int  # index of the line
-    piece: Piece
+    marked: MarkedText
     translations: list[Translation] = field(default_factory=list)  # with the markup; empty until there are some
 
 
@@ -26,21 +26,21 @@ class Attempt:
     """A segment as the model is to read it."""
 
     segment: Segment
-    piece: Piece
-    keeps_units: bool  # whether placeholders, URLs and addresses are left in the text
+    marked: MarkedText
+    keeps_placeholders: bool  # whether placeholders, URLs and addresses are left in the text
 
     @property
     def text(self) -> str:
         """What the model reads."""
-        return self.piece.plain
+        return self.marked.plain
 
 
 def protect(lines: Sequence[str], markup: Markup) -> list[list[str | Segment]]:
     """Returns for each line its segments, and the tags between them as strings."""
     if markup == "none":
-        return [[Segment(index, Piece(line, "", line, (), ""))] for index, line in enumerate(lines)]
+        return [[Segment(index, MarkedText(line, "", line, (), ""))] for index, line in enumerate(lines)]
     return [
-        [piece if isinstance(piece, str) else Segment(index, piece) for piece in pieces(line, markup)]
+        [part if isinstance(part, str) else Segment(index, part) for part in read_markup(line, markup)]
         for index, line in enumerate(lines)
     ]
 
@@ -48,13 +48,13 @@ def protect(lines: Sequence[str], markup: Markup) -> list[list[str | Segment]]:
 def attempts(lines: Sequence[Sequence[str | Segment]], markup: Markup) -> Iterator[list[Attempt]]:
     """Yields the segments to translate: those with placeholders first, then all that have no translations yet."""
     segments = [part for parts in lines for part in parts if isinstance(part, Segment)]
-    with_units = []
+    with_placeholders = []
     for segment in segments:
-        if any(mark.kind == "unit" for mark in segment.piece.marks):
-            read = pieces(segment.piece.source, markup, units_as_text=True)
-            if len(read) == 1 and isinstance(read[0], Piece):
-                with_units.append(Attempt(segment, read[0], keeps_units=True))
-    if with_units:
-        yield with_units
-    if rest := [Attempt(each, each.piece, keeps_units=False) for each in segments if not each.translations]:
+        if any(mark.kind == "placeholder" for mark in segment.marked.marks):
+            read = read_markup(segment.marked.source, markup, keep_placeholders=True)
+            if len(read) == 1 and isinstance(read[0], MarkedText):
+                with_placeholders.append(Attempt(segment, read[0], keeps_placeholders=True))
+    if with_placeholders:
+        yield with_placeholders
+    if rest := [Attempt(each, each.marked, keeps_placeholders=False) for each in segments if not each.translations]:
         yield rest

@@ -10,9 +10,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from transduce.translation.constraints.required_terms import outcome, warnings_of
-from transduce.translation.pipeline import markup as marks
 from transduce.translation.pipeline.invented_numbers import invented_numbers
 from transduce.translation.pipeline.joining import Joined, choices_of_parts, merged
+from transduce.translation.pipeline.markup import (
+    MarkedText,
+    encoded,
+    is_nested,
+    mark_counts,
+    placeholder_counts,
+    placeholder_spans,
+    without_placeholders,
+)
 from transduce.translation.pipeline.protecting import Attempt, Segment
 from transduce.translation.pipeline.text_options import Markup
 from transduce.translation.result import Translation
@@ -29,20 +37,20 @@ def restore(model: TextModel, attempts: Sequence[Attempt], joined: Iterable[list
     An attempt with placeholders in the text counts only if the model copied each of them as often as in the source.
     """
     for attempt, found in zip(attempts, joined, strict=True):
-        segment, piece = attempt.segment, attempt.piece
+        segment, marked = attempt.segment, attempt.marked
         if markup == "none":
             segment.translations = [each.translation for each in found]
-        elif attempt.keeps_units:
-            expected = marks.units(segment.piece.source, markup)
+        elif attempt.keeps_placeholders:
+            expected = placeholder_counts(segment.marked.source, markup)
             for each in found:
                 best = each.translation
-                if marks.units(best.text, markup) == expected:
-                    text = _with_marks(model, piece, each, best.text, markup)
+                if placeholder_counts(best.text, markup) == expected:
+                    text = _with_marks(model, marked, each, best.text, markup)
                     if text is not None:
-                        checked = _with_number_warnings(model, segment.piece, best, markup)
+                        checked = _with_number_warnings(model, segment.marked, best, markup)
                         segment.translations.append(replace(checked, text=text))
         else:
-            segment.translations = [_restored(model, piece, each, markup) for each in found]
+            segment.translations = [_restored(model, marked, each, markup) for each in found]
 
 
 def assemble(line: Sequence[str | Segment], n_best: int, markup: Markup, drawn: bool) -> list[Translation]:
@@ -50,36 +58,36 @@ def assemble(line: Sequence[str | Segment], n_best: int, markup: Markup, drawn: 
     translated = [part.translations for part in line if isinstance(part, Segment)]
     if markup == "none":
         return translated[0]
-    source = "".join(part if isinstance(part, str) else part.piece.source for part in line)
+    source = "".join(part if isinstance(part, str) else part.marked.source for part in line)
     if not translated:
         return [replace(_EMPTY, text=source if source.strip() else "")]
     whole = []
     for choice in choices_of_parts(translated, n_best, drawn):
         rest = iter(choice)
         result = merged(choice, "".join(part if isinstance(part, str) else next(rest).text for part in line))
-        if marks.mark_counts(result.text, markup) != marks.mark_counts(source, markup):
+        if mark_counts(result.text, markup) != mark_counts(source, markup):
             result = _left(result, source)
         whole.append(result)
     return whole
 
 
-def _restored(model: TextModel, piece: marks.Piece, joined: Joined, markup: Markup) -> Translation:
-    """Returns the translation with the piece's marks, or the source if that fails."""
+def _restored(model: TextModel, marked: MarkedText, joined: Joined, markup: Markup) -> Translation:
+    """Returns the translation with the marks of the source, or the source if that fails."""
     best = joined.translation
     text = best.text
-    for cleaned in (marks.without_units(text, markup), _SUSPICIOUS.sub("", text)):
-        written = _with_marks(model, piece, joined, cleaned, markup)
+    for cleaned in (without_placeholders(text, markup), _SUSPICIOUS.sub("", text)):
+        written = _with_marks(model, marked, joined, cleaned, markup)
         if written is not None:
-            checked = _with_number_warnings(model, piece, replace(best, text=cleaned), markup)
+            checked = _with_number_warnings(model, marked, replace(best, text=cleaned), markup)
             return _with_terms_of(cleaned, replace(checked, text=written))
-    return _left(best, piece.source)
+    return _left(best, marked.source)
 
 
-def _with_number_warnings(model: TextModel, piece: marks.Piece, found: Translation, markup: Markup) -> Translation:
+def _with_number_warnings(model: TextModel, marked: MarkedText, found: Translation, markup: Markup) -> Translation:
     """Returns a translation with a warning for each number that the model may have made up for a placeholder."""
-    if not any(mark.kind == "unit" for mark in piece.marks):
+    if not any(mark.kind == "placeholder" for mark in marked.marks):
         return found
-    numbers = invented_numbers(piece.plain, marks.without_units(found.text, markup), languages_of(model))
+    numbers = invented_numbers(marked.plain, without_placeholders(found.text, markup), languages_of(model))
     warnings = (
         f"{number!r} is not in the source, and stands beside a placeholder: made up, perhaps." for number in numbers
     )
@@ -103,23 +111,23 @@ def _left(found: Translation, source: str) -> Translation:
     )
 
 
-def _with_marks(model: TextModel, piece: marks.Piece, joined: Joined, text: str, markup: Markup) -> str | None:
-    """Returns `text`, encoded, with the piece's marks, or None if they do not survive that."""
+def _with_marks(model: TextModel, marked: MarkedText, joined: Joined, text: str, markup: Markup) -> str | None:
+    """Returns `text`, encoded, with the marks of the source, or None if they do not survive that."""
     from transduce.translation.pipeline.placement import place_marks  # imported here, as NumPy is slow to import
     from transduce.translation.pipeline.word_alignment import aligned
 
     pairs = joined.pairs
     if text != joined.translation.text:  # the spans have moved
-        pairs = (((0, len(piece.plain)), (0, len(text))),)
-    kept = marks.unit_spans(text, markup)
+        pairs = (((0, len(marked.plain)), (0, len(text))),)
+    kept = placeholder_spans(text, markup)
 
     def encode(start: int, end: int) -> str:
         raw = any(low <= start and end <= high for low, high in kept)
-        return text[start:end] if raw else marks.encoded(text[start:end], markup)
+        return text[start:end] if raw else encoded(text[start:end], markup)
 
-    weights = aligned(model, piece.plain, text, pairs) if piece.marks else None
-    written = place_marks(piece.plain, text, piece.marks, weights, encode)
-    written = piece.before + written + piece.after
-    survived = marks.mark_counts(written, markup) == marks.mark_counts(piece.source, markup)
-    nested = not marks.is_nested(piece.source, markup) or marks.is_nested(written, markup)
+    weights = aligned(model, marked.plain, text, pairs) if marked.marks else None
+    written = place_marks(marked.plain, text, marked.marks, weights, encode)
+    written = marked.before + written + marked.after
+    survived = mark_counts(written, markup) == mark_counts(marked.source, markup)
+    nested = not is_nested(marked.source, markup) or is_nested(written, markup)
     return written if survived and nested else None

@@ -50,7 +50,8 @@ class Worker:
 
     def translate(self, window: Window, request: FileRequest) -> Rows:
         """Returns the rows of a window."""
-        return translate_window(self._translator, request, window)
+        _, rows = translate_window(self._translator, request, window)
+        return rows
 
 
 class RayWorkers:

@@ -1,7 +1,6 @@
 """Translates a whole file: it is read, translated and written window by window, in bounded memory."""
 
 import contextlib
-import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -135,18 +134,17 @@ class _OneTranslator:
         return fingerprint_of(self.translator, request)
 
     def translate(self, windows: Iterable[Window], request: FileRequest) -> Iterator[tuple[Window, Rows]]:
-        read, again = itertools.tee(windows)
-        return zip(read, map(partial(translate_window, self.translator, request), again), strict=True)
+        return map(partial(translate_window, self.translator, request), windows)
 
 
-def translate_window(model: TextModel, request: FileRequest, window: Window) -> Rows:
-    """Returns the rows of one window; raises DataError, which names file and line, if a line is wrong."""
+def translate_window(model: TextModel, request: FileRequest, window: Window) -> tuple[Window, Rows]:
+    """Returns the window with its rows; raises DataError, which names file and line, if a line is wrong."""
     texts = [request.layout.text(line, window.name(index)) for index, line in enumerate(window.lines)]
     constraints = window.constraints
     if request.inline_terms:
         texts, constraints = _with_inline_terms(texts, window)
     found = run_pipeline(model, replace(window, lines=texts, constraints=constraints), request.translation)
-    return rows_of(model, window, texts, found, request)
+    return window, rows_of(model, window, texts, found, request)
 
 
 def _with_inline_terms(texts: Sequence[str], window: Window) -> tuple[list[str], Sequence[Constraints] | None]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from transduce.translation.pipeline import Request, TextOptions
-from transduce.translation.pipeline.markup import Piece, pieces
+from transduce.translation.pipeline.markup import MarkedText, read_markup
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, num_sentences
 from transduce.translation.result import Translation
 from transduce.translation.streams.layouts import Layout
@@ -78,7 +78,7 @@ def _usual_sentences(model: TextModel) -> int:
 
 
 def _num_sentences(text: str, model: TextModel, options: TextOptions) -> int:
-    """Returns how many sentences go into one search: the most of any piece between block tags."""
+    """Returns how many sentences go into one search: the most of any text between block tags."""
     language = options.language or languages_of(model)[0]
-    parts = [piece.plain for piece in pieces(text, options.markup) if isinstance(piece, Piece)]
+    parts = [part.plain for part in read_markup(text, options.markup) if isinstance(part, MarkedText)]
     return max((num_sentences(part, language) for part in parts), default=0)
