@@ -1,11 +1,14 @@
 """A model in the eyes of a search: logits from a table, written by hand or made at random, and nothing behind it."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from transduce.decoding.search import SearchTask
 
 BOS, EOS, UNK = 1, 2, 3
 A, B, C = 4, 5, 6
@@ -46,6 +49,10 @@ class FakeModel:
 
     def start(self, num_sentences: int) -> FakeState:
         return FakeState(tuple((s, ()) for s in range(num_sentences)))
+
+    def task(self, limits: Sequence[int], **more: Any) -> SearchTask[FakeState]:
+        """A sentence for each limit; for `more` see `SearchTask`."""
+        return SearchTask(self.step, self.start(len(limits)), limits, **more)
 
     def step(self, tokens_R: Tensor, state: FakeState) -> tuple[Tensor, FakeState]:
         assert tokens_R.numel() == len(state.rows)

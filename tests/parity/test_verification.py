@@ -15,7 +15,7 @@ from torch import Tensor
 from transduce import files
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import DataConfig, DecodeConfig
-from transduce.decoding import beam, candidates, finished, greedy
+from transduce.decoding import beam, finished, greedy
 from transduce.decoding.scores import Hypothesis
 from transduce.engines import torch as torch_engine
 from transduce.engines import torch_search
@@ -224,8 +224,17 @@ def engine_in_half_precision(patch: pytest.MonkeyPatch) -> None:
 def _of_each_batch(
     patch: pytest.MonkeyPatch, change: Callable[[list[list[Hypothesis]]], list[list[Hypothesis]]]
 ) -> None:
-    original = torch_engine.search
-    patch.setattr(torch_engine, "search", lambda *given, **named: change(original(*given, **named)))
+    def changing(begin: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(*given: Any) -> Any:
+            search = begin(*given)
+            run = search.run
+            search.run = lambda: change(run())
+            return search
+
+        return changed
+
+    for mode in ("greedy", "beam"):
+        patch.setattr(torch_engine, mode, changing(getattr(torch_engine, mode)))
 
 
 def shortened(hypothesis: Hypothesis) -> Hypothesis:
@@ -246,18 +255,18 @@ def results_are_not_put_back_in_order(patch: pytest.MonkeyPatch) -> None:
 
 
 def greedy_takes_the_second(patch: pytest.MonkeyPatch) -> None:
-    def second(logits: Tensor, never: Any, _: Any = None) -> tuple[Tensor, Tensor]:
-        best = candidates.log_probabilities_(logits, never).topk(2, dim=-1)
+    def second(_: object, gains: Tensor) -> tuple[Tensor, Tensor]:
+        best = gains.topk(2, dim=-1)
         return best.indices[:, 1], best.values[:, 1]
 
-    patch.setattr(greedy, "best_token", second)
+    patch.setattr(greedy.GreedySearch, "pick", second)
 
 
 def one_beam_takes_the_second(patch: pytest.MonkeyPatch) -> None:
     original = beam.best_candidates
 
-    def second(logits: Tensor, scores: Tensor, count: int, *rest: Any) -> tuple[Tensor, ...]:
-        found = original(logits, scores, max(count, 2), *rest)
+    def second(gains: Tensor, scores: Tensor, count: int) -> tuple[Tensor, ...]:
+        found = original(gains, scores, max(count, 2))
         return tuple(x[:, 1:2] for x in found) if count == 1 else found
 
     patch.setattr(beam, "best_candidates", second)
@@ -452,7 +461,7 @@ def test_a_check_that_stops_with_an_error_has_failed(bundle: Bundle, monkeypatch
     def stop(*_: object, **__: object) -> None:
         raise RuntimeError("no kernel image is available")
 
-    monkeypatch.setattr(torch_search, "beam_search", stop)
+    monkeypatch.setattr(torch_search, "BeamSearch", stop)
     report = verify(bundle.path, sentences=LINES, settings=SETTINGS, device="cpu", other_engines=False)
     found = report.named("n-best")
     assert found.outcome == "failed"

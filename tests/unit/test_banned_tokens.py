@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, FakeState, Table, log_softmax, random_table
+from transduce.config import special_ids
 from transduce.decoding.banned_tokens import BannedTokens, banned_tokens
-from transduce.decoding.beam import beam_search
-from transduce.decoding.greedy import greedy_search
-from transduce.decoding.sampling import sample, uniforms
+from transduce.decoding.beam import BeamSearch
+from transduce.decoding.greedy import GreedySearch
+from transduce.decoding.options import BeamOptions
+from transduce.decoding.sampling import Sampling, uniforms
 from transduce.decoding.scores import Hypothesis, gnmt_penalty
 
 Past = tuple[int, ...]
@@ -22,7 +24,7 @@ Past = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Rules:
-    """What is asked of one sentence's outputs."""
+    """The constraints on one sentence's outputs."""
 
     min_tokens: int = 0
     no_repeat_ngram: int = 0
@@ -32,14 +34,14 @@ class Rules:
 
     def allow(self, past: Past, token: int) -> bool:
         """The obvious version of `BannedTokens.apply_`."""
-        place = len(past)
-        if place < len(self.prefix) and past == self.prefix[:place]:
-            if token == self.prefix[place]:
+        position = len(past)
+        if position < len(self.prefix) and past == self.prefix[:position]:
+            if token == self.prefix[position]:
                 return True
-            if place >= len(self.completions) or token not in self.completions[place]:
+            if position >= len(self.completions) or token not in self.completions[position]:
                 return False
         if token == EOS:
-            return place >= self.min_tokens
+            return position >= self.min_tokens
         longer, n = (*past, token), self.no_repeat_ngram
         windows = [longer[i : i + n] for i in range(len(longer) - n + 1)]
         if n and windows and windows.count(windows[-1]) > 1:
@@ -48,10 +50,9 @@ class Rules:
 
 
 def of(rules: Sequence[Rules]) -> BannedTokens | None:
-    """The bans of a batch; what is asked of all is the first sentence's."""
+    """The bans of a batch; those that are the same for all are the first sentence's."""
     return banned_tokens(
         len(rules),
-        eos=EOS,
         min_tokens=rules[0].min_tokens,
         no_repeat_ngram=rules[0].no_repeat_ngram,
         prefixes=[each.prefix for each in rules],
@@ -64,13 +65,14 @@ def run(
     table: Table, limits: Sequence[int], rules: Sequence[Rules], beam_size: int, **more: Any
 ) -> list[list[Hypothesis]]:
     model = FakeModel(table)
-    options = {"length_penalty": 0.6, "n_best": beam_size} | more
-    return beam_search(model.step, model.start(len(limits)), limits, beam_size=beam_size, banned=of(rules), **options)
+    bonus = more.pop("bonus", None)
+    options = BeamOptions(beam_size=beam_size, **{"length_penalty": 0.6, "n_best": beam_size} | more)
+    return BeamSearch(model.task(limits, banned=of(rules)), options, bonus=bonus).run()
 
 
 def run_greedy(table: Table, limits: Sequence[int], rules: Sequence[Rules]) -> list[Hypothesis]:
     model = FakeModel(table)
-    return greedy_search(model.step, model.start(len(limits)), limits, length_penalty=0.6, banned=of(rules))
+    return [best for [best] in GreedySearch(model.task(limits, banned=of(rules)), 0.6).run()]
 
 
 def every_output(table: Table, limit: int, rules: Rules, vocab: Sequence[int], alpha: float = 0.6) -> list[Hypothesis]:
@@ -173,7 +175,7 @@ def test_what_is_drawn_obeys(seed: int, rules: list[Rules], limits: list[int], t
     table, model = random_table(seed), FakeModel(random_table(seed))
     limits = [max(limit, len(each.prefix), each.min_tokens) for limit, each in zip(limits, rules, strict=False)]
     numbers = torch.stack([torch.from_numpy(uniforms(seed, [s], 3, 9)) for s in range(len(rules))])
-    found = sample(model.step, model.start(len(rules)), limits, numbers, temperature=temperature, banned=of(rules))
+    found = Sampling(model.task(limits, banned=of(rules)), numbers, temperature=temperature).run()
     for sentence, hypotheses in enumerate(found):
         assert len(hypotheses) == 3
         for h in hypotheses:
@@ -214,8 +216,8 @@ def test_where_nothing_may_follow_what_was_open_comes_back_unfinished() -> None:
         assert found
 
 
-def test_nothing_asked_is_no_restriction() -> None:
-    assert banned_tokens(2, eos=EOS, prefixes=[(), ()], forbidden=[(), ()]) is None
+def test_without_rules_nothing_is_banned() -> None:
+    assert banned_tokens(2, prefixes=[(), ()], forbidden=[(), ()]) is None
 
 
 # --- a bonus, such as a coverage penalty ----------------------------------------------------------------------
@@ -246,4 +248,4 @@ def test_a_bonus_ranks_what_finishes(seed: int, limit: int, n_best: int) -> None
 
 
 def test_special_tokens_of_the_tables() -> None:
-    assert (BOS, UNK) == (1, 3)  # what `SpecialIds` says, which the tables here rest on
+    assert (BOS, UNK) == (special_ids.BOS, special_ids.UNK)

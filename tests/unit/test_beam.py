@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, Table, log_softmax, random_table
-from transduce.decoding.beam import beam_search
-from transduce.decoding.candidates import best_candidates, best_candidates_reference, top
-from transduce.decoding.greedy import greedy_search
-from transduce.decoding.scores import Hypothesis, gnmt_penalty
+from transduce.decoding.beam import BeamSearch
+from transduce.decoding.candidates import best_candidates, best_candidates_reference, log_probabilities_, top
+from transduce.decoding.greedy import GreedySearch
+from transduce.decoding.options import BeamOptions
+from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, gnmt_penalty
 
 pytestmark = pytest.mark.computes
 
@@ -36,20 +37,13 @@ def run(
     stop_early: bool = True,
 ) -> list[list[Hypothesis]]:
     model = FakeModel(table)
-    return beam_search(
-        model.step,
-        model.start(len(limits)),
-        limits,
-        beam_size=beam_size,
-        length_penalty=alpha,
-        n_best=n_best,
-        stop_early=stop_early,
-    )
+    options = BeamOptions(beam_size=beam_size, length_penalty=alpha, n_best=n_best, stop_early=stop_early)
+    return BeamSearch(model.task(limits), options).run()
 
 
 def run_greedy(table: Table, limits: Sequence[int], alpha: float = 0.6) -> list[Hypothesis]:
     model = FakeModel(table)
-    return greedy_search(model.step, model.start(len(limits)), limits, length_penalty=alpha)
+    return [best for [best] in GreedySearch(model.task(limits), alpha).run()]
 
 
 def assert_same(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
@@ -287,9 +281,9 @@ def test_candidates_are_the_reference(
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(num_sentences * num_beams, vocab_size, generator=generator)
     scores = torch.randn(num_sentences, num_beams, generator=generator)
-    never = (0, 1, 3)
-    expected = best_candidates_reference(logits.clone(), scores, num_candidates, never)
-    for ours, theirs in zip(best_candidates(logits, scores, num_candidates, never), expected, strict=True):
+    gains = log_probabilities_(logits, NEVER_GENERATED)
+    expected = best_candidates_reference(gains, scores, num_candidates)
+    for ours, theirs in zip(best_candidates(gains, scores, num_candidates), expected, strict=True):
         torch.testing.assert_close(ours, theirs)
 
 
@@ -299,10 +293,10 @@ def test_the_greatest_values_are_those_of_topk(seed: int, num_rows: int, count: 
     generator = torch.Generator().manual_seed(seed)
     values = torch.stack([torch.randperm(num_values, generator=generator) for _ in range(num_rows)]).float()
     values[values < num_values // 2] = -math.inf  # as of tokens that are never generated
-    found, places = top(values, count)
+    found, index = top(values, count)
     assert torch.equal(found, values.topk(count).values)
-    assert torch.equal(values.gather(1, places), found)
-    assert all(len(set(row)) == count for row in places.tolist())
+    assert torch.equal(values.gather(1, index), found)
+    assert all(len(set(row)) == count for row in index.tolist())
 
 
 # --- cost -------------------------------------------------------------------------------
@@ -314,12 +308,13 @@ def test_finished_sentences_leave_the_batch() -> None:
         return probabilities(eos=0.99, a=0.01) if ends else probabilities(a=0.99, b=0.01)
 
     model = FakeModel(table)
-    beam_search(model.step, model.start(4), [30] * 4, beam_size=2, length_penalty=0.6)
+    options = BeamOptions(beam_size=2, length_penalty=0.6)
+    BeamSearch(model.task([30] * 4), options).run()
     assert model.num_rows[:2] == [4, 8]
     assert model.num_rows[-1] == 2
     assert len(model.num_rows) < 31
     model = FakeModel(table)
-    greedy_search(model.step, model.start(4), [30] * 4)
+    GreedySearch(model.task([30] * 4), 0.0).run()
     assert model.num_rows == [4] * 3 + [1] * 18
 
 

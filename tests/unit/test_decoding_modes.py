@@ -159,7 +159,7 @@ def test_a_seed_is_a_number_that_a_machine_holds() -> None:
 def test_many_draws_are_made_in_shares(engine: TorchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     options, sources = replace(_BASE, temperature=1.0, seed=5), _sources(3)
     whole = engine.translate(sources, options, 7)
-    monkeypatch.setattr("transduce.engines.torch._MAX_DRAWN", 3)
+    monkeypatch.setattr("transduce.engines.torch_search._MAX_DRAWN", 3)
     assert _texts(engine.translate(sources, options, 7)) == _texts(whole)
 
 
@@ -195,7 +195,7 @@ def test_an_ensemble_is_bound_by_the_shortest_of_its_models() -> None:
         ([TokenConstraints(required=(((2,),),))], "source 1: a phrase of 'required' holds a special token"),
         ([TokenConstraints(prefix=(2,))], "source 1: 'prefix' holds a special token"),
         ([TokenConstraints(forbidden=((),))], "source 1: a phrase of 'forbidden' is empty"),
-        ([], "1 sources and conditions for 0"),
+        ([], "1 sources and constraints for 0"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from step_tables import BOS, EOS, UNK, A, B, C, FakeModel, Table, log_softmax, random_table
-from transduce.decoding.beam import beam_search
+from transduce.decoding.beam import BeamSearch
 from transduce.decoding.coverage import coverage_penalty
 from transduce.decoding.diverse import merged
 from transduce.decoding.ensemble import EnsembleState, ensemble_step
-from transduce.decoding.greedy import greedy_search
-from transduce.decoding.sampling import sample, uniforms
+from transduce.decoding.greedy import GreedySearch
+from transduce.decoding.options import BeamOptions
+from transduce.decoding.sampling import Sampling, uniforms
 from transduce.decoding.scores import Hypothesis, gnmt_penalty
+from transduce.decoding.search import SearchTask
 
 Past = tuple[int, ...]
 seeds = st.integers(0, 2**20)
@@ -24,8 +27,8 @@ seeds = st.integers(0, 2**20)
 
 def run(table: Table, limits: Sequence[int], beam_size: int, **more: Any) -> list[list[Hypothesis]]:
     model = FakeModel(table)
-    options = {"length_penalty": 0.6, "n_best": beam_size} | more
-    return beam_search(model.step, model.start(len(limits)), limits, beam_size=beam_size, **options)
+    options: dict[str, Any] = {"length_penalty": 0.6, "n_best": beam_size} | more
+    return BeamSearch(model.task(limits), BeamOptions(beam_size=beam_size, **options)).run()
 
 
 def outputs(found: Sequence[Sequence[Hypothesis]]) -> list[list[tuple[list[int], bool]]]:
@@ -140,13 +143,15 @@ def test_groups_must_divide_the_beam() -> None:
 def searches(step: Any, start: Any, limits: Sequence[int]) -> list[list[Hypothesis]]:
     """What every search finds."""
     numbers = torch.stack([torch.from_numpy(uniforms(3, [s], 2, 9)) for s in range(len(limits))])
-    beam = beam_search(step, start(), limits, beam_size=4, length_penalty=0.6, n_best=4)
-    diverse = beam_search(
-        step, start(), limits, beam_size=4, length_penalty=0.6, n_best=4, num_groups=2, diversity_penalty=0.5
-    )
-    greedy = [[h] for h in greedy_search(step, start(), limits, length_penalty=0.6)]
-    drawn = sample(step, start(), limits, numbers, temperature=0.8, length_penalty=0.6)
-    return [*beam, *diverse, *greedy, *drawn]
+    beam = BeamOptions(beam_size=4, length_penalty=0.6, n_best=4)
+    task = SearchTask(step, start(), limits)
+    every = [
+        BeamSearch(task, beam),
+        BeamSearch(task, replace(beam, num_groups=2, diversity_penalty=0.5)),
+        GreedySearch(task, 0.6),
+        Sampling(task, numbers, temperature=0.8, length_penalty=0.6),
+    ]
+    return [found for search in every for found in search.run()]
 
 
 @settings(max_examples=10, deadline=None)

@@ -11,14 +11,18 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from step_tables import EOS, A, B, C, FakeModel, random_table
+from step_tables import A, B, C, FakeModel, random_table
 from transduce.config import DecodeConfig, ModelConfig
-from transduce.decoding import beam, greedy, sampling
+from transduce.decoding import search
 from transduce.decoding.banned_tokens import BannedTokens, banned_tokens
-from transduce.decoding.beam import beam_search
-from transduce.decoding.finished import BeamStep, FinishedBeams, FinishedRows, SyncInterval
-from transduce.decoding.greedy import greedy_search
+from transduce.decoding.beam import BeamSearch
+from transduce.decoding.finished import FinishedBeams
+from transduce.decoding.greedy import GreedySearch
+from transduce.decoding.options import BeamOptions
 from transduce.decoding.required import RequiredPhrases, required_phrases
+from transduce.decoding.rows import FinishedRows, RowSearch
+from transduce.decoding.search import SyncInterval
+from transduce.decoding.transfer import BeamStep, pack, unpack
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
 from transduce.model import Transformer
@@ -51,8 +55,7 @@ def _look_every(num_steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def look(_: int | None, device: Any, last: int) -> SyncInterval:
         return SyncInterval(num_steps, device, last)
 
-    for module in (beam, greedy, sampling):
-        monkeypatch.setattr(module, "SyncInterval", look)
+    monkeypatch.setattr(search, "SyncInterval", look)
 
 
 class _Questions(TorchDispatchMode):
@@ -81,8 +84,8 @@ class _Questions(TorchDispatchMode):
         """Has what no operation shows noted too, and what is done at a look let pass."""
         for name in ("tolist", "cpu", "numpy", "item"):
             monkeypatch.setattr(Tensor, name, self._noting(name, getattr(Tensor, name)))
-        at_a_look: list[tuple[type, str]] = [(FinishedBeams, "tell"), (FinishedRows, "tell")]
-        at_a_look += [(BannedTokens, "keep"), (RequiredPhrases, "keep"), (beam._OpenBeams, "keep")]
+        at_a_look: list[tuple[type, str]] = [(FinishedBeams, "update"), (FinishedRows, "update")]
+        at_a_look += [(BannedTokens, "keep"), (RequiredPhrases, "keep"), (BeamSearch, "keep"), (RowSearch, "keep")]
         for owner, name in at_a_look:
             monkeypatch.setattr(owner, name, self._telling(getattr(owner, name)))
 
@@ -169,33 +172,24 @@ def test_a_question_would_be_noticed(ask: Callable[[Tensor], Any], monkeypatch: 
 )
 @settings(max_examples=40, deadline=None)
 def test_any_table(
-    seed: int, limits: list[int], beam_size: int, look_every: int, alpha: float, restricted: bool
+    seed: int, limits: list[int], beam_size: int, sync_steps: int, alpha: float, restricted: bool
 ) -> None:
-    def run(**options: Any) -> list[Any]:
-        rules = banned_tokens(len(limits), eos=EOS, no_repeat_ngram=2) if restricted else None
-        model = FakeModel(table)
-        found = beam_search(
-            model.step, model.start(len(limits)), limits, beam_size=beam_size, length_penalty=alpha,
-            n_best=beam_size, banned=rules, **options
-        )  # fmt: skip
-        if beam_size > 1:
-            return found
-        rules = banned_tokens(len(limits), eos=EOS, no_repeat_ngram=2) if restricted else None
-        return [found, greedy_search(model.step, model.start(len(limits)), limits, banned=rules, **options)]
+    def run(sync_steps: int) -> list[Any]:
+        rules = banned_tokens(len(limits), no_repeat_ngram=2) if restricted else None
+        task = FakeModel(table).task(limits, banned=rules, sync_steps=sync_steps)
+        found = BeamSearch(task, BeamOptions(beam_size=beam_size, length_penalty=alpha, n_best=beam_size)).run()
+        return found if beam_size > 1 else [found, GreedySearch(task, 0.0).run()]
 
     table = random_table(seed, eos_bias=0.5)
-    assert run(look_every=look_every) == run(look_every=1)
+    assert run(sync_steps) == run(1)
 
 
 def test_requirements_are_looked_at_on_the_host() -> None:
     """Where a limit leaves something unmet, what has met most comes first, however seldom one looks."""
-    for look_every in (1, 3):
-        asked = required_phrases([[[(A, B, C)], [(C,)]]], vocab_size=7)
-        model = FakeModel(random_table(3))
-        [found] = beam_search(
-            model.step, model.start(1), [2], beam_size=3, length_penalty=0.6, n_best=3, required=asked,
-            look_every=look_every,
-        )  # fmt: skip
+    for sync_steps in (1, 3):
+        required = required_phrases([[[(A, B, C)], [(C,)]]], vocab_size=7)
+        task = FakeModel(random_table(3)).task([2], sync_steps=sync_steps)
+        [found] = BeamSearch(task, BeamOptions(beam_size=3, length_penalty=0.6, n_best=3), required).run()
         assert [(h.ids, h.finished) for h in found] == [([C, C], False), ([C, A], False), ([B, B], False)]
         assert found[1].score < found[2].score
 
@@ -207,7 +201,7 @@ def test_steps_are_fetched_at_once_and_exactly() -> None:
     ids = torch.randint(2**40, (2, 4), generator=generator)
     step = BeamStep(scores, ids, ids + 1, scores[:, :2], ids[:, :2], ids[:, 2:], bonus)
     for given_step in (step, BeamStep(*list(vars(step).values())[:-1], None)):
-        [fetched] = BeamStep.unpacked(BeamStep.packed([given_step]), given_step)
+        [fetched] = unpack(pack([given_step]), given_step)
         for name, value in vars(given_step).items():
             back = getattr(fetched, name)
             assert back is value if value is None else (back.dtype == value.dtype and torch.equal(back, value)), name

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,65 +11,36 @@ from hypothesis import strategies as st
 
 from step_tables import EOS, A, B, C, FakeModel, Table, log_softmax, random_table
 from transduce.decoding.banned_tokens import banned_tokens
-from transduce.decoding.beam import beam_search
-from transduce.decoding.required import RequiredPhrases, required_phrases
-from transduce.decoding.scores import Hypothesis, gnmt_penalty
+from transduce.decoding.beam import BeamSearch
+from transduce.decoding.candidates import log_probabilities_
+from transduce.decoding.options import BeamOptions
+from transduce.decoding.required import RequiredPhrases, required_candidates, required_phrases
+from transduce.decoding.required_reference import RequiredEntries, required_candidates_reference
+from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, gnmt_penalty
 
 Past = tuple[int, ...]
-Entry = tuple[Past, ...]
 VOCAB_SIZE = 7
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What one sentence's outputs must hold."""
-
-    entries: tuple[Entry, ...] = ()
-    joining: Past = ()
-
-    def met(self, ids: Past) -> list[bool]:
-        """The obvious version of what `RequiredPhrases` computes."""
-        return [any(self._holds(ids, phrase) for phrase in entry) for entry in self.entries]
-
-    def _holds(self, ids: Past, phrase: Past) -> bool:
-        ends = (i + len(phrase) for i in range(len(ids) - len(phrase) + 1) if ids[i : i + len(phrase)] == phrase)
-        return any(end == len(ids) or ids[end] not in self.joining for end in ends)
-
-    def bank(self, ids: Past) -> int:
-        """The obvious version of `RequiredPhrases.banks`."""
-        met = self.met(ids)
-        ahead = [0]
-        for entry in itertools.compress(self.entries, (not m for m in met)):
-            for phrase in entry:
-                begun = max(k for k in range(len(phrase) + 1) if ids[len(ids) - k :] == phrase[:k])
-                if begun:
-                    ahead.append(max(0, min(map(len, entry)) - (len(phrase) - begun)))
-        return sum(min(map(len, e)) for e, m in zip(self.entries, met, strict=True) if m) + max(ahead)
-
-    @property
-    def cost(self) -> int:
-        return sum(min(map(len, entry)) for entry in self.entries)
-
-
-def of(asked: Sequence[Asked]) -> RequiredPhrases | None:
+def of(asked: Sequence[RequiredEntries]) -> RequiredPhrases | None:
     return required_phrases(
         [each.entries for each in asked], vocab_size=VOCAB_SIZE, joining=[each.joining for each in asked]
     )
 
 
 def run(
-    table: Table, limits: Sequence[int], asked: Sequence[Asked], beam_size: int, **more: Any
+    table: Table, limits: Sequence[int], asked: Sequence[RequiredEntries], beam_size: int, **more: Any
 ) -> list[list[Hypothesis]]:
     model = FakeModel(table)
     options: dict[str, Any] = {"length_penalty": 0.6, "n_best": beam_size} | more
-    return beam_search(model.step, model.start(len(limits)), limits, beam_size=beam_size, required=of(asked), **options)
+    return BeamSearch(model.task(limits), BeamOptions(beam_size=beam_size, **options), of(asked)).run()
 
 
 words = st.sampled_from([A, B, C])
 phrases = st.lists(words, min_size=1, max_size=3).map(tuple)
 entries = st.lists(phrases, min_size=1, max_size=2).map(tuple)
 asked_of_one = st.builds(
-    Asked, st.lists(entries, max_size=3).map(tuple), st.lists(words, max_size=1).map(tuple)
+    RequiredEntries, st.lists(entries, max_size=3).map(tuple), st.lists(words, max_size=1).map(tuple)
 )  # overlapping, with shared beginnings, and equal ones
 asked_of_batch = st.lists(asked_of_one, min_size=1, max_size=4)
 seeds = st.integers(0, 2**20)
@@ -78,7 +48,7 @@ seeds = st.integers(0, 2**20)
 
 @settings(max_examples=100, deadline=None)
 @given(asked_of_batch, st.integers(0, 6), seeds)
-def test_progress_is_what_can_be_seen_in_the_tokens(asked: list[Asked], num_tokens: int, seed: int) -> None:
+def test_progress_is_what_can_be_seen_in_the_tokens(asked: list[RequiredEntries], num_tokens: int, seed: int) -> None:
     required = of(asked)
     if required is None:
         assert not any(each.entries for each in asked)
@@ -91,18 +61,38 @@ def test_progress_is_what_can_be_seen_in_the_tokens(asked: list[Asked], num_toke
     banks_BN, met_BKE = required.banks(progress, beams_BN, tokens_BN), progress.met_BKE
     offered_BKO, valid_BKO = required.offers(progress)
     for sentence, each in enumerate(asked):
-        assert int(required.total_B[sentence]) == each.cost
+        assert int(required.total_B[sentence]) == each.total
         for beam in range(3):
             past = tuple(past_BKT[sentence, beam].tolist())
             assert met_BKE[sentence, beam, : len(each.entries)].tolist() == each.met(past)
-            for place, token in enumerate([EOS, A, B, C]):
-                assert int(banks_BN[sentence, beam * 4 + place]) == each.bank((*past, token))
+            for index, token in enumerate([EOS, A, B, C]):
+                assert int(banks_BN[sentence, beam * 4 + index]) == each.bank((*past, token))
             offered = set(offered_BKO[sentence, beam][valid_BKO[sentence, beam]].tolist())
             unmet = [entry for entry, met in zip(each.entries, each.met(past), strict=True) if not met]
             assert {phrase[0] for entry in unmet for phrase in entry} <= offered
             if unmet and not each.joining:  # one of the offers leads on, always
                 assert max(each.bank((*past, token)) for token in offered) > each.bank(past)
             assert bool(unmet) == bool(offered)
+
+
+@settings(max_examples=150, deadline=None)
+@given(asked_of_batch, st.integers(1, 4), st.integers(1, 4), st.integers(0, 5), seeds)
+def test_candidates_are_those_of_the_reference(
+    asked: list[RequiredEntries], beam_size: int, num_beams: int, num_tokens: int, seed: int
+) -> None:
+    required = of(asked)
+    if required is None:
+        return
+    dice = torch.Generator().manual_seed(seed)
+    past_BKT = torch.randint(A, C + 1, (len(asked), num_beams, num_tokens), generator=dice)
+    logits_RV = torch.randn(len(asked) * num_beams, VOCAB_SIZE, generator=dice)
+    gains_RV = log_probabilities_(logits_RV, NEVER_GENERATED)
+    scores_BK = torch.randn(len(asked), num_beams, generator=dice)
+    expected = required_candidates_reference(gains_RV, scores_BK, past_BKT, asked, beam_size)
+    for ours, theirs in zip(
+        required_candidates(gains_RV, scores_BK, past_BKT, required, beam_size), expected, strict=True
+    ):
+        assert torch.equal(ours, theirs)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +108,7 @@ def test_progress_is_what_can_be_seen_in_the_tokens(asked: list[Asked], num_toke
     ],
 )
 def test_a_phrase_that_overlaps_itself(past: Past, bank: int) -> None:
-    asked = Asked((((A, A, B),),))
+    asked = RequiredEntries((((A, A, B),),))
     assert asked.bank(past) == bank
     required = of([asked])
     assert required is not None
@@ -127,7 +117,7 @@ def test_a_phrase_that_overlaps_itself(past: Past, bank: int) -> None:
     assert found.tolist() == [[bank]]
 
 
-def every_output(table: Table, limit: int, asked: Asked) -> list[Hypothesis]:
+def every_output(table: Table, limit: int, asked: RequiredEntries) -> list[Hypothesis]:
     """Brute force: all finished outputs that hold what is asked, best first."""
     found = []
     for length in range(limit + 1):
@@ -141,7 +131,7 @@ def every_output(table: Table, limit: int, asked: Asked) -> list[Hypothesis]:
 
 @settings(max_examples=40, deadline=None)
 @given(seeds, asked_of_one, st.integers(0, 3))
-def test_a_wide_beam_is_brute_force(seed: int, asked: Asked, limit: int) -> None:
+def test_a_wide_beam_is_brute_force(seed: int, asked: RequiredEntries, limit: int) -> None:
     table = random_table(seed)
     every = every_output(table, limit, asked)
     found = run(table, [limit], [asked], 3 ** (limit + 1), n_best=max(1, len(every)))[0]
@@ -161,10 +151,10 @@ def test_a_wide_beam_is_brute_force(seed: int, asked: Asked, limit: int) -> None
 @settings(max_examples=40, deadline=None)
 @given(seeds, asked_of_batch, st.integers(2, 5), st.lists(st.integers(0, 8), min_size=4, max_size=4))
 def test_whatever_the_beam_what_is_asked_comes_out(
-    seed: int, asked: list[Asked], beam_size: int, room: list[int]
+    seed: int, asked: list[RequiredEntries], beam_size: int, room: list[int]
 ) -> None:
     table = random_table(seed, eos_bias=2.0)
-    found = run(table, [each.cost + more for each, more in zip(asked, room, strict=False)], asked, beam_size)
+    found = run(table, [each.total + more for each, more in zip(asked, room, strict=False)], asked, beam_size)
     for each, hypotheses in zip(asked, found, strict=True):
         assert hypotheses
         for h in hypotheses:
@@ -176,9 +166,11 @@ def test_whatever_the_beam_what_is_asked_comes_out(
 
 @settings(max_examples=25, deadline=None)
 @given(seeds, asked_of_batch, st.integers(2, 4), st.lists(st.integers(0, 8), min_size=4, max_size=4))
-@example(0, [Asked(), Asked(), Asked((((A,),),)), Asked()], 4, [0, 0, 0, 1])  # the first beam is not the best one
+@example(
+    0, [RequiredEntries(), RequiredEntries(), RequiredEntries((((A,),),)), RequiredEntries()], 4, [0, 0, 0, 1]
+)  # the first beam is not the best one
 def test_neighbours_and_stopping_early_do_not_matter(
-    seed: int, asked: list[Asked], beam_size: int, limits: list[int]
+    seed: int, asked: list[RequiredEntries], beam_size: int, limits: list[int]
 ) -> None:
     table, limits = random_table(seed), limits[: len(asked)]
     together = run(table, limits, asked, beam_size)
@@ -193,23 +185,15 @@ def test_neighbours_and_stopping_early_do_not_matter(
 
 def test_a_neighbour_with_phrases_changes_nothing_of_a_plain_sentence() -> None:
     table = random_table(7)
-    mixed = run(table, [6, 6], [Asked(), Asked((((A, B),),))], 4)
-    assert mixed[0] == run(table, [6, 6], [Asked(), Asked()], 4)[0]
+    mixed = run(table, [6, 6], [RequiredEntries(), RequiredEntries((((A, B),),))], 4)
+    assert mixed[0] == run(table, [6, 6], [RequiredEntries(), RequiredEntries()], 4)[0]
 
 
-def test_bans_and_requirements_together() -> None:
-    model, asked = FakeModel(random_table(5)), Asked((((A, B),),))
-    banned = banned_tokens(1, eos=EOS, forbidden=[[(B, C)]], prefixes=[(C, A)])
-    found = beam_search(
-        model.step,
-        model.start(1),
-        [6],
-        beam_size=4,
-        n_best=4,
-        length_penalty=0.6,
-        banned=banned,
-        required=of([asked]),
-    )[0]
+def test_bans_and_required_phrases_together() -> None:
+    model, asked = FakeModel(random_table(5)), RequiredEntries((((A, B),),))
+    banned = banned_tokens(1, forbidden=[[(B, C)]], prefixes=[(C, A)])
+    options = BeamOptions(beam_size=4, n_best=4, length_penalty=0.6)
+    [found] = BeamSearch(model.task([6], banned=banned), options, of([asked])).run()
     for h in found:
         assert h.finished
         assert h.ids[:2] == [C, A]
@@ -219,23 +203,16 @@ def test_bans_and_requirements_together() -> None:
 
 def test_where_a_ban_makes_it_impossible_the_output_is_unfinished() -> None:
     model = FakeModel(random_table(5))
-    banned = banned_tokens(1, eos=EOS, forbidden=[[(B,)]])
-    [found] = beam_search(
-        model.step,
-        model.start(1),
-        [5],
-        beam_size=3,
-        length_penalty=0.6,
-        banned=banned,
-        required=of([Asked((((A, B),), ((C,),)))]),
-    )
+    banned = banned_tokens(1, forbidden=[[(B,)]])
+    required = of([RequiredEntries((((A, B),), ((C,),)))])
+    [found] = BeamSearch(model.task([5], banned=banned), BeamOptions(beam_size=3, length_penalty=0.6), required).run()
     assert not found[0].finished
     assert C in found[0].ids
     assert B not in found[0].ids
 
 
 @pytest.mark.parametrize("more", [{"beam_size": 1}, {"beam_size": 4, "num_groups": 2}])
-def test_searches_that_cannot_share_out_a_beam_refuse(more: dict[str, int]) -> None:
-    model = FakeModel(random_table(5))
-    with pytest.raises(ValueError, match="requirements need a beam of 2 or more"):
-        beam_search(model.step, model.start(1), [5], length_penalty=0.6, required=of([Asked((((A,),),))]), **more)
+def test_searches_that_cannot_divide_a_beam_refuse(more: dict[str, int]) -> None:
+    model, options = FakeModel(random_table(5)), BeamOptions(length_penalty=0.6, **more)
+    with pytest.raises(ValueError, match="required phrases need a beam of 2 or more"):
+        BeamSearch(model.task([5]), options, of([RequiredEntries((((A,),),))]))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from step_tables import EOS, A, B, C, FakeModel, Table, log_softmax, random_table
-from transduce.decoding.sampling import draw, narrowed, sample, uniforms
+from transduce.decoding.sampling import Sampling, draw, narrowed, uniforms
 from transduce.decoding.scores import Hypothesis
 
 Past = tuple[int, ...]
@@ -30,7 +30,7 @@ def run(
     model = FakeModel(table)
     numbers = [torch.from_numpy(uniforms(seed, source, num_samples, max(limits) + 1)) for source in sources]
     options = {"temperature": 1.0} | more
-    return sample(model.step, model.start(len(limits)), limits, torch.stack(numbers), **options)  # type: ignore[arg-type]
+    return Sampling(model.task(limits), torch.stack(numbers), **options).run()  # type: ignore[arg-type]
 
 
 def narrowed_reference(logits: list[float], temperature: float, top_k: int, top_p: float) -> dict[int, float]:

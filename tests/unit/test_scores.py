@@ -3,7 +3,7 @@
 import pytest
 
 from text_engine import text_translator
-from transduce.decoding.scores import SpecialIds, gnmt_penalty, hypothesis
+from transduce.decoding.scores import NEVER_GENERATED, gnmt_penalty, hypothesis
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_length_counts_eos_where_there_is_one() -> None:
 
 
 def test_never_generated() -> None:
-    assert SpecialIds().never_generated == (0, 1, 3)
+    assert NEVER_GENERATED == (0, 1, 3)
 
 
 def test_the_end_mark_of_a_given_translation_counts_as_a_piece() -> None:

@@ -259,13 +259,13 @@ def test_a_prefix_from_outside_of_the_shortlist_holds_and_forbidden_phrases_do_n
     free = engine.translate(sources, _OPTIONS)
     outside = [next(i for i in range(100, _VOCAB) if i not in own_part(source)) for source in sources]
     asked = [TokenConstraints(prefix=(index,), completions=((index + 1, 7),)) for index in outside]
-    for prefix, [best] in zip(outside, engine.translate(sources, _OPTIONS, conditions=asked), strict=True):
+    for prefix, [best] in zip(outside, engine.translate(sources, _OPTIONS, constraints=asked), strict=True):
         assert best.ids[0] in (prefix, prefix + 1, 7)
     first = [best.ids[0] if best.ids else 9 for [best] in free]
     asked = [
         TokenConstraints(forbidden=((index,), (index, other))) for index, other in zip(first, outside, strict=True)
     ]
-    for index, [best] in zip(first, engine.translate(sources, _OPTIONS, conditions=asked), strict=True):
+    for index, [best] in zip(first, engine.translate(sources, _OPTIONS, constraints=asked), strict=True):
         assert index not in best.ids
 
 
@@ -312,11 +312,11 @@ def test_ctranslate2_keeps_prefixes_and_bans_with_a_shortlist(bundle: Bundle) ->
     engine = CTranslate2Engine.load(bundle, device="cpu", threads=1, shortlist=load_shortlist(bundle))
     source = [20, 21, 22, 23]
     outside = [index for index in range(100, _VOCAB) if index not in own_part(source)][:2]
-    [[best]] = engine.translate([source], _OPTIONS, conditions=[TokenConstraints(prefix=(outside[0],))])
+    [[best]] = engine.translate([source], _OPTIONS, constraints=[TokenConstraints(prefix=(outside[0],))])
     assert best.ids[0] == outside[0]
     [[free]] = engine.translate([source], _OPTIONS)
     banned = TokenConstraints(forbidden=((free.ids[0],), (outside[1],)))
-    [[other]] = engine.translate([source], _OPTIONS, conditions=[banned])
+    [[other]] = engine.translate([source], _OPTIONS, constraints=[banned])
     assert free.ids[0] not in other.ids
 
 

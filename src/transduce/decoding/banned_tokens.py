@@ -1,10 +1,10 @@
 """What an output must begin with and may not hold: bans on the next token, given the tokens before it.
 
-A restriction sets log-probabilities to -inf and changes no other. What is left keeps the model's own probability, so
-the score of a restricted output is what the model gives it, and a bound on what can still come stays a bound. And it is
-a function of the tokens so far, which every search keeps anyway: when beams change places, nothing has to move along.
+A ban sets log-probabilities to -inf and changes no others. Allowed tokens keep the model's own probability, so the
+score of an output is what the model gives it, and a bound on scores to come stays a bound. A ban is a function of the
+tokens so far, which the search keeps: when beams change places, no state has to follow them.
 
-Shapes: R rows = B sentences × K beams, sentence by sentence; T tokens so far, P places or phrases, V vocabulary.
+Shapes: R rows = B sentences × K beams, sentence by sentence; T tokens so far, P positions or phrases, V vocabulary.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-from transduce.decoding.candidates import Restrict
+from transduce.config.special_ids import EOS
 
 
 class Ban(Protocol):
@@ -25,12 +25,12 @@ class Ban(Protocol):
         ...
 
     def keep(self, sentences_B: Tensor) -> Self:
-        """Returns what is asked of the given sentences, in the given order."""
+        """Returns the ban for the given sentences, in the given order."""
         ...
 
 
 def _ban_(gains: Tensor, tokens: Tensor, banned: Tensor) -> None:
-    """Sets the gains of those tokens to -inf that are banned, along the last dimension; a GPU is not waited for."""
+    """Sets the gains of banned tokens to -inf, along the last dimension, without synchronising with a GPU."""
     gains.scatter_reduce_(-1, tokens, torch.where(banned, -torch.inf, torch.inf), "amin")
 
 
@@ -39,15 +39,14 @@ class MinimumLength:
     """No output ends before it has `num_tokens`."""
 
     num_tokens: int
-    eos: int
 
     def apply_(self, gains_RV: Tensor, past_RT: Tensor) -> None:
         """Bans EOS from outputs that are too short."""
         if past_RT.size(1) < self.num_tokens:
-            gains_RV[:, self.eos] = -torch.inf
+            gains_RV[:, EOS] = -torch.inf
 
     def keep(self, sentences_B: Tensor) -> Self:
-        """Returns itself: it asks the same of all."""
+        """Returns itself: it is the same for all."""
         return self
 
 
@@ -71,7 +70,7 @@ class NoRepeat:
         _ban_(gains_RV, windows_RPN[:, :, before], (windows_RPN[:, :, :before] == last_R1N).all(dim=2))
 
     def keep(self, sentences_B: Tensor) -> Self:
-        """Returns itself: it asks the same of all."""
+        """Returns itself: it is the same for all."""
         return self
 
 
@@ -92,14 +91,14 @@ class Forbidden:
         last_BKN = past_RT[:, num_tokens - before :].view(self.num_sentences, num_beams, before)
         matched_PK = (last_BKN[self.owners_P] == self.phrases_PN[:, None, :before]).all(dim=2)
         rows_PK = self.owners_P[:, None] * num_beams + torch.arange(num_beams, device=gains_RV.device)
-        places_PK = rows_PK * gains_RV.size(1) + self.phrases_PN[:, before:]
-        _ban_(gains_RV.view(-1), places_PK.flatten(), matched_PK.flatten())
+        index_PK = rows_PK * gains_RV.size(1) + self.phrases_PN[:, before:]
+        _ban_(gains_RV.view(-1), index_PK.flatten(), matched_PK.flatten())
 
     def keep(self, sentences_B: Tensor) -> Self:
         """Returns the phrases of the given sentences."""
-        place_B = torch.full((self.num_sentences,), -1, device=self.owners_P.device)
-        place_B[sentences_B] = torch.arange(sentences_B.numel(), device=self.owners_P.device)
-        owners_P = place_B[self.owners_P]
+        new_index_B = torch.full((self.num_sentences,), -1, device=self.owners_P.device)
+        new_index_B[sentences_B] = torch.arange(sentences_B.numel(), device=self.owners_P.device)
+        owners_P = new_index_B[self.owners_P]
         kept_P = owners_P >= 0
         return type(self)(self.phrases_PN[kept_P], owners_P[kept_P], sentences_B.numel())
 
@@ -108,7 +107,7 @@ class Forbidden:
 class Prefix:
     """What each sentence's output begins with.
 
-    At place p, one of `completions[sentence][p]` may stand for all that is left of the prefix: see
+    At position p, one of `completions[sentence][p]` may replace the rest of the prefix: see
     `engines.interface.TokenConstraints`.
     """
 
@@ -129,35 +128,35 @@ class Prefix:
         return cls(torch.tensor(padded, device=device), lengths_B, ids, longest)
 
     def apply_(self, gains_RV: Tensor, past_RT: Tensor, bans: Sequence[Ban]) -> None:
-        """Bans all but the next token of the prefix and what may complete it; where it is complete, the `bans` only.
+        """Bans all but the next token of the prefix and its completions; after the prefix, applies the `bans` only.
 
-        The next token of a prefix is never banned; a completion, which is chosen freely, may be.
+        The `bans` never forbid the next token of a prefix, but they may forbid a completion.
         """
-        num_rows, place = past_RT.shape
+        num_rows, position = past_RT.shape
         num_beams = num_rows // self.lengths_B.numel()
-        begun_RP = self.tokens_BP[:, :place].repeat_interleave(num_beams, dim=0)
-        bound_R = (self.lengths_B > place).repeat_interleave(num_beams) & (past_RT == begun_RP).all(dim=1)
-        next_R1 = self.tokens_BP[:, place].repeat_interleave(num_beams)[:, None]
+        begun_RP = self.tokens_BP[:, :position].repeat_interleave(num_beams, dim=0)
+        bound_R = (self.lengths_B > position).repeat_interleave(num_beams) & (past_RT == begun_RP).all(dim=1)
+        next_R1 = self.tokens_BP[:, position].repeat_interleave(num_beams)[:, None]
         gain_R1 = gains_RV.gather(1, next_R1)
         for ban in bans:
             ban.apply_(gains_RV, past_RT)
         gains_RV.scatter_(1, next_R1, torch.where(bound_R[:, None], gain_R1, gains_RV.gather(1, next_R1)))
         allowed_RV = torch.zeros_like(gains_RV, dtype=torch.bool).scatter_(1, next_R1, True)
         for sentence, completions in enumerate(self.completions):
-            if place < len(completions):
+            if position < len(completions):
                 first = sentence * num_beams
-                allowed_RV[first : first + num_beams].index_fill_(1, completions[place], True)
+                allowed_RV[first : first + num_beams].index_fill_(1, completions[position], True)
         gains_RV.masked_fill_(bound_R[:, None] & ~allowed_RV, -torch.inf)
 
     def keep(self, sentences_B: Tensor) -> Self:
         """Returns the prefixes of the given sentences."""
-        completions = tuple(self.completions[place] for place in sentences_B.tolist())
+        completions = tuple(self.completions[index] for index in sentences_B.tolist())
         return type(self)(self.tokens_BP[sentences_B], self.lengths_B[sentences_B], completions, self.longest)
 
 
 @dataclass(frozen=True)
 class BannedTokens:
-    """All that is asked of a batch; a prefix holds whatever the rest says, which binds what follows."""
+    """All bans of a batch. A prefix is stronger than the others, which act on what follows it."""
 
     bans: tuple[Ban, ...]
     prefix: Prefix | None = None
@@ -170,12 +169,8 @@ class BannedTokens:
         for ban in self.bans:
             ban.apply_(gains_RV, past_RT)
 
-    def after(self, past_RT: Tensor) -> Restrict:
-        """Returns `apply_` for the tokens so far."""
-        return lambda gains_RV: self.apply_(gains_RV, past_RT)
-
     def keep(self, sentences_B: Tensor) -> Self:
-        """Returns what is asked of the given sentences, in the given order."""
+        """Returns the bans of the given sentences, in the given order."""
         prefix = None if self.prefix is None else self.prefix.keep(sentences_B)
         return type(self)(tuple(ban.keep(sentences_B) for ban in self.bans), prefix)
 
@@ -183,7 +178,6 @@ class BannedTokens:
 def banned_tokens(
     num_sentences: int,
     *,
-    eos: int,
     min_tokens: int = 0,
     no_repeat_ngram: int = 0,
     prefixes: Sequence[Sequence[int]] = (),
@@ -191,14 +185,14 @@ def banned_tokens(
     forbidden: Sequence[Sequence[Sequence[int]]] = (),
     device: torch.device | str = "cpu",
 ) -> BannedTokens | None:
-    """Returns what is asked of the outputs of `num_sentences` sentences, or None where that is nothing.
+    """Returns the bans of a batch of `num_sentences` sentences, or None where there are none.
 
     `prefixes`, `completions` and `forbidden` have one entry for each sentence, or none at all.
     """
     device = torch.device(device)
     bans: list[Ban] = []
     if min_tokens:
-        bans.append(MinimumLength(min_tokens, eos))
+        bans.append(MinimumLength(min_tokens))
     if no_repeat_ngram:
         bans.append(NoRepeat(no_repeat_ngram))
     owned = [(phrase, owner) for owner, phrases in enumerate(forbidden) for phrase in phrases]

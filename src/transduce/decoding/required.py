@@ -1,8 +1,11 @@
-"""Phrases that an output must hold: which of them it holds so far, and a beam shared out by how many.
+"""Phrases that an output must hold: which of them it holds so far, and a beam divided among banks.
 
-Dynamic beam allocation (Post & Vilar 2018; vectorised as by Hu et al. 2019), with three differences. What is met is a
-function of the tokens so far, computed at each step, so that nothing moves along when beams change places. An entry may
-be a choice of phrases. And the beam is shared out among the banks that have candidates, not among all there could be.
+Dynamic beam allocation (Post & Vilar 2018; vectorised as by Hu et al. 2019). A candidate's bank is the number of
+required tokens that it has; each bank gets a share of the beam. There are three differences. Progress is a function of
+the tokens so far, computed anew at each step, so that no state has to follow beams that change places. An entry may be
+a choice of phrases. And the beam is divided among the banks that have candidates, not among all possible ones.
+
+`decoding.required_reference` is the obvious version, which tests compare with.
 
 Shapes: B sentences, K beams each, T tokens so far, N candidates, V vocabulary; P phrases and E entries of the sentence
 that has most, L tokens of the longest phrase. Missing phrases, entries and tokens are padding.
@@ -15,22 +18,23 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from transduce.decoding.candidates import top
+from transduce.config.special_ids import EOS
+from transduce.decoding.candidates import best_of_each_beam, padded_candidates
 
 _NO_TOKEN = -1
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far outputs have come with the phrases, given their tokens so far."""
+    """Which entries outputs have met and which phrases they have begun, given their tokens so far."""
 
     settled_BKE: Tensor  # whether an entry is met, whatever follows
-    fresh_BKE: Tensor  # whether it is met by a phrase that ends with the last token: the next may still undo that
+    fresh_BKE: Tensor  # whether it is met by a phrase that ends with the last token: a joining token would undo that
     begun_BKPL: Tensor  # at l: whether the last l tokens are the first l of the phrase, which has more than l
 
     @property
     def met_BKE(self) -> Tensor:
-        """Whether an entry is met, as things stand."""
+        """Whether an entry is met by the tokens so far."""
         return self.settled_BKE | self.fresh_BKE
 
 
@@ -38,8 +42,8 @@ class Progress:
 class RequiredPhrases:
     """The entries of each sentence of a batch; an entry is met where one of its phrases occurs.
 
-    A phrase that is followed by one of the sentence's `joining` tokens does not count: the token makes another word of
-    its last one, "dogs" of "dog".
+    A phrase that is followed by one of the sentence's `joining` tokens does not count: the token makes its last word
+    another one, "dogs" instead of "dog".
     """
 
     phrases_BPL: Tensor
@@ -50,18 +54,19 @@ class RequiredPhrases:
 
     @property
     def total_B(self) -> Tensor:
-        """The bank of an output that has met all."""
+        """The bank of an output that has met all entries."""
         return self.costs_BE.sum(dim=1)
 
     def keep(self, sentences_B: Tensor) -> Self:
-        """Returns what is asked of the given sentences, in the given order."""
+        """Returns the entries of the given sentences, in the given order."""
         parts = (self.phrases_BPL, self.lengths_BP, self.entries_BP, self.costs_BE, self.joining_BV)
         return type(self)(*(part[sentences_B] for part in parts))
 
     def progress(self, past_BKT: Tensor) -> Progress:
-        """Returns how far each beam has come.
+        """Returns the progress of each beam.
 
-        For "a b" and a past of "a b c a", a full occurrence begins at 0; begun are 0 tokens of it, as ever, and 1.
+        Example: for the phrase "a b" and the past "a b c a", the entry is met by the occurrence at 0, and the last "a"
+        has begun the phrase anew, with 1 token (and 0 tokens are always begun).
         """
         num_sentences, num_beams, num_tokens = past_BKT.shape
         longest = self.phrases_BPL.size(2)
@@ -70,9 +75,9 @@ class RequiredPhrases:
         padded = torch.cat([past_BKT, ends], dim=2)
         shape = (num_sentences, num_beams, num_tokens, wanted_BPL.size(1))
         matched_BKTP = (lengths_BP > 0)[:, None, None].expand(shape)
-        for place in range(longest):
-            same = padded[:, :, place : place + num_tokens, None] == wanted_BPL[:, None, None, :, place]
-            matched_BKTP = matched_BKTP & (same | (lengths_BP <= place)[:, None, None])
+        for offset in range(longest):
+            same = padded[:, :, offset : offset + num_tokens, None] == wanted_BPL[:, None, None, :, offset]
+            matched_BKTP = matched_BKTP & (same | (lengths_BP <= offset)[:, None, None])
         starts_T = torch.arange(num_tokens, device=past_BKT.device)
         ends_BTP = starts_T[:, None] + lengths_BP[:, None]
         joins_BKT = self._joins(padded.flatten(1)).view_as(padded)
@@ -97,7 +102,7 @@ class RequiredPhrases:
     def offers(self, progress: Progress) -> tuple[Tensor, Tensor]:
         """Returns the next tokens of unmet entries' phrases and their validity, each (B, K, 2P).
 
-        Of a phrase that is begun its next token, and its first as well, for it may be begun anew.
+        Of a phrase that is begun, these are its next token, and its first, with which it may begin anew.
         """
         begun_BKPL = progress.begun_BKPL
         counts_L = torch.arange(begun_BKPL.size(3), device=begun_BKPL.device)
@@ -111,8 +116,9 @@ class RequiredPhrases:
     def banks(self, progress: Progress, beams_BN: Tensor, tokens_BN: Tensor) -> Tensor:
         """Returns the bank of each candidate, (B, N): tokens of met entries, and of the one phrase that is furthest.
 
-        An entry counts as its shortest phrase, and a longer one begun counts when no more is left of it than there
-        would be of that. Only one phrase in progress counts: "a" begins both "a b" and "a c", but is one step.
+        A met entry counts as many tokens as its shortest phrase has. A longer phrase in progress counts from where no
+        more is left of it than of the shortest. Only one phrase in progress counts: "a" begins both "a b" and "a c",
+        but is one step.
         """
         num_phrases, longest = self.phrases_BPL.shape[1:]
         index = beams_BN[:, :, None, None].expand(-1, -1, num_phrases, longest)
@@ -133,13 +139,13 @@ class RequiredPhrases:
         return self.joining_BV.gather(1, tokens_BN.clamp(min=0)) & (tokens_BN >= 0)
 
     def _of_entries(self, of_phrases_BKP: Tensor) -> Tensor:
-        """Returns for each entry whether something is true of one of its phrases."""
+        """Returns for each entry whether any of its phrases has the property."""
         counts_BKE = torch.zeros(*of_phrases_BKP.shape[:2], self.costs_BE.size(1), device=of_phrases_BKP.device)
         index = self.entries_BP[:, None].expand_as(of_phrases_BKP)
         return counts_BKE.scatter_add_(2, index, of_phrases_BKP.to(counts_BKE.dtype)) > 0
 
     def _of_phrases(self, of_entries_BKE: Tensor) -> Tensor:
-        """Returns for each phrase whether something is true of its entry."""
+        """Returns for each phrase whether its entry has the property."""
         return of_entries_BKE.gather(2, self.entries_BP[:, None].expand(-1, of_entries_BKE.size(1), -1))
 
 
@@ -150,12 +156,12 @@ def required_phrases(
     joining: Sequence[Sequence[int]] = (),
     device: torch.device | str = "cpu",
 ) -> RequiredPhrases | None:
-    """Returns what the outputs of a batch must hold, or None where that is nothing.
+    """Returns what the outputs of a batch must hold, or None where nothing is required.
 
     Args:
         required: for each sentence its entries, each a choice of phrases; none of these is empty.
         vocab_size: V.
-        joining: for each sentence the tokens after which a phrase no longer counts; nothing: none.
+        joining: for each sentence the tokens after which a phrase no longer counts; empty for none.
         device: where the search works.
     """
     if not any(required):
@@ -169,9 +175,9 @@ def required_phrases(
     ids_of: dict[int, Tensor] = {}  # sentences share one tuple of joining tokens, and it is long
     for sentence, entries in enumerate(required):
         flat = [(phrase, owner) for owner, entry in enumerate(entries) for phrase in entry]
-        for place, (phrase, owner) in enumerate(flat):
-            phrases[sentence, place, : len(phrase)] = torch.tensor(list(phrase))
-            lengths[sentence, place], owners[sentence, place] = len(phrase), owner
+        for index, (phrase, owner) in enumerate(flat):
+            phrases[sentence, index, : len(phrase)] = torch.tensor(list(phrase))
+            lengths[sentence, index], owners[sentence, index] = len(phrase), owner
         for owner, entry in enumerate(entries):
             costs[sentence, owner] = min(map(len, entry))
         if joining and joining[sentence]:
@@ -183,24 +189,22 @@ def required_phrases(
 
 
 def required_candidates(
-    gains_RV: Tensor, scores_BK: Tensor, past_BKT: Tensor, asked: RequiredPhrases, *, beam_size: int, eos: int
+    gains_RV: Tensor, scores_BK: Tensor, past_BKT: Tensor, required: RequiredPhrases, beam_size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the continuations that are looked at, as (scores, beams, tokens), each (B, 2 × beam_size).
+    """Returns each sentence's candidates, as (scores, beams, tokens), each (B, 2 × beam_size).
 
-    First those that go on, best first, then those that end: of what has met all, and among the best 2 × beam_size of
-    that. What is looked at are each beam's own best 2 × beam_size, and the next tokens of its unmet phrases. Of a
-    sentence that nothing is required of, this is what `best_candidates` finds.
+    First those that do not end, best first, then those that do: they have met all entries, and are among the best
+    2 × beam_size that have. Candidates are chosen from each beam's own best 2 × beam_size continuations, and the next
+    tokens of its unmet phrases. For a sentence without required phrases this is what `best_candidates` finds.
 
-    Overwrites the gains: what has not met all does not end.
+    Overwrites the gains: beams that have not met all entries cannot end.
     """
-    (num_sentences, num_beams), vocab_size = scores_BK.shape, gains_RV.size(1)
-    progress = asked.progress(past_BKT)
-    unmet_BK = asked.unmet(progress).any(dim=2)
-    gains_RV[:, eos] = gains_RV[:, eos].masked_fill(unmet_BK.flatten(), -torch.inf)
-    own_RC, own_tokens_RC = top(gains_RV, min(2 * beam_size, vocab_size))
-    own_tokens_RC, by_token_RC = own_tokens_RC.sort(dim=-1)  # equals in token order, as everywhere
-    own_RC = own_RC.gather(1, by_token_RC)
-    offered_BKO, valid_BKO = asked.offers(progress)
+    num_sentences, num_beams = scores_BK.shape
+    progress = required.progress(past_BKT)
+    unmet_BK = required.unmet(progress).any(dim=2)
+    gains_RV[:, EOS] = gains_RV[:, EOS].masked_fill(unmet_BK.flatten(), -torch.inf)
+    own_RC, own_tokens_RC = best_of_each_beam(gains_RV, 2 * beam_size)
+    offered_BKO, valid_BKO = required.offers(progress)
     offered_RO = offered_BKO.flatten(0, 1)
     known_RO = (offered_RO[:, :, None] == own_tokens_RC[:, None]).any(dim=2)
     repeated_RO = ((offered_RO[:, :, None] == offered_RO[:, None]) & valid_BKO.flatten(0, 1)[:, None]).tril(-1)
@@ -212,40 +216,40 @@ def required_candidates(
     scores_BN, order_BN = scores_BN.sort(dim=1, descending=True, stable=True)
     tokens_BN = torch.cat([own_tokens_RC, offered_RO], dim=1).view(num_sentences, -1).gather(1, order_BN)
     beams_BN = order_BN // per_beam
-    banks_BN = asked.banks(progress, beams_BN, tokens_BN)
-    possible_BN, ends_BN = scores_BN > -torch.inf, tokens_BN == eos
-    complete_BN = possible_BN & (banks_BN == asked.total_B[:, None])
+    banks_BN = required.banks(progress, beams_BN, tokens_BN)
+    possible_BN, ends_BN = scores_BN > -torch.inf, tokens_BN == EOS
+    complete_BN = possible_BN & (banks_BN == required.total_B[:, None])
     ending_BN = complete_BN & ends_BN & (complete_BN.cumsum(dim=1) <= 2 * beam_size)
+    open_BN = possible_BN & ~ends_BN
     chosen = (
-        _shared_out(banks_BN, possible_BN & ~ends_BN, beam_size),
-        torch.where(ending_BN, 0, 1).sort(dim=1, stable=True).indices[:, :beam_size],
+        (open_BN, _allocate(banks_BN, open_BN, beam_size)),
+        (ending_BN, torch.where(ending_BN, 0, 1).sort(dim=1, stable=True).indices[:, :beam_size]),
     )
-    parts = []
-    for allowed_BN, places_BK in zip((possible_BN & ~ends_BN, ending_BN), chosen, strict=True):
-        found_BK = allowed_BN.gather(1, places_BK)
-        missing = (0, beam_size - places_BK.size(1))
-        scores = scores_BN.gather(1, places_BK).masked_fill(~found_BK, -torch.inf)
-        beams, tokens = (x.gather(1, places_BK).masked_fill(~found_BK, 0) for x in (beams_BN, tokens_BN))
-        pad = torch.nn.functional.pad
-        parts.append((pad(scores, missing, value=-torch.inf), pad(beams, missing), pad(tokens, missing)))
-    scores_BC, beams_BC, tokens_BC = (torch.cat(both, dim=1) for both in zip(*parts, strict=True))
+    halves = []
+    for allowed_BN, index_BK in chosen:
+        rejected_BK = ~allowed_BN.gather(1, index_BK)
+        scores_BC = scores_BN.gather(1, index_BK).masked_fill(rejected_BK, -torch.inf)
+        beams_BC, tokens_BC = (x.gather(1, index_BK).masked_fill(rejected_BK, 0) for x in (beams_BN, tokens_BN))
+        halves.append(padded_candidates(scores_BC, beams_BC, tokens_BC, beam_size))
+    scores_BC, beams_BC, tokens_BC = (torch.cat(both, dim=1) for both in zip(*halves, strict=True))
     return scores_BC, beams_BC, tokens_BC
 
 
-def _shared_out(banks_BN: Tensor, allowed_BN: Tensor, count: int) -> Tensor:
-    """Returns the places of the `count` candidates that go on, of candidates in order of score; in that order.
+def _allocate(banks_BN: Tensor, allowed_BN: Tensor, count: int) -> Tensor:
+    """Returns the indices of the `count` candidates to keep open, in the order of the candidates, which is by score.
 
-    The best of the highest bank goes on whatever its score: the next token of an unmet phrase is offered to it, so it
-    climbs by one at each step, and all is met after as many steps as there are tokens. Then come the best of each bank,
-    then the seconds, each in order of score: what has met little, but is likely, meets the rest where it fits.
+    The best candidate of the highest bank is kept whatever its score. The next token of an unmet phrase is always
+    offered to it, so the highest bank grows by one at each step, and all entries are met after as many steps as they
+    have tokens. Then come the best of each bank, then the seconds, and so on, each in order of score: a likely
+    candidate that has few of the phrases keeps its chance to meet the rest where they fit.
     """
-    places_BN = torch.arange(banks_BN.size(1), device=banks_BN.device).expand_as(banks_BN)
+    index_BN = torch.arange(banks_BN.size(1), device=banks_BN.device).expand_as(banks_BN)
     banks_BN = banks_BN.masked_fill(~allowed_BN, -1)
     sorted_BN, order_BN = banks_BN.sort(dim=1, stable=True)
     starts_BN = torch.ones_like(allowed_BN)
     starts_BN[:, 1:] = sorted_BN[:, 1:] != sorted_BN[:, :-1]
-    first_BN = torch.where(starts_BN, places_BN, 0).cummax(dim=1).values
-    ranks_BN = torch.zeros_like(banks_BN).scatter_(1, order_BN, places_BN - first_BN)
+    first_BN = torch.where(starts_BN, index_BN, 0).cummax(dim=1).values
+    ranks_BN = torch.zeros_like(banks_BN).scatter_(1, order_BN, index_BN - first_BN)
     highest_BN = (banks_BN == banks_BN.amax(dim=1, keepdim=True)) & (ranks_BN == 0)
     ranks_BN = ranks_BN.masked_fill(highest_BN, -1).masked_fill(~allowed_BN, banks_BN.size(1))
     return ranks_BN.sort(dim=1, stable=True).indices[:, :count].sort(dim=1).values

@@ -4,18 +4,16 @@ Shapes: R rows = B sentences × K samples of each, sentence by sentence; T token
 """
 
 import hashlib
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from transduce.decoding.banned_tokens import BannedTokens
-from transduce.decoding.candidates import log_probabilities_, top
-from transduce.decoding.finished import FinishedRows, SyncInterval
-from transduce.decoding.scores import Hypothesis, SpecialIds
-from transduce.decoding.step import S, Step
+from transduce.decoding.candidates import top
+from transduce.decoding.rows import RowSearch
+from transduce.decoding.search import SearchTask
+from transduce.decoding.step import S
 
 
 def uniforms(seed: int, source: Sequence[int], num_samples: int, num_steps: int, first: int = 0) -> np.ndarray:
@@ -64,72 +62,44 @@ def draw(probabilities_RV: Tensor, uniforms_R: Tensor) -> Tensor:
     return torch.searchsorted(cumulated_RV, wanted_R1, right=True)[:, 0].clamp_(max=probabilities_RV.size(1) - 1)
 
 
-def sample(
-    step: Step[S],
-    state: S,
-    limits: Sequence[int],
-    uniforms_BKT: Tensor,
-    *,
-    temperature: float,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    length_penalty: float = 0.0,
-    specials: SpecialIds | None = None,
-    banned: BannedTokens | None = None,
-    device: torch.device | str = "cpu",
-    look_every: int | None = None,
-) -> list[list[Hypothesis]]:
-    """Returns K outputs of each sentence, in the order in which they were drawn.
+class Sampling(RowSearch[S]):
+    """Draws K outputs of each sentence.
 
     Their log-probabilities are the model's own, at temperature 1 and of the whole vocabulary, as a forced score's are.
     An output ends where EOS is drawn; one whose limit or bans leave nothing to draw is unfinished.
-
-    Args:
-        step: see `transduce.decoding.step`.
-        state: one row a sentence, nothing decoded yet.
-        limits: for each sentence, the greatest number of tokens of its output; EOS is not counted.
-        uniforms_BKT: a number of [0, 1) for each sample and step; T is at least the greatest limit + 1.
-        temperature: greater than 0; below 1 sharper than the model, above 1 flatter.
-        top_k: see `narrowed`.
-        top_p: see `narrowed`.
-        length_penalty: α, for the scores.
-        specials: ids of the special tokens.
-        banned: what outputs must begin with and may not hold.
-        device: where `step` works.
-        look_every: see `beam_search`.
     """
-    specials, num_samples = specials or SpecialIds(), uniforms_BKT.size(1)
-    limits_R = [limit for limit in limits for _ in range(num_samples)]
-    finished = FinishedRows(limits_R, length_penalty=length_penalty, eos=specials.eos, of_each=num_samples)
-    look = SyncInterval(look_every, device, max(limits, default=0))
-    uniforms_BKT = uniforms_BKT.to(device, torch.double)
-    output_RT = torch.zeros(len(limits_R), max(limits, default=0) + 1, dtype=torch.long, device=device)
-    tokens_R = torch.full((len(limits),), specials.bos, device=device)
-    taken: list[tuple[Tensor, Tensor]] = []
-    for num_tokens in itertools.count() if limits else ():
-        logits_RV, state = step(tokens_R, state)
-        gains_RV = log_probabilities_(logits_RV, specials.never_generated)
-        if num_tokens == 0:
-            state, gains_RV = state.expand(num_samples), gains_RV.repeat_interleave(num_samples, dim=0)
-        if banned is not None:
-            banned.apply_(gains_RV, output_RT[:, :num_tokens])
-        probabilities_RV = narrowed(gains_RV, temperature=temperature, top_k=top_k, top_p=top_p)
-        tokens_R = draw(probabilities_RV, uniforms_BKT[:, :, num_tokens].flatten())
-        taken.append((tokens_R, gains_RV.gather(1, tokens_R[:, None])[:, 0]))
-        output_RT[:, num_tokens] = tokens_R
-        if not look.now(num_tokens):
-            continue
-        finished.tell(taken)
-        taken.clear()
-        if finished.all_done:
-            break
-        stay = finished.drop_done()
-        if stay is not None:
-            kept_B = torch.tensor(stay, device=device)
-            state, uniforms_BKT = state.keep(kept_B), uniforms_BKT[kept_B]
-            banned = None if banned is None else banned.keep(kept_B)
-            output_RT, tokens_R = (
-                x.unflatten(0, (-1, num_samples))[kept_B].flatten(0, 1) for x in (output_RT, tokens_R)
-            )
-    found = [result for result in finished.results if result is not None]
-    return [found[first : first + num_samples] for first in range(0, len(found), num_samples)]
+
+    def __init__(
+        self,
+        task: SearchTask[S],
+        uniforms_BKT: Tensor,
+        *,
+        temperature: float,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        length_penalty: float = 0.0,
+    ) -> None:
+        """Prepares the draws.
+
+        Args:
+            task: the sentences and the model.
+            uniforms_BKT: a number of [0, 1) for each output and step; T is at least the greatest limit + 1.
+            temperature: greater than 0; below 1 sharper than the model, above 1 flatter.
+            top_k: see `narrowed`.
+            top_p: see `narrowed`.
+            length_penalty: α, for the scores.
+        """
+        super().__init__(task, length_penalty, uniforms_BKT.size(1))
+        self._uniforms_BKT = uniforms_BKT.to(task.device, torch.double)
+        self._temperature, self._top_k, self._top_p = temperature, top_k, top_p
+
+    def pick(self, gains_RV: Tensor) -> tuple[Tensor, Tensor]:
+        """Draws a token for each row; returns them and their log-probabilities."""
+        probabilities_RV = narrowed(gains_RV, temperature=self._temperature, top_k=self._top_k, top_p=self._top_p)
+        tokens_R = draw(probabilities_RV, self._uniforms_BKT[:, :, self._num_tokens].flatten())
+        return tokens_R, gains_RV.gather(1, tokens_R[:, None])[:, 0]
+
+    def keep(self, kept_B: Tensor) -> None:
+        """Drops all sentences but these."""
+        self._uniforms_BKT = self._uniforms_BKT[kept_B]
+        super().keep(kept_B)

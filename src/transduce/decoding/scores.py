@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-from transduce.config.special_ids import BOS, EOS, PAD, UNK
+from transduce.config.special_ids import BOS, PAD, UNK
+
+# Ids that no output may hold.
+NEVER_GENERATED = (PAD, BOS, UNK)
 
 
 def gnmt_penalty(length: float, alpha: float) -> float:
@@ -27,18 +30,3 @@ def hypothesis(ids: list[int], log_probability: float, finished: bool, alpha: fl
     """Returns the hypothesis with its score; an unfinished one has no EOS to count."""
     length = len(ids) + int(finished)
     return Hypothesis(ids, log_probability / gnmt_penalty(length, alpha) + bonus, log_probability, finished)
-
-
-@dataclass(frozen=True, slots=True)
-class SpecialIds:
-    """The token ids that mean something to a search."""
-
-    pad: int = PAD
-    bos: int = BOS
-    eos: int = EOS
-    unk: int = UNK
-
-    @property
-    def never_generated(self) -> tuple[int, ...]:
-        """Ids that no output may hold."""
-        return (self.pad, self.bos, self.unk)

@@ -30,11 +30,3 @@ S = TypeVar("S", bound=State)
 
 # (the last token of each row, state) → (logits_RV, state). The logits are float32; the search may overwrite them.
 Step = Callable[[Tensor, S], tuple[Tensor, S]]
-
-# Dropping finished sentences copies the caches of the others: it waits until this share of the batch is done.
-_SHRINK_SHARE = 1 / 8
-
-
-def worth_shrinking(num_done: int, num_sentences: int) -> bool:
-    """Tells whether so many finished sentences pay for the copy of the others."""
-    return num_done > 0 and num_done >= num_sentences * _SHRINK_SHARE

@@ -1,7 +1,7 @@
 """The engine "auto" on a CPU: the fast engine for all that it can do, the reference for the rest.
 
-Which of the two runs a call depends on the options and conditions of that call alone (`engines.capabilities`), never on
-the machine or on how much there is to do.
+Which of the two runs a call depends on the options and constraints of that call alone (`engines.capabilities`), never
+on the machine or on how much there is to do.
 """
 
 import threading
@@ -46,11 +46,11 @@ class AutomaticEngine:
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[TokenConstraints] | None = None,
+        constraints: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first; see `Engine.translate`."""
-        lack = lack_of_ctranslate2(options, conditions or (), self._config)
-        return (self.fast if lack is None else self.reference).translate(sources, options, n_best, conditions)
+        lack = lack_of_ctranslate2(options, constraints or (), self._config)
+        return (self.fast if lack is None else self.reference).translate(sources, options, n_best, constraints)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Returns the log-probability of each target token; see `Engine.score`."""

@@ -102,7 +102,7 @@ def _with_options(row: Capability) -> str:
 
 
 def lack_of_ctranslate2(
-    options: DecodeConfig, conditions: Sequence[TokenConstraints] = (), model: ModelConfig | None = None
+    options: DecodeConfig, constraints: Sequence[TokenConstraints] = (), model: ModelConfig | None = None
 ) -> Lack | None:
     """Returns what a search needs that the ctranslate2 engine does not have, or None.
 
@@ -114,7 +114,7 @@ def lack_of_ctranslate2(
         if name in _LACKING and name not in _SECONDARY and value != getattr(plain, name):
             return Lack(_LACKING[name], name, f"decode.{name} = {value}")
     for name in (field.name for field in fields(TokenConstraints)):
-        if name in _LACKING and name not in _SECONDARY and any(getattr(condition, name) for condition in conditions):
+        if name in _LACKING and name not in _SECONDARY and any(getattr(condition, name) for condition in constraints):
             return Lack(_LACKING[name], name, f"'{name}' phrases")
     return _lack_of_positions(options, model) if model is not None else None
 
@@ -131,9 +131,9 @@ def _lack_of_positions(options: DecodeConfig, model: ModelConfig) -> Lack | None
     return Lack(f"outputs of {MAX_SINUSOIDS} tokens or more", name, f"decode.{name} = {getattr(options, name)}", True)
 
 
-def require_ctranslate2_can(options: DecodeConfig, conditions: Sequence[TokenConstraints]) -> None:
+def require_ctranslate2_can(options: DecodeConfig, constraints: Sequence[TokenConstraints]) -> None:
     """Raises ConfigError, naming the option, where a call needs what the ctranslate2 engine does not have."""
-    lack = lack_of_ctranslate2(options, conditions)
+    lack = lack_of_ctranslate2(options, constraints)
     if lack is not None:
         raise ConfigError(refusal(lack))
 

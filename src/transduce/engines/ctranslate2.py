@@ -25,22 +25,28 @@ import ctranslate2
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import learns_positions
-from transduce.decoding.scores import Hypothesis, SpecialIds, hypothesis
+from transduce.config.special_ids import EOS
+from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, hypothesis
+from transduce.engines.batching import (
+    EMPTY_OUTPUT,
+    NOTHING_FOUND,
+    SCORE_BATCH,
+    length_batches,
+    output_limit,
+    require_pairs,
+)
 from transduce.engines.capabilities import require_ctranslate2_can
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.ctranslate2_loading import choose_device, compute_type, keep_in_forks, load_model
 from transduce.engines.interface import MAX_SOURCE_TOKENS, TokenConstraints, require_threads
 from transduce.errors import ConfigError, DataError, EngineError
-from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
     from transduce.engines.shortlist.table import Shortlist
 
-# Padded source tokens in a batch, as in the torch engine.
-_MAX_BATCH_TOKENS = 8192
-# Pairs scored together, and rows of logits that they may have: 300 MB at the paper's vocabulary.
-_SCORE_BATCH, _MAX_LOGIT_ROWS = 32, 2048
+# Rows of logits of pairs that are scored together: 300 MB at the paper's vocabulary.
+_MAX_LOGIT_ROWS = 2048
 # Scores below are CTranslate2's for what it was forbidden to write.
 _IMPOSSIBLE = -1e8
 # Without a length penalty CTranslate2 stops earlier, where not all outputs have been found. This one moves no rank.
@@ -49,20 +55,17 @@ _NO_PENALTY = 1e-6
 # Outputs that must finish, for each of the beam's width, before a search ends; greedy search ends with its first.
 _PATIENCE = 2
 
-_SPECIALS = SpecialIds()
-_EMPTY = Hypothesis(ids=[], score=0.0, log_probability=0.0, finished=True)
-_NOTHING_FOUND = Hypothesis(ids=[], score=-float("inf"), log_probability=-float("inf"), finished=False)
-_FREE = TokenConstraints()
+_UNCONSTRAINED = TokenConstraints()
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
     """One source to search outputs for, and how."""
 
-    place: int  # among the sources
+    index: int  # among the sources
     source: tuple[int, ...]
     limit: int  # tokens of its longest output, EOS not counted
-    conditions: TokenConstraints
+    constraints: TokenConstraints
     alone: bool = False  # with others of the same limit only
     suppress: bool = False  # pad, BOS and unknown may not even be looked at
 
@@ -70,7 +73,7 @@ class _Line:
     def batch_key(self) -> tuple[Any, ...]:
         """Lines that differ in it cannot be searched in one call."""
         limit = self.limit if self.alone else 0
-        return (limit, self.suppress, len(self.conditions.prefix), self.conditions.forbidden)
+        return (limit, self.suppress, len(self.constraints.prefix), self.constraints.forbidden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ class CTranslate2Engine:
         keep_in_forks(self, model)
         self._ids = {token: index for index, token in enumerate(tokens)}
         self._config, self._positions = config, max_positions(config)
-        self._never = [[tokens[index]] for index in _SPECIALS.never_generated]
+        self._never = [[tokens[index]] for index in NEVER_GENERATED]
 
     @classmethod
     def load(
@@ -156,7 +159,7 @@ class CTranslate2Engine:
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[TokenConstraints] | None = None,
+        constraints: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first: at least one, at most `n_best`.
 
@@ -169,10 +172,10 @@ class CTranslate2Engine:
         """
         if n_best > options.beam_size:
             raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
-        require_ctranslate2_can(options, conditions or ())
+        require_ctranslate2_can(options, constraints or ())
         self._require_own_process()
-        results: list[list[Hypothesis]] = [[_EMPTY] for _ in sources]
-        waiting = list(self._lines(sources, options, conditions))
+        results: list[list[Hypothesis]] = [[EMPTY_OUTPUT] for _ in sources]
+        waiting = list(self._lines(sources, options, constraints))
         while waiting:
             again = []
             batches = list(_batches(waiting, self._batch_size(len(waiting), options)))
@@ -183,7 +186,7 @@ class CTranslate2Engine:
                 if harder is not None:
                     again.append(harder)
                 else:
-                    results[line.place] = self._ranked(line, outputs, options)[:n_best] or [_NOTHING_FOUND]
+                    results[line.index] = self._ranked(line, outputs, options)[:n_best] or [NOTHING_FOUND]
             waiting = again
         return results
 
@@ -196,10 +199,7 @@ class CTranslate2Engine:
             DataError: a target is longer than the model's positions reach.
             EngineError: this process was forked after the model was loaded.
         """
-        if len(sources) != len(targets):
-            raise DataError(
-                f"{counted(len(sources), 'source')} and {counted(len(targets), 'target')}: give one for each."
-            )
+        require_pairs(sources, targets)
         self._require_own_process()
         for number, target in enumerate(targets, start=1):
             if len(target) + 1 > self._positions:
@@ -207,21 +207,18 @@ class CTranslate2Engine:
                     f"target {number} has {len(target)} tokens, but this model's positions end at "
                     f"{self._positions - 1} in the ctranslate2 engine."
                 )
-        places = sorted(range(len(sources)), key=lambda place: -len(targets[place]))
+        batches = list(length_batches([len(target) + 1 for target in targets], SCORE_BATCH, _MAX_LOGIT_ROWS))
         begun: list[Any] = []
-        while len(begun) < len(places):
-            start = len(begun)
-            rows = len(targets[places[start]]) + 1
-            batch = places[start : start + max(1, min(_SCORE_BATCH, _MAX_LOGIT_ROWS // rows))]
+        for batch in batches:
             begun += self._model.score_batch(
-                [self._named(sources[place][: self.max_source_tokens]) for place in batch],
-                [self._named(targets[place]) for place in batch],
+                [self._named(sources[index][: self.max_source_tokens]) for index in batch],
+                [self._named(targets[index]) for index in batch],
                 max_input_length=0,
                 asynchronous=True,
             )
         results: list[list[float]] = [[] for _ in sources]
-        for place, scores in zip(places, begun, strict=True):
-            results[place] = list(scores.result().log_probs)
+        for index, scores in zip(chain(*batches), begun, strict=True):
+            results[index] = list(scores.result().log_probs)
         return results
 
     def _require_own_process(self) -> None:
@@ -233,23 +230,18 @@ class CTranslate2Engine:
             )
 
     def _lines(
-        self, sources: Sequence[Sequence[int]], options: DecodeConfig, conditions: Sequence[TokenConstraints] | None
+        self, sources: Sequence[Sequence[int]], options: DecodeConfig, constraints: Sequence[TokenConstraints] | None
     ) -> Iterator[_Line]:
         """Yields the lines that are to be searched, each with its own limit.
 
         Raises:
             ConfigError: a limit is beyond the positions that sinusoids are written down for.
         """
-        for place, source in enumerate(sources):
-            if not source:
-                continue
-            read = tuple(source[: self.max_source_tokens])
-            limit = len(read) + options.max_extra_tokens
-            if options.max_tokens:
-                limit = min(limit, options.max_tokens)
-            given = conditions[place] if conditions is not None else _FREE
-            least = max(options.min_tokens, len(given.prefix))
-            yield _Line(place, read, self._within_reach(max(limit, least), least), given)
+        for index, source in enumerate(sources):
+            if source:
+                read = tuple(source[: self.max_source_tokens])
+                given = constraints[index] if constraints is not None else _UNCONSTRAINED
+                yield _Line(index, read, self._within_reach(*output_limit(len(read), options, given)), given)
 
     def _within_reach(self, limit: int, least: int) -> int:
         """Returns the limit that the positions allow, which learned ones lower, as they do in the torch engine."""
@@ -279,13 +271,13 @@ class CTranslate2Engine:
         Waits while CTranslate2 has batches enough; what it returns has a `result` for each line.
         """
         first = batch[0]
-        suppressed = [self._named(phrase) for phrase in first.conditions.forbidden]
+        suppressed = [self._named(phrase) for phrase in first.constraints.forbidden]
         if first.suppress:
             suppressed += self._never
         patience = _PATIENCE if options.beam_size > 1 else 1
         begun: list[Any] = self._model.translate_batch(
             [self._named(line.source) for line in batch],
-            [self._named(line.conditions.prefix) for line in batch] if first.conditions.prefix else None,
+            [self._named(line.constraints.prefix) for line in batch] if first.constraints.prefix else None,
             beam_size=options.beam_size,
             patience=patience,
             num_hypotheses=patience * options.beam_size,
@@ -312,7 +304,7 @@ class CTranslate2Engine:
 
     def _output(self, tokens: list[str], log_probability: float) -> _Output:
         ids = [self._ids[token] for token in tokens]
-        finished = ids[-1] == _SPECIALS.eos
+        finished = ids[-1] == EOS
         return _Output(ids[:-1] if finished else ids, finished, log_probability)
 
     def _again(self, line: _Line, outputs: Sequence[_Output]) -> _Line | None:
@@ -322,7 +314,7 @@ class CTranslate2Engine:
         """
         if not line.alone and any(len(output.ids) >= line.limit for output in outputs):
             return replace(line, alone=True)
-        if not line.suppress and any(not set(o.ids).isdisjoint(_SPECIALS.never_generated) for o in outputs):
+        if not line.suppress and any(not set(o.ids).isdisjoint(NEVER_GENERATED) for o in outputs):
             return replace(line, suppress=True)
         return None
 
@@ -342,9 +334,13 @@ class CTranslate2Engine:
         return sorted(ranked, key=lambda h: -h.score)  # stable: of equals, CTranslate2's order
 
     def _bends_scores(self, line: _Line, options: DecodeConfig) -> bool:
-        conditions = line.conditions
+        constraints = line.constraints
         return bool(
-            line.suppress or conditions.prefix or conditions.forbidden or options.no_repeat_ngram or options.min_tokens
+            line.suppress
+            or constraints.prefix
+            or constraints.forbidden
+            or options.no_repeat_ngram
+            or options.min_tokens
         )
 
     def _named(self, ids: Sequence[int]) -> list[str]:
@@ -357,8 +353,5 @@ def _batches(lines: Sequence[_Line], batch_size: int) -> Iterator[list[_Line]]:
     for line in sorted(lines, key=lambda line: -len(line.source)):
         groups.setdefault(line.batch_key, []).append(line)
     for group in groups.values():
-        start = 0
-        while start < len(group):
-            count = max(1, min(batch_size, _MAX_BATCH_TOKENS // (len(group[start].source) + 1)))
-            yield group[start : start + count]
-            start += count
+        for batch in length_batches([len(line.source) + 1 for line in group], batch_size):
+            yield [group[index] for index in batch]

@@ -69,12 +69,12 @@ class Engine(Protocol):
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[TokenConstraints] | None = None,
+        constraints: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first: at least one, at most `n_best`; what is drawn comes as drawn.
 
-        Sources are ids without EOS. A result depends on its source, and on its entry in `conditions` where some are
-        given, never on the others. A source without tokens gives one empty hypothesis, whatever the conditions.
+        Sources are ids without EOS. A result depends on its source, and on its entry in `constraints` where some are
+        given, never on the others. A source without tokens gives one empty hypothesis, whatever the constraints.
 
         Raises:
             ConfigError: an option or condition is not one that this engine can honour.

@@ -1,8 +1,9 @@
 """The PyTorch engine: the reference, on CPU and GPU."""
 
+import contextlib
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -11,30 +12,21 @@ from torch import Tensor
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.config.choices import Precision
+from transduce.config.special_ids import EOS
 from transduce.decoding.ensemble import mean_log_probabilities
-from transduce.decoding.scores import Hypothesis, SpecialIds
+from transduce.decoding.scores import Hypothesis
 from transduce.engines.allocator import keep_memory
+from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, SCORE_BATCH, length_batches, require_pairs
 from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, TokenConstraints, require_threads
 from transduce.engines.shortlist.table import Shortlist
-from transduce.engines.torch_search import Batch, check, narrowed, search
+from transduce.engines.torch_search import Batch, Encoded, batch_size, beam, check, greedy, padded, passes, sampling
 from transduce.errors import ConfigError, DataError, EngineError
 from transduce.model import Transformer, prepack
 from transduce.model.attention_maps import attention_maps
 from transduce.model.cuda_graphs import GraphDecoder
-from transduce.reporting.tables import counted
 
-# Padded source tokens in a batch: keeps the caches of a batch of very long sentences within memory.
-_MAX_BATCH_TOKENS = 8192
 # Rows of logits that are made at a time in forced scoring: 150 MB at the paper's vocabulary.
 _MAX_LOGIT_ROWS = 1024
-# Outputs that are drawn side by side: their probabilities are as many matrices of the vocabulary's width.
-_MAX_DRAWN = 512
-# Pairs scored together: as many as pay, and few enough for long ones.
-_SCORE_BATCH = 32
-
-_SPECIALS = SpecialIds()
-_EMPTY = Hypothesis(ids=[], score=0.0, log_probability=0.0, finished=True)
-_NOTHING_FOUND = Hypothesis(ids=[], score=-float("inf"), log_probability=-float("inf"), finished=False)
 
 
 def choose_device(name: str) -> torch.device:
@@ -93,7 +85,7 @@ class TorchEngine:
             keep_memory()  # after what loading and prepacking let go
         # They take the steps of the models, for one search at a time; None: the models take their own.
         self.graph_decoders: list[GraphDecoder] | None = None
-        self._searching = threading.Lock()
+        self._lock = threading.Lock()
         self._process = os.getpid()
         recordable = self.device.type == "cuda" and not any(each.config.attention_window for each in self.models)
         if record_steps and recordable and os.environ.get("TRANSDUCE_CUDA_GRAPHS") != "0":
@@ -144,49 +136,41 @@ class TorchEngine:
         sources: Sequence[Sequence[int]],
         options: DecodeConfig,
         n_best: int = 1,
-        conditions: Sequence[TokenConstraints] | None = None,
+        constraints: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Returns each source's hypotheses, best first: at least one, at most `n_best`; what is drawn comes as drawn.
+        """Returns each source's hypotheses, best first: at least one, at most `n_best`; draws come in their own order.
 
-        Sources are ids without EOS. They are sorted by length into batches, and results put back in order. A
-        source without tokens gives one empty hypothesis and is not run; one of more than `max_source_tokens`
-        is cut there.
+        Sources are ids without EOS. A source without tokens gives one empty hypothesis without a search; one of more
+        than `max_source_tokens` is cut there.
 
         Raises:
-            ConfigError: an option or condition is not one that this engine can honour.
+            ConfigError: this engine does not support an option or constraint.
         """
-        check(options, n_best, conditions, len(sources))
+        check(options, n_best, constraints, len(sources))
         self._enter_process()
-        results: list[list[Hypothesis]] = [[_EMPTY] for _ in sources]
-        batch_size = (
-            min(options.batch_size, max(1, _MAX_DRAWN // n_best)) if options.temperature else options.batch_size
-        )
+        read = [list(source[: self.max_source_tokens]) for source in sources]
+        results: list[list[Hypothesis]] = [[] if ids else [EMPTY_OUTPUT] for ids in read]
+        batches = length_batches([len(ids) + 1 if ids else 0 for ids in read], batch_size(options, n_best))
         with torch.inference_mode():
-            for places in self._batches(sources, batch_size):
-                read = [list(sources[place][: self.max_source_tokens]) for place in places]
-                source_BS, lengths_B = _pad([[*ids, _SPECIALS.eos] for ids in read], self.device)
-                asked = None if conditions is None else [conditions[place] for place in places]
-                batch = Batch(read, source_BS, lengths_B, asked)
-                if self.shortlist is not None:
-                    batch = narrowed(batch, self.shortlist)
-                for place, found in zip(places, self._search(batch, options, n_best), strict=True):
-                    results[place] = found or [_NOTHING_FOUND]
-        return results
-
-    def _search(self, batch: Batch, options: DecodeConfig, n_best: int) -> list[list[Hypothesis]]:
-        if options.temperature and n_best > _MAX_DRAWN:
-            shares = [(first, min(_MAX_DRAWN, n_best - first)) for first in range(0, n_best, _MAX_DRAWN)]
-            drawn = [self._search_once(batch, options, count, first) for first, count in shares]
-            return [[each for share in of_source for each in share] for of_source in zip(*drawn, strict=True)]
-        return self._search_once(batch, options, n_best)
-
-    def _search_once(
-        self, batch: Batch, options: DecodeConfig, n_best: int, first_draw: int = 0
-    ) -> list[list[Hypothesis]]:
-        if self.graph_decoders is None:
-            return search(self.models, batch, options, n_best, first_draw=first_draw)
-        with self._searching:
-            return search(self.models, batch, options, n_best, self.graph_decoders, first_draw=first_draw)
+            for indices, each in ((indices, each) for indices in batches for each in passes(options, n_best)):
+                rows = [index for index in indices for _ in range(each.copies)]
+                asked = [constraints[index] for index in rows] if constraints is not None else []
+                batch = Batch.of([read[index] for index in rows], asked, self.shortlist, self.device)
+                with self._lock if self.graph_decoders is not None else contextlib.nullcontext():
+                    memories = []
+                    for model in self.models:
+                        memories.append(model.encode(batch.source_BS, batch.lengths_B))
+                    encoded = Encoded(batch, self.models, memories, self.graph_decoders)
+                    if options.temperature:
+                        found = sampling(encoded, options, each).run()
+                    elif options.beam_size == 1:
+                        found = greedy(encoded, options).run()
+                    else:
+                        found = beam(encoded, options, n_best).run()
+                for index, hypotheses in zip(rows, found, strict=True):
+                    part = batch.vocabulary
+                    results[index] += hypotheses if part is None else map(part.with_ids, hypotheses)
+        return [hypotheses[:n_best] or [NOTHING_FOUND] for hypotheses in results]
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Returns for each pair the log-probability of each target token, and last that of EOS, given those before.
@@ -196,22 +180,18 @@ class TorchEngine:
         Raises:
             DataError: a target is longer than the model's learned positions reach.
         """
-        if len(sources) != len(targets):
-            raise DataError(
-                f"{counted(len(sources), 'source')} and {counted(len(targets), 'target')}: give one for each."
-            )
+        require_pairs(sources, targets)
         self._check_targets(targets)
         self._enter_process()
         results: list[list[float]] = [[] for _ in sources]
-        places = sorted(range(len(sources)), key=lambda p: -(len(sources[p]) + len(targets[p])))
+        lengths = [len(source) + len(target) + 2 for source, target in zip(sources, targets, strict=True)]
         with torch.inference_mode():
-            for start in range(0, len(places), _SCORE_BATCH):
-                batch = places[start : start + _SCORE_BATCH]
-                read = [[*sources[place][: self.max_source_tokens], _SPECIALS.eos] for place in batch]
-                given = [[*targets[place], _SPECIALS.eos] for place in batch]
+            for indices in length_batches(lengths, SCORE_BATCH, max_tokens=None):
+                read = [[*sources[index][: self.max_source_tokens], EOS] for index in indices]
+                given = [[*targets[index], EOS] for index in indices]
                 scores = iter(self._score(read, given))
-                for place, target in zip(batch, given, strict=True):
-                    results[place] = [next(scores) for _ in target]
+                for index, target in zip(indices, given, strict=True):
+                    results[index] = [next(scores) for _ in target]
         return results
 
     def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
@@ -223,8 +203,8 @@ class TorchEngine:
             DataError: a side is longer than the model's learned positions reach.
         """
         self._enter_process()
-        source_BS, lengths_B = _pad([[*source, _SPECIALS.eos]], self.device)
-        target_BT, _ = _pad([[*target, _SPECIALS.eos]], self.device)
+        source_BS, lengths_B = padded([[*source, EOS]], self.device)
+        target_BT, _ = padded([[*target, EOS]], self.device)
         with torch.inference_mode():
             maps = attention_maps(self.model, source_BS, lengths_B, target_BT)
         encoder, decoder, cross = (
@@ -262,8 +242,8 @@ class TorchEngine:
 
     def _score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
         """Returns the log-probability of each target token, target after target."""
-        source_BS, source_lengths_B = _pad(sources, self.device)
-        target_BT, target_lengths_B = _pad(targets, self.device)
+        source_BS, source_lengths_B = padded(sources, self.device)
+        target_BT, target_lengths_B = padded(targets, self.device)
         ids_N = torch.tensor([token for target in targets for token in target], device=self.device)
         gains = []
         for model in self.models:
@@ -273,16 +253,6 @@ class TorchEngine:
         found: list[float] = total_N.tolist()
         return found
 
-    def _batches(self, sources: Sequence[Sequence[int]], batch_size: int) -> Iterator[list[int]]:
-        """Yields places of sources of similar length, longest first: what needs most memory fails at once."""
-        places = sorted((p for p, s in enumerate(sources) if s), key=lambda p: -len(sources[p]))
-        start = 0
-        while start < len(places):
-            longest = min(len(sources[places[start]]), self.max_source_tokens) + 1
-            count = max(1, min(batch_size, _MAX_BATCH_TOKENS // longest))
-            yield places[start : start + count]
-            start += count
-
 
 def _chosen(model: Transformer, states_ND: Tensor, ids_N: Tensor) -> Tensor:
     """Returns the log-probability of each of `ids_N`, (N,)."""
@@ -291,10 +261,3 @@ def _chosen(model: Transformer, states_ND: Tensor, ids_N: Tensor) -> Tensor:
         logits_RV = model.logits(states_RD)
         found.append(logits_RV.gather(1, ids_R[:, None])[:, 0] - logits_RV.logsumexp(dim=-1))
     return torch.cat(found)
-
-
-def _pad(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Returns the sequences, padded, on `device`, and their lengths on the CPU, where the model wants them."""
-    lengths = [len(sequence) for sequence in sequences]
-    padded = [sequence + [_SPECIALS.pad] * (max(lengths) - len(sequence)) for sequence in sequences]
-    return torch.tensor(padded, device=device), torch.tensor(lengths)

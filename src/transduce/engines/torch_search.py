@@ -1,279 +1,258 @@
-"""From a batch of sources and what is asked of it to a search over one PyTorch model, or over several as one."""
+"""From a batch of sources and their constraints to a search, one function a mode."""
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from transduce.config import DecodeConfig
-from transduce.decoding.banned_tokens import BannedTokens, banned_tokens
-from transduce.decoding.beam import beam_search
+from transduce.config.special_ids import EOS, PAD
+from transduce.decoding.banned_tokens import banned_tokens
+from transduce.decoding.beam import BeamSearch
 from transduce.decoding.coverage import coverage_penalty
 from transduce.decoding.ensemble import EnsembleState, ensemble_step
-from transduce.decoding.greedy import greedy_search
-from transduce.decoding.narrowing import NarrowState, Vocabulary, narrow_step
-from transduce.decoding.required import RequiredPhrases, required_phrases
-from transduce.decoding.sampling import sample, uniforms
-from transduce.decoding.scores import Hypothesis, SpecialIds
-from transduce.decoding.step import Step
+from transduce.decoding.greedy import GreedySearch
+from transduce.decoding.narrowing import NarrowState, VocabularyPart, narrow_step
+from transduce.decoding.options import BeamOptions
+from transduce.decoding.required import required_phrases
+from transduce.decoding.sampling import Sampling, uniforms
+from transduce.decoding.scores import NEVER_GENERATED
+from transduce.decoding.search import SearchTask
+from transduce.engines.batching import output_limit
 from transduce.engines.capabilities import require_plain_beam
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.shortlist.table import Shortlist
 from transduce.errors import ConfigError
 from transduce.model import Transformer
-from transduce.model.cache import DecoderState
+from transduce.model.cache import DecoderState, Memory
 from transduce.model.cuda_graphs import GraphDecoder
 from transduce.model.prepacked import narrow_projection
 
-_SPECIALS = SpecialIds()
+# Outputs that are drawn in one batch: their probabilities are as many matrices of the vocabulary's width.
+_MAX_DRAWN = 512
 _MAX_DRAWN_TOGETHER = 16  # outputs of one source that share its past
 
 
-def check(options: DecodeConfig, n_best: int, conditions: Sequence[TokenConstraints] | None, num_sources: int) -> None:
+def check(options: DecodeConfig, n_best: int, constraints: Sequence[TokenConstraints] | None, num_sources: int) -> None:
     """Raises ConfigError for what cannot be searched for."""
     if options.temperature == 0 and n_best > options.beam_size:
         raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
-    if conditions is None:
+    if constraints is None:
         return
-    if any(each.required for each in conditions):
+    if any(each.required for each in constraints):
         require_plain_beam(options)
-    if len(conditions) != num_sources:
-        raise ConfigError(f"{num_sources} sources and conditions for {len(conditions)}: give one for each source.")
-    for number, each in enumerate(conditions, start=1):
+    if len(constraints) != num_sources:
+        raise ConfigError(f"{num_sources} sources and constraints for {len(constraints)}: give one for each source.")
+    special = (*NEVER_GENERATED, EOS)
+    for number, each in enumerate(constraints, start=1):
         if not all(entry and all(entry) for entry in each.required):
             raise ConfigError(f"source {number}: a phrase of 'required', or a choice of phrases, is empty.")
-        banned = (*_SPECIALS.never_generated, _SPECIALS.eos)
-        if any(token in banned for entry in each.required for phrase in entry for token in phrase):
+        if any(token in special for entry in each.required for phrase in entry for token in phrase):
             raise ConfigError(f"source {number}: a phrase of 'required' holds a special token.")
-        if any(token in (*_SPECIALS.never_generated, _SPECIALS.eos) for token in each.prefix):
+        if any(token in special for token in each.prefix):
             raise ConfigError(f"source {number}: 'prefix' holds a special token.")
         if not all(each.forbidden):
             raise ConfigError(f"source {number}: a phrase of 'forbidden' is empty.")
+
+
+# --- what is searched together --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One of the searches by which a batch gets its outputs; only draws may need more than one.
+
+    Attention to the shared past grows with the square of the rows of a source (docs/decisions/0010). So a source with
+    many draws stands in the batch several times.
+    """
+
+    copies: int  # of each source in the batch
+    num_outputs: int  # of each copy
+    first_draw: int = 0  # the number of a source's first draw
+
+
+def passes(options: DecodeConfig, n_best: int) -> Iterator[Pass]:
+    """Yields the searches by which each source gets `n_best` outputs, or a few more where they are drawn."""
+    if not options.temperature:
+        yield Pass(copies=1, num_outputs=n_best)
+        return
+    for first in range(0, n_best, _MAX_DRAWN):
+        count = min(_MAX_DRAWN, n_best - first)
+        copies = -(-count // _MAX_DRAWN_TOGETHER)
+        yield Pass(copies, -(-count // copies), first)
+
+
+def batch_size(options: DecodeConfig, n_best: int) -> int:
+    """Returns how many sources go together."""
+    return min(options.batch_size, max(1, _MAX_DRAWN // n_best)) if options.temperature else options.batch_size
 
 
 @dataclass(frozen=True)
 class Batch:
     """Sources that are searched together, padded."""
 
-    sources: list[list[int]]  # as they were given, for what is drawn
+    sources: list[list[int]]
     source_BS: Tensor
-    lengths_B: Tensor
-    conditions: Sequence[TokenConstraints] | None
-    vocabulary: Vocabulary | None = None  # the part that is searched in; conditions and outputs are columns of it
+    lengths_B: Tensor  # on the CPU
+    constraints: Sequence[TokenConstraints]  # of each source, or none at all
+    vocabulary: VocabularyPart | None  # the part that is searched in; constraints and outputs are columns of it
+
+    @classmethod
+    def of(
+        cls,
+        sources: list[list[int]],
+        constraints: Sequence[TokenConstraints],
+        shortlist: Shortlist | None,
+        device: torch.device,
+    ) -> Self:
+        """Returns a batch; with a shortlist, each source has its own part of the vocabulary.
+
+        A prefix and required phrases are in their sentence's part in any case. Completions that are not are left out,
+        and so are forbidden phrases that cannot occur.
+        """
+        source_BS, lengths_B = padded([[*ids, EOS] for ids in sources], device)
+        if shortlist is None:
+            return cls(sources, source_BS, lengths_B, constraints, None)
+        allowed_BV = shortlist.allowed(sources)
+        for row, each in enumerate(constraints):
+            required = [token for entry in each.required for phrase in entry for token in phrase]
+            allowed_BV[row, [*each.prefix, *required]] = True
+        part = VocabularyPart.of(allowed_BV, device)
+        constraints = [_in_columns(each, allowed_BV[row], part) for row, each in enumerate(constraints)]
+        return cls(sources, source_BS, lengths_B, constraints, part)
 
 
-def narrowed(batch: Batch, shortlist: Shortlist) -> Batch:
-    """Returns the batch with the part of the vocabulary that it is to be searched in: each sentence's shortlist.
-
-    A prefix is in its sentence's part, and so is what is required. Completions that are not are left out, and so are
-    forbidden phrases that cannot come.
-    """
-    allowed_BV = shortlist.allowed(batch.sources)
-    conditions = batch.conditions or []
-    for row, each in enumerate(conditions):
-        required = [token for entry in each.required for phrase in entry for token in phrase]
-        allowed_BV[row, [*each.prefix, *required]] = True
-    vocabulary = Vocabulary.of(allowed_BV, batch.source_BS.device)
-    asked = [_narrowed(each, allowed_BV[row], vocabulary) for row, each in enumerate(conditions)]
-    return replace(batch, conditions=asked or None, vocabulary=vocabulary)
+def padded(sequences: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Returns the sequences, padded, on `device`, and their lengths on the CPU, where the model wants them."""
+    lengths = [len(sequence) for sequence in sequences]
+    rows = [sequence + [PAD] * (max(lengths) - len(sequence)) for sequence in sequences]
+    return torch.tensor(rows, device=device), torch.tensor(lengths)
 
 
-def _narrowed(asked: TokenConstraints, allowed_V: np.ndarray, vocabulary: Vocabulary) -> TokenConstraints:
-    completions = [[index for index in choice if allowed_V[index]] for choice in asked.completions]
+def _in_columns(constraints: TokenConstraints, allowed_V: np.ndarray, part: VocabularyPart) -> TokenConstraints:
+    completions = [[index for index in choice if allowed_V[index]] for choice in constraints.completions]
     return TokenConstraints(
-        prefix=vocabulary.narrowed(asked.prefix),
-        completions=tuple(vocabulary.narrowed(choice) for choice in completions),
-        required=tuple(tuple(vocabulary.narrowed(phrase) for phrase in entry) for entry in asked.required),
-        joining=vocabulary.narrowed([index for index in asked.joining if allowed_V[index]]),
-        forbidden=tuple(vocabulary.narrowed(phrase) for phrase in asked.forbidden if allowed_V[list(phrase)].all()),
+        prefix=part.columns(constraints.prefix),
+        completions=tuple(part.columns(choice) for choice in completions),
+        required=tuple(tuple(part.columns(phrase) for phrase in entry) for entry in constraints.required),
+        joining=part.columns([index for index in constraints.joining if allowed_V[index]]),
+        forbidden=tuple(part.columns(phrase) for phrase in constraints.forbidden if allowed_V[list(phrase)].all()),
     )
 
 
-def search(
-    models: Sequence[Transformer],
-    batch: Batch,
-    options: DecodeConfig,
-    n_best: int,
-    graph_decoders: Sequence[GraphDecoder] | None = None,
-    *,
-    first_draw: int = 0,
-) -> list[list[Hypothesis]]:
-    """Returns what the search of `options` finds for each source; several models search as one.
-
-    `graph_decoders`, one for each model, take the steps of the models, except where coverage is kept. Draws are those
-    from number `first_draw` on.
-
-    Raises:
-        ConfigError: a least length or a prefix goes beyond the positions that a model has learned.
-    """
-    if options.temperature > 0:
-        found = _draw(models, batch, options, n_best, graph_decoders, first_draw)
-    else:
-        found = _search(models, batch, options, n_best, graph_decoders)
-    if batch.vocabulary is None:
-        return found
-    return [[batch.vocabulary.widened(each) for each in of_source] for of_source in found]
+# --- one function a mode --------------------------------------------------------------------------------------
 
 
-def _search(
-    models: Sequence[Transformer],
-    batch: Batch,
-    options: DecodeConfig,
-    n_best: int,
-    graph_decoders: Sequence[GraphDecoder] | None,
-) -> list[list[Hypothesis]]:
-    """Returns the best outputs that a beam finds."""
-    device = batch.source_BS.device
-    limits = _limits(models, batch, options)
-    coverage = options.coverage_penalty > 0
-    decoders = None if coverage else graph_decoders
-    num_steps, num_beams = max(limits) + 1, options.beam_size
-    step, state = _start(models, decoders, batch, num_steps, num_beams, coverage=coverage)
-    asked = _restrictions(batch, options)
-    if options.beam_size == 1:
-        best = greedy_search(step, state, limits, length_penalty=options.length_penalty, banned=asked, device=device)
-        return [[hypothesis] for hypothesis in best]
-    return beam_search(
-        step,
-        state,
-        limits,
+@dataclass(frozen=True)
+class Encoded:
+    """An encoded batch, and who decodes it: several models search as one."""
+
+    batch: Batch
+    models: Sequence[Transformer]
+    memories: Sequence[Memory]  # of each model
+    graph_decoders: Sequence[GraphDecoder] | None = None  # they take the steps of the models, except for coverage
+
+
+def greedy(encoded: Encoded, options: DecodeConfig) -> GreedySearch[Any]:
+    """Returns the search for the most probable token at each step."""
+    return GreedySearch(_task(encoded, options, 1), options.length_penalty)
+
+
+def beam(encoded: Encoded, options: DecodeConfig, n_best: int) -> BeamSearch[Any]:
+    """Returns the search for the `n_best` outputs that a beam finds."""
+    batch = encoded.batch
+    required = required_phrases(
+        [each.required for each in batch.constraints],
+        vocab_size=encoded.models[0].config.vocab_size if batch.vocabulary is None else len(batch.vocabulary.ids),
+        joining=[each.joining for each in batch.constraints],
+        device=batch.source_BS.device,
+    )
+    numbers = BeamOptions(
         beam_size=options.beam_size,
         length_penalty=options.length_penalty,
         n_best=n_best,
-        banned=asked,
-        required=_requirements(models, batch),
-        bonus=functools.partial(_coverage_bonus, options.coverage_penalty) if options.coverage_penalty else None,
         num_groups=options.diversity_groups,
         diversity_penalty=options.diversity_penalty,
-        device=device,
     )
+    bonus = functools.partial(_coverage_bonus, options.coverage_penalty) if options.coverage_penalty else None
+    return BeamSearch(_task(encoded, options, options.beam_size), numbers, required, bonus)
 
 
-def _draw(
-    models: Sequence[Transformer],
-    batch: Batch,
-    options: DecodeConfig,
-    num_draws: int,
-    graph_decoders: Sequence[GraphDecoder] | None,
-    first: int,
-) -> list[list[Hypothesis]]:
-    """Returns what is drawn for each source.
-
-    Attention to the shared past grows with the square of the rows of a source (docs/decisions/0010): one with many
-    draws goes in several times.
-    """
-    parts = -(-num_draws // _MAX_DRAWN_TOGETHER)
-    together = -(-num_draws // parts)
-    wide = Batch(
-        [source for source in batch.sources for _ in range(parts)],
-        batch.source_BS.repeat_interleave(parts, dim=0),
-        batch.lengths_B.repeat_interleave(parts),
-        None if batch.conditions is None else [each for each in batch.conditions for _ in range(parts)],
-        None if batch.vocabulary is None else batch.vocabulary.repeated(parts),
-    )
-    limits = _limits(models, wide, options)
-    num_steps = max(limits) + 1
-    drawn = [uniforms(options.seed, source, parts * together, num_steps, first) for source in batch.sources]
-    step, state = _start(models, graph_decoders, wide, num_steps, together)
-    found = sample(
-        step,
-        state,
-        limits,
-        torch.stack([torch.from_numpy(each) for each in drawn]).view(len(limits), together, num_steps),
+def sampling(encoded: Encoded, options: DecodeConfig, draws: Pass) -> Sampling[Any]:
+    """Returns the search that draws outputs."""
+    task, count = _task(encoded, options, draws.num_outputs), draws.num_outputs
+    numbers = [
+        uniforms(options.seed, source, count, task.max_tokens + 1, draws.first_draw + row % draws.copies * count)
+        for row, source in enumerate(encoded.batch.sources)
+    ]
+    return Sampling(
+        task,
+        torch.stack([torch.from_numpy(each) for each in numbers]),
         temperature=options.temperature,
         top_k=options.top_k,
         top_p=options.top_p,
         length_penalty=options.length_penalty,
-        banned=_restrictions(wide, options),
-        device=batch.source_BS.device,
     )
-    of_sources = (found[first : first + parts] for first in range(0, len(found), parts))
-    return [[each for part in of_source for each in part][:num_draws] for of_source in of_sources]
 
 
-def _start(
-    models: Sequence[Transformer],
-    graph_decoders: Sequence[GraphDecoder] | None,
-    batch: Batch,
-    num_steps: int,
-    num_beams: int,
-    *,
-    coverage: bool = False,
-) -> tuple[Step[Any], Any]:
-    """Returns the step function and the state before the first step."""
-    memories = [model.encode(batch.source_BS, batch.lengths_B) for model in models]
+def _task(encoded: Encoded, options: DecodeConfig, num_beams: int) -> SearchTask[Any]:
+    """Returns what every mode searches: the models as one step function, the limits and bans of the batch.
+
+    Raises:
+        ConfigError: a least length or a prefix is longer than the positions that a model has learned.
+    """
+    batch, models, coverage = encoded.batch, encoded.models, options.coverage_penalty > 0
+    limits = _limits(models, batch, options)
+    max_steps = max(limits) + 1
     steps: list[Callable[..., Any]]
     states: list[Any]
-    if graph_decoders is None:
+    if encoded.graph_decoders is None or coverage:
         steps = [model.step for model in models]
-        pairs = zip(models, memories, strict=True)
-        states = [model.start(memory, max_steps=num_steps, coverage=coverage) for model, memory in pairs]
+        started = zip(models, encoded.memories, strict=True)
+        states = [model.start(memory, max_steps=max_steps, coverage=coverage) for model, memory in started]
     else:
-        steps = [decoder.step for decoder in graph_decoders]
-        started = zip(graph_decoders, memories, strict=True)
-        states = [decoder.start(memory, max_steps=num_steps, num_beams=num_beams) for decoder, memory in started]
-    part = batch.vocabulary
-    if part is None:
-        return _together(steps, states)
-    projections = [narrow_projection(model, part.ids_N) for model in models]
-    narrow = [functools.partial(step, projection=each) for step, each in zip(steps, projections, strict=True)]
-    return _together([narrow_step(step, part) for step in narrow], [part.start(state) for state in states])
-
-
-def _together(steps: Sequence[Step[Any]], states: Sequence[Any]) -> tuple[Step[Any], Any]:
-    """Returns the step of several models as one, and their state."""
-    if len(steps) == 1:
-        return steps[0], states[0]
-    return ensemble_step(steps), EnsembleState(tuple(states))
+        steps = [decoder.step for decoder in encoded.graph_decoders]
+        recorded = zip(encoded.graph_decoders, encoded.memories, strict=True)
+        states = [decoder.start(memory, max_steps=max_steps, num_beams=num_beams) for decoder, memory in recorded]
+    if (part := batch.vocabulary) is not None:
+        for index, model in enumerate(models):
+            projection = narrow_projection(model, part.ids_N)
+            steps[index] = narrow_step(functools.partial(steps[index], projection=projection), part)
+        states = [part.start(state) for state in states]
+    banned = banned_tokens(
+        len(batch.sources),
+        min_tokens=options.min_tokens,
+        no_repeat_ngram=options.no_repeat_ngram,
+        prefixes=[each.prefix for each in batch.constraints],
+        completions=[each.completions for each in batch.constraints],
+        forbidden=[each.forbidden for each in batch.constraints],
+        device=batch.source_BS.device,
+    )
+    step, state = (steps[0], states[0]) if len(steps) == 1 else (ensemble_step(steps), EnsembleState(tuple(states)))
+    return SearchTask(step, state, limits, banned, batch.source_BS.device)
 
 
 def _limits(models: Sequence[Transformer], batch: Batch, options: DecodeConfig) -> list[int]:
-    """Returns the greatest number of tokens of each output: never less than its prefix has, or than is asked for."""
+    """Returns the greatest number of tokens of each output."""
     positions = [limit - 1 for model in models if (limit := model.target_positions.limit) is not None]
     limits = []
-    for place, source in enumerate(batch.sources):
-        limit = len(source) + options.max_extra_tokens
-        if options.max_tokens:
-            limit = min(limit, options.max_tokens)
-        given = len(batch.conditions[place].prefix) if batch.conditions is not None else 0
-        least = max(options.min_tokens, given)
+    for row, source in enumerate(batch.sources):
+        constraints = batch.constraints[row] if batch.constraints else None
+        limit, least = output_limit(len(source), options, constraints)
         if positions and least > min(positions):
-            what = f"a prefix of {given} tokens" if given == least else f"decode.min_tokens = {options.min_tokens}"
+            prefix = constraints is not None and len(constraints.prefix) == least
+            what = f"a prefix of {least} tokens" if prefix else f"decode.min_tokens = {options.min_tokens}"
             raise ConfigError(f"{what}: this model's learned positions end at {min(positions)}.")
-        limits.append(min([max(limit, least), *positions]))
+        limits.append(min([limit, *positions]))
     return limits
 
 
-def _restrictions(batch: Batch, options: DecodeConfig) -> BannedTokens | None:
-    conditions = batch.conditions or []
-    return banned_tokens(
-        len(batch.sources),
-        eos=_SPECIALS.eos,
-        min_tokens=options.min_tokens,
-        no_repeat_ngram=options.no_repeat_ngram,
-        prefixes=[each.prefix for each in conditions],
-        completions=[each.completions for each in conditions],
-        forbidden=[each.forbidden for each in conditions],
-        device=batch.source_BS.device,
-    )
-
-
-def _requirements(models: Sequence[Transformer], batch: Batch) -> RequiredPhrases | None:
-    conditions = batch.conditions or []
-    return required_phrases(
-        [each.required for each in conditions],
-        vocab_size=models[0].config.vocab_size if batch.vocabulary is None else len(batch.vocabulary.ids),
-        joining=[each.joining for each in conditions],
-        device=batch.source_BS.device,
-    )
-
-
 def _coverage_bonus(beta: float, state: Any) -> Tensor:
-    """Returns β times the coverage penalty of each row; of an ensemble, of what its models attend to on average."""
+    """Returns β times the coverage penalty of each row; for an ensemble, that of its models' mean attention."""
     states = state.members if isinstance(state, EnsembleState) else (state,)
     members: list[DecoderState] = [each.inner if isinstance(each, NarrowState) else each for each in states]
     kept = [coverage for member in members if (coverage := member.coverage_BKS) is not None]

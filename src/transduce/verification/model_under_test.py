@@ -11,14 +11,14 @@ from torch import Tensor
 
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
-from transduce.config.special_ids import EOS, PAD
-from transduce.decoding.scores import Hypothesis, SpecialIds
+from transduce.config.special_ids import EOS, PAD, UNK
+from transduce.decoding.scores import Hypothesis
 from transduce.engines.torch import TorchEngine, load_model
 from transduce.errors import ConfigError
 from transduce.model import Transformer
 from transduce.verification.sample import Sample
 
-NUM_SPECIAL = len(SpecialIds.__dataclass_fields__)
+NUM_SPECIAL = UNK + 1  # the last of the special ids
 
 
 @dataclass(frozen=True, kw_only=True)

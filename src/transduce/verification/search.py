@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from transduce.config import DecodeConfig
-from transduce.decoding.scores import Hypothesis, SpecialIds, gnmt_penalty
+from transduce.config.special_ids import EOS
+from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, gnmt_penalty
 from transduce.engines.interface import Engine
 from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
 from transduce.verification.differences import Differences
 from transduce.verification.findings import Finding, Tie
 
-_NEVER = {*SpecialIds().never_generated, SpecialIds().eos}
+_NEVER = {*NEVER_GENERATED, EOS}
 # A score is a float32 sum over a float64 penalty: what it may differ from their quotient by, as a part of it.
 _SCORE_ROUNDING = 1e-6
 

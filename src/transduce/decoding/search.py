@@ -1,0 +1,153 @@
+"""The loop that greedy search, sampling and beam search share.
+
+A search has two parts, so that a GPU seldom has to be waited for. The device chooses the tokens that rows continue
+with, and never synchronises with the host in between. The host is handed the choices of several steps at once, and
+keeps account of what has finished (`decoding.finished`). What the device computes beyond a sentence's end is ignored,
+so that the result does not depend on how often the two synchronise.
+"""
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transduce.config.special_ids import BOS
+from transduce.decoding.banned_tokens import BannedTokens
+from transduce.decoding.scores import Hypothesis
+from transduce.decoding.step import S, Step
+
+_STEPS_ON_A_GPU = 8
+# Dropping finished sentences copies the caches of the others: it waits until this share of the batch is done.
+_SHRINK_SHARE = 1 / 8
+
+
+@dataclass(frozen=True)
+class SearchTask(Generic[S]):
+    """The sentences to decode, and the model as a search sees it."""
+
+    step: Step[S]
+    state: S  # one row a sentence, nothing decoded yet
+    limits: Sequence[int]  # for each sentence, the greatest number of tokens of its output; EOS is not counted
+    banned: BannedTokens | None = None  # what outputs must begin with and may not hold
+    device: torch.device | str = "cpu"  # where `step` works
+    sync_steps: int | None = None  # steps between synchronisations with the host; None: 1 on a CPU, 8 elsewhere
+
+    @property
+    def max_tokens(self) -> int:
+        """The greatest limit."""
+        return max(self.limits, default=0)
+
+
+class SyncInterval:
+    """When the host is handed what the device chose: every step on a CPU, every eighth on a GPU."""
+
+    def __init__(self, num_steps: int | None, device: torch.device | str, last: int) -> None:
+        """`num_steps` from one synchronisation to the next, None for the device's own; `last`: the last step."""
+        self.num_steps = num_steps or (1 if torch.device(device).type == "cpu" else _STEPS_ON_A_GPU)
+        self._last, self._next = last, 0
+
+    def is_due(self, step: int) -> bool:
+        """Whether to synchronise after this step: the first, every `num_steps` from there, and the last."""
+        if step < self._next and step < self._last:
+            return False
+        self._next = step + self.num_steps
+        return True
+
+
+class Finished(ABC):
+    """What the host knows of a search: which entries are done, and which are still in the batch.
+
+    An entry is what ends by itself: a group of beams, or a single row. Each sentence has equally many. They are
+    numbered as the batch began.
+    """
+
+    def __init__(self, num_entries: int, entries_per_sentence: int) -> None:
+        self.active = np.arange(num_entries)  # those still in the batch
+        self.done = np.zeros(num_entries, bool)
+        self._entries_per_sentence = entries_per_sentence
+
+    @property
+    def all_done(self) -> bool:
+        """Whether no entry can get a better result."""
+        return bool(self.done[self.active].all())
+
+    @abstractmethod
+    def update(self, steps: Sequence[Any]) -> None:
+        """Takes account of steps, in order; the sentences in the batch are the same in all of them."""
+
+    def drop_done(self) -> list[int] | None:
+        """Drops sentences whose entries are all done, where that pays; returns those that stay, None where all do.
+
+        They are numbered as they have been in the batch until now.
+        """
+        by_sentence = self.active.reshape(-1, self._entries_per_sentence)
+        open_sentences = ~self.done[by_sentence].all(axis=1)
+        num_done = int((~open_sentences).sum())
+        if num_done == 0 or num_done < len(by_sentence) * _SHRINK_SHARE:
+            return None
+        self.active = by_sentence[open_sentences].flatten()
+        return np.flatnonzero(open_sentences).tolist()
+
+
+class Search(ABC, Generic[S]):
+    """A search over a batch of sentences. Subclasses say how tokens are chosen."""
+
+    finished: Finished
+
+    def __init__(self, task: SearchTask[S]) -> None:
+        self._step, self._state, self._device = task.step, task.state, task.device
+        self._banned, self._num_sentences = task.banned, len(task.limits)
+        self._num_tokens = 0  # of every row, so far
+        self._last_tokens_R = torch.full((self._num_sentences,), BOS, device=task.device)
+        self._sync = SyncInterval(task.sync_steps, task.device, task.max_tokens)
+
+    def run(self) -> list[list[Hypothesis]]:
+        """Returns each sentence's hypotheses."""
+        state, pending = self._state, []
+        for step_number in itertools.count() if self._num_sentences else ():
+            logits_RV, state = self._step(self._last_tokens_R, state)
+            pending.append(self.choose(logits_RV, state))
+            self._num_tokens += 1
+            if self._sync.is_due(step_number):
+                self.finished.update(pending)
+                pending.clear()
+                if self.finished.all_done:
+                    break
+                if (kept := self.finished.drop_done()) is not None:
+                    kept_B = torch.tensor(kept, device=self._device)
+                    self.keep(kept_B)
+                    state = state.keep(kept_B)
+            state = self.continue_state(state)
+        return self.results()
+
+    @abstractmethod
+    def choose(self, logits_RV: Tensor, state: S) -> Any:
+        """Sets the tokens that rows continue with, and returns what `finished` has to know; may overwrite the logits.
+
+        `state` is that after the step which gave the logits.
+        """
+
+    @abstractmethod
+    def continue_state(self, state: S) -> S:
+        """Returns the state of the rows that were chosen."""
+
+    @abstractmethod
+    def results(self) -> list[list[Hypothesis]]:
+        """Returns what was found for each sentence."""
+
+    def keep(self, kept_B: Tensor) -> None:
+        """Drops all sentences but these."""
+        if self._banned is not None:
+            self._banned = self._banned.keep(kept_B)
+        self._last_tokens_R = self._rows_of(self._last_tokens_R, kept_B)
+        self._num_sentences = kept_B.numel()
+
+    def _rows_of(self, rows: Tensor, kept_B: Tensor) -> Tensor:
+        """Returns the given sentences' rows of a tensor whose first dimension has equally many for each sentence."""
+        kept: Tensor = rows.unflatten(0, (self._num_sentences, -1))[kept_B]
+        return kept.flatten(0, 1)

@@ -1,0 +1,58 @@
+"""What a search sends from the device to the host: the steps of one synchronisation, in one piece.
+
+Double holds float32 and every id exactly.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class BeamStep:
+    """One step of a beam search: its candidates, best first, and the open beams that were kept of them."""
+
+    scores_BC: Tensor  # log-probabilities
+    beams_BC: Tensor
+    tokens_BC: Tensor
+    open_scores_BK: Tensor
+    parents_BK: Tensor  # the beam that each open beam continues
+    open_tokens_BK: Tensor
+    bonus_BK: Tensor | None  # of the beams that were continued
+
+    def parts(self) -> dict[str, Tensor]:
+        """Returns the tensors by name."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: part for name, part in named.items() if part is not None}
+
+
+def beams_on_host(steps: Sequence[BeamStep]) -> list[BeamStep]:
+    """Returns the steps on the host."""
+    if steps[0].scores_BC.device.type == "cpu":
+        return list(steps)
+    return unpack(pack(steps).cpu(), steps[0])
+
+
+def pack(steps: Sequence[BeamStep]) -> Tensor:
+    """Returns all of the steps as one tensor: a matrix each, the parts side by side."""
+    return torch.stack([torch.cat([part.double() for part in step.parts().values()], dim=1) for step in steps])
+
+
+def unpack(packed: Tensor, like: BeamStep) -> list[BeamStep]:
+    """Undoes `pack`; `like` is one of the steps."""
+    parts = like.parts()
+    steps = []
+    for matrix in packed:
+        columns = matrix.split([part.size(1) for part in parts.values()], dim=1)
+        values = {name: column.to(part.dtype) for (name, part), column in zip(parts.items(), columns, strict=True)}
+        steps.append(BeamStep(**{"bonus_BK": None, **values}))
+    return steps
+
+
+def rows_on_host(steps: Sequence[tuple[Tensor, Tensor]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Returns the token of each row and its log-probability, step by step."""
+    tokens_NR, gains_NR = torch.stack([torch.stack(each).double() for each in zip(*steps, strict=True)]).cpu().numpy()
+    return zip(tokens_NR.astype(np.int64), gains_NR.astype(np.float32), strict=True)

@@ -1,0 +1,55 @@
+"""What every engine does with a list of sources: batches of similar length, limits and results that need no search.
+
+Needs no torch.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from transduce.config import DecodeConfig
+from transduce.decoding.scores import Hypothesis
+from transduce.engines.interface import TokenConstraints
+from transduce.errors import DataError
+from transduce.reporting.tables import counted
+
+# Padded source tokens of a batch: keeps the caches of a batch of very long sentences within memory.
+MAX_BATCH_TOKENS = 8192
+# Pairs that are scored together: enough to be fast, and few enough for long ones.
+SCORE_BATCH = 32
+# What a source without tokens gives, and one for which a search finds nothing.
+EMPTY_OUTPUT = Hypothesis(ids=[], score=0.0, log_probability=0.0, finished=True)
+NOTHING_FOUND = Hypothesis(ids=[], score=-float("inf"), log_probability=-float("inf"), finished=False)
+
+
+def length_batches(
+    lengths: Sequence[int], batch_size: int, max_tokens: int | None = MAX_BATCH_TOKENS
+) -> Iterator[list[int]]:
+    """Yields the indices of each batch: of similar length, longest first, so that the largest batch fails at once.
+
+    A batch has at most `batch_size` entries and, padded, at most `max_tokens` tokens; a longer entry is a batch of its
+    own. Entries of length 0 are left out.
+    """
+    order = sorted((index for index, length in enumerate(lengths) if length), key=lambda index: -lengths[index])
+    start = 0
+    while start < len(order):
+        fitting = batch_size if max_tokens is None else max_tokens // lengths[order[start]]
+        count = max(1, min(batch_size, fitting))
+        yield order[start : start + count]
+        start += count
+
+
+def output_limit(num_source: int, options: DecodeConfig, constraints: TokenConstraints | None) -> tuple[int, int]:
+    """Returns the greatest number of tokens of an output, and the least that the options or a prefix demand.
+
+    The former is never less than the latter. Positions of the model may lower it further.
+    """
+    limit = num_source + options.max_extra_tokens
+    if options.max_tokens:
+        limit = min(limit, options.max_tokens)
+    least = max(options.min_tokens, len(constraints.prefix) if constraints is not None else 0)
+    return max(limit, least), least
+
+
+def require_pairs(sources: Sequence[object], targets: Sequence[object]) -> None:
+    """Raises DataError where there is not one target for each source."""
+    if len(sources) != len(targets):
+        raise DataError(f"{counted(len(sources), 'source')} and {counted(len(targets), 'target')}: give one for each.")
