@@ -195,7 +195,7 @@ def test_finished_trials_are_skipped_and_others_added(
     before = {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/result.json")}
     assert command_line(command(corpus, finished, "--seeds", "1", "--rows", "wide")) == 0
     output, messages = capsys.readouterr()
-    assert "1 trial, 1 of them done" in messages
+    assert "1 training, 1 of them done" in messages
     assert {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/result.json")} == before
     assert len(figures(finished)) == 4
     assert "| base |" in output
@@ -215,7 +215,7 @@ def test_a_failed_trial_is_recorded_and_the_others_go_on(
 ) -> None:
     arguments = command(corpus, tmp_path / "out", "--steps", "2", "--quiet", grid="broken.toml")
     assert command_line(arguments) == TrainingError.exit_code
-    assert "2 trials failed" in capsys.readouterr().err
+    assert "2 trainings failed" in capsys.readouterr().err
     cells = {trial.row: trial for trial in Results.load(tmp_path / "out" / "results.json").trials}
     assert "cuda:77" in cells["nowhere"].error or "CUDA" in cells["nowhere"].error
     assert "no training pairs are left" in cells["nothing-left"].error

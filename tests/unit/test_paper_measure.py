@@ -11,7 +11,7 @@ from transduce.config import Config, ModelConfig, TrainConfig
 from transduce.experiments.paper import learning
 from transduce.experiments.paper.layer_types import recurrent_flops
 from transduce.experiments.paper.measure import count_flops, crossing, exponents, peak_bytes, shortest_seconds
-from transduce.experiments.paper.reach import without_onednn
+from transduce.experiments.paper.path_length import without_onednn
 from transduce.model.attention import attend
 from transduce.training.device import Compute
 

@@ -16,8 +16,8 @@ grids:
 Every row is trained once with each seed, in a run folder of its own, and measured from its last checkpoint without
 averaging: perplexity per subword, and BLEU of beam search, on the whole validation set. The output folder gets
 results.json, table.md (with the paper's figures beside the measured ones, and which of its conclusions hold) and, with
-'transduce[figures]', rows.png; the first two are written anew after each cell. Stopped or killed, the same command goes
-on: finished cells are kept, half ones resumed, failed ones tried again.
+'transduce[figures]', rows.png; the first two are written anew after each training. Stopped or killed, the same command
+resumes: finished trainings are kept, stopped ones continue, failed ones are tried again.
 """
 
 import argparse
@@ -35,43 +35,27 @@ if TYPE_CHECKING:
 
 SUMMARY = "train variations of a recipe and compare them (Table 3)"
 
-_WITHOUT_LIMIT = 1_000_000_000  # steps, where minutes alone bound a cell
+_WITHOUT_LIMIT = 1_000_000_000  # steps, where minutes alone bound a training
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument(
-        "recipe", metavar="RECIPE", type=Path, nargs="?", help="the base; default: the one that the grid's file names"
-    )
+    recipe = "the base; default: the one that the grid's file names"
+    parser.add_argument("recipe", metavar="RECIPE", type=Path, nargs="?", help=recipe)
     parser.add_argument("--grid", metavar="NAME|FILE", default="table3", help="see above; default: %(default)s")
     parser.add_argument("--output", metavar="DIR", type=Path, required=True, help="folder to write")
     parser.add_argument("--rows", metavar="NAMES", help="these rows only, such as base,A1,B2; more may follow later")
-    parser.add_argument(
-        "--seeds", metavar="N", type=whole(1, 1000), default=1, help="trainings of each row; default: %(default)s"
-    )
-    budget = parser.add_argument_group("budget of each cell (default: the recipe's steps)")
-    budget.add_argument(
-        "--steps", metavar="N", type=whole(1), help="updates; row 'big' of table3 makes three times as many"
-    )
-    budget.add_argument(
-        "--minutes",
-        metavar="M",
-        type=real(0, 10_000_000, above=True),
-        help="of training, validation apart; the same for each row",
-    )
-    parser.add_argument(
-        "--width",
-        metavar="D",
-        type=whole(1, 1_000_000),
-        help="give the base the paper's layers and proportions at this d_model",
-    )
-    parser.add_argument(
-        "--jobs",
-        metavar="K",
-        type=whole(1, 1024),
-        default=1,
-        help="cells side by side, threads shared out; default: %(default)s",
-    )
+    seeds = "trainings of each row; default: %(default)s"
+    parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), default=1, help=seeds)
+    budget = parser.add_argument_group("budget of each training (default: the recipe's steps)")
+    steps = "updates; row 'big' of table3 makes three times as many"
+    budget.add_argument("--steps", metavar="N", type=whole(1), help=steps)
+    minutes = "of training, validation apart; the same for each row"
+    budget.add_argument("--minutes", metavar="M", type=real(0, 10_000_000, above=True), help=minutes)
+    width = "give the base the paper's layers and proportions at this d_model"
+    parser.add_argument("--width", metavar="D", type=whole(1, 1_000_000), help=width)
+    jobs = "trainings side by side, sharing the threads; default: %(default)s"
+    parser.add_argument("--jobs", metavar="K", type=whole(1, 1024), default=1, help=jobs)
     parser.add_argument("--tokenized", action="store_true", help="the corpus is tokenised already: BLEU of its tokens")
     parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder that stands in for the network")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="change a value of the recipe")
@@ -79,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Trains what is missing, prints the table, and returns the exit code: 5 where a trial failed."""
+    """Trains what is missing, prints the table, and returns the exit code: 5 where a training failed."""
     from transduce.cli.requirements import require_training
 
     require_training()
@@ -100,10 +84,8 @@ def run(args: argparse.Namespace) -> int:
     print(render(results))
     failed = sum(bool(trial.error) for trial in results.trials)
     if failed:
-        print(
-            f"{counted(failed, 'trial')} failed, see {args.output / TABLE}; the same command tries them again",
-            file=sys.stderr,
-        )
+        text = f"{counted(failed, 'training')} failed, see {args.output / TABLE}; the same command tries them again"
+        print(text, file=sys.stderr)
     return TrainingError.exit_code if failed else 0
 
 
@@ -123,8 +105,8 @@ def _base(args: argparse.Namespace, grid: "Grid") -> "Config":
     if cooldown and not any(setting.startswith("train.cooldown_steps") for setting in settings):
         if args.minutes is not None:
             raise ConfigError(
-                f"{recipe}: the rate falls over the last {cooldown:,} steps (train.cooldown_steps), and of --minutes "
-                "nobody knows the last steps. Give --steps, or add --set train.cooldown_steps=0."
+                f"{recipe}: the rate falls over the last {cooldown:,} steps (train.cooldown_steps), and "
+                "--minutes does not say which steps are the last. Give --steps, or add --set train.cooldown_steps=0."
             )
         if args.steps is not None:  # the same share of them
             settings.insert(0, f"train.cooldown_steps={args.steps * cooldown // base.train.max_steps}")

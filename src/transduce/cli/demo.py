@@ -1,4 +1,4 @@
-"""Trains a small translator on data made on the spot, and tries it: from nothing to a working model in minutes.
+"""Trains a small translator on generated data and tries it: from nothing to a working model in minutes.
 
 examples:
   transduce demo
@@ -7,7 +7,7 @@ examples:
 
 The corpus is dates, times, durations, quantities, amounts, ordinals and spelled-out numbers: in English-German, in
 many carrier phrases; for any other pair of CLDR locales, as plain patterns. Test lines hold values, and phrases with
-kinds of value, that training never saw. Exact match is the share of them that come out as the reference, to the letter.
+kinds of value, that training never saw. Exact match is the share of translations that equal the reference.
 """
 
 import argparse
@@ -21,24 +21,15 @@ _SHOWN = 8
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
+    output, languages = Path("runs/demo"), ("SOURCE", "TARGET")
     parser.add_argument(
-        "--output", metavar="DIR", type=Path, default=Path("runs/demo"), help="folder to write; default: %(default)s"
+        "--output", metavar="DIR", type=Path, default=output, help="folder to write; default: %(default)s"
     )
-    parser.add_argument(
-        "--languages",
-        nargs=2,
-        metavar=("SOURCE", "TARGET"),
-        default=["en", "de"],
-        help="two CLDR locales; default: en de",
-    )
-    parser.add_argument(
-        "--pairs",
-        type=whole(1, 10_000_000),
-        default=60_000,
-        metavar="N",
-        help="training pairs to make; default: %(default)s",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="begin anew where a demo stands already")
+    two = "two CLDR locales; default: en de"
+    parser.add_argument("--languages", nargs=2, metavar=languages, default=["en", "de"], help=two)
+    pairs = "training pairs to make; default: %(default)s"
+    parser.add_argument("--pairs", type=whole(1, 10_000_000), default=60_000, metavar="N", help=pairs)
+    parser.add_argument("--overwrite", action="store_true", help="replace a demo that is there")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a value of preset demo")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
 

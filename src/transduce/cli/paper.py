@@ -7,8 +7,8 @@ examples:
   transduce paper figures --model runs/m30k/model --output runs/figures
   transduce paper scaling --scale paper --output runs/scaling
 
-A run that was stopped goes on where it was when the same command is given again. The output folder gets results.json
-(every measurement, written as it comes), table.md (printed beside measured, and what differs) and pictures.
+A stopped run resumes when the same command is given again. The output folder gets results.json (every measurement,
+written as it comes), table.md (printed beside measured, and what differs) and pictures.
 'transduce paper EXPERIMENT --help' explains each, with more examples.
 """
 

@@ -5,10 +5,10 @@ examples:
   transduce sweep runs/m30k --source val.en --reference val.de --average 1,5,10 --beam-size 4 --output sweeps/average
   transduce sweep models/m30k --source val.en --reference val.de --beam-size 1,2,4,8,16 --output sweeps/beam
 
-Of a run folder, the last checkpoints are averaged, as many as --average says, each number in turn (the run must have
-kept them: train.keep_checkpoints). A model folder is taken as it is. Every combination is decoded and scored: BLEU,
+In a run folder, the last checkpoints are averaged: as many as --average says, for each of its numbers (the run must
+have kept them: train.keep_checkpoints). A model folder is taken as it is. Each combination is decoded and scored: BLEU,
 length ratio, seconds. The output folder gets results.json and table.md, written anew after each point, and, with
-'transduce[figures]', sweep.png. Stopped, the same command goes on; further values may be added.
+'transduce[figures]', sweep.png. Stopped, the same command resumes; more values may be added.
 
 Choose settings on validation text, never on the text that a result is reported on.
 """

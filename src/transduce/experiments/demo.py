@@ -1,4 +1,4 @@
-"""The main job on built-in data: corpus, training, translation, score. The Python face of `transduce demo`."""
+"""`transduce demo` from Python: makes a corpus, trains on it, translates its test lines and scores them."""
 
 import dataclasses
 import shutil
@@ -17,12 +17,12 @@ from transduce.runs import train
 from transduce.training.trainer import Outcome
 from transduce.translation.translator import Translator
 
-_MARK = "transduce-demo.json"  # says that a folder is a demo's, and may be begun anew
+_MARK = "transduce-demo.json"  # marks the folder of a demo, which may be overwritten
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What a demo run came to."""
+    """The result of a demo."""
 
     model: Path
     outcome: Outcome
@@ -34,7 +34,7 @@ class DemoResult:
 
     @property
     def exact_match(self) -> float:
-        """The share of test lines that were translated as the reference has it, to the letter."""
+        """The share of test lines whose translation equals the reference."""
         same = sum(ours == theirs for ours, theirs in zip(self.translations, self.references, strict=True))
         return same / len(self.references)
 
@@ -54,12 +54,12 @@ def run_demo(
 
     Args:
         config: how to train; its `data` section is filled in here.
-        folder: written to; a demo that stands there is replaced if `overwrite` says so.
+        folder: the output; `overwrite` replaces an earlier demo there.
         num_train: training pairs to make.
         show: called with each line for the user.
 
     Raises:
-        TrainingError: `folder` holds something else, or a demo and `overwrite` is off; or training was stopped.
+        TrainingError: `folder` has other files, or a demo and `overwrite` is off; or training was stopped.
         MissingDependencyError: `babel` or `num2words`, which the corpus is made with, is not installed.
     """
     started = time.perf_counter()
@@ -103,7 +103,7 @@ def with_corpus(config: Config, folder: Path, source_language: str, target_langu
 
 
 def _clear(folder: Path, overwrite: bool) -> None:
-    """Makes `folder` an empty demo folder; what is not a demo's is never removed."""
+    """Makes `folder` an empty demo folder; other folders are never emptied."""
     foreign = "" if (folder / _MARK).is_file() else "it is not a demo's"
     files.require_free(folder, overwrite=overwrite, foreign=foreign, error=TrainingError)
     for name in ("corpus", "run", "model"):

@@ -1,1 +1,1 @@
-"""Ablations: variations of one configuration, trained alike, measured alike and set side by side (§6.2, Table 3)."""
+"""Ablations: variations of one configuration, trained and measured in the same way and compared (§6.2, Table 3)."""

@@ -66,7 +66,9 @@ def ablate(
     errors = _prepare_data(missing, mirror, show_progress)
     waiting = [trial for trial in missing if trial.data not in errors]
     failed = {trial.folder: errors[trial.data] for trial in missing if trial.data in errors}
-    say(f"{counted(len(trials), 'trial')}, {len(trials) - len(waiting) - len(failed)} of them done, {jobs} at a time")
+    say(
+        f"{counted(len(trials), 'training')}, {len(trials) - len(waiting) - len(failed)} of them done, {jobs} at a time"
+    )
     started = time.monotonic()
     results = _write(ablation, trials, failed)
     with contextlib.closing(_run(waiting, jobs)) as ended:
@@ -92,7 +94,7 @@ def _say_nothing(line: str) -> None:
 
 
 def _prepare_data(trials: Sequence[Trial], mirror: Path | None, show_progress: bool) -> dict[Path, str]:
-    """Prepares each data folder that trials ask for; returns what went wrong, by folder."""
+    """Prepares the data folder of each trial; returns error messages by folder."""
     firsts: dict[Path, Trial] = {}
     for trial in trials:
         firsts.setdefault(trial.data, trial)
@@ -113,7 +115,7 @@ def _prepare_data(trials: Sequence[Trial], mirror: Path | None, show_progress: b
 def _run(trials: Sequence[Trial], jobs: int) -> Generator[tuple[Trial, int], None, None]:
     """Runs the trials' processes, `jobs` at a time, and yields each trial whose process has ended, with its exit code.
 
-    Processes that are under way when this ends early are told to stop, and waited for while they write a checkpoint.
+    Where this ends early, processes that still run are told to stop, and awaited while they write a checkpoint.
     """
     waiting, slots = deque(trials), list(range(jobs))
     running: dict[subprocess.Popen[bytes], tuple[Trial, int]] = {}
@@ -125,7 +127,7 @@ def _run(trials: Sequence[Trial], jobs: int) -> Generator[tuple[Trial, int], Non
             ended = [process for process in running if process.poll() is not None]
             for process in ended:
                 trial, slot = running.pop(process)
-                _tell_to_stop(process)  # it has; this closes the pipe
+                _tell_to_stop(process)  # it has ended; this closes the pipe
                 slots.append(slot)
                 yield trial, process.returncode
             if not ended:
@@ -142,7 +144,7 @@ def _start(trial: Trial, slot: int, jobs: int) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             [sys.executable, "-m", "transduce.experiments.ablation.worker", str(trial.folder)],
             env=shared_environment(os.environ, slot, jobs),
-            stdin=subprocess.PIPE,  # never written to: that it is open tells the process that we are there
+            stdin=subprocess.PIPE,  # never written to: its end tells the process to stop
             stdout=log,
             stderr=log,
             start_new_session=True,  # Ctrl-C is for us: a second signal would cut its checkpoint short
@@ -180,7 +182,7 @@ def _failure(trial: Trial, code: int) -> str:
 
 
 def _write(ablation: Ablation, trials: Sequence[Trial], failed: Mapping[Path, str]) -> Results:
-    """Gathers what there is, of this call and of earlier ones, and writes results and table."""
+    """Gathers the results of this call and of earlier ones, and writes results and table."""
     found = [trial.result for trial in keep_finished(ablation.output)]
     found += [TrialResult(each.row, each.seed, error=failed[each.folder]) for each in trials if each.folder in failed]
     shown = {each.row for each in found} | {each.row for each in trials}

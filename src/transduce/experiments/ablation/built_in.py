@@ -22,7 +22,7 @@ def at_width(base: Config, width: int) -> Config:
     """Returns `base` with the layers and proportions of the paper's base model at d_model = `width`.
 
     Raises:
-        ConfigError: the width cannot be shared out over the paper's heads.
+        ConfigError: the paper's number of heads does not divide the width.
     """
     paper = preset("paper-base").model
     if width < paper.num_heads or width % paper.num_heads:
@@ -48,7 +48,7 @@ def _sizes(**ratios: Fraction | int) -> _Change:
 
 
 def _heads(ratio: Fraction | int) -> _Change:
-    """So many times the heads, each so many times smaller: what all of them take to compute stays the same (rows A)."""
+    """Returns a change to `ratio` times the heads, each as much narrower: the cost stays the same (rows A)."""
     return _sizes(num_heads=ratio, d_k=1 / Fraction(ratio), d_v=1 / Fraction(ratio))
 
 

@@ -1,11 +1,11 @@
-"""Which of the paper's conclusions the figures bear out (§6.2, rows (A) to (E) of Table 3; §5.4).
+"""Which of the paper's conclusions the results support (§6.2, rows (A) to (E) of Table 3; §5.4).
 
-A conclusion is a set of comparisons between rows. One holds, by a measure, where the difference is in the paper's
-direction and more than two standard errors, as `Results.pooled_spread` gives them: σ √(1/n + 1/m) for means over n and
-m seeds. It does not hold where the difference is as large the other way, and is undecided between. With one seed there
-is no spread to judge by, and differences are taken as they come.
+A conclusion is a set of comparisons between rows. A comparison holds, by a measure, if the difference has the paper's
+direction and exceeds two standard errors: σ √(1/n + 1/m) for means over n and m seeds, σ from `Results.pooled_spread`.
+It does not hold if the difference is that large in the other direction; otherwise it is undecided. With one seed there
+is no spread, and any difference counts.
 
-"The best of several rows" is chosen by the same figures, so that chance favours it a little.
+"The best of several rows" is chosen by the same results, so chance favours it a little.
 """
 
 import math
@@ -33,7 +33,7 @@ class Worse:
 
 @dataclass(frozen=True)
 class Alike:
-    """`row` comes out nearly as `than`."""
+    """`row` and `than` are nearly equal."""
 
     row: str
     than: str
@@ -61,7 +61,7 @@ def _smoothing_claim(without: str, with_it: str) -> Claim:
     )
 
 
-# By the name of the grid whose rows they speak of.
+# By the name of the grid whose rows they compare.
 CLAIMS: dict[str, tuple[Claim, ...]] = {
     "table3": (
         _by_both("(A) a single head is worse than the best number of heads", Worse("A1", ("base", "A2", "A3", "A4"))),
@@ -82,7 +82,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """What one measure says of one claim."""
+    """The verdict of one measure on one claim."""
 
     claim: Claim
     measure: Measure
@@ -91,7 +91,7 @@ class Finding:
 
 
 def find(results: Results) -> list[Finding]:
-    """Returns what the figures say of the claims that the paper makes of this grid; none for a grid of one's own."""
+    """Returns the verdicts on the paper's claims about this grid; none for a grid that is not the paper's."""
     return [
         _judge(claim, measure, comparisons, results)
         for claim in CLAIMS.get(results.grid, ())
@@ -153,9 +153,9 @@ def _worse(ours: Statistic, other: Statistic, error: float, measure: Measure) ->
 
 
 def _alike(ours: Statistic, other: Statistic, error: float, measure: Measure) -> Verdict:
-    """Holds where even a difference two standard errors greater is small; fails where one as much smaller is not."""
+    """Holds if the difference plus two standard errors is small; fails if the difference minus them is not."""
     allowed = _ALIKE_BLEU if measure == "bleu" else _ALIKE_PERPLEXITY_SHARE * other.mean
-    difference, doubt = abs(ours.mean - other.mean), _STANDARD_ERRORS * error
-    if difference + doubt <= allowed:
+    difference, margin = abs(ours.mean - other.mean), _STANDARD_ERRORS * error
+    if difference + margin <= allowed:
         return "holds"
-    return "does not hold" if difference - doubt > allowed else "undecided"
+    return "does not hold" if difference - margin > allowed else "undecided"

@@ -1,4 +1,4 @@
-"""Grids: which variations of a base configuration are trained, and the TOML files that say so.
+"""Grids of variations of a base configuration, and the TOML files that describe them.
 
     name = "dropout"                     # heads the results; default: the file's name
     base = "../multi30k-en-de.toml"      # a recipe, relative to this file; not needed where the command names one
@@ -84,15 +84,15 @@ class Grid:
 
 
 def unchanging(changes: Changes) -> Callable[[Config], Changes]:
-    """Returns a row's `change` that is the same for any base."""
+    """Returns a `change` that is the same for any base."""
     return lambda base: changes
 
 
 def load_grid(path: Path) -> Grid:
-    """Reads a grid file; its settings are checked when they meet a base, in `Grid.configs`.
+    """Reads a grid file; `Grid.configs` checks its settings against a base.
 
     Raises:
-        ConfigError: the file is missing or not TOML, or not written as described above.
+        ConfigError: the file is missing, not TOML, or not as described above.
     """
     if not path.is_file():
         raise ConfigError(f"{path}: no such grid.")
@@ -160,7 +160,9 @@ def _product(sections: Mapping[str, Any]) -> tuple[Row, ...]:
 
 def _row(name: str, changes: Changes, printed: Mapping[str, float]) -> Row:
     if not _ROW_NAME.fullmatch(name):
-        raise ConfigError(f"row '{name}': a name is of letters, digits and . _ = + -, for it becomes a folder's.")
+        raise ConfigError(
+            f"row '{name}': a name is of letters, digits and . _ = + -, because a folder is named for the row."
+        )
     return Row(name, unchanging(changes), printed)
 
 

@@ -13,7 +13,7 @@ _PANELS = (("perplexity", "perplexity per subword (left is better)"), ("bleu", "
 
 
 def render(results: Results) -> str:
-    """Returns the page; figures that are not there yet are left blank."""
+    """Returns the page; results that are missing yet are left blank."""
     return f"# {results.grid}: variations of {results.base}\n\n{render_body(results)}"
 
 
@@ -48,19 +48,19 @@ def _table(results: Results) -> str:
 
 
 def _row(results: Results, row: RowInfo, printed: bool) -> list[str]:
-    cells = [row.name, describe_settings(row.settings)]
+    line = [row.name, describe_settings(row.settings)]
     for measure, decimals, scale in (("perplexity", 2, 1.0), ("bleu", 1, 1.0), ("parameters", 2, 1e-6)):
         if printed:
-            cells.append(_printed(row.printed, measure, decimals))
-        cells.append(_measured(results.statistic(row.name, measure), decimals, scale))
-    cells.append(_measured(results.statistic(row.name, "steps"), 0))
-    cells.append(_measured(results.statistic(row.name, "training_seconds"), 0))
+            line.append(_printed(row.printed, measure, decimals))
+        line.append(_measured(results.statistic(row.name, measure), decimals, scale))
+    line.append(_measured(results.statistic(row.name, "steps"), 0))
+    line.append(_measured(results.statistic(row.name, "training_seconds"), 0))
     flops = results.statistic(row.name, "training_flops")
-    return [*cells, f"{flops.mean:.2e}" if flops else ""]
+    return [*line, f"{flops.mean:.2e}" if flops else ""]
 
 
 def describe_settings(settings: Mapping[str, Any]) -> str:
-    """Returns what a row changes in few words: `num_heads 1, d_k 512`, and equal numbers of layers as one."""
+    """Returns what a row changes in few words, such as `num_heads 1, d_k 512`; equal numbers of layers become one."""
     short = {key.rpartition(".")[2]: value for key, value in settings.items()}
     if "num_encoder_layers" in short and short["num_encoder_layers"] == short.get("num_decoder_layers"):
         short = {"num_layers": short["num_encoder_layers"]} | {
@@ -124,7 +124,7 @@ def _total(results: Results) -> str:
 
 
 def draw(results: Results, path: Path) -> None:
-    """Draws into `path`, whose name ends in .png, .svg or .pdf; nothing where there are no results yet.
+    """Draws perplexity and BLEU of each row, a dot for each seed, into a .png, .svg or .pdf file, if there are results.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.

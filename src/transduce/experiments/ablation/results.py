@@ -49,7 +49,7 @@ class RowInfo:
 
 @dataclass(frozen=True)
 class Results:
-    """All that is known of an ablation so far."""
+    """All results of an ablation so far."""
 
     grid: str
     base: str  # the base's name
@@ -68,8 +68,8 @@ class Results:
     def pooled_spread(self, measure: str) -> float | None:
         """Returns one standard deviation for all rows, from the spread of each; None with one seed.
 
-        Two or three seeds say little about a row's own spread; twenty rows together say enough. It takes seeds to
-        matter about alike in all rows.
+        Two or three seeds say little about the spread of one row; twenty rows together say enough. This assumes that
+        seeds matter equally in all rows.
         """
         found = [self.statistic(row.name, measure) for row in self.rows]
         spreads = [(s.count - 1, s.spread) for s in found if s is not None and s.spread is not None]

@@ -13,10 +13,10 @@ KINDS: tuple[Kind, ...] = ("scaled dot product", "dot product", "additive")
 
 
 def scores(kind: Kind, query_BHTE: Tensor, key_BHSE: Tensor, weight_E: Tensor) -> Tensor:
-    """Returns how well each query fits each key, (B, H, T, S).
+    """Returns the score of each query with each key, (B, H, T, S).
 
-    Additive is a feed-forward network with one hidden layer (Bahdanau et al. 2014): w · tanh(q + k), q and k being
-    what its first layer makes of its two inputs. Only it uses `weight_E`, and it holds all T × S × E hidden units.
+    Additive attention is a feed-forward network with one hidden layer (Bahdanau et al. 2014): w · tanh(q + k), where
+    q and k are its first layer's projections. It alone uses `weight_E`, and it holds all T × S × E hidden units.
     """
     if kind == "additive":
         hidden_BHTSE = (query_BHTE[..., :, None, :] + key_BHSE[..., None, :, :]).tanh()
@@ -31,7 +31,7 @@ def attend_by(kind: Kind, query_BHTE: Tensor, key_BHSE: Tensor, value_BHSE: Tens
 
 
 def draw_vectors(*shape: int) -> Tensor:
-    """Returns vectors whose components are as the paper supposes: independent, mean 0, variance 1 (§3.2.1)."""
+    """Returns vectors as the paper assumes: independent components of mean 0 and variance 1 (§3.2.1)."""
     return torch.randn(*shape)
 
 
@@ -54,7 +54,7 @@ class CompatibilityAttention(nn.Module):
     """Multi-head self-attention with a choice of compatibility function.
 
     W_Q and W_K are drawn from N(0, 1/d_model): on normalised inputs, queries and keys then have components of variance
-    1 whatever d_k is, as the paper's argument supposes.
+    1 whatever d_k is, as the paper's argument assumes.
     """
 
     def __init__(self, kind: Kind, d_model: int, num_heads: int, d_k: int, d_v: int) -> None:

@@ -2,10 +2,10 @@
 
 The paper's authors chose their heads by eye. Here numbers choose them:
 
-- Figure 3 shows all heads, for one word; what is told is how much of each goes to words far off.
-- Figure 4, anaphora: the two heads that give most of the anaphor's weight to its antecedent.
-- Figure 5, sentence structure: heads that look at single words (a high peak), and not at a fixed place, which a
-  position alone would tell them. Of two, the second is also to look elsewhere than the first.
+- Figure 3 shows all heads for one word, and how much weight each gives to distant words.
+- Figure 4, anaphora: the two heads that give most weight from the anaphor to its antecedent.
+- Figure 5, sentence structure: heads that attend to single words (a high peak), but not at a fixed distance, for which
+  the position alone is enough. The second head also has to attend elsewhere than the first.
 """
 
 import string
@@ -26,17 +26,17 @@ from transduce.experiments.paper.training import demo_config, make_demo, trained
 from transduce.inspection import Panel, View, head_statistics, view
 from transduce.translation.translator import Translator
 
-FAR_WORDS = 3  # a word is far off where more than so many lie between or beside
-_DIGITS = 4  # of a weight that is kept
+FAR_WORDS = 3  # a word that is more words away than this is distant
+_DIGITS = 4  # of a weight in results.json
 
 
 @dataclass(frozen=True)
 class Sentences:
-    """What is looked at."""
+    """The sentences of the figures."""
 
     sentence: str  # Figure 3
     word: str
-    related: tuple[str, ...]  # words far off that `word` belongs with
+    related: tuple[str, ...]  # distant words that `word` belongs with
     anaphora: str  # Figures 4 and 5
     anaphor: str
     antecedent: str
@@ -62,7 +62,7 @@ SENTENCES: dict[Scale, Sentences] = {
 
 @dataclass(frozen=True)
 class FiguresOptions(Options):
-    """What may be chosen; the scale has sentences of its own, and the smallest trains a model in seconds."""
+    """Options of the figures; each scale has default sentences, and the smallest trains a model in seconds."""
 
     model: Path | None = None  # a model folder; needed at the other scales
     layer: int | None = None  # of the encoder, from 1; None: the last but one
@@ -127,7 +127,7 @@ def experiment(options: FiguresOptions) -> Experiment:
 
 
 def _identity(model: Path) -> Values:
-    """Returns what tells one finished model from another."""
+    """Returns what identifies a finished model."""
     bundle = Bundle.load(model)
     return {"folder": str(model), "sha256": dict(bundle.checksums), **bundle.metrics}
 
@@ -163,21 +163,21 @@ class Seen:
         return weights
 
     def label(self, word: str) -> str:
-        """Returns how a word reads in the view, perhaps with punctuation; a word that is not there as it is."""
+        """Returns a word as it is in the view, perhaps with punctuation; a word that is not there stays as it is."""
         labels = [unit.label for unit in self.view.queries]
         found = [label for label in labels if label.strip(string.punctuation) == word]
         return word if word in labels or not found else found[0]
 
     def rows_of(self, word: str) -> list[int]:
-        """Returns where a word stands.
+        """Returns the rows of a word.
 
         Raises:
-            ConfigError: it is not there; names those that are.
+            ConfigError: it is not there; lists the words that are.
         """
         return Panel(self.view, self.layer, word=self.label(word)).rows()
 
     def values(self, sentence: str) -> Values:
-        """Returns what every figure has."""
+        """Returns the values that every figure has."""
         return {
             "sentence": sentence,
             "translation": self.translation,
@@ -203,21 +203,21 @@ def _figure3(look: Look, sentences: Sentences, say: Say) -> Values:
     row_HK = seen.weights[:, rows].mean(axis=1)
     far_K = np.abs(np.arange(row_HK.shape[1])[None] - np.array(rows)[:, None]).min(axis=0) > FAR_WORDS
     far_K[[unit.word is None for unit in seen.view.keys]] = False  # </s> is no word
-    related = [place for word in sentences.related for place in seen.rows_of(word)]
+    related = [index for word in sentences.related for index in seen.rows_of(word)]
     most = (row_HK * far_K).argmax(axis=1)
     return seen.values(sentences.sentence) | {
         "word": seen.label(sentences.word),
         "related": list(sentences.related),
         "weights": _kept(row_HK),  # (heads, n): the word's row, of each head
         "far": _kept(row_HK[:, far_K].sum(axis=1)),
-        "most_far": [seen.view.keys[place].label if far_K.any() else "" for place in most],
+        "most_far": [seen.view.keys[index].label if far_K.any() else "" for index in most],
         "on_related": _kept(row_HK[:, related].sum(axis=1)),
-        "even_share": round(float(far_K.mean()), _DIGITS),  # what would go there if all was looked at alike
+        "even_share": round(float(far_K.mean()), _DIGITS),  # what a head that attends to all words equally gives them
     }
 
 
 def entropy_bits(weights: np.ndarray) -> np.ndarray:
-    """Returns how widely rows look, in bits."""
+    """Returns the entropy of each row of weights, in bits."""
     bits: np.ndarray = np.abs((weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(axis=-1))
     return bits
 
@@ -241,9 +241,9 @@ def _figure4(look: Look, sentences: Sentences, say: Say) -> Values:
 
 
 def structural_heads(weights: np.ndarray, scores: Sequence[float]) -> list[int]:
-    """Returns the head of the highest score, and the one whose score, times what it does otherwise, is highest.
+    """Returns the head with the highest score, and the one with the highest score times its difference from that head.
 
-    What it does otherwise: 1 less the weight that both give to the same words, mean over rows.
+    The difference is 1 minus the weight that both give to the same words, averaged over rows.
 
     Args:
         weights: (heads, n, n).

@@ -1,4 +1,4 @@
-"""A plain training loop for tasks that are made up as they go: no corpus, no epochs, no checkpoints."""
+"""A plain training loop for tasks whose batches are drawn at random: no corpus, no epochs, no checkpoints."""
 
 from collections.abc import Callable, Sequence
 
@@ -52,7 +52,7 @@ def train(config: Config, make_batch: MakeBatch, compute: Compute, say: Say) -> 
 
 
 def copying(sequences: Sequence[np.ndarray], device: torch.device) -> Batch:
-    """Returns the batch that asks for each sequence to be written again as it is."""
+    """Returns a batch whose targets are its sources."""
     ids, lengths = pad(sequences)
     ids = ids.to(device)
     return Batch(ids, lengths, ids, lengths)

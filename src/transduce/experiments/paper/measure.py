@@ -14,10 +14,10 @@ Run = Callable[[], object]
 
 
 def shortest_seconds(run: Run, device: torch.device, *, budget_seconds: float = 0.5, at_least: int = 3) -> float:
-    """Returns the least time of several runs, in seconds: what else goes on in a machine only ever adds.
+    """Returns the shortest time of several runs, in seconds: other load on the machine can only make a run longer.
 
-    The first run warms up and is not counted; then there are `at_least` runs, and more within the budget. On a CPU with
-    one thread it is the processor's time: as long as a run takes on a machine that has nothing else to do.
+    The first run warms up and does not count; then there are `at_least` runs, and more within the budget. On a CPU with
+    one thread, processor time is taken, which other processes do not change.
     """
     alone = device.type == "cpu" and torch.get_num_threads() == 1
     clock = time.process_time if alone else time.perf_counter
@@ -42,13 +42,13 @@ def _wait(device: torch.device) -> None:
 
 
 def peak_bytes(run: Run, device: torch.device) -> int:
-    """Returns the most memory that `run` held at one time beyond what was there before it, its result included.
+    """Returns the peak memory of `run` above what was allocated before it, its result included.
 
-    On a CPU: the running sum of every block that PyTorch's allocator gave out and took back, as the profiler records
-    them, temporaries inside of fused kernels among them. What libraries get from the system by themselves (scratch
-    memory of oneDNN and MKL) is not in it. On CUDA: the allocator's own statistics.
+    On a CPU, the profiler records every block that PyTorch's allocator gives out and takes back, temporaries of fused
+    kernels too; memory that libraries get from the system (oneDNN's and MKL's) is not in it. On CUDA, the allocator has
+    the figure.
     """
-    run()  # what is made once and kept is not the run's
+    run()  # what is allocated once and kept does not count
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
@@ -65,7 +65,7 @@ def peak_bytes(run: Run, device: torch.device) -> int:
 def count_flops(run: Run) -> int:
     """Returns the floating-point operations of the matrix products and convolutions of `run`, two a multiply-add.
 
-    Softmax, activations and sums are not counted; nor is a fused LSTM, whose count is for the caller to know.
+    Softmax, activations and sums are not counted. Nor is a fused LSTM: see `recurrent_flops`.
     """
     fused_on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     counter = FlopCounterMode(display=False, custom_mapping={fused_on_cpu: _attention_flops})
@@ -82,7 +82,7 @@ def _attention_flops(query: Sequence[int], key: Sequence[int], value: Sequence[i
 def exponents(samples: Sequence[Mapping[str, float]], of: str, by: Sequence[str]) -> dict[str, float]:
     """Fits log `of` = c + Σ a · log `by` by least squares and returns each a: 2 says "quadratic in".
 
-    A quantity that the samples do not vary, or of which there is too little to tell, has no exponent: it is left out.
+    A quantity with one value in all samples has no exponent, nor has any where there are too few samples.
     """
     varied = [name for name in by if len({sample[name] for sample in samples}) > 1]
     if len(samples) <= len(varied):
@@ -94,9 +94,9 @@ def exponents(samples: Sequence[Mapping[str, float]], of: str, by: Sequence[str]
 
 
 def crossing(xs: Sequence[float], ours: Sequence[float], theirs: Sequence[float]) -> float | None:
-    """Returns the x from which on `ours` is the greater, between samples by a straight line of logarithms.
+    """Returns the x from which on `ours` is greater, interpolated between samples on logarithmic axes.
 
-    None where it is the greater nowhere at the last sample; the first x where it is so throughout.
+    None where it is not greater at the last sample; the first x where it is greater at all.
     """
     gaps = [math.log(our / their) for our, their in zip(ours, theirs, strict=True)]
     if gaps[-1] <= 0:

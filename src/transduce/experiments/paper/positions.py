@@ -1,8 +1,8 @@
 """Positions: sinusoids against a learned table, within and beyond the lengths seen in training; PE(pos + k) (§3.5).
 
 The paper chose sinusoids for two reasons. They "may allow the model to extrapolate" to longer sequences: measured by
-copying random symbols, at lengths that training had and at longer ones. And PE(pos + k) is a linear function of
-PE(pos): shown by constructing the function, a rotation of each sine-cosine pair, and by finding it with least squares.
+copying random symbols, at lengths seen in training and at longer ones. And PE(pos + k) is a linear function of PE(pos):
+shown by constructing it, a rotation of each sine-cosine pair, and by finding it with least squares.
 """
 
 import math
@@ -27,16 +27,16 @@ from transduce.training.device import Compute
 
 Kind = Literal["sinusoidal", "learned"]
 KINDS: tuple[Kind, ...] = ("sinusoidal", "learned")
-# 2π · 10000: on fewer positions the slowest sinusoids are all but straight lines, and least squares cannot tell them
-# apart: it then finds a map that fits those positions and no later ones.
+# 2π · 10000. On fewer positions the slowest sinusoids are almost straight lines: least squares then finds a map that
+# fits those positions and no later ones.
 _LONGEST_WAVELENGTH = 62832
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The task, the model, and the tables that are tried."""
+    """The task, the model, and the tables of positions."""
 
-    trained_length: int  # training has 1 … this many symbols
+    trained_length: int  # the longest sequence of training, in symbols; the shortest has 1
     tested_lengths: tuple[int, ...]
     num_symbols: int
     d_model: int
@@ -103,7 +103,7 @@ def rotation(shift: int, d_model: int) -> np.ndarray:
 
 
 def linear_map(rows: np.ndarray, images: np.ndarray) -> np.ndarray:
-    """Returns the matrix M that brings M row nearest to its image over all rows, (d, d), by least squares."""
+    """Returns the matrix M, (d, d), for which M row is closest to its image over all rows, by least squares."""
     solution, *_ = np.linalg.lstsq(rows, images, rcond=None)
     return np.asarray(solution.T)
 

@@ -1,4 +1,4 @@
-"""How large an experiment is."""
+"""The scale of an experiment, from seconds to the paper's size."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeVar, get_args

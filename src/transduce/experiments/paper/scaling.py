@@ -1,4 +1,4 @@
-"""What §3.2 and §4 say of scaling: 1 / √d_k, additive attention, one head against many, and where recurrence wins."""
+"""What §3.2 and §4 say about cost: 1 / √d_k, additive attention, one head or many, and where recurrence is cheaper."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +19,7 @@ from transduce.training.device import Compute
 
 @dataclass(frozen=True)
 class Settings:
-    """The sizes that are tried."""
+    """The sizes that are measured."""
 
     score_widths: tuple[int, ...]  # d_k at which scores are drawn
     score_keys: int  # keys that a softmax is over
@@ -104,7 +104,7 @@ def _scores(kind: compatibility.Kind, d_k: int, num_keys: int, say: Say) -> Valu
     torch.manual_seed(0)
     weight = compatibility.draw_weight(d_k)
     parts = []
-    for _ in range(max(1, _SAMPLES * d_k // 2**16)):  # a part at a time: additive holds all hidden units
+    for _ in range(max(1, _SAMPLES * d_k // 2**16)):  # in parts: additive attention holds all hidden units
         rows = min(_SAMPLES, 2**16 // d_k)
         query = compatibility.draw_vectors(rows, 1, 1, d_k)
         key = compatibility.draw_vectors(rows, 1, num_keys, d_k)
@@ -173,7 +173,7 @@ def _mirror(settings: Settings, kind: compatibility.Kind, d_k: int, seed: int, s
 
 
 def _two_places(settings: Settings, num_heads: int, seed: int, say: Say) -> Values:
-    """One head of width d_model, or h of width d_model / h: as many operations, as many parameters."""
+    """Trains with h heads of width d_model / h: the number of operations and parameters does not depend on h."""
     device = Compute.of("auto", "fp32").device
     tagging = replace(settings.two_places, num_heads=num_heads, d_k=settings.two_places.d_model // num_heads)
     return {"heads": num_heads, "seed": seed, **train_tagger(tagging, "scaled dot product", seed, device, say)}

@@ -1,8 +1,8 @@
-"""Table 1: complexity, sequential operations and maximum path length of each layer type, all three measured (§4).
+"""Table 1: complexity, sequential operations and maximum path length of each layer type, measured (§4).
 
 FLOPs, time and memory of a forward pass are measured over n and d (and k, r), and powers fitted to them. Sequential
-operations are the longest chain of tensor operations that wait for one another. The maximum path length is the number
-of stacked layers after which the Jacobian says that every input position reaches every output position.
+operations are the longest chain of tensor operations that need one another's results. The maximum path length is the
+number of stacked layers after which, by the Jacobian, every output position depends on every input position.
 """
 
 import math
@@ -18,7 +18,7 @@ import torch
 from transduce.experiments.paper.experiment import Experiment, Measured, Measurement, Options, Say, Values
 from transduce.experiments.paper.layer_types import Kind, Shape, batch, layer, recurrent_flops
 from transduce.experiments.paper.measure import count_flops, exponents, peak_bytes, shortest_seconds
-from transduce.experiments.paper.reach import longest_chain, stack_of, steps_until_all_reach
+from transduce.experiments.paper.path_length import longest_chain, stack_of, steps_until_all_reach
 from transduce.experiments.paper.report import listed, page, plot, select
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.reporting.charts import COLOURS, count_axis, log_sizes, new_chart, save_chart
@@ -56,7 +56,7 @@ SETTINGS: dict[Scale, Settings] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A row of Table 1 as printed; blank where the table has no such row."""
+    """A row of Table 1 as printed; "" where the paper has no such row."""
 
     name: str
     kind: Kind
@@ -76,7 +76,7 @@ ROWS = {
     "attention layer": Row("self-attention with its projections", "attention layer", "", "", ""),
 }
 _PATH_ROWS = ("attention", "recurrent", "convolution", "dilated", "restricted")
-_PATH_WIDTH, _PATH_WINDOW = 4, 8  # any width shows what reaches what; a window that takes a few layers
+_PATH_WIDTH, _PATH_WINDOW = 4, 8  # any width gives the same paths; the window is small enough to need several layers
 _DILATION = 3  # of the second layer of a dilated stack, whose cost is measured
 
 

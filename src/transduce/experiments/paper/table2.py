@@ -1,7 +1,7 @@
 """Table 2: BLEU and the cost of training, of the paper's systems as printed and of ours as measured (§6.1).
 
-Ours are trained from recipes, or finished model folders; each is measured on the test sets of its recipe, by BLEU as
-the paper's authors computed it, and has an account of what its training cost.
+Ours are trained from recipes, or are finished model folders. Each is scored on the test sets of its recipe by BLEU as
+the paper's authors computed it, and reports the cost of its training.
 """
 
 import re
@@ -46,14 +46,14 @@ _PAIR = re.compile(r"(.+):([a-z]{2,3}-[a-z]{2,3})")
 
 @dataclass(frozen=True)
 class System:
-    """One row of ours."""
+    """A system of ours."""
 
     name: str
     pair: str
     config: Config
     model: Path
-    run: Path | None  # where it is trained; None: it is finished
-    demo: bool = False  # learns the demo's corpus, which is made when it is needed
+    run: Path | None  # the folder where it is trained; None: it is finished
+    demo: bool = False  # whether it learns the demo's corpus, which is made when it is needed
 
     def __post_init__(self) -> None:
         if self.pair not in PAIRS:
@@ -67,7 +67,7 @@ class System:
 
 @dataclass(frozen=True)
 class Table2Options(Options):
-    """What may be chosen; where neither recipes nor models are given, the scale says what is trained."""
+    """Options of Table 2; without recipes and models, the scale decides what is trained."""
 
     recipes: Sequence[Path] = ()  # systems to train
     models: Sequence[str] = ()  # finished systems, as FOLDER or FOLDER:PAIR
@@ -141,7 +141,7 @@ def _require_different(systems: Sequence[System]) -> None:
 
 
 def _identity(system: System) -> Values:
-    """Returns what a system's results are of."""
+    """Returns what decides a system's results."""
     bundle = Bundle.load(system.model) if system.run is None else None
     return {
         "pair": system.pair,
@@ -159,7 +159,7 @@ def _measurements(system: System, options: Table2Options) -> Iterator[Measuremen
 
 
 def _train(system: System, show_progress: bool, say: Say) -> Values:
-    """Trains, or takes what is finished, and returns what is known of it."""
+    """Trains, unless the model is finished, and returns the model's figures."""
     pairs = None
     if system.demo:
         make_demo(system.config)

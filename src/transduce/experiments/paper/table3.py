@@ -1,6 +1,6 @@
 """Table 3: the paper's variations of its base model, trained by `ablation`, printed beside measured (§6.2).
 
-Each row is a cell, trained with all its seeds in OUTPUT/ablation; what stops in the middle of one goes on there.
+Each row is a measurement: it is trained with all its seeds in OUTPUT/ablation, where a stopped training resumes.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ SETTINGS: dict[Scale, Settings] = {
 
 @dataclass(frozen=True)
 class Table3Options(Options):
-    """What may be chosen; the scale decides what is not."""
+    """Options of Table 3; the scale decides what is not given."""
 
     recipe: Path | None = None  # the base, given the scale's width and changes all the same
     data: Path | None = None  # its corpus, or a folder of corpora; None: where the recipe has it
@@ -102,7 +102,7 @@ def experiment(options: Table3Options) -> Experiment:
         demo=not (chosen.recipe or recipe),
         show_progress=not options.quiet,
     )
-    rows = GRID.select(["base", *(options.rows or chosen.rows)]).rows  # all are compared with base
+    rows = GRID.select(["base", *(options.rows or chosen.rows)]).rows  # which every row is compared with
     return Experiment(
         name="table3",
         title="Table 3: variations of the base model",
@@ -134,7 +134,7 @@ class Study:
     show_progress: bool
 
     def measure(self, row: str, say: Say) -> Values:
-        """Trains a row with all its seeds and returns what came out.
+        """Trains a row with all its seeds and returns the results.
 
         Raises:
             TrainingError: one of them failed; the same command tries it again.

@@ -1,7 +1,7 @@
 """Table 4: a Transformer as a parser, trained on a treebank alone and with silver trees beside it (§6.3).
 
-Silver trees are the package's own: the first parser, trained on the treebank alone, parses sentences that have no trees
-yet, and what it writes well-formed is learned from beside the gold ones.
+The package makes its own silver trees: the first parser, trained on the treebank alone, parses sentences without trees.
+The second learns from its well-formed parses beside the gold trees.
 """
 
 import json
@@ -83,7 +83,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Table4Options(Options):
-    """What may be chosen; the scale decides the recipe and the number of seeds where they are not."""
+    """Options of Table 4; the scale decides what is not given."""
 
     recipe: Path | None = None  # of a parser
     data: Path | None = None  # its treebanks; None: where the recipe has them
@@ -172,7 +172,7 @@ def _toy_config(folder: Path, settings: Sequence[str]) -> Config:
 
 
 def _identity(path: Path | None) -> Any:
-    """Returns what tells sentences or trees from others: their name, and the SHA-256 of the file or of a folder's."""
+    """Returns what identifies sentences or trees: their name, and the SHA-256 of the file or of a folder's files."""
     if path is None:
         return None
     found = [path] if path.is_file() else treebank_files(path) if path.is_dir() else []
@@ -251,7 +251,7 @@ def _train(task: Task, setting: str, seed: int, say: Say) -> Values:
 
 
 def _scores(pairs: Sequence[tuple[Tree, tuple[Tree, bool]]]) -> dict[str, float]:
-    """Returns how right parses are, and of how many sentences."""
+    """Returns the scores of parses, and the number of sentences."""
     figures = parse_scores([gold for gold, _ in pairs], [parse for _, parse in pairs]) if pairs else {}
     return {**figures, "sentences": len(pairs)}
 
@@ -275,7 +275,7 @@ def _make_toy(task: Task) -> None:
 
 
 def _with_silver(config: Config, silver: Path) -> Config:
-    """Returns `config` with silver trees to train on; gold ones are repeated until they are as many, if nobody says."""
+    """Returns `config` with silver trees to train on; by default gold trees are repeated until they are as many."""
     data = config.data
     gold = [Path(data.folder, name) for names in data.train for name in names]
     repeat = data.repeat or (max(1, round(_count([silver]) / _count(gold))),) * len(data.train)
@@ -289,7 +289,7 @@ def _count(paths: Sequence[Path]) -> int:
 def _silver(task: Task, raw: Path, seed: int, say: Say) -> Values:
     """Parses the raw sentences by the first supervised parser, greedily, and keeps what needed no repair.
 
-    A parser of the toy treebank, trained for seconds, may write nothing that is a tree: of that one all are kept.
+    The toy treebank's parser, trained for seconds, may not write any tree: of it, all parses are kept.
 
     Raises:
         TrainingError: nothing was kept.

@@ -1,4 +1,4 @@
-"""What `transduce paper table4` measured, beside what the paper prints: the table and the picture."""
+"""Table 4 as printed, and the report and picture of what `transduce paper table4` measured beside it."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ LITERATURE = (
     ("Dyer et al. (2016)", "generative", 93.3),
 )
 _PAPER_SILVER = {False: "", True: ", and about 17 million silver ones"}
-SHORT_WORDS = 25  # sentences that exact CKY with the grammar of a treebank is quick enough for
+SHORT_WORDS = 25  # words at most, so that exact CKY with a treebank's grammar is fast enough
 
 _SMOKE = "models of seconds on trees of a toy grammar. The figures only show that it runs."
 _FIGURES = ("f1", "precision", "recall", "complete_match", "tagging_accuracy", "repaired")
@@ -34,12 +34,12 @@ _FIGURES = ("f1", "precision", "recall", "complete_match", "tagging_accuracy", "
 
 @dataclass(frozen=True)
 class Baseline:
-    """What another parser reached on a test set."""
+    """The result of another parser on a test set."""
 
     name: str
     test: str
     f1: float
-    max_words: int | None = None  # longer sentences were left out
+    max_words: int | None = None  # longer sentences were not parsed
 
     @property
     def data(self) -> str:
@@ -50,7 +50,7 @@ class Baseline:
 
     @property
     def is_short(self) -> bool:
-        """Whether it stands beside our short sentences."""
+        """Whether it compares with our short sentences."""
         return self.max_words == SHORT_WORDS
 
 

@@ -1,4 +1,4 @@
-"""A small encoder and two tasks that it learns in seconds: what each position is to name depends on other positions."""
+"""A small encoder and two tasks that it learns in seconds: each position has to name symbols of other positions."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,10 +18,10 @@ Task = Literal["mirror", "two places"]
 
 @dataclass(frozen=True)
 class Tagging:
-    """A task and how to train on it. Symbols are random; a position's answer is one that stands elsewhere.
+    """A task and how to train on it. Symbols are random; the answer at a position is the symbol of another.
 
     `mirror`: the symbol as far from the end as this position is from the start. `two places`: that symbol, and the one
-    three positions on (around the end); a head that attends to both at once gets their average, and not their order.
+    three positions later (around the end). A head that attends to both gets their average, which has no order.
     """
 
     task: Task

@@ -1,4 +1,4 @@
-"""What experiments train: a recipe with its corpus, or a model of seconds; each goes on where it was stopped."""
+"""What experiments train: recipes with their corpora, or models of seconds. A stopped training resumes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,9 +16,9 @@ from transduce.experiments.demo import with_corpus
 from transduce.experiments.paper.experiment import Say
 from transduce.runs import train
 
-RECIPES = Path("recipes")  # of a checkout, where commands are given
+RECIPES = Path("recipes")  # of a checkout of the source
 
-# Keys that make no other model and no other translations; the vocabulary is as large as it came out.
+# Keys that change neither a finished model nor its translations. Training sets the vocabulary's size.
 _IRRELEVANT = (
     "name",
     *("model.vocab_size", "data.folder", "data.test"),
@@ -31,11 +31,11 @@ def recipe_config(recipe: Path, data: Path | None, settings: Sequence[str] = ())
 
     Args:
         recipe: a TOML file.
-        data: the corpus, or a folder that has it under the recipe's own name for it; None: where the recipe says.
+        data: the corpus, or a folder that has it under the name of the recipe's folder; None: where the recipe says.
         settings: as `section.key=value`.
 
     Raises:
-        ConfigError: there is no such recipe, or its corpus is not there; says how to get or name it.
+        ConfigError: there is no such recipe, or its corpus is missing; says how to get or name it.
     """
     if not recipe.is_file():
         raise ConfigError(
@@ -47,7 +47,7 @@ def recipe_config(recipe: Path, data: Path | None, settings: Sequence[str] = ())
 
 
 def with_data(config: Config, data: Path | None, remedy: str, *, test_only: bool = False) -> Config:
-    """Returns `config` with its corpus in `data`, in a folder of that, or where it was; nothing is fetched.
+    """Returns `config` with its corpus in `data`, in a subfolder of `data`, or where it was; fetches nothing.
 
     Raises:
         ConfigError: the corpus, or with `test_only` a test set, is not there.
@@ -86,13 +86,13 @@ def seconds_config(name: str, *, max_steps: int = 20, settings: Sequence[str] = 
 
 
 def demo_config(folder: Path, target_language: str, *, max_steps: int = 20) -> Config:
-    """Returns how a little of the demo's corpus is learned in seconds; `make_demo` makes the corpus, in `folder`."""
+    """Returns a configuration that learns a little of the demo's corpus in seconds, in `folder`: see `make_demo`."""
     config = seconds_config(f"demo-en-{target_language}", max_steps=max_steps)
     return with_corpus(config, folder, "en", target_language)
 
 
 def make_demo(config: Config) -> None:
-    """Makes the corpus of a `demo_config`, a small one, the same each time; leaves one that is there.
+    """Makes the small corpus of a `demo_config`, the same each time, unless it is there.
 
     Raises:
         MissingDependencyError: `babel` or `num2words`, which it is made with, is not installed.
@@ -105,10 +105,10 @@ def make_demo(config: Config) -> None:
 
 
 def trained(config: Config, run: Path, say: Say, *, show_progress: bool) -> Path:
-    """Trains to the end in the folder `run`, from the last checkpoint where there is one, and returns the model folder.
+    """Trains to the end in the folder `run`, resuming what is there, and returns the model folder.
 
     Raises:
-        ConfigError: there is a finished model already, of another configuration.
+        ConfigError: a finished model is there, of another configuration.
         KeyboardInterrupt: a signal stopped the training, after a checkpoint.
     """
     model = run / "model"
@@ -122,21 +122,21 @@ def trained(config: Config, run: Path, say: Say, *, show_progress: bool) -> Path
 
 
 def _require_made_as(config: Config, model: Path) -> None:
-    made = Bundle.load(model).config  # that of the run may be of a training begun since
+    made = Bundle.load(model).config  # the run folder may have begun another training since
     remedy = "Choose another --output, or remove the whole output folder to begin anew."
     where = f"{model}: is a finished model of"
     store.require_same(to_dict(made), to_dict(config), where, ignore=_IRRELEVANT, remedy=remedy)
 
 
 def comparable(config: Config) -> dict[str, Any]:
-    """Returns what decides the results of a training: the configuration without the folder where the corpus lies."""
+    """Returns the configuration without the corpus's folder, which does not change results."""
     values = to_dict(config)
     values["data"].pop("folder")
     return values
 
 
 def checksums_of_tests(config: Config) -> dict[str, dict[str, str]]:
-    """Returns the SHA-256 of the files of each test set, by their names within the corpus: what scores are of.
+    """Returns the SHA-256 of the files of each test set, by their names within the corpus.
 
     Raises:
         DataError: a treebank is missing.
@@ -151,14 +151,14 @@ def _name_in(folder: Path, path: Path) -> str:
 
 
 def refuse_idle(options: Mapping[str, object], why: str) -> None:
-    """Refuses options that would have no effect.
+    """Refuses options that have no effect.
 
     Args:
-        options: by the flag; what was not given is None, False or empty.
-        why: a clause that says why none of them has an effect.
+        options: values by flag; None, False or empty where it was not given.
+        why: a clause that says why.
 
     Raises:
-        ConfigError: one of them was given; names it.
+        ConfigError: one was given; names it.
     """
     for flag, value in options.items():
         if value:

@@ -14,23 +14,23 @@ from transduce.reporting.tables import counted, table
 
 @dataclass(frozen=True)
 class Point:
-    """One setting. Greedy search, beam size 1, finds the same whatever the length penalty."""
+    """One setting. Greedy search (beam size 1) does not depend on the length penalty."""
 
-    average: int  # the last checkpoints, averaged; 0: a model folder, as it is
+    average: int  # the number of last checkpoints averaged; 0: a model folder as it is
     beam_size: int
     length_penalty: float
 
 
 @dataclass(frozen=True)
 class Axes:
-    """The grid: each combination is a point."""
+    """The values of each setting: every combination is a point."""
 
     averages: tuple[int, ...]
     beam_sizes: tuple[int, ...]
     length_penalties: tuple[float, ...]
 
     def points(self) -> list[Point]:
-        """Returns all points, those of the same weights together."""
+        """Returns all points, ordered by weights."""
         axes = (self.averages, self.beam_sizes, self.length_penalties)
         return [Point(*values) for values in itertools.product(*axes)]
 
@@ -40,7 +40,7 @@ class Measured:
     """What came out at one point."""
 
     point: Point
-    weights: str  # fingerprint: tells whether a run has gone on since
+    weights: str  # a checksum: a run that was trained further has others
     score: float
     length_ratio: float | None  # tokens of the translations over those of the reference
     seconds: float  # of decoding all lines
@@ -48,19 +48,19 @@ class Measured:
 
 @dataclass(frozen=True)
 class Comparability:
-    """What must be the same for scores to stand in one table."""
+    """What must be equal for scores to be compared in one table."""
 
     source_sha256: str
     reference_sha256: str
     metric: str
     tokenized: bool
     lowercase: bool
-    language: str | None = ""  # of the target, where the score depends on it; None: an older version's, not noted
+    language: str | None = ""  # of the target, where the score depends on it; None: an older version did not record it
 
 
 @dataclass(frozen=True)
 class SweepResults:
-    """All that is known of a sweep so far."""
+    """All results of a sweep so far."""
 
     subject: str
     comparability: Comparability

@@ -1,4 +1,4 @@
-"""Decodes a text with one model under many settings, and scores each: `transduce sweep` from Python."""
+"""Decodes a text with one model under many settings and scores each: `transduce sweep` from Python."""
 
 import contextlib
 import hashlib
@@ -47,7 +47,7 @@ class Task:
 
     @property
     def comparability(self) -> Comparability:
-        """What other scores must share with these to be compared with them."""
+        """What other scores must share with these to be comparable."""
         references = [line for reference in self.references for line in reference.lines]
         return Comparability(
             _sha256(self.source.lines),
@@ -69,10 +69,10 @@ def sweep(
     batch_size: int | None = None,
     show_progress: bool = True,
 ) -> SweepResults:
-    """Measures every point of `axes` and writes results, table and picture into `output`; called again, it goes on.
+    """Measures every point of `axes` and writes results, table and picture into `output`; called again, it resumes.
 
-    Points of earlier calls stay as long as the subject's weights are those that they were decoded with. Others are
-    dropped, and decoded again where `axes` has them.
+    Points of earlier calls stay if they were decoded with the weights that the subject has now. Others are dropped,
+    and decoded again if `axes` has them.
 
     Args:
         subject: a run folder, or a model folder: of that, `axes.averages` must be (0,).
@@ -81,22 +81,22 @@ def sweep(
         output: the folder.
         device: as `Translator.load` takes it.
         batch_size: lines decoded together, which changes the seconds only; None: the model's own setting.
-        show_progress: whether to say on standard error what has come out.
+        show_progress: whether to print results on standard error as they come.
 
     Raises:
-        BundleError: `subject` is neither, or has fewer checkpoints than are to be averaged.
+        BundleError: `subject` is neither, or has too few checkpoints to average.
         ConfigError: `output` has scores that do not compare with these.
         EvaluationError: source and reference are not aligned.
     """
     require_aligned(task.source, task.references)
     say = _say if show_progress else _say_nothing
     for count in axes.averages:
-        _weights(subject, count)  # refuses what cannot be averaged before anything is decoded
+        _weights(subject, count)  # raises if they are missing, before anything is decoded
     found, signature = _known(output, subject, task.comparability)
     current = _current(found, subject)
     if len(current) < len(found):
         gone = len(found) - len(current)
-        say(f"{output}: {gone} points were decoded with weights that {subject} has no more: dropped")
+        say(f"{output}: {gone} points were decoded with weights that {subject} no longer has: dropped")
     found = current
 
     def save() -> SweepResults:
@@ -112,7 +112,7 @@ def sweep(
         if all(point in found for point in points):
             continue
         translator, weights = _translator(subject, count, device)
-        found = {  # a training may have gone on since
+        found = {  # the run may have been trained further
             point: one for point, one in found.items() if point.average != count or one.weights == weights
         }
         for point in points:
@@ -168,7 +168,7 @@ def _known(output: Path, subject: Path, wanted: Comparability) -> tuple[dict[Poi
         return {}, ""
     known = SweepResults.load(output / RESULTS)
     before = known.comparability
-    if before.language is None:  # an older version's: the model's own language, unless --target-language said otherwise
+    if before.language is None:  # of an older version: the model's language, unless --target-language was given
         depends = _depends_on_language(before.metric, tokenized=before.tokenized)
         before = replace(before, language=subject_config(subject).data.target_language if depends else "")
     store.require_same(
@@ -183,7 +183,7 @@ def _current(found: Mapping[Point, Measured], subject: Path) -> dict[Point, Meas
     """Returns the points that were decoded with the weights that the subject has now."""
     weights: dict[int, str] = {}
     for count in {point.average for point in found}:
-        with contextlib.suppress(BundleError, ConfigError):  # has no longer as many checkpoints
+        with contextlib.suppress(BundleError, ConfigError):  # it no longer has that many checkpoints
             weights[count] = _weights(subject, count)
     return {point: one for point, one in found.items() if one.weights == weights.get(point.average)}
 
@@ -211,7 +211,7 @@ def subject_config(subject: Path) -> Config:
 
 
 def default_averages(subject: Path) -> tuple[int, ...]:
-    """Returns how many checkpoints are averaged where nobody says: as the run's recipe has it; 0 for a model."""
+    """Returns the default of how many checkpoints are averaged: the recipe's number for a run, 0 for a model folder."""
     return (subject_config(subject).train.average_last,) if _is_run(subject) else (0,)
 
 
@@ -231,7 +231,7 @@ def _checksum(paths: Sequence[Path]) -> str:
 
 
 def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str]:
-    """Returns what decodes, and the checksum of its weights."""
+    """Returns the translator with these weights, and their checksum."""
     if count == 0:
         weights = _weights(subject, count)
         return Translator.load(subject, engine="torch", device=device), weights
@@ -245,12 +245,12 @@ def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str
 
 def _last_checkpoints(run: Path, count: int) -> list[Path]:
     if not _is_run(run):
-        raise ConfigError(f"{run}: is not a run folder, and of a model folder there are no checkpoints to average.")
+        raise ConfigError(f"{run}: is not a run folder; a model folder has no checkpoints to average.")
     found = scheduled_checkpoints(run)
     if len(found) < count:
         raise BundleError(
-            f"{run}: has {counted(len(found), 'checkpoint')}, {count} are to be averaged. How many a training keeps is "
-            "train.keep_checkpoints."
+            f"{run}: has {counted(len(found), 'checkpoint')}, {count} are to be averaged. Training keeps "
+            "train.keep_checkpoints of them."
         )
     return found[-count:]
 

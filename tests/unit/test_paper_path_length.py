@@ -7,7 +7,13 @@ import torch
 from torch import nn
 
 from transduce.experiments.paper.layer_types import Convolution, Kind, Recurrent, Shape, layer
-from transduce.experiments.paper.reach import longest_chain, reach, recurrent_steps, stack_of, steps_until_all_reach
+from transduce.experiments.paper.path_length import (
+    longest_chain,
+    reach,
+    recurrent_steps,
+    stack_of,
+    steps_until_all_reach,
+)
 from transduce.model.windowed import window_mask
 
 SHAPE = Shape(d=4, num_heads=2, k=3, r=4)

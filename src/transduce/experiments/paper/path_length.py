@@ -1,4 +1,4 @@
-"""Which inputs reach which outputs, and how many operations must wait for one another: found by running layers."""
+"""Table 1's path lengths and sequential operations, found by running layers: what depends on what."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,13 +16,13 @@ Apply = Callable[[Tensor], Tensor]
 def reach(apply: Apply, num_positions: int, d: int) -> Tensor:
     """Returns which inputs each output depends on, (n, n) bool: entry [i, j] where ∂ output i / ∂ input j is not zero.
 
-    Row i comes from sentence i of a batch of n copies: its gradient is that of output i alone. In double precision: a
-    derivative that is a product over many layers is small, and must not vanish for that.
+    Row i is the gradient of output i alone, in copy i of a batch of n copies. Double precision keeps a derivative that
+    is a product over many layers, and so small, from becoming zero.
     """
     x = torch.randn(1, num_positions, d, dtype=torch.float64).expand(num_positions, -1, -1).clone().requires_grad_()
     output = apply(x)
-    places = torch.arange(num_positions)
-    chosen = output[places, places]
+    positions = torch.arange(num_positions)
+    chosen = output[positions, positions]
     (gradient,) = torch.autograd.grad((chosen * torch.randn_like(chosen)).sum(), x)
     return gradient.ne(0).any(dim=-1)
 
@@ -32,13 +32,13 @@ def steps_until_all_reach(
 ) -> int:
     """Returns how many steps it takes until every output depends on every input (or on every earlier one).
 
-    The number is found by doubling and halving, as a stack of more steps reaches no less.
+    A stack of more steps never reaches less, so the number is found by bisection.
 
     Args:
         stack: makes the function that m steps compute.
         num_positions: n.
         d: width of the vectors.
-        forwards_only: what is read from left to right only has to reach from inputs to later outputs.
+        forwards_only: inputs only have to reach later outputs, as in a layer that reads from left to right.
     """
     wanted = torch.ones(num_positions, num_positions, dtype=torch.bool)
     if forwards_only:
@@ -63,10 +63,10 @@ def steps_until_all_reach(
 
 
 def stack_of(kind: Kind, shape: Shape, num_positions: int, *, dilated: bool = False) -> Callable[[int], Apply]:
-    """Returns what makes a stack of m layers for n positions.
+    """Returns a function that makes a stack of m layers for n positions.
 
-    In a dilated stack the dilations are 1, k, k², … as long as they are below n, and then again from 1: a kernel that
-    is dilated further sees nothing but its middle. For recurrent layers a step is one of the cell: `recurrent_steps`.
+    In a dilated stack the dilations are 1, k, k², … below n, and then from 1 again: a kernel with a larger dilation
+    would see only its middle. For a recurrent layer, a step is one step of its cell: see `recurrent_steps`.
     """
     if kind == "recurrent":
         return recurrent_steps(nn.LSTMCell(shape.d, shape.d).double())
@@ -76,16 +76,16 @@ def stack_of(kind: Kind, shape: Shape, num_positions: int, *, dilated: bool = Fa
         dilations.append(dilations[-1] * shape.k)
 
     def make(steps: int) -> Apply:
-        in_turn = (dilations[place % len(dilations)] for place in range(steps))
+        in_turn = (dilations[step % len(dilations)] for step in range(steps))
         return nn.Sequential(*(layer(kind, shape, dilation=dilation).double() for dilation in in_turn))
 
     return make
 
 
 def recurrent_steps(cell: nn.LSTMCell) -> Callable[[int], Apply]:
-    """Returns what makes m steps of a recurrence: h_t ← cell(x_t, h_{t-1}) at every position at once, from h = 0.
+    """Returns a function that makes m steps of a recurrence: h_t ← cell(x_t, h_{t-1}) at all positions, from h = 0.
 
-    n steps are the recurrent layer; in each a signal moves one position.
+    n steps are the recurrent layer; each step moves a signal by one position.
     """
 
     def make(steps: int) -> Apply:
@@ -108,10 +108,10 @@ def _shifted(x_BTD: Tensor) -> Tensor:
 
 
 def longest_chain(apply: Apply, x: Tensor) -> int:
-    """Returns the length of the longest chain of operations each of which needs the result of the one before.
+    """Returns the length of the longest chain of operations in which each needs the result of the one before.
 
-    Every tensor operation of a forward pass counts one, whatever its size: what a machine of any width cannot do at
-    once. Views and shapes count nothing. oneDNN is off meanwhile: it would hide an LSTM's steps in one operation.
+    Every tensor operation of a forward pass counts one, whatever its size: even a machine of any width must do them one
+    after another. Views count nothing. oneDNN is off: it would hide an LSTM's steps in one operation.
     """
     chains = _Chains()
     with torch.no_grad(), without_onednn(), chains:
@@ -121,7 +121,7 @@ def longest_chain(apply: Apply, x: Tensor) -> int:
 
 @contextmanager
 def without_onednn() -> Iterator[None]:
-    """Makes PyTorch do without oneDNN: its recurrent layers then are the operations of each step, one after another."""
+    """Turns oneDNN off, so that PyTorch runs a recurrent layer as separate operations of each step."""
     before, *_ = torch.backends.mkldnn.set_flags(_enabled=False, _fp32_precision=None)
     try:
         yield
@@ -130,31 +130,31 @@ def without_onednn() -> Iterator[None]:
 
 
 class _Chains(TorchDispatchMode):
-    """Notes for each block of memory how many operations its contents have had to wait for."""
+    """Records for each block of memory the longest chain of operations that led to its contents."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._lengths: dict[int, int] = {}
-        self._alive: list[Tensor] = []  # memory that is given back would be taken for what lay there before
+        self._alive: list[Tensor] = []  # freed memory would be reused, and its old length with it
 
     def length(self, tensor: Tensor) -> int:
-        return self._lengths.get(_place(tensor), 0)
+        return self._lengths.get(_address(tensor), 0)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = function(*args, **kwargs)
         inputs = [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        waited = max((self.length(x) for x in inputs), default=0)
-        known = {_place(x) for x in inputs}
+        longest = max((self.length(x) for x in inputs), default=0)
+        known = {_address(x) for x in inputs}
         for output in torch.utils._pytree.tree_leaves(result):
             if isinstance(output, Tensor):
-                place = _place(output)
-                is_view = place in known and not function._schema.is_mutable
-                self._lengths[place] = max(self.length(output), waited if is_view else waited + 1)
+                address = _address(output)
+                is_view = address in known and not function._schema.is_mutable
+                self._lengths[address] = max(self.length(output), longest if is_view else longest + 1)
                 self._alive.append(output)
         return result
 
 
-def _place(tensor: Tensor) -> int:
-    place: int = tensor.untyped_storage().data_ptr()
-    return place
+def _address(tensor: Tensor) -> int:
+    address: int = tensor.untyped_storage().data_ptr()
+    return address
