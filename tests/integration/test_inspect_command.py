@@ -304,7 +304,7 @@ def test_what_is_read_is_not_written_over(
         (tmp_path / name).write_text("a man\na dog\n", encoding="utf-8")
     before = (tmp_path / read).read_bytes()
     assert inspect(model_folder, *options) == DataError.exit_code
-    assert "is read by this command, and would be written over" in capsys.readouterr().err
+    assert "is an input of this command, and would be overwritten" in capsys.readouterr().err
     assert (tmp_path / read).read_bytes() == before
 
 

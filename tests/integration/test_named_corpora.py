@@ -266,7 +266,7 @@ def test_ranges_that_were_not_asked_for_have_an_end(server: Server, tmp_path: Pa
     server.answer = lambda handler: respond(
         handler, 206, BODY[7:100], Content_Range=f"bytes 7-99/{len(BODY)}", Content_Length="93"
     )
-    fails(server, tmp_path, "another range")
+    fails(server, tmp_path, "different range")
 
 
 def test_all_attempts_together_have_a_limit_of_time(
@@ -275,7 +275,7 @@ def test_all_attempts_together_have_a_limit_of_time(
     monkeypatch.setattr(download_module, "_MAX_SECONDS", -1.0)
     server.files["a.bin"] = BODY
     server.cut_after = [500_000]
-    fails(server, tmp_path, "not whole after")
+    fails(server, tmp_path, "not complete after")
 
 
 def test_a_trickle_is_broken_off(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

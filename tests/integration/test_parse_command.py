@@ -127,7 +127,7 @@ def test_score_stops_at_too_many_errors_and_says_how_to_go_on(capsys: pytest.Cap
     command = ["parse", "score", "--reference", "many", "--hypothesis", "wrong"]
     assert main(command) == 3
     assert "more than 10 of the first 12 sentences cannot be compared" in (errors := capsys.readouterr().err)
-    assert "--max-errors, or MAX_ERROR in a parameter file, lets more of them through" in errors
+    assert "--max-errors, or MAX_ERROR in a parameter file, allows more of them" in errors
     Path("wrong").write_text("(S (NN a))\n" * 11 + f"{_GOLD[0]}\n", encoding="utf-8")
     assert main([*command, "--max-errors", "11"]) == 0
     assert "Number of Error sentence  =     11\n" in capsys.readouterr().out

@@ -309,7 +309,7 @@ def test_a_malformed_tree_is_named_before_training(
     [
         ("data.format=text", 2, "recipe.toml: trains no parser: data.format is 'text'"),
         ('data.train=[["none.mrg"]]', 3, "none.mrg: no such file"),
-        ('data.test={x=["none*"]}', 3, "none*: this pattern matches nothing"),
+        ('data.test={x=["none*"]}', 3, "none*: no file matches this pattern"),
         ("data.formt=trees", 2, "Did you mean 'format'?"),
     ],
 )

@@ -204,7 +204,7 @@ def test_an_output_never_replaces_what_is_read(
         ["translate", model, "--source", "-", "--prefix", str(text), "--output", str(text)],
     ):
         assert command_line.main(arguments) == DataError.exit_code
-        assert "is read by this command, and would be written over" in capsys.readouterr().err
+        assert "is an input of this command, and would be overwritten" in capsys.readouterr().err
         assert text.read_text(encoding="utf-8") == "A dog runs.\n"
 
 

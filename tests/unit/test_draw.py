@@ -9,7 +9,7 @@ from hypothesis import given
 
 from transduce.treebank import Tree, draw_svg, draw_text
 from transduce.treebank.draw import text_width
-from transduce.treebank.tree_layout import place
+from transduce.treebank.tree_layout import lay_out
 from transduce.treebank.trees import parse_line
 from tree_strategies import trees
 
@@ -81,7 +81,7 @@ def test_what_would_upset_a_terminal_is_not_shown(character: str) -> None:
 
 @given(trees)
 def test_boxes_do_not_overlap(tree: Tree) -> None:
-    for box in place(tree, text_width, 2).walk():
+    for box in lay_out(tree, text_width, 2).walk():
         texts = [box.node.label] if isinstance(box.node, Tree) else [box.node.tag, box.node.word]
         for text in texts:
             width = text_width(text)
@@ -99,17 +99,17 @@ def test_boxes_do_not_overlap(tree: Tree) -> None:
 @given(trees)
 def test_text_keeps_its_width_and_shows_every_node(tree: Tree) -> None:
     lines = draw_text(tree, width=10_000).split("\n")
-    span = place(tree, text_width, 2).span
+    span = lay_out(tree, text_width, 2).span
     assert len(lines) == 2 * tree.height + 2
     assert all(text_width(line) <= span for line in lines)
-    num_nodes = sum(1 for _ in place(tree, text_width, 2).walk())
+    num_nodes = sum(1 for _ in lay_out(tree, text_width, 2).walk())
     assert len(draw_text(tree, width=-1).split("\n")) == num_nodes
 
 
 @given(trees)
 def test_svg_is_xml_with_every_node(tree: Tree) -> None:
     root = ET.fromstring(draw_svg([tree, tree]))
-    boxes = list(place(tree, len, 1).walk())
+    boxes = list(lay_out(tree, len, 1).walk())
     num_leaves = len(tree.leaves())
     texts = root.findall(f".//{_SVG}text")
     assert len(texts) == 2 * (len(boxes) + num_leaves)

@@ -89,10 +89,10 @@ def test_a_line_is_missing_in_a_small_corpus(
     assert count == 999 - (first - 1)
     assert "to the end" in fault
     assert f"belongs with the line before it in {tmp_path}/train.t" in fault
-    assert f"{tmp_path}/train.t lacks a line there" in fault
+    assert f"{tmp_path}/train.t lacks 1 line there" in fault
 
 
-def test_a_slip_that_ends_is_located_at_both_ends(tmp_path: Path) -> None:
+def test_shifted_lines_are_located_at_both_ends(tmp_path: Path) -> None:
     source, target = astray(translations(2000, 2), 1500, back=600)
     fault, count, first = only(found(tmp_path, (source, target)))
     assert abs(first - 601) <= 2
@@ -100,7 +100,9 @@ def test_a_slip_that_ends_is_located_at_both_ends(tmp_path: Path) -> None:
     assert "belongs with the line after it" in fault
 
 
-def test_a_slip_in_a_big_corpus_is_located_by_reading_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shifted_lines_of_a_big_corpus_are_found_by_reading_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shifted_lines, "_MAX_WINDOWS", 8)  # windows lie far apart
     _, _, first = only(found(tmp_path, astray(translations(6000, 3), 4321)))
     assert abs(first - 4322) <= 2
@@ -112,7 +114,7 @@ def test_the_whole_file_is_one_line_off(tmp_path: Path) -> None:
     assert "from the first line to the end" in fault
 
 
-def test_a_held_out_set_is_judged_by_what_training_taught(tmp_path: Path) -> None:
+def test_a_held_out_set_is_scorerd_by_what_training_taught(tmp_path: Path) -> None:
     findings = found(
         tmp_path, translations(1500, 5), validation=translations(100, 6), news=astray(translations(300, 7), 140)
     )
@@ -121,7 +123,7 @@ def test_a_held_out_set_is_judged_by_what_training_taught(tmp_path: Path) -> Non
     assert abs(first - 141) <= 2
 
 
-def test_a_part_that_is_read_twice_is_judged_once(tmp_path: Path) -> None:
+def test_a_part_that_is_read_twice_is_scorerd_once(tmp_path: Path) -> None:
     """A set that is validation and test, or training too: its end and its beginning are no neighbours."""
     found(tmp_path, translations(1200, 41), dev=astray(translations(700, 42), 300))  # writes the files
     train, dev = ("train.s", "train.t"), ("dev.s", "dev.t")
@@ -137,8 +139,8 @@ def test_many_small_files_that_are_all_one_line_off() -> None:
     """No window is long enough for the greatest offsets, of which nothing is known then."""
     source, target = translations(1200, 5)
     windows = [(source[i : i + 39], target[i + 1 : i + 40]) for i in range(0, 1200, 40)]
-    judge = shifted_lines.LineScorer.learn(windows)
-    offsets = [shifted_lines.best_offset(judge.means(window, i % 2)) for i, window in enumerate(windows)]
+    scorer = shifted_lines.LineScorer.learn(windows)
+    offsets = [shifted_lines.best_offset(scorer.means(window, i % 2)) for i, window in enumerate(windows)]
     assert offsets.count(-1) == 30
 
 
@@ -146,7 +148,7 @@ def test_shuffled_lines_do_not_belong_together(tmp_path: Path) -> None:
     source, target = translations(2000, 8)
     Random(1).shuffle(target)
     fault, count, _ = only(found(tmp_path, (source, target)))
-    assert "fits its neighbour no better than any other line" in fault
+    assert "a line matches its neighbour no better than other lines" in fault
     assert count == 2000
 
 
@@ -175,7 +177,7 @@ def test_swapped_sides_are_said_once_of_the_part_that_has_them(wrong: str, tmp_p
     assert findings.wrong_language_sources.count == findings.wrong_language_targets.count == 0
 
 
-def test_short_lines_are_judged_together(tmp_path: Path) -> None:
+def test_short_lines_are_scorerd_together(tmp_path: Path) -> None:
     source, target = translations(3000, 17)
     short = [line.split()[0] for line in source], [line.split()[-1] for line in target]
     findings = found(tmp_path, exchanged(short), validation=translations(300, 18), news=translations(300, 19))
@@ -270,7 +272,7 @@ def test_a_dictionary_is_learned_from_lines_that_belong_together(offset: int) ->
 
 
 @pytest.mark.parametrize("count", [1, 10, 100, 200])
-def test_little_text_is_not_judged(count: int, tmp_path: Path) -> None:
+def test_little_text_is_not_scorerd(count: int, tmp_path: Path) -> None:
     source, target = translations(count, 28)
     assert not found(tmp_path, (source, target)).misaligned
     Random(1).shuffle(target)

@@ -291,4 +291,4 @@ def test_the_script(tmp_path: Path) -> None:
         file.unlink()
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert "no files of trees in this folder" in done.stderr
+    assert "no tree files in this folder" in done.stderr

@@ -246,16 +246,16 @@ def test_unequal_counts_name_files_counts_and_place(tmp_path: Path, place: int, 
     assert f"a.en has {counts[0]:,} lines" in message
     assert f"a.de has {counts[1]:,}" in message
     longer = ("a.de", "a.en")[side]
-    found = int(message.split("probably near line ")[1].split(",")[0])
+    found = int(message.split("from near line ")[1].split(" ")[0])
     assert abs(found - (place + 1)) <= 3
-    assert f"{longer} has {surplus} line" in message
+    assert f"{longer} has {surplus} extra line" in message
 
 
 def test_a_file_that_ends_early_is_told_so(tmp_path: Path) -> None:
     source, target = corpus(1000)
     message = unequal(tmp_path, source, target[:-30])
-    assert "Up to line 970 they seem aligned" in message
-    assert "a.en then goes on for 30 lines more" in message
+    assert "They seem to be aligned up to line 970" in message
+    assert "a.en then has 30 extra lines" in message
 
 
 def test_no_place_is_named_when_nothing_is_aligned(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_no_place_is_named_when_nothing_is_aligned(tmp_path: Path) -> None:
     message = unequal(tmp_path, source, target[:-30])
     assert "a.de has 970" in message
     assert "near line" not in message
-    assert "seem aligned" not in message
+    assert "seem to be aligned" not in message
 
 
 def test_no_place_is_named_when_lines_are_lost_in_several_places(tmp_path: Path) -> None:

@@ -49,15 +49,12 @@ def test_messages_speak_of_one_line_as_of_one(tmp_path: Path) -> None:
 
 
 def test_findings_of_one_pair() -> None:
-    many = {"training pairs that repeat an earlier pair": Finding(2), "held-out pairs with an empty side": Finding(2)}
-    assert describe_lines(many)[1:] == [
-        "    2 training pairs that repeat an earlier pair",
-        "    2 held-out pairs with an empty side",
-    ]
-    repeated, held_out = "training pairs that repeat an earlier pair", "training pairs that are held out whole"
-    ones = [repeated, held_out, "lines with a break"]
-    assert describe_lines({phrase: Finding(1) for phrase in ones})[1:] == [
-        "    1 training pair that repeats an earlier pair",
-        "    1 training pair that is held out whole",
-        "    1 line with a break",
+    found = {
+        ("training pair", "equal to an earlier pair"): Finding(1, ["train.en:3"]),
+        ("line", "with a break"): Finding(2_000),
+    }
+    assert describe_lines(found)[1:] == [
+        "    1 training pair equal to an earlier pair",
+        "        train.en:3",
+        "    2,000 lines with a break",
     ]

@@ -45,8 +45,8 @@ def test_files_of_a_folder_a_pattern_and_a_file(folder: Path) -> None:
     ("name", "message"),
     [
         ("02/c.mrg", "02/c.mrg: no such file. Did you mean 'b.mrg'"),
-        ("04*", "04.: this pattern matches nothing"),
-        ("empty", "empty: no files of trees in this folder: their names end in .mrg"),
+        ("04*", "04.: no file matches this pattern"),
+        ("empty", "empty: no tree files in this folder. Their names must end in .mrg"),
     ],
 )
 def test_no_files(folder: Path, name: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Taking named files out of tar, gz and zip archives that came from elsewhere and are not trusted."""
+"""Extracts named files from tar, gz and zip archives that are not trusted."""
 
 import errno
 import gzip
@@ -16,8 +16,8 @@ from transduce.errors import DownloadError
 
 _CHUNK_BYTES = 1 << 20
 _MAX_MEMBERS = 100_000
-_MAX_HEADER_BYTES = 1 << 20  # of what a tar says about one member: `tarfile` reads it into memory whole
-_PASSED_OVER = 4  # times as much as may be taken out may stand in the archive
+_MAX_HEADER_BYTES = 1 << 20  # of the headers of one tar member, which `tarfile` reads into memory
+_MAX_RATIO = 4  # of the size of all members to the allowed size of the extracted ones
 
 
 _DAMAGE = (
@@ -26,7 +26,7 @@ _DAMAGE = (
     lzma.LZMAError,
     zlib.error,
     EOFError,
-    # What the libraries raise of fields that make no sense, of encryption, and of methods they do not know:
+    # The libraries raise these for invalid fields, encryption, and unknown methods:
     ValueError,
     OverflowError,
     RuntimeError,
@@ -37,15 +37,13 @@ _DAMAGE = (
 def extract(archive: Path, wanted: dict[str, Path], max_bytes: int) -> None:
     """Writes the member `name` of `archive` to `wanted[name]`, for each name.
 
-    No path that the archive names is ever written to. Even so, an archive is refused as a whole if any member has
-    an absolute path, climbs with `..`, links out, or is a device: nobody packs a corpus so. The member of a
-    plain `.gz` file is called "".
-
-    Archives inside an archive are files like others: they are not opened.
+    No path from the archive is ever written to. Even so, an archive is refused if any member has an absolute path or
+    `..`, is a device, or is a link to outside: no corpus is packed like that. The member of a plain `.gz` file is
+    called "". Archives inside an archive are not opened.
 
     Raises:
-        DownloadError: the archive is damaged or unsafe, has too many members, a member is missing or stands there
-            twice, those wanted exceed `max_bytes` together, or all members exceed it by far.
+        DownloadError: the archive is damaged or unsafe, it has too many members, a member is missing or occurs twice,
+            the extracted files exceed `max_bytes` together, or all members exceed it by far.
     """
     budget = _Budget(archive, max_bytes)
     try:
@@ -58,15 +56,18 @@ def extract(archive: Path, wanted: dict[str, Path], max_bytes: int) -> None:
         else:
             missing = _from_tar(archive, wanted, budget)
     except (*_DAMAGE, OSError) as error:
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # a full disk, say, is not its fault
+        if isinstance(error, OSError) and error.errno not in (
+            None,
+            errno.EINVAL,
+        ):  # such as a full disk, not the archive's fault
             raise
         raise DownloadError(f"{archive}: damaged or unsafe archive: {error}. Delete it and download again.") from None
     if missing:
-        raise DownloadError(f"{archive}: has no file '{sorted(missing)[0]}'. Is it the right archive?")
+        raise DownloadError(f"{archive}: has no file '{sorted(missing)[0]}'. Is this the right archive?")
 
 
 def _check_member(name: str, link: str | None, regular: bool) -> None:
-    """Refuses a member that could be written, or could lead, to outside the folder it is unpacked in."""
+    """Refuses a member that could be written outside the target folder, or that links there."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     unsafe = not regular or ".." in parts or parts[:1] == ("/",) or ":" in "".join(parts[:1])
     unsafe = unsafe or not name.isprintable()
@@ -79,24 +80,24 @@ def _check_member(name: str, link: str | None, regular: bool) -> None:
 
 def _require_once(name: str, missing: set[str]) -> None:
     if name not in missing:
-        raise tarfile.TarError(f"member '{name}' stands there twice")
+        raise tarfile.TarError(f"member '{name}' occurs twice")
 
 
 class _Budget:
-    """Counts what comes out of an archive, so that a small file cannot fill the disk."""
+    """Limits the size of what is extracted, so that a small archive cannot fill the disk."""
 
     def __init__(self, archive: Path, max_bytes: int) -> None:
         self._archive, self._max_bytes, self._used_bytes = archive, max_bytes, 0
         self._num_members = self._declared_bytes = 0
 
     def add(self, name: str, size: int) -> None:
-        """Counts a member, wanted or not, with the size that the archive says it has."""
+        """Counts a member, extracted or not, with its size according to the archive."""
         self._num_members += 1
         self._declared_bytes += size
         if self._num_members > _MAX_MEMBERS:
             raise DownloadError(f"{self._archive}: has more than {_MAX_MEMBERS} members: refused at '{name}'.")
-        if self._declared_bytes > _PASSED_OVER * self._max_bytes:
-            most = _PASSED_OVER * self._max_bytes
+        if self._declared_bytes > _MAX_RATIO * self._max_bytes:
+            most = _MAX_RATIO * self._max_bytes
             raise DownloadError(f"{self._archive}: its members have more than {most} bytes: refused at '{name}'.")
 
     def copy(self, source: IO[bytes] | gzip.GzipFile, target: IO[bytes]) -> None:
@@ -108,11 +109,11 @@ class _Budget:
 
 
 class _TarMember(tarfile.TarInfo):
-    """A member whose name and attributes, which stand before it, are not of boundless length."""
+    """A member whose headers (name and attributes) are limited in length."""
 
     def _proc_member(self, tar: tarfile.TarFile) -> Any:
         if not (self.isreg() or self.isdir()) and self.size > _MAX_HEADER_BYTES:
-            raise tarfile.TarError(f"what precedes '{self.name}' has {self.size} bytes")
+            raise tarfile.TarError(f"the headers before '{self.name}' have {self.size} bytes")
         return super()._proc_member(tar)  # type: ignore[misc]
 
 

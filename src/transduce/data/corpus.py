@@ -1,4 +1,4 @@
-"""The files of a corpus, text or trees, and a walk over their pairs in chunks."""
+"""The files of a corpus, text or trees, and an iterator over their pairs in chunks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ Reader = PairReader | TreeReader
 
 @dataclass(frozen=True)
 class Part:
-    """Files that are read as one: two aligned ones, or one TSV; or all the files of a treebank."""
+    """Files that are read together: two aligned files, one TSV file, or all files of a treebank."""
 
     paths: tuple[Path, ...]
     trees: bool = False
 
     def open(self) -> Reader:
-        """Returns what reads the part's pairs."""
+        """Returns a reader of the part's pairs."""
         return TreeReader(self.paths) if self.trees else PairReader(self.paths)
 
     def __str__(self) -> str:
@@ -33,12 +33,12 @@ class Part:
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """Where each split of a corpus is.
+    """The files of each split of a corpus.
 
     Attributes:
         train: the parts of the training corpus.
-        validation: None if there is none.
-        test: by name.
+        validation: the validation set, or None.
+        test: the test sets by name.
     """
 
     train: tuple[Part, ...]
@@ -52,18 +52,18 @@ class CorpusFiles:
 
 
 def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = True) -> CorpusFiles:
-    """Returns the files that `data` names, after fetching `data.download` where one of them is absent.
+    """Returns the files that `data` names. If one is missing, `data.download` is fetched first.
 
     Raises:
         DataError: no training files are named, or a file is missing.
-        DownloadError: the named source cannot be fetched.
+        DownloadError: the named corpus cannot be fetched.
     """
     if not data.train:
         raise DataError(
             'data.train names no files. Give a pair of files or a TSV, for example [["train.en", "train.de"]].'
         )
-    if data.download and not all(path.exists() for path in _named(data)):
-        from transduce.data import named_corpora  # pulls in the network modules: only where they are needed
+    if data.download and not all(path.exists() for path in _all_paths(data)):
+        from transduce.data import named_corpora  # imports the network modules: only when needed
 
         named_corpora.fetch(data.download, Path(data.folder).expanduser(), mirror=mirror, progress=progress)
     files = CorpusFiles(
@@ -87,7 +87,7 @@ def locate_tests(data: DataConfig) -> dict[str, Part]:
     return {name: _part(data, names) for name, names in data.test.items()}
 
 
-def _named(data: DataConfig) -> list[Path]:
+def _all_paths(data: DataConfig) -> list[Path]:
     folder = Path(data.folder).expanduser()
     every = (*data.train, data.validation, *data.test.values())
     return [folder / Path(name).expanduser() for names in every for name in names]
@@ -103,13 +103,13 @@ def _part(data: DataConfig, names: Sequence[str]) -> Part:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Neighbouring pairs of one part of a corpus.
+    """Consecutive pairs of one part of a corpus.
 
     Attributes:
-        reader: of the part.
-        part: its number, from 0.
-        start: number of the first pair in the whole corpus, from 0.
-        line: number of the first pair in its file, from 1.
+        reader: the reader of the part.
+        part: index of the part, from 0.
+        start: index of the first pair in the whole corpus, from 0.
+        line: line number of the first pair in its file, from 1.
         pairs: source and target.
     """
 
@@ -119,13 +119,17 @@ class Chunk:
     line: int
     pairs: list[tuple[str, str]]
 
-    def place(self, index: int, side: int = 0) -> str:
+    def location(self, index: int, side: int = 0) -> str:
         """Returns `file:line` of the pair with this index in the chunk; `side` 1 names the target's file."""
         return self.reader.where(self.line + index, side)
 
+    def locations(self, indices: Sequence[int], side: int = 0) -> list[str]:
+        """Returns `file:line` of several pairs."""
+        return [self.location(index, side) for index in indices]
+
 
 def read_chunks(parts: Sequence[Part], label: str, *, progress: bool) -> Iterator[Chunk]:
-    """Yields the pairs of all parts in order, and shows how much of their bytes has been read."""
+    """Yields the pairs of all parts in order, with a progress bar of the bytes read."""
     sizes = [sum(path.stat().st_size for path in part.paths) for part in parts]
     start, finished_bytes = 0, 0
     with progress_bar(label, sum(sizes), unit="B", shown=progress) as bar:

@@ -1,19 +1,20 @@
-"""The data doctor: what is wrong with a corpus, found before any compute is spent on it.
+"""The data doctor: checks a corpus before any compute is spent on it.
 
-One pass over the text, after a look at its beginning to see what the two languages look like, counts what would
-harm training or falsify scores, and decides which pairs are kept. Files that are not UTF-8 or not aligned stop
-it. What depends on subwords (over-long pairs, odd ratios) is counted when the corpus is encoded.
+It counts what would harm training or falsify scores, and decides which pairs are kept. The text is read once, after a
+look at its beginning that shows what the two languages look like. Files that are not UTF-8, or differ in their number
+of lines, are errors. What depends on subwords (over-long pairs, odd length ratios) is counted when the corpus is
+encoded.
 
-Leakage. A training pair *leaks* if its source or its target stands in the validation or a test set, white
-space at the ends aside. `data.drop_leaked` drops it if
+Leakage. A training pair *leaks* if its source or its target is also in the validation set or a test set, outer white
+space ignored. `data.drop_leaked` drops a pair if
 
-- both sides together are a held-out pair, or
-- one side is a held-out line of at least `TELLING_BYTES` bytes.
+- the whole pair is held out, or
+- one side is a held-out line of at least `MIN_LEAK_BYTES` bytes.
 
-Shorter lines ("Thank you.", "42") are common property: a translator that may not learn them because a test
-set has them would be worse for it, and knowing them proves nothing. They are counted all the same.
+Shorter lines ("Thank you.", "42") occur everywhere. A translator should learn them even if a test set has them, and
+knowing them proves nothing. They are counted all the same.
 
-Of trees, the sentence alone can leak: the brackets of one are those of many others.
+In a treebank, only the sentence can leak: many sentences have the same brackets.
 """
 
 import unicodedata
@@ -31,54 +32,53 @@ from transduce.data.swapped_sides import Sides, compare_sides
 from transduce.data.wrong_language import SideLanguages
 from transduce.errors import DataError
 
-TELLING_BYTES = 16  # of UTF-8: five characters of Chinese say as much as sixteen of English
+MIN_LEAK_BYTES = 16  # in UTF-8: five Chinese characters say as much as sixteen English letters
 NUM_EXAMPLES = 3
 
-# What other tools take for the end of a line, and we do not.
+# Characters at which other tools end a line. We do not.
 _HIDDEN_BREAKS = "\r\u2028\u2029\u0085\x0b\x0c\x1c\x1d\x1e"
 _HIDDEN_NAMES = {"\r": "carriage return", "\x0b": "line tabulation", "\x0c": "form feed", "\x85": "next line"}
 
 
 @dataclass
 class Finding:
-    """Something counted, and where it was first seen.
+    """A problem: how often it was found, and where first.
 
     Attributes:
-        count: how many pairs, or lines.
-        examples: the first few places, `file:line`.
+        count: number of pairs or lines.
+        examples: the first few locations, `file:line`.
     """
 
     count: int = 0
     examples: list[str] = field(default_factory=list)
 
-    def add(self, places: Sequence[str]) -> None:
-        """Counts one for each place."""
-        self.count += len(places)
-        self.examples.extend(places[: NUM_EXAMPLES - len(self.examples)])
+    def add(self, locations: Sequence[str]) -> None:
+        """Counts one for each location."""
+        self.count += len(locations)
+        self.examples.extend(locations[: NUM_EXAMPLES - len(self.examples)])
 
 
 @dataclass
 class Findings:
-    """What the text alone shows. Training pairs are counted, except where said otherwise.
+    """What the text alone shows. Counts are of training pairs, unless another set is named.
 
     Attributes:
-        hidden_breaks: lines, of every split, with a character that other tools take for a line end; by
-            character.
-        empty: pairs with nothing but white space on a side; always dropped.
-        copies: pairs with equal sides.
+        hidden_breaks: lines of any set with a character at which other tools end a line; by character.
+        empty: pairs with a side that is empty or white space; always dropped.
+        copies: pairs with equal source and target.
         wrong_language_sources: pairs whose source is in the target's language (`data/wrong_language.py`).
         wrong_language_targets: pairs whose target is in the source's language.
-        wrong_language_dropped: pairs dropped for either, if `data.drop_wrong_language`.
-        duplicates: pairs that stand earlier in the corpus; dropped if `data.drop_duplicates`.
-        leaked_sources: pairs whose source stands in a held-out set.
-        leaked_targets: pairs whose target does.
-        leaked_pairs: pairs that stand there whole.
-        leaks_dropped: pairs dropped for it.
+        wrong_language_dropped: pairs dropped for either, if `data.drop_wrong_language` is set.
+        duplicates: pairs that repeat an earlier pair; dropped if `data.drop_duplicates` is set.
+        leaked_sources: pairs whose source is in a held-out set.
+        leaked_targets: pairs whose target is in a held-out set.
+        leaked_pairs: pairs that are in a held-out set as a whole.
+        leaks_dropped: pairs dropped because they leak.
         held_out_empty: pairs of validation and test sets with an empty side.
-        held_out_wrong_language: pairs of these sets with a side in the other side's language.
-        held_out_overlap: pairs of a held-out set whose source or target stands in another one.
-        misaligned: pairs of any set that do not belong together, by what is wrong with them
-            (`data/misalignment.py`); those of a part in the wrong language are not counted as such once more.
+        held_out_wrong_language: pairs of validation and test sets with a side in the other side's language.
+        held_out_overlap: pairs of a held-out set whose source or target is also in another one; by set.
+        misaligned: pairs of any set that are not translations of each other (`data/misalignment.py`); by problem.
+            Files that are in the wrong language as a whole are reported here only.
     """
 
     hidden_breaks: dict[str, Finding] = field(default_factory=dict)
@@ -104,9 +104,9 @@ class Examination:
 
     Attributes:
         findings: the counts.
-        kept: for each training pair, whether it stays.
-        part_sizes: pairs in each part of the training corpus.
-        num_held_out: pairs in `validation` and in each `test.NAME`.
+        kept: for each training pair, whether it is kept.
+        part_sizes: number of pairs in each part of the training corpus.
+        num_held_out: number of pairs in `validation` and in each `test.NAME`.
     """
 
     findings: Findings
@@ -123,88 +123,89 @@ class _HeldOut:
 
 
 def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examination:
-    """Returns what is wrong with a corpus and which training pairs are kept.
+    """Checks a corpus, and returns what is wrong with it and which training pairs are kept.
 
     Raises:
-        DataError: a file is not UTF-8, damaged, or not aligned with its other side.
+        DataError: a file is not UTF-8 or damaged, or two files differ in their number of lines.
     """
     findings = Findings()
     sides = compare_sides(files, data)
     alignment = AlignmentCheck(sides)
-    held_out, counts = _read_held_out(files, sides, alignment, findings)
+    held_out, num_held_out = _read_held_out(files, sides, alignment, findings)
     kept: list[NDArray[np.bool_]] = []
     part_sizes = [0] * len(files.train)
     hashes = array("q")  # 8 bytes a pair
-    parts: list[Chunk] = []  # the first chunk of each
+    first_chunks: list[Chunk] = []  # of each part
     for chunk in read_chunks(files.train, "checking the corpus", progress=progress):
         part = files.train[chunk.part]
-        # What is wrong with a part as a whole is said once, not of each line.
-        judged = data.drop_wrong_language or part not in sides.faults
-        kept.append(_examine_chunk(chunk, data, held_out, sides.languages if judged else None, findings))
-        if files.train.index(part) == chunk.part:  # not again where a part is named twice
+        # If a whole part is in the wrong language, that is reported once, and not for each line.
+        check_languages = data.drop_wrong_language or part not in sides.faults
+        kept.append(_examine_chunk(chunk, data, held_out, sides.languages if check_languages else None, findings))
+        if files.train.index(part) == chunk.part:  # a part that is listed twice is checked once
             alignment.add(part, chunk)
         hashes.extend(hash(pair) for pair in chunk.pairs)
         part_sizes[chunk.part] += len(kept[-1])
         if chunk.line == 1:
-            parts.append(chunk)
+            first_chunks.append(chunk)
     mask = np.concatenate(kept) if kept else np.zeros(0, dtype=bool)
     duplicates = find_duplicates(np.frombuffer(hashes, dtype=np.int64), mask)
-    findings.duplicates = Finding(len(duplicates), [_place_of(i, parts) for i in duplicates[:NUM_EXAMPLES].tolist()])
+    examples = [_location(pair, first_chunks) for pair in duplicates[:NUM_EXAMPLES].tolist()]
+    findings.duplicates = Finding(len(duplicates), examples)
     if data.drop_duplicates:
         mask[duplicates] = False
-    for wrong in alignment.finish(files, progress=progress):
-        findings.misaligned[wrong.fault] = Finding(wrong.count, [wrong.place])
-    return Examination(findings, mask, part_sizes, counts)
+    for misaligned in alignment.finish(files, progress=progress):
+        findings.misaligned[misaligned.fault] = Finding(misaligned.count, [misaligned.location])
+    return Examination(findings, mask, part_sizes, num_held_out)
 
 
 def _examine_chunk(
-    chunk: Chunk, data: DataConfig, held_out: "_HeldOut", languages: SideLanguages | None, findings: Findings
+    chunk: Chunk, data: DataConfig, held_out: _HeldOut, languages: SideLanguages | None, findings: Findings
 ) -> NDArray[np.bool_]:
-    """Counts what is wrong with the pairs of a chunk, and returns which of them are kept."""
+    """Counts the problems of a chunk, and returns which of its pairs are kept."""
     keep = np.ones(len(chunk.pairs), dtype=bool)
     _find_hidden_breaks(chunk, findings)
     empty = _empty(chunk)
     keep[empty] = False
-    findings.empty.add(_places(chunk, empty))
-    findings.copies.add(_places(chunk, [i for i, (src, tgt) in enumerate(chunk.pairs) if src == tgt and keep[i]]))
+    findings.empty.add(chunk.locations(empty))
+    findings.copies.add(chunk.locations([i for i, (src, tgt) in enumerate(chunk.pairs) if src == tgt and keep[i]]))
     leaks = _find_leaks(chunk, held_out, findings)
     if data.drop_leaked:
         keep[leaks] = False
-        findings.leaks_dropped.add(_places(chunk, leaks))
+        findings.leaks_dropped.add(chunk.locations(leaks))
     sources, targets = _wrong_language(chunk, languages)
-    findings.wrong_language_sources.add(_places(chunk, sources))
-    findings.wrong_language_targets.add(_places(chunk, targets, side=1))
+    findings.wrong_language_sources.add(chunk.locations(sources))
+    findings.wrong_language_targets.add(chunk.locations(targets, side=1))
     if data.drop_wrong_language:
         wrong = [i for i in sorted({*sources, *targets}) if keep[i]]
         keep[wrong] = False
-        findings.wrong_language_dropped.add(_places(chunk, wrong))
+        findings.wrong_language_dropped.add(chunk.locations(wrong))
     return keep
 
 
 def _wrong_language(chunk: Chunk, languages: SideLanguages | None) -> tuple[list[int], list[int]]:
-    """Returns which sources, and which targets, are in the language of the other side."""
+    """Returns which sources and which targets are in the language of the other side."""
     if languages is None:
         return [], []
     sources, targets = (languages.misplaced([pair[side] for pair in chunk.pairs], side) for side in (0, 1))
     return sources, targets
 
 
-def _place_of(pair: int, parts: Sequence[Chunk]) -> str:
-    """Returns `file:line` of a pair by its number in the whole corpus; `parts` are the first chunks of its parts."""
-    part = max((chunk for chunk in parts if chunk.start <= pair), key=lambda chunk: chunk.start)
-    return part.place(pair - part.start)
+def _location(pair: int, first_chunks: Sequence[Chunk]) -> str:
+    """Returns `file:line` of a pair, given its number in the whole corpus and the first chunk of each part."""
+    first = max((chunk for chunk in first_chunks if chunk.start <= pair), key=lambda chunk: chunk.start)
+    return first.location(pair - first.start)
 
 
 def find_duplicates(hashes: NDArray[np.int64], among: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns the positions of pairs that repeat an earlier one, of those marked in `among`."""
-    positions = np.flatnonzero(among)
-    ordered = np.sort(hashes[positions])
+    """Returns the indices of pairs that repeat an earlier pair, among those that `among` marks."""
+    indices = np.flatnonzero(among)
+    ordered = np.sort(hashes[indices])
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     if not len(repeated):
         return np.zeros(0, dtype=np.int64)
-    # Few pairs repeat: only those are looked at closely, to spare memory.
-    nearest = np.minimum(np.searchsorted(repeated, hashes[positions]), len(repeated) - 1)
-    suspects = positions[repeated[nearest] == hashes[positions]]
+    # Few pairs repeat. Only those are compared, to save memory.
+    nearest = np.minimum(np.searchsorted(repeated, hashes[indices]), len(repeated) - 1)
+    suspects = indices[repeated[nearest] == hashes[indices]]
     _, first = np.unique(hashes[suspects], return_index=True)
     return np.delete(suspects, first)
 
@@ -212,59 +213,53 @@ def find_duplicates(hashes: NDArray[np.int64], among: NDArray[np.bool_]) -> NDAr
 def _read_held_out(
     files: CorpusFiles, sides: Sides, alignment: AlignmentCheck, findings: Findings
 ) -> tuple[_HeldOut, dict[str, int]]:
-    """Returns the lines of validation and test sets, and how many pairs each set has."""
+    """Returns the lines of validation and test sets, and the number of pairs in each set."""
     splits: dict[str, Part] = {"validation": files.validation} if files.validation else {}
     splits |= {f"test.{name}": part for name, part in files.test.items()}
-    together, counts = _HeldOut(), {}
+    all_sets, counts = _HeldOut(), dict.fromkeys(splits, 0)
     for name, part in splits.items():
-        counts[name] = 0
-        own = _HeldOut()
+        this_set = _HeldOut()
         for chunk in read_chunks([part], f"reading {name}", progress=False):
             counts[name] += len(chunk.pairs)
             _find_hidden_breaks(chunk, findings)
-            empty = _empty(chunk)
-            findings.held_out_empty.add(_places(chunk, empty))
+            findings.held_out_empty.add(chunk.locations(_empty(chunk)))
             alignment.add(part, chunk)
             sources, targets = _wrong_language(chunk, None if part in sides.faults else sides.languages)
             wrong = sorted({*sources, *targets})
-            findings.held_out_wrong_language.add([chunk.place(i, side=i not in sources) for i in wrong])
+            findings.held_out_wrong_language.add([chunk.location(i, side=i not in sources) for i in wrong])
             pairs = [(src.strip(), tgt.strip()) for src, tgt in chunk.pairs]
-            overlap = [i for i, (src, tgt) in enumerate(pairs) if src in together.sources or tgt in together.targets]
+            overlap = [i for i, (src, tgt) in enumerate(pairs) if src in all_sets.sources or tgt in all_sets.targets]
             if overlap:
-                findings.held_out_overlap.setdefault(name, Finding()).add(_places(chunk, overlap))
-            own.sources.update(src for src, _ in pairs if src)
-            own.targets.update(tgt for _, tgt in pairs if tgt and not part.trees)
-            own.pairs.update(pairs)
-        together.sources |= own.sources
-        together.targets |= own.targets
-        together.pairs |= own.pairs
-    return together, counts
+                findings.held_out_overlap.setdefault(name, Finding()).add(chunk.locations(overlap))
+            this_set.sources.update(src for src, _ in pairs if src)
+            this_set.targets.update(tgt for _, tgt in pairs if tgt and not part.trees)
+            this_set.pairs.update(pairs)
+        all_sets.sources |= this_set.sources
+        all_sets.targets |= this_set.targets
+        all_sets.pairs |= this_set.pairs
+    return all_sets, counts
 
 
 def _find_leaks(chunk: Chunk, held_out: _HeldOut, findings: Findings) -> list[int]:
-    """Counts the pairs of the chunk that leak, and returns those to be dropped for it."""
+    """Counts the pairs of the chunk that leak, and returns those that `data.drop_leaked` drops."""
     if not held_out.pairs:
         return []
     sources, targets, pairs, dropped = [], [], [], []
     for i, (src, tgt) in enumerate(chunk.pairs):
         source, target = src.strip(), tgt.strip()
-        source_leaks, target_leaks = source in held_out.sources, target in held_out.targets
-        if not (source_leaks or target_leaks):
+        leaked = [line for line, lines in ((source, held_out.sources), (target, held_out.targets)) if line in lines]
+        if not leaked:
             continue
         whole = (source, target) in held_out.pairs
-        sources += [i] * source_leaks
-        targets += [i] * target_leaks
+        sources += [i] * (source in held_out.sources)
+        targets += [i] * (target in held_out.targets)
         pairs += [i] * whole
-        if whole or (source_leaks and _is_telling(source)) or (target_leaks and _is_telling(target)):
+        if whole or any(len(line.encode()) >= MIN_LEAK_BYTES for line in leaked):
             dropped.append(i)
-    findings.leaked_sources.add(_places(chunk, sources))
-    findings.leaked_targets.add(_places(chunk, targets, side=1))
-    findings.leaked_pairs.add(_places(chunk, pairs))
+    findings.leaked_sources.add(chunk.locations(sources))
+    findings.leaked_targets.add(chunk.locations(targets, side=1))
+    findings.leaked_pairs.add(chunk.locations(pairs))
     return dropped
-
-
-def _is_telling(line: str) -> bool:
-    return len(line.encode()) >= TELLING_BYTES
 
 
 def _empty(chunk: Chunk) -> list[int]:
@@ -274,12 +269,12 @@ def _empty(chunk: Chunk) -> list[int]:
 def _find_hidden_breaks(chunk: Chunk, findings: Findings) -> None:
     for side in (0, 1):
         lines = [pair[side] for pair in chunk.pairs]
-        text = "\n".join(lines)  # one search of the whole is far faster than one a line
+        text = "\n".join(lines)  # one search in all lines is far faster than one search a line
         for character in _HIDDEN_BREAKS:
             if character in text:
                 found = [i for i, line in enumerate(lines) if character in line]
                 finding = findings.hidden_breaks.setdefault(_name(character), Finding())
-                finding.add(_places(chunk, found, side=side))
+                finding.add(chunk.locations(found, side=side))
 
 
 def _name(character: str) -> str:
@@ -287,43 +282,40 @@ def _name(character: str) -> str:
     return f"U+{ord(character):04X} {name}"
 
 
-def _places(chunk: Chunk, indices: Sequence[int], side: int = 0) -> list[str]:
-    return [chunk.place(i, side) for i in indices]
-
-
-def describe(findings: Findings) -> dict[str, Finding]:
-    """Returns each finding that found something, under a phrase that goes after its count."""
-    phrases = {f"pairs misaligned: {fault}": finding for fault, finding in findings.misaligned.items()}
+def describe_findings(findings: Findings) -> dict[tuple[str, str], Finding]:
+    """Returns each finding that found something, by what was counted and the words that follow: "line", "with …"."""
+    training, held_out = "training pair", "validation or test pair"
+    phrases = {("pair", f"misaligned: {fault}"): finding for fault, finding in findings.misaligned.items()}
     phrases |= {
-        "training pairs with an empty side (dropped)": findings.empty,
-        "training pairs with source and target the same": findings.copies,
-        "training pairs whose source is in the target's language": findings.wrong_language_sources,
-        "training pairs whose target is in the source's language": findings.wrong_language_targets,
-        "training pairs dropped for a side in the wrong language": findings.wrong_language_dropped,
-        "training pairs that repeat an earlier pair": findings.duplicates,
-        "training pairs whose source is held out": findings.leaked_sources,
-        "training pairs whose target is held out": findings.leaked_targets,
-        "training pairs that are held out whole": findings.leaked_pairs,
-        "training pairs dropped as leaked": findings.leaks_dropped,
-        "held-out pairs with an empty side": findings.held_out_empty,
-        "held-out pairs with a side in the other side's language": findings.held_out_wrong_language,
+        (training, "with an empty side (dropped)"): findings.empty,
+        (training, "with equal source and target"): findings.copies,
+        (training, "with a source in the target's language"): findings.wrong_language_sources,
+        (training, "with a target in the source's language"): findings.wrong_language_targets,
+        (training, "dropped because one side is in the wrong language"): findings.wrong_language_dropped,
+        (training, "equal to an earlier pair"): findings.duplicates,
+        (training, "with a source that is also in validation or test"): findings.leaked_sources,
+        (training, "with a target that is also in validation or test"): findings.leaked_targets,
+        (training, "found as a whole in validation or test"): findings.leaked_pairs,
+        (training, "dropped because of these leaks"): findings.leaks_dropped,
+        (held_out, "with an empty side"): findings.held_out_empty,
+        (held_out, "with one side in the language of the other"): findings.held_out_wrong_language,
     }
     phrases |= {
-        f"pairs of {name} that stand in another held-out set": f for name, f in findings.held_out_overlap.items()
+        (f"{name} pair", "with a source or target that is also in another validation or test set"): finding
+        for name, finding in findings.held_out_overlap.items()
     }
-    phrases |= {f"lines with a hidden line break, {name}": f for name, f in findings.hidden_breaks.items()}
+    phrases |= {("line", f"with a hidden line break, {name}"): f for name, f in findings.hidden_breaks.items()}
     return {phrase: finding for phrase, finding in phrases.items() if finding.count}
 
 
 def require_aligned(findings: Findings, data: DataConfig) -> None:
-    """Refuses a corpus some of whose pairs do not belong together.
+    """Refuses a corpus with misaligned pairs.
 
     Raises:
         DataError: there are such pairs, and `data.allow_misaligned` is not set.
     """
     if findings.misaligned and not data.allow_misaligned:
-        faults = "; ".join(findings.misaligned)
         raise DataError(
-            f"The corpus is not aligned: {faults}. Mend the files; "
-            "or, if they are as they should be, set data.allow_misaligned=true."
+            f"The corpus is not aligned: {'; '.join(findings.misaligned)}. Correct the files. If they are right as "
+            "they are, set data.allow_misaligned=true."
         )

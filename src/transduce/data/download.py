@@ -1,4 +1,4 @@
-"""One file over HTTPS: resumed where it broke off, tried again after passing trouble, verified at the end."""
+"""Downloads a file over HTTPS: interrupted downloads are resumed, temporary errors retried, checksums verified."""
 
 import contextlib
 import hashlib
@@ -22,13 +22,13 @@ from transduce.files import sync_file, sync_folder
 
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_SECONDS = 60.0
-_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)  # between attempts that brought next to nothing; after the last we give up
-_PROGRESS_BYTES = 1 << 20  # that an attempt must bring to be worth going on at once
+_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0)  # between attempts without progress; then we give up
+_PROGRESS_BYTES = 1 << 20  # an attempt that brings so much counts as progress
 _MAX_ATTEMPTS = 100
-_MAX_SECONDS = 24 * 3600.0  # of all attempts of one run; the next run goes on
-_SLOW_SECONDS, _SLOW_BYTES = 60.0, 60 << 10  # a connection that brings less in that time is broken off
-MAX_BYTES = 8_000_000_000  # of a file of which nothing else is known
-_PASSING = (408, 425, 429, 500, 502, 503, 504)  # statuses that another attempt may cure
+_MAX_SECONDS = 24 * 3600.0  # for all attempts of one run; the next run resumes
+_SLOW_SECONDS, _SLOW_BYTES = 60.0, 60 << 10  # a slower connection is closed
+MAX_BYTES = 8_000_000_000  # if no other limit is known
+_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses that may be temporary
 
 
 _RANGE = re.compile(r"bytes (\d{1,19})-\d{1,19}/(\d{1,19}|\*)", re.ASCII)
@@ -40,7 +40,7 @@ class _Interrupted(Exception):
 
 @dataclass(frozen=True)
 class _Limits:
-    """How long a file may be, and until when (`time.monotonic`) it must be there."""
+    """The maximum size of a file, and the deadline (`time.monotonic`) for its download."""
 
     url: str
     max_bytes: int
@@ -52,11 +52,11 @@ class _Limits:
 
     def check_time(self) -> None:
         if time.monotonic() > self.deadline:
-            raise DownloadError(f"{self.url}: not whole after {_MAX_SECONDS / 3600:.0f} hours. {advice(self.url)}")
+            raise DownloadError(f"{self.url}: not complete after {_MAX_SECONDS / 3600:.0f} hours. {advice(self.url)}")
 
 
 def check_url(url: str) -> None:
-    """Refuses everything but HTTPS; plain HTTP is for loopback addresses only.
+    """Refuses everything but HTTPS, and HTTP to loopback addresses.
 
     Raises:
         DownloadError: the URL is neither.
@@ -68,11 +68,11 @@ def check_url(url: str) -> None:
     with contextlib.suppress(ValueError):
         loopback = loopback or ipaddress.ip_address(parts.hostname or "").is_loopback
     if parts.scheme != "http" or not loopback:
-        raise DownloadError(f"{url}: only https addresses are downloaded from.")
+        raise DownloadError(f"{url}: only https addresses are allowed.")
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows a redirect only to where a download may come from."""
+    """Follows redirects only to allowed addresses."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         check_url(newurl)
@@ -85,20 +85,20 @@ _OPENER = urllib.request.build_opener(_SafeRedirects)
 def download(
     url: str, target: Path, checksum: str | None = None, *, max_bytes: int = MAX_BYTES, progress: bool = True
 ) -> None:
-    """Downloads `url` to `target`, which appears only when it is whole and verified.
+    """Downloads `url` to `target`, which appears only when it is complete and verified.
 
-    What has arrived waits in `<target>.part` for the next attempt, or the next run.
+    A partial download is kept in `<target>.part` for the next attempt or the next run.
 
     Args:
-        url: where from.
-        target: where to.
-        checksum: `sha256:…` or `md5:…`; None: not known, then only the length is checked.
-        max_bytes: the longest that the file may be, whatever the server says of its length.
+        url: the address.
+        target: the file to write.
+        checksum: `sha256:…` or `md5:…`; None if unknown: then only the length is checked.
+        max_bytes: maximum size of the file, whatever the server says of its length.
         progress: whether to show a progress bar.
 
     Raises:
-        DownloadError: the server refuses, cannot be reached after several attempts, is too slow, or sent something
-            else or too much.
+        DownloadError: the server refuses, cannot be reached after several attempts, is too slow, or sends a wrong or
+            too long file.
     """
     check_url(url)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def download(
             _fetch(url, part, limits, progress=progress)
             break
         except _Interrupted as error:
-            # An attempt that brought something forward does not count as a failure.
+            # An attempt with progress does not count as a failure.
             failures = 0 if _size(part) >= before + _PROGRESS_BYTES else failures + 1
             if failures > len(_PAUSES_SECONDS) or attempts == _MAX_ATTEMPTS:
                 raise DownloadError(f"{url}: {error}, after {attempts} attempts. {advice(url)}") from None
@@ -126,22 +126,22 @@ def download(
 
 
 def advice(url: str) -> str:
-    """Says what to do where a download cannot succeed."""
+    """Returns what to do if a download fails."""
     name = url.rsplit("/", 1)[-1]
     return (
-        "Run the command again to go on where it stopped; or get the file some other way, put it as "
-        f"'{name}' into a folder, and name that folder in the environment variable TRANSDUCE_MIRROR."
+        "Run the command again to resume. Or get the file in another way, save it as "
+        f"'{name}' in a folder, and set the environment variable TRANSDUCE_MIRROR to that folder."
     )
 
 
 def _fetch(url: str, part: Path, limits: _Limits, *, progress: bool) -> None:
-    """Makes one attempt to bring `part` to its full length."""
+    """Makes one attempt to complete `part`."""
     have = _size(part)
     validator = part.with_name(part.name + ".etag")
     headers = {"User-Agent": f"transduce/{__version__}", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
-        if validator.is_file():  # should the file have changed meanwhile, the server then sends all of it
+        if validator.is_file():  # if the file has changed, the server then sends all of it
             headers["If-Range"] = validator.read_text(encoding="utf-8")
     request = urllib.request.Request(url, headers=headers)
     try:
@@ -152,7 +152,7 @@ def _fetch(url: str, part: Path, limits: _Limits, *, progress: bool) -> None:
             resumed = response.status == 206 and start == have
             if response.status == 206 and not resumed:
                 part.unlink(missing_ok=True)
-                raise _Interrupted("the server sent another range than was asked for")
+                raise _Interrupted("the server sent a different range than requested")
             if not resumed:
                 have = 0
                 _remember(validator, response.headers.get("ETag", ""))
@@ -174,7 +174,7 @@ def _fetch(url: str, part: Path, limits: _Limits, *, progress: bool) -> None:
 def _copy(response: Any, file: IO[bytes], have: int, total: int | None, limits: _Limits, name: str) -> None:
     slow_since, slow_bytes = time.monotonic(), 0
     with tqdm(total=total, initial=have, unit="B", unit_scale=True, desc=name, disable=not name) as bar:
-        while chunk := response.read1(_CHUNK_BYTES):  # read1: what there is, however little, so that time is looked at
+        while chunk := response.read1(_CHUNK_BYTES):  # read1 returns early, so that the time is checked
             have += len(chunk)
             limits.check_size(have)
             file.write(chunk)
@@ -191,13 +191,13 @@ def _copy(response: Any, file: IO[bytes], have: int, total: int | None, limits: 
 
 
 def _explain(url: str, part: Path, error: urllib.error.HTTPError) -> None:
-    """Turns an HTTP error into another attempt, into success, or into what the user is told."""
-    if error.code == 416:  # our part is as long as the file, or longer
+    """Turns an HTTP error into another attempt, a success, or an error message."""
+    if error.code == 416:  # our part is complete, or too long
         if (error.headers.get("Content-Range") or "").removeprefix("bytes */") == str(_size(part)):
             return
         part.unlink(missing_ok=True)
-        raise _Interrupted("what had arrived does not fit the file on the server") from None
-    if error.code in _PASSING:
+        raise _Interrupted("the partial file does not match the file on the server") from None
+    if error.code in _TEMPORARY:
         raise _Interrupted(f"the server answered {error.code} {error.reason}") from None
     raise DownloadError(f"{url}: the server answered {error.code} {error.reason}. {advice(url)}") from None
 
@@ -226,13 +226,13 @@ def verify(path: Path, checksum: str, origin: str) -> None:
         found = hashlib.file_digest(file, algorithm).hexdigest()
     if found != expected:
         raise DownloadError(
-            f"{origin}: the file has {algorithm} {found}, but {expected} was expected. It is damaged, or was changed "
-            "where it came from: it is not used. Try again, or get the file from somewhere else."
+            f"{origin}: the file has {algorithm} {found}, but {expected} was expected. It is damaged, or has changed "
+            "on the server, and is not used. Try again, or get the file from somewhere else."
         )
 
 
 def _content_range(response: Any) -> tuple[int, int | None]:
-    """Returns first byte and length of the whole from `Content-Range: bytes 100-199/200`; -1 and None: not said."""
+    """Returns first byte and total length from `Content-Range: bytes 100-199/200`; -1 and None if it is missing."""
     found = _RANGE.fullmatch(response.headers.get("Content-Range") or "")
     return (int(found[1]), _number(found[2])) if found else (-1, None)
 
@@ -242,7 +242,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _remember(validator: Path, etag: str) -> None:
-    """Keeps the server's name for this version of the file; a weak one cannot vouch for bytes."""
+    """Stores the ETag of this version of the file, unless it is a weak one, which does not guarantee equal bytes."""
     if etag and not etag.startswith("W/"):
         validator.write_text(etag, encoding="utf-8")
     else:

@@ -1,8 +1,8 @@
 """Text to token ids, a whole corpus at a time: streamed, on all cores, in order.
 
-The main thread reads and writes, a few threads encode. The tokeniser works outside Python's lock, and on all cores by
-itself: measured on Europarl, threads are faster than a pool of processes, which must copy the text and hold a tokeniser
-each. What is in flight is bounded, so memory does not grow with the corpus.
+The main thread reads and writes; a few threads encode. The tokeniser releases Python's lock and uses all cores by
+itself. On Europarl, threads were faster than a pool of processes, which has to copy the text and needs a tokeniser in
+each process. The number of chunks in progress is bounded, so memory does not grow with the corpus.
 """
 
 import contextlib
@@ -19,26 +19,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.config import DataConfig
-from transduce.data.corpus import Chunk, Part, read_chunks
+from transduce.data.corpus import Chunk
 from transduce.data.doctor import Finding
 from transduce.data.store import Ids, Lengths, StoreWriter, id_type
 from transduce.text import SubwordTokenizer
 
-_OVERLAPPING_CALLS = 2  # one chunk's Python part beside the next one's encoding
+_OVERLAPPING_CALLS = 2  # the Python work of one chunk, and the encoding of the next
 _CHUNKS_IN_FLIGHT_A_THREAD = 2
 
 
 @dataclass
 class EncodedSplit:
-    """What encoding a split came to.
+    """The outcome of encoding a split.
 
     Attributes:
-        num_read: pairs in the files.
-        num_kept: pairs in the store.
-        source_tokens: in the store, EOS counted.
-        target_tokens: the same.
-        over_long: pairs with a side above `data.max_tokens`.
-        odd_ratio: pairs whose lengths differ by more than `data.max_ratio` allows; over-long ones not among them.
+        num_read: pairs read.
+        num_kept: pairs stored.
+        source_tokens: source tokens stored, EOS counted.
+        target_tokens: target tokens stored, EOS counted.
+        over_long: pairs with a side longer than `data.max_tokens`.
+        odd_ratio: other pairs whose lengths differ by more than `data.max_ratio` allows.
     """
 
     num_read: int = 0
@@ -59,29 +59,25 @@ class _EncodedChunk:
 
 
 def encode_split(
-    parts: Sequence[Part],
+    chunks: Iterable[Chunk],
     path: Path,
     tokenizer: SubwordTokenizer,
     *,
-    label: str,
     read: Callable[[str], str] = str,
     kept: NDArray[np.bool_] | None,
     limits: DataConfig | None,
-    progress: bool,
     num_workers: int | None,
 ) -> EncodedSplit:
-    """Encodes the pairs of all parts and writes them to a store.
+    """Encodes the pairs of a split and writes them to a store.
 
     Args:
-        parts: files of the split.
-        path: of the store.
+        chunks: the pairs, in order.
+        path: where to write the store.
         tokenizer: encodes both sides.
-        label: of the progress bar.
-        read: makes of a source what the model reads of it.
-        kept: for each pair whether it stays; None: all that have text on both sides.
+        read: turns a source into the text that the model reads.
+        kept: for each pair whether it is kept; None: all pairs with text on both sides.
         limits: pairs beyond its `max_tokens` and `max_ratio` are counted and dropped; None: no limits.
-        progress: whether to show it.
-        num_workers: threads that encode; None: all cores.
+        num_workers: number of threads that encode; None: all cores.
     """
     result = EncodedSplit()
     dtype = id_type(tokenizer.vocab_size)
@@ -90,7 +86,7 @@ def encode_split(
         return _encode_chunk(chunk, tokenizer, dtype, read, kept, limits)
 
     with StoreWriter(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
-        for encoded in _in_order(encode, read_chunks(parts, label, progress=progress), num_workers):
+        for encoded in _in_order(encode, chunks, num_workers):
             writer.write_flat(*encoded.source, *encoded.target)
             num_pairs = len(encoded.source[1])
             result.num_read += encoded.num_read
@@ -105,7 +101,7 @@ def encode_split(
 def _in_order(
     encode: Callable[[Chunk], _EncodedChunk], chunks: Iterable[Chunk], num_workers: int | None
 ) -> Iterator[_EncodedChunk]:
-    """Yields the encoded chunks in the order of `chunks`, with a bounded number of them under way."""
+    """Yields the encoded chunks in the order of `chunks`, with a bounded number of them in progress."""
     num_threads = num_workers or _OVERLAPPING_CALLS
     pending: deque[Future[_EncodedChunk]] = deque()
     with _tokenizer_threads(own=num_workers is None), ThreadPoolExecutor(num_threads, "encode") as pool:
@@ -119,8 +115,8 @@ def _in_order(
 
 @contextlib.contextmanager
 def _tokenizer_threads(*, own: bool) -> Iterator[None]:
-    """Lets the tokeniser use all cores by itself, or, where ours do the work, keeps it to the calling thread."""
-    name = "TOKENIZERS_PARALLELISM"  # the library's only switch; what the user set stands, unless ours do the work
+    """Lets the tokeniser use all cores (`own`), or keeps it in the calling thread, if our threads do the work."""
+    name = "TOKENIZERS_PARALLELISM"  # the library's only switch; the user's value is kept if `own`
     before = os.environ.get(name)
     os.environ[name] = (before or "true") if own else "false"
     try:
@@ -151,8 +147,8 @@ def _encode_chunk(
     odd_ratio: list[str] = []
     if limits is not None:
         long, odd = exceeds(counts[0], counts[1], limits)
-        over_long = [_place(chunk, indices, counts, i) for i in np.flatnonzero(long).tolist()]
-        odd_ratio = [_place(chunk, indices, counts, i) for i in np.flatnonzero(odd).tolist()]
+        over_long = [_location(chunk, indices, counts, i) for i in np.flatnonzero(long).tolist()]
+        odd_ratio = [_location(chunk, indices, counts, i) for i in np.flatnonzero(odd).tolist()]
         keep = np.flatnonzero(~(long | odd)).tolist()
         sides = [[side[i] for i in keep] for side in sides]
         counts = [count[keep] for count in counts]
@@ -164,10 +160,10 @@ def _encode_chunk(
 
 
 def exceeds(source: Lengths, target: Lengths, limits: DataConfig) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Returns which pairs are over-long, and which of the others have an odd ratio; lengths without EOS.
+    """Returns which pairs are over-long, and which of the others have an odd length ratio; EOS is not counted.
 
-    Example with `max_ratio` 4 and `ratio_slack_tokens` 8: 2 to 10 tokens passes, for the difference is no
-    more than 8; 2 to 11 does not.
+    Example with `max_ratio` 4 and `ratio_slack_tokens` 8: 2 to 10 tokens passes, since the difference is at most 8;
+    2 to 11 does not.
     """
     longer, shorter = np.maximum(source, target), np.minimum(source, target)
     long = longer > limits.max_tokens
@@ -177,5 +173,5 @@ def exceeds(source: Lengths, target: Lengths, limits: DataConfig) -> tuple[NDArr
     return long, odd & ~long
 
 
-def _place(chunk: Chunk, indices: Sequence[int], counts: Sequence[Lengths], index: int) -> str:
-    return f"{chunk.place(indices[index])} ({counts[0][index]} to {counts[1][index]} subwords)"
+def _location(chunk: Chunk, indices: Sequence[int], counts: Sequence[Lengths], index: int) -> str:
+    return f"{chunk.location(indices[index])} ({counts[0][index]} to {counts[1][index]} subwords)"

@@ -1,17 +1,16 @@
-"""How much two lines seem to mean the same, judged by what a corpus itself says: no dictionary from elsewhere.
+"""How likely two lines are translations of each other, by what a corpus itself shows: no other dictionary is needed.
 
-Three kinds of evidence, each weak alone. For a window of n lines of each side, each gives a matrix of n × n scores,
+There are three kinds of evidence, each weak alone. For a window of n lines a side, each gives a matrix of n × n scores,
 source line i against target line j:
 
-- *words*: how much likelier the words of j are beside those of i than anywhere, by a dictionary that IBM model 1
+- *words*: how much likelier the words of j are given those of i than in general, by a dictionary that IBM model 1
   (Brown et al. 1993) learned from other windows;
-- *spelling*: the cosine of the letters and letter trigrams of the two, rare ones weighing more: numbers, names,
-  punctuation, cognates;
-- *length*: how close the ratio of the two lengths is to the usual one.
+- *spelling*: the cosine between the letters and letter trigrams of the two, with more weight for rare ones: numbers,
+  names, punctuation, cognates;
+- *length*: how close the ratio of the two lengths is to the median.
 
-Rows and columns are centred and each matrix is scaled to unit variance, so that a score says how far, in standard
-deviations, a pair stands out among pairings of the same lines: about 0 for lines that have nothing to do with each
-other, 2 to 4 for translations.
+Rows and columns are centred, and each matrix is scaled to unit variance. A score is then in standard deviations from
+random pairings of the same lines: about 0 for unrelated lines, 2 to 4 for translations.
 """
 
 import re
@@ -23,17 +22,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 Scores = NDArray[np.float64]
-Window = tuple[list[str], list[str]]  # neighbouring lines of the source, and those of the target beside them
+Window = tuple[list[str], list[str]]  # consecutive lines of the source, and of the target
 
-_MAX_TOKENS = 40  # of a line that are read: a bound for time
+_MAX_TOKENS = 40  # used of a line, to bound the time
 _MAX_CHARACTERS = 300
-_ROUNDS = 4  # of expectation and maximisation
-_MIN_PROBABILITY = 0.02  # of a translation that the dictionary keeps
-_SMOOTHING = 0.1  # weight of the words in general beside those of the dictionary
+_NUM_EM_STEPS = 4
+_MIN_PROBABILITY = 0.02  # of a translation in the dictionary
+_SMOOTHING = 0.1  # weight of a word's overall frequency
 _TRIGRAM_BITS = 12
-_MIN_SCORED = 8  # lines of a window; scores of fewer say nothing
+_MIN_LINES = 8  # of a window; scores of fewer mean nothing
 
-# Scripts that put no spaces between words: there, neighbouring characters are what words are elsewhere.
+# Scripts without spaces between words: there, pairs of neighbouring characters take the place of words.
 _UNSPACED = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
@@ -41,12 +40,12 @@ _TOKEN = re.compile(f"[{_UNSPACED}]{{1,2}}|[^\\W{_UNSPACED}]+|[^\\w\\s]")
 
 
 def tokens(line: str) -> list[str]:
-    """Returns the different words and signs of a line, the first of many."""
+    """Returns the distinct words and signs of a line, up to a limit."""
     return list(dict.fromkeys(_TOKEN.findall(line[:_MAX_CHARACTERS].lower())[:_MAX_TOKENS]))
 
 
 class Vocabulary:
-    """Numbers for the tokens of one side that occur at least twice: of others nothing can be learned."""
+    """Numbers the tokens of one side that occur at least twice: nothing can be learned from others."""
 
     def __init__(self, lines: Sequence[Sequence[str]]) -> None:
         counts: dict[str, int] = {}
@@ -64,7 +63,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class NumberedWindow:
-    """A window as the numbers of its tokens, with the text itself."""
+    """A window as text, and as the numbers of its tokens."""
 
     text: Window
     source: list[list[int]]
@@ -73,10 +72,13 @@ class NumberedWindow:
 
 @dataclass(frozen=True)
 class Dictionary:
-    """P(target token | source token) by source token: its translations are `targets[starts[s]:starts[s + 1]]`.
+    """P(target token | source token).
 
     Attributes:
-        shares: of each target token among all.
+        starts: the translations of source token s are at `starts[s]:starts[s + 1]` of the next two.
+        targets: the target tokens.
+        probabilities: their probabilities.
+        shares: the frequency of each target token among all, as a share.
     """
 
     starts: NDArray[np.int64]
@@ -86,32 +88,32 @@ class Dictionary:
 
 
 def learn(pairs: Sequence[tuple[list[int], list[int]]], sizes: tuple[int, int]) -> Dictionary:
-    """Learns a dictionary from pairs of token numbers by IBM model 1; `sizes` are those of the vocabularies."""
+    """Learns a dictionary from pairs of token numbers by IBM model 1; `sizes` are the sizes of the vocabularies."""
     num_sources, num_targets = sizes
-    source_of, target_of, rivals_of = _cells(pairs)
+    source_of, target_of, position_of = _cells(pairs)
     frequencies = np.bincount(target_of, minlength=num_targets) + 0.5
     shares: NDArray[np.float64] = np.asarray(frequencies / max(1.0, frequencies.sum()), dtype=np.float64)
     keys, entry_of = np.unique(source_of * num_targets + target_of, return_inverse=True)
     sources, targets = keys // max(1, num_targets), keys % max(1, num_targets)
     probabilities = np.ones(len(keys))
-    for _ in range(_ROUNDS):
+    for _ in range(_NUM_EM_STEPS):
         cells = probabilities[entry_of]
-        # The last term lets a target word come from none of the source's.
-        cells /= np.bincount(rivals_of, cells)[rivals_of] + shares[target_of]
+        # The last term is for target words that translate no source word.
+        cells /= np.bincount(position_of, cells)[position_of] + shares[target_of]
         counts = np.bincount(entry_of, cells, minlength=len(keys))
         totals = np.bincount(sources, counts, minlength=num_sources)
-        probabilities = counts / (totals[sources] + 1.0)  # + 1: what was seen once or twice proves little
+        probabilities = counts / (totals[sources] + 1.0)  # + 1, since one or two occurrences prove little
     keep = probabilities > _MIN_PROBABILITY
     starts = np.searchsorted(sources[keep], np.arange(num_sources + 1))
     return Dictionary(starts, targets[keep], probabilities[keep], shares)
 
 
 def _cells(pairs: Sequence[tuple[list[int], list[int]]]) -> tuple[NDArray[np.int64], ...]:
-    """Returns of every meeting of two tokens: the source's number, the target's, and which target token it is of all.
+    """Returns all co-occurrences of two tokens in a pair: source token, target token, and the target token's position.
 
-    The meetings of one and the same target token in one pair compete for it.
+    Positions count all target tokens of all pairs. The co-occurrences of one position compete with each other.
     """
-    sources, targets, rivals = (
+    sources, targets, positions = (
         [np.zeros(0, dtype=np.int64)],
         [np.zeros(0, dtype=np.int64)],
         [np.zeros(0, dtype=np.int64)],
@@ -121,19 +123,16 @@ def _cells(pairs: Sequence[tuple[list[int], list[int]]]) -> tuple[NDArray[np.int
         if source and target:
             sources.append(np.repeat(source, len(target)))
             targets.append(np.tile(target, len(source)))
-            rivals.append(np.tile(np.arange(num_targets, num_targets + len(target)), len(source)))
+            positions.append(np.tile(np.arange(num_targets, num_targets + len(target)), len(source)))
             num_targets += len(target)
-    return np.concatenate(sources), np.concatenate(targets), np.concatenate(rivals)
+    return np.concatenate(sources), np.concatenate(targets), np.concatenate(positions)
 
 
 def similarity(window: NumberedWindow, dictionary: Dictionary, weights: NDArray[np.float64]) -> Scores:
-    """Returns how far each source line and each target line of a window stand out as a pair.
-
-    Lines without text, and what stands beside them, score 0.
-    """
+    """Returns the score of each source line with each target line of a window; 0 for lines without text."""
     sources, targets = window.text
     usable = (_has_text(sources), _has_text(targets))
-    if min(usable[0].sum(), usable[1].sum()) < _MIN_SCORED:
+    if min(usable[0].sum(), usable[1].sum()) < _MIN_LINES:
         return np.zeros((len(sources), len(targets)))
     kinds = (_words(window, dictionary), _spelling(sources, targets, weights), _lengths(sources, targets))
     total = sum(_standardised(kind, *usable) for kind in kinds)
@@ -166,9 +165,9 @@ def _words(window: NumberedWindow, dictionary: Dictionary) -> Scores:
     for row, line in enumerate(window.source):
         for token in line:
             start, end = dictionary.starts[token], dictionary.starts[token + 1]
-            places = column[dictionary.targets[start:end]]
-            inside = places >= 0
-            expected[row, places[inside]] += dictionary.probabilities[start:end][inside]
+            columns = column[dictionary.targets[start:end]]
+            inside = columns >= 0
+            expected[row, columns[inside]] += dictionary.probabilities[start:end][inside]
         expected[row] /= max(1, len(line))
     ratio = np.log(_SMOOTHING + expected / dictionary.shares[present])
     occurs = np.zeros((len(window.target), len(present)))
@@ -178,7 +177,7 @@ def _words(window: NumberedWindow, dictionary: Dictionary) -> Scores:
 
 
 def spelling_weights(windows: Sequence[Window]) -> NDArray[np.float64]:
-    """Returns the weight of each letter and trigram, by its hash: the rarer, the more."""
+    """Returns the weight of each letter and trigram, by its hash: more for rare ones."""
     lines = [line for window in windows for side in window for line in side]
     seen = np.zeros(1 << _TRIGRAM_BITS)
     for line in lines:
@@ -198,8 +197,8 @@ def _spelling(sources: Sequence[str], targets: Sequence[str], weights: NDArray[n
     for lines in (sources, targets):
         grams = np.zeros((len(lines), len(weights)), dtype=np.float32)
         for row, line in enumerate(lines):
-            places = _grams(line)
-            grams[row, places] = weights[places]
+            indices = _grams(line)
+            grams[row, indices] = weights[indices]
         sides.append(grams / np.maximum(np.linalg.norm(grams, axis=1, keepdims=True), 1e-9))
     return np.asarray(sides[0] @ sides[1].T, dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""Parts of a corpus whose two sides do not belong together: swapped, in the wrong language, or lines astray."""
+"""Misaligned parts of a corpus: swapped sides, a side in the wrong language, or lines shifted against each other."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,34 +14,35 @@ from transduce.data.shifted_lines import (
     find_shifted_lines,
 )
 from transduce.data.swapped_sides import Sides, side_names
+from transduce.reporting.tables import counted
 
 
 @dataclass(frozen=True)
 class Misalignment:
-    """Pairs of a part that do not belong together.
+    """Pairs of a part that are not translations of each other.
 
     Attributes:
-        fault: what is wrong, in words.
-        count: how many pairs.
-        place: `file:line` of the first.
+        fault: the problem, in words.
+        count: number of pairs.
+        location: `file:line` of the first.
     """
 
     fault: str
     count: int
-    place: str
+    location: str
 
 
 @dataclass
 class AlignmentCheck:
-    """Sees the pairs of a corpus go by, and says at the end which of them do not belong together."""
+    """Collects samples of all parts while they are read, and then finds the pairs that are misaligned."""
 
     sides: Sides
     _samplers: dict[Part, WindowSampler] = field(default_factory=dict)
 
     def add(self, part: Part, chunk: Chunk) -> None:
-        """Takes the next pairs of a part; those of treebanks are no translations.
+        """Samples the next pairs of a part. Treebanks are left out: brackets are no translation.
 
-        A part that is read twice, as one that is training and validation set, is taken once.
+        A part that is read twice, such as one that is both training and validation set, is sampled once.
         """
         if part.trees:
             return
@@ -50,37 +51,38 @@ class AlignmentCheck:
             sampler.add(chunk.pairs)
 
     def finish(self, files: CorpusFiles, *, progress: bool) -> Iterator[Misalignment]:
-        """Yields what is wrong, training parts first."""
+        """Yields the problems, those of training parts first."""
         for part, fault in self.sides.faults.items():
             if part in self._samplers:
                 yield Misalignment(fault, self._samplers[part].num_pairs, f"{part.paths[0]}:1")
-        judged = {part: sampler for part, sampler in self._samplers.items() if part not in self.sides.faults}
-        training = [part for part in dict.fromkeys(files.train) if part in judged]
-        if sum(judged[part].num_pairs for part in training) < MIN_PAIRS:
+        samplers = {part: sampler for part, sampler in self._samplers.items() if part not in self.sides.faults}
+        training = [part for part in dict.fromkeys(files.train) if part in samplers]
+        if sum(samplers[part].num_pairs for part in training) < MIN_PAIRS:
             return
-        windows = {part: list(judged[part].complete().values()) for part in training}
+        windows = {part: list(samplers[part].complete().values()) for part in training}
         with elapsed_time("comparing lines", shown=progress):
-            judge = LineScorer.learn([window for part in training for window in windows[part]])
+            scorer = LineScorer.learn([window for part in training for window in windows[part]])
         first_window = 0
-        for part in [*training, *(part for part in judged if part not in training)]:
-            for slip in find_shifted_lines(part, judged[part], judge, first_window, progress=progress):
-                yield Misalignment(_describe(part, slip), slip.end - slip.start, f"{part.paths[0]}:{slip.start + 1}")
+        for part in [*training, *(part for part in samplers if part not in training)]:
+            for lines in find_shifted_lines(part, samplers[part], scorer, first_window, progress=progress):
+                location = f"{part.paths[0]}:{lines.start + 1}"
+                yield Misalignment(_describe(part, lines), lines.end - lines.start, location)
             first_window += len(windows.get(part, ()))
 
 
-def _describe(part: Part, slip: ShiftedLines) -> str:
+def _describe(part: Part, lines: ShiftedLines) -> str:
     source, target = side_names(part)
-    if slip.offset == UNRELATED and slip.start == 0 and slip.to_end:
-        return f"{source} and {target} do not belong together: a line fits its neighbour no better than any other line"
-    until = "to the end" if slip.to_end else f"to about line {slip.end}"
-    since = f"from about line {slip.start + 1} {until}" if slip.start else f"from the first line {until}"
-    if slip.offset == UNRELATED:
-        return f"{source} and {target} do not belong together {since}"
-    by = "line" if abs(slip.offset) == 1 else f"{abs(slip.offset)} lines"
-    way = "after" if slip.offset > 0 else "before"
-    where = f"the {by} {way} it" if abs(slip.offset) == 1 else f"what stands {by} {way} it"
-    short, long = (source, target) if slip.offset > 0 else (target, source)
+    if lines.offset == UNRELATED and lines.start == 0 and lines.to_end:
+        return f"{source} and {target} do not belong together: a line matches its neighbour no better than other lines"
+    start = f"from about line {lines.start + 1}" if lines.start else "from the first line"
+    extent = f"{start} to the end" if lines.to_end else f"{start} to about line {lines.end}"
+    if lines.offset == UNRELATED:
+        return f"{source} and {target} do not belong together {extent}"
+    direction = "after" if lines.offset > 0 else "before"
+    distance = abs(lines.offset)
+    match = f"the line {direction} it" if distance == 1 else f"the line {distance} lines {direction} it"
+    short, long = (source, target) if lines.offset > 0 else (target, source)
     return (
-        f"{since}, each line of {source} belongs with {where} in {target}: "
-        f"{short} lacks a line there, or {long} has one too many"
+        f"{extent}, each line of {source} belongs with {match} in {target}: "
+        f"{short} lacks {counted(distance, 'line')} there, or {long} has {counted(distance, 'extra line')}"
     )

@@ -1,9 +1,9 @@
-"""Where two files that should be aligned part: a guess, made only when the text speaks clearly.
+"""Where lines are missing in one of two files: a guess, made only if the text is clear about it.
 
-If one file has d lines too many, and all at one place, then before that place line i of one belongs to line
-i of the other, and after it to line i + d. Three things that translations share tell which: the numbers in
-the line, its last character if it is punctuation, and its length. Each line votes; the place where the
-votes turn is the answer, if the lines just before it vote one way and those just after it the other.
+If one file has d extra lines, all in one place, then before that place line i of one file belongs to line i of the
+other, and after it to line i + d. Three things that translations have in common show which: the numbers in the line,
+its final punctuation, and its length. Each line votes. The place where the votes change is the answer, if the lines
+just before it vote one way and those just after it the other.
 """
 
 import re
@@ -14,8 +14,10 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-_MAX_LINES = 4_000_000  # 9 bytes a line and side are held
-_WINDOW_LINES = 400  # on each side of the place
+from transduce.reporting.tables import counted
+
+_MAX_LINES = 4_000_000  # each takes 9 bytes of memory a side
+_WINDOW_LINES = 400  # before and after the place
 _MIN_LINES = 8
 _CLEAR = 4.0  # standard errors
 _NUMBERS = re.compile(r"\d+")
@@ -25,33 +27,32 @@ _ENDINGS = {".": 1, "?": 2, "!": 3, ":": 4, ";": 5, ")": 6, "…": 1, "。": 1, 
 def describe_missing_lines(
     source: Iterable[str], target: Iterable[str], counts: tuple[int, int], names: tuple[str, str]
 ) -> str:
-    """Returns a sentence, with a leading space, on where the two texts part; empty if that is unclear.
+    """Returns a sentence, with a leading space, that says where lines are missing; empty if that is unclear.
 
     Args:
         source: the lines of one file.
-        target: those of the other.
-        counts: how many lines each has; they differ.
-        names: what to call the two.
+        target: the lines of the other file.
+        counts: the number of lines of each; they differ.
+        names: the names of the two files.
     """
     if max(counts) > _MAX_LINES or min(counts) < _MIN_LINES:
         return ""
     longer, shorter = (_features(lines) for lines in ((source, target) if counts[0] > counts[1] else (target, source)))
-    place = find_missing_lines(longer, shorter)
-    if place is None:
+    num_aligned = find_missing_lines(longer, shorter)
+    if num_aligned is None:
         return ""
     name = names[0] if counts[0] > counts[1] else names[1]
-    extra = max(counts) - min(counts)
-    surplus = f"{extra} line{'s' if extra > 1 else ''} more"
-    if place >= min(counts):
-        return f" Up to line {min(counts)} they seem aligned; {name} then goes on for {surplus}."
-    return f" They part probably near line {place + 1}, where {name} has {surplus}."
+    extra = counted(max(counts) - min(counts), "extra line")
+    if num_aligned >= min(counts):
+        return f" They seem to be aligned up to line {min(counts)}; {name} then has {extra}."
+    return f" They probably differ from near line {num_aligned + 1} on, where {name} has {extra}."
 
 
 Features = tuple[NDArray[np.float32], NDArray[np.uint32], NDArray[np.uint8]]
 
 
 def _features(lines: Iterable[str]) -> Features:
-    """Returns the log of each line's length, a hash of its numbers (0: none), and its kind of ending."""
+    """Returns for each line the log of its length, a hash of its numbers (0: none), and its final punctuation."""
     lengths, numbers, endings = [], [], []
     for line in islice(lines, _MAX_LINES):
         digits = " ".join(sorted(_NUMBERS.findall(line)))
@@ -66,15 +67,15 @@ def _features(lines: Iterable[str]) -> Features:
 
 
 def find_missing_lines(longer: Features, shorter: Features) -> int | None:
-    """Returns how many lines are aligned before the surplus of `longer` begins; None if that is unclear."""
+    """Returns how many lines are aligned before the extra lines of `longer`; None if that is unclear."""
     count = len(shorter[0])
     surplus = len(longer[0]) - count
     votes = _similarity(longer, shorter, 0, count) - _similarity(longer, shorter, surplus, count)
-    gain = np.concatenate([[0.0], np.cumsum(votes)])  # gain[p]: the votes, if lines before p are aligned as they stand
+    gain = np.concatenate([[0.0], np.cumsum(votes)])  # gain[p]: the votes for the extra lines being at p
     place = int(np.argmax(gain))
     before = votes[max(0, place - _WINDOW_LINES) : place]
     after = -votes[place : place + _WINDOW_LINES]
-    # A surplus at the very start or end leaves no lines on one side: then the other side must carry it alone.
+    # Extra lines at the very start or end leave too few lines on one side. Then the other side decides alone.
     clear_before = _is_clear(before) or place < _MIN_LINES
     clear_after = _is_clear(after) or count - place < _MIN_LINES
     if not (clear_before and clear_after and (_is_clear(before) or _is_clear(after))):

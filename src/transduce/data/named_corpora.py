@@ -1,8 +1,10 @@
-"""Named corpora: where each comes from, under which terms, what files come out, and how it is known to be right.
+"""Named corpora for `data.download`: where each comes from, its terms, its files, and their checksums.
 
-A checksum of an archive is of the file as it is served. Gzip files of the same text differ by their headers, so for
-plain `.gz` corpora the *text* is what is verified. Where we know no checksum, the field is None: the digest of the
-first download is shown, written to `checksums.json`, and demanded of every later one.
+To add a corpus, add an entry to `NAMED_CORPORA`; nothing else in the source changes.
+
+The checksum of an archive is that of the file as it is served. Gzip files of the same text differ in their headers, so
+for plain `.gz` files the *text* is verified. If a checksum is unknown, the field is None: the digest of the first
+download is shown, written to `checksums.json`, and required of every later download.
 """
 
 import json
@@ -24,11 +26,11 @@ _SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.DOTALL | re.IGNORECASE)
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file on a server. `checksum` is `sha256:…` or `md5:…`; None: not known to us."""
+    """A file on a server. `checksum` is `sha256:…` or `md5:…`, or None if it is unknown."""
 
     url: str
     checksum: str | None = None
-    max_bytes: int = MAX_BYTES  # of the file, and of what is taken out of it
+    max_bytes: int = MAX_BYTES  # of the file, and of what is extracted from it
 
     @property
     def name(self) -> str:
@@ -37,9 +39,9 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class CorpusFile:
-    """A file that comes out: the member of an archive ("" for a plain `.gz`), with the SHA-256 of its text if known.
+    """A file of a corpus: a member of an archive ("" for a plain `.gz`), and the SHA-256 of its text if it is known.
 
-    A member that ends in `.sgm` becomes plain lines, one for each segment.
+    A member that ends in `.sgm` is converted to plain text, one segment a line.
     """
 
     name: str
@@ -50,7 +52,7 @@ class CorpusFile:
 
 @dataclass(frozen=True)
 class NamedCorpus:
-    """A named corpus."""
+    """A corpus that can be downloaded by name."""
 
     description: str
     homepage: str
@@ -90,7 +92,7 @@ _WMT_TERMS = "Free for research; each part has terms of its own, which its homep
 
 
 def _wmt14(language: str) -> tuple[CorpusFile, ...]:
-    """Returns what English-German and English-French have in common; `language` is the side that is not English."""
+    """Returns the files common to English-German and English-French; `language` is the other language."""
     parallel = [
         (_EUROPARL, "training/", f"europarl-v7.{language}-en"),
         (_COMMON_CRAWL, "", f"commoncrawl.{language}-en"),
@@ -149,35 +151,36 @@ NAMED_CORPORA: dict[str, NamedCorpus] = {
 
 
 def fetch(name: str, folder: Path, *, mirror: Path | None = None, progress: bool = True) -> None:
-    """Brings the files of the corpus `name` into `folder`; what is there already is left alone.
+    """Fetches the files of the corpus `name` into `folder`. Files that are there already are kept.
 
     Archives stay in `folder/downloads` until you delete them. A mirror folder (the argument, else the environment
-    variable TRANSDUCE_MIRROR) stands in for the network: it holds the archives, or the files themselves, under
-    their own names.
+    variable TRANSDUCE_MIRROR) replaces the network: it has the archives, or the files themselves, under their names.
 
     Raises:
-        ConfigError: no source has that name.
-        DownloadError: a file could not be had, or is not what it should be.
+        ConfigError: no corpus has that name.
+        DownloadError: a file could not be fetched, or has a wrong checksum.
     """
     if name not in NAMED_CORPORA:
-        raise ConfigError(f"data.download = '{name}': no such source.{suggestion(name, NAMED_CORPORA)}")
+        raise ConfigError(f"data.download = '{name}': no such corpus.{suggestion(name, NAMED_CORPORA)}")
     if mirror is None and os.environ.get(MIRROR_VARIABLE):
         mirror = Path(os.environ[MIRROR_VARIABLE])
-    source = NAMED_CORPORA[name]
-    absent = [output for output in source.outputs if not (folder / output.name).is_file()]
-    if absent and progress:
-        print(f"{name}: {source.description}\n  from {mirror or source.homepage}\n  terms: {source.terms}")
+    corpus = NAMED_CORPORA[name]
+    missing = [output for output in corpus.outputs if not (folder / output.name).is_file()]
+    if missing and progress:
+        print(f"{name}: {corpus.description}\n  from {mirror or corpus.homepage}\n  terms: {corpus.terms}")
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        for remote in dict.fromkeys(output.remote for output in absent):
-            outputs = [output for output in absent if output.remote == remote]
-            _bring(remote, outputs, folder, mirror, progress=progress)
+        for remote in dict.fromkeys(output.remote for output in missing):
+            outputs = [output for output in missing if output.remote == remote]
+            _fetch_file(remote, outputs, folder, mirror, progress=progress)
     except OSError as error:
         raise DownloadError(f"{name}: cannot write to or read from '{error.filename or folder}': {error}") from None
 
 
-def _bring(remote: RemoteFile, outputs: list[CorpusFile], folder: Path, mirror: Path | None, *, progress: bool) -> None:
-    """Takes `outputs` out of `remote`; each appears in `folder` when all of them are there and verified."""
+def _fetch_file(
+    remote: RemoteFile, outputs: list[CorpusFile], folder: Path, mirror: Path | None, *, progress: bool
+) -> None:
+    """Extracts `outputs` from `remote`. They appear in `folder` when all of them are extracted and verified."""
     with tempfile.TemporaryDirectory(prefix=".extract.", dir=folder) as staging:
         staged = {output.member: Path(staging, str(number)) for number, output in enumerate(outputs)}
         plain = [mirror / output.name for output in outputs] if mirror else []
@@ -224,7 +227,7 @@ def _record(remote: RemoteFile, archive: Path, folder: Path, *, progress: bool) 
 
 
 def _archive(remote: RemoteFile, folder: Path, mirror: Path | None, *, progress: bool) -> Path:
-    """Returns the verified file of `remote`: from the mirror, from an earlier download, or from the network."""
+    """Returns the verified file from the mirror, from an earlier download, or from the network."""
     recorded = _recorded(folder)
     checksum = remote.checksum
     if checksum is None and remote.name in recorded:
@@ -232,7 +235,7 @@ def _archive(remote: RemoteFile, folder: Path, mirror: Path | None, *, progress:
     if mirror is not None:
         archive = mirror / remote.name
         if not archive.is_file():
-            raise DownloadError(f"{archive}: not in the mirror folder. It is the file from {remote.url}.")
+            raise DownloadError(f"{archive}: not in the mirror folder. The file comes from {remote.url}.")
         if checksum is not None:
             verify(archive, checksum, str(archive))
     else:
@@ -246,7 +249,7 @@ def _archive(remote: RemoteFile, folder: Path, mirror: Path | None, *, progress:
 
 
 def _accept(outputs: list[CorpusFile], staged: dict[str, Path], folder: Path, *, converted: bool) -> None:
-    """Verifies the staged files, then moves all of them to their names."""
+    """Verifies the staged files, then moves all of them to `folder`."""
     for output in outputs:
         path = staged[output.member]
         if output.member.endswith(".sgm") and not converted:
@@ -255,7 +258,7 @@ def _accept(outputs: list[CorpusFile], staged: dict[str, Path], folder: Path, *,
         if output.text_sha256 is not None:
             verify(path, f"sha256:{output.text_sha256}", f"{output.name} from {output.remote.url}")
         if path.stat().st_size == 0:
-            raise DownloadError(f"{output.remote.url}: '{output.name}' came out empty. {advice(output.remote.url)}")
+            raise DownloadError(f"{output.remote.url}: '{output.name}' is empty. {advice(output.remote.url)}")
         sync_file(path)
     for output in outputs:
         staged[output.member].replace(folder / output.name)

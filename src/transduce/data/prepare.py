@@ -1,8 +1,8 @@
-"""From parallel text to a prepared folder: check, learn the tokeniser, encode, describe, and sign last.
+"""From parallel text to a prepared folder: check, learn the tokeniser, encode, report, and write the manifest last.
 
-Three passes over the corpus, each streamed: the doctor's, the tokeniser's, and the one that encodes. Memory holds the
-held-out lines, one byte a training pair (kept or not) and, for a while, some tens of bytes: to find duplicates, and to
-plan the epoch that the report describes.
+The corpus is read three times, each time streamed: to check it, to learn the tokeniser, and to encode it. Memory holds
+the held-out lines, one byte for each training pair (whether it is kept) and, for a while, some tens of bytes more, to
+find duplicates and to plan the epoch for the report.
 """
 
 import contextlib
@@ -10,6 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ from transduce.treebank.pairs import sentence_words
 
 __all__ = ["PrepareReport", "Prepared", "difference_from", "is_prepared", "load_prepared", "prepare"]
 
-_OFTEN = 1000  # times that what must be a piece is shown to whoever learns the vocabulary
+_NUM_REPEATS = 1000  # of a word that must become a piece of the vocabulary
 
 
 def prepare(
@@ -63,16 +64,16 @@ def prepare(
     mirror: Path | None = None,
     overwrite: bool = False,
 ) -> PrepareReport:
-    """Makes `output` a prepared folder for `config.text` and `config.data`, or finds that it is one already.
+    """Makes `output` a prepared folder for `config.text` and `config.data`, unless it is one already.
 
     Args:
-        config: its `text` and `data` sections decide the result; `train` only what the report says of an epoch.
+        config: `text` and `data` determine the result; `train` only affects what the report says of an epoch.
         output: the folder.
-        progress: whether to show it on standard error.
-        num_workers: threads that encode; None: all cores.
+        progress: whether to show progress on standard error.
+        num_workers: number of threads that encode; None: all cores.
         tokenizer: a `tokenizer.json` to use instead of learning one.
-        mirror: a folder that stands in for the network when the corpus is fetched.
-        overwrite: prepare again, even if the folder was prepared, with another configuration perhaps.
+        mirror: a folder to fetch the corpus from, instead of the network.
+        overwrite: prepare again, even if the folder was prepared, perhaps with another configuration.
 
     Raises:
         DataError: the corpus cannot be used, or the folder holds something else.
@@ -91,7 +92,7 @@ def prepare(
     remove_leftovers(output, TOKENIZER, TRAIN, VALIDATION, REPORT, MANIFEST)
     report = _prepare(config, files, output, given, progress=progress, num_workers=num_workers)
     write_json(output / REPORT, report.to_dict())
-    _sign(output, wanted, report)
+    _write_manifest(output, wanted, report)
     return report
 
 
@@ -104,7 +105,7 @@ def _prepare(
     progress: bool,
     num_workers: int | None,
 ) -> PrepareReport:
-    """Writes the tokeniser and the stores, and reports what came of it and how long each stage took."""
+    """Writes the tokeniser and the stores. The report includes the time of each stage."""
     seconds: dict[str, float] = {}
 
     @contextlib.contextmanager
@@ -145,7 +146,7 @@ def _prepare(
 
 
 def check(config: Config, *, progress: bool = True, mirror: Path | None = None) -> Examination:
-    """Runs the doctor alone, writes nothing, and returns what it found.
+    """Checks the corpus, writes nothing, and returns what was found.
 
     Raises:
         DataError: the corpus cannot be read, or no pairs are left.
@@ -157,10 +158,10 @@ def check(config: Config, *, progress: bool = True, mirror: Path | None = None) 
 
 
 def _reuse(output: Path, wanted: dict[str, Any]) -> PrepareReport | None:
-    """Returns the report of `output` if it is prepared as wanted, None if it is not prepared.
+    """Returns the report of `output` if it is prepared as required, None if it is not prepared.
 
     Raises:
-        DataError: it is prepared in another way, or damaged.
+        DataError: it is prepared differently, or damaged.
     """
     manifest = read_manifest(output)
     if manifest is None:
@@ -182,7 +183,7 @@ def _require_pairs(examination: Examination) -> None:
     findings, num_read = examination.findings, len(examination.kept)
     raise DataError(
         f"no training pairs are left of {num_read}: {findings.empty.count} have an empty side, "
-        f"{findings.leaks_dropped.count} stand in validation or test (data.drop_leaked), "
+        f"{findings.leaks_dropped.count} are also in validation or test (data.drop_leaked), "
         f"{findings.wrong_language_dropped.count} have a side in the wrong language (data.drop_wrong_language)."
         if num_read
         else "the training files are empty. Check data.train."
@@ -196,12 +197,12 @@ def _learn_tokenizer(
     whole = pairs.WHOLE if any(part.trees for part in files.train) else ""
     read: Callable[[str], str] = str
     if by_shape:
-        whole, read = rare_words.WHOLE, _reading_as_learned(files, sample, progress=progress)
+        whole, read = rare_words.WHOLE, _spelling(files, sample, progress=progress)
     with contextlib.ExitStack() as stack:
 
         def lines() -> Iterator[str]:
             if by_shape:
-                yield " ".join([rare_words.ANY] * _OFTEN)
+                yield " ".join([rare_words.ANY] * _NUM_REPEATS)
             for source, target in _sampled_pairs(files, sample, progress=progress):
                 yield read(source)
                 yield target
@@ -216,8 +217,8 @@ def _learn_tokenizer(
         )
 
 
-def _reading_as_learned(files: CorpusFiles, sample: NDArray[np.bool_], *, progress: bool) -> Callable[[str], str]:
-    """Returns what makes rare words of the sample their signatures."""
+def _spelling(files: CorpusFiles, sample: NDArray[np.bool_], *, progress: bool) -> Callable[[str], str]:
+    """Returns a function that replaces the rare words of a source by their signatures."""
     words: Counter[str] = Counter()
     for source, _ in _sampled_pairs(files, sample, progress=progress):
         words.update(sentence_words(source))
@@ -226,7 +227,7 @@ def _reading_as_learned(files: CorpusFiles, sample: NDArray[np.bool_], *, progre
 
 
 def spread(kept: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
-    """Returns `kept` with at most `count` entries left, evenly spread."""
+    """Returns `kept` with at most `count` entries still set, evenly spread."""
     positions = np.flatnonzero(kept)
     count = min(count, len(positions))
     sample = np.zeros_like(kept)
@@ -249,41 +250,23 @@ def _encode(
     progress: bool,
     num_workers: int | None,
 ) -> tuple[EncodedSplit, EncodedSplit | None]:
-    """Writes the stores. Validation is held to no limits: what is measured must not depend on them."""
+    """Writes the stores. No limits apply to validation, so that its scores do not depend on them."""
     read = sentence_reader(config.data, tokenizer)
     parts, kept = repeated(files.train, examination, config.data.repeat)
-    train = encode_split(
-        parts,
-        output / TRAIN,
-        tokenizer,
-        label="encoding",
-        read=read,
-        kept=kept,
-        limits=config.data,
-        progress=progress,
-        num_workers=num_workers,
-    )
+    encode = partial(encode_split, tokenizer=tokenizer, read=read, num_workers=num_workers)
+    train = encode(read_chunks(parts, "encoding", progress=progress), output / TRAIN, kept=kept, limits=config.data)
     if not train.num_kept:
         raise DataError(
             f"no training pairs are left of {train.num_read}: {train.over_long.count} are longer than "
-            f"data.max_tokens = {config.data.max_tokens} subwords, {train.odd_ratio.count} have lengths beyond "
-            f"data.max_ratio = {config.data.max_ratio}, for example {', '.join(train.odd_ratio.examples)}. "
-            "Check that the files belong together, or raise the limits."
+            f"data.max_tokens = {config.data.max_tokens} subwords, {train.odd_ratio.count} have a length ratio "
+            f"above data.max_ratio = {config.data.max_ratio}, for example {', '.join(train.odd_ratio.examples)}. "
+            "Check that the files are translations of each other, or raise the limits."
         )
     if files.validation is None:
-        (output / VALIDATION).unlink(missing_ok=True)  # of an earlier preparation
+        (output / VALIDATION).unlink(missing_ok=True)  # left by an earlier preparation
         return train, None
-    validation = encode_split(
-        [files.validation],
-        output / VALIDATION,
-        tokenizer,
-        label="encoding validation",
-        read=read,
-        kept=None,
-        limits=None,
-        progress=progress,
-        num_workers=num_workers,
-    )
+    chunks = read_chunks([files.validation], "encoding validation", progress=progress)
+    validation = encode(chunks, output / VALIDATION, kept=None, limits=None)
     if not validation.num_kept:
         raise DataError(f"{files.validation}: no validation pairs with text on both sides.")
     return train, validation
@@ -292,11 +275,11 @@ def _encode(
 def repeated(
     parts: Sequence[Part], examination: Examination, repeat: Sequence[int]
 ) -> tuple[list[Part], NDArray[np.bool_]]:
-    """Returns the training parts, each as often as `repeat` says (nothing: once), and which of their pairs stay."""
+    """Returns the training parts, each repeated as `repeat` says (empty: once each), and which pairs are kept."""
     counts = repeat or [1] * len(parts)
     masks = np.split(examination.kept, np.cumsum(examination.part_sizes)[:-1])
-    chosen = [place for place, count in enumerate(counts) for _ in range(count)]
-    return [parts[place] for place in chosen], np.concatenate([masks[place] for place in chosen])
+    chosen = [index for index, count in enumerate(counts) for _ in range(count)]
+    return [parts[index] for index in chosen], np.concatenate([masks[index] for index in chosen])
 
 
 def _epoch_report(output: Path, config: Config) -> EpochReport:
@@ -309,18 +292,12 @@ def _epoch_report(output: Path, config: Config) -> EpochReport:
         seed=config.train.seed,
         epoch=0,
     )
-    return EpochReport(
-        source_budget=config.train.source_batch_tokens,
-        target_budget=config.train.target_batch_tokens,
-        num_batches=len(plan),
-        source_padding_share=plan.source_padding_share,
-        target_padding_share=plan.target_padding_share,
-        padding_share=plan.padding_share,
-    )
+    shares = (plan.source_padding_share, plan.target_padding_share, plan.padding_share)
+    return EpochReport(config.train.source_batch_tokens, config.train.target_batch_tokens, len(plan), *shares)
 
 
-def _sign(output: Path, wanted: dict[str, Any], report: PrepareReport) -> None:
-    """Writes the manifest: from here on the folder counts as prepared."""
+def _write_manifest(output: Path, wanted: dict[str, Any], report: PrepareReport) -> None:
+    """Writes the manifest, which makes the folder a prepared one."""
     names = [TOKENIZER, TRAIN, REPORT] + ([VALIDATION] if report.validation else [])
     manifest = {
         "format_version": FORMAT_VERSION,

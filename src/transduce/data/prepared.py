@@ -1,8 +1,8 @@
-"""A prepared folder: its manifest, and whether it is whole and the one that is wanted.
+"""A prepared folder: its manifest, whether it is intact, and whether it was prepared as required.
 
     tokenizer.json   train.arrow   validation.arrow   report.json   manifest.json
 
-The manifest is written last and removed first, so a folder without one is not prepared, whatever else is in it.
+The manifest is written last and removed first: a folder without one is not prepared, whatever else it has.
 """
 
 import json
@@ -16,28 +16,28 @@ from transduce.files import read_json_object, sha256
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
-    from transduce.data.corpus import CorpusFiles  # which knows trees: whoever opens a folder need not
+    from transduce.data.corpus import CorpusFiles  # imports the treebank code, which opening a folder does not need
 
 FORMAT_VERSION = 1
 MANIFEST, REPORT, TOKENIZER = "manifest.json", "report.json", "tokenizer.json"
 TRAIN, VALIDATION = "train.arrow", "validation.arrow"
 
-# These say where a corpus is or what it is called; what it becomes does not depend on them.
+# Where the corpus is and what it is called: the prepared files do not depend on these.
 _IRRELEVANT = {"folder", "download", "source_language", "target_language", "allow_misaligned"}
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A prepared folder that is whole.
+    """A prepared folder that is intact.
 
     Attributes:
         folder: the folder.
         tokenizer: path of its tokenizer.
-        train: the store of the training pairs.
-        validation: that of the validation pairs; None if there are none.
-        tokenizer_fingerprint: of the tokenizer that made the stores.
-        vocab_size: of that tokenizer.
-        manifest: all that `manifest.json` says.
+        train: path of the store of training pairs.
+        validation: path of the store of validation pairs; None if there are none.
+        tokenizer_fingerprint: fingerprint of the tokenizer that made the stores.
+        vocab_size: its vocabulary size.
+        manifest: the contents of `manifest.json`.
     """
 
     folder: Path
@@ -50,7 +50,7 @@ class Prepared:
 
 
 def is_prepared(folder: Path) -> bool:
-    """Tells whether `prepare` has finished with the folder; whether it is whole still, `load_prepared` says."""
+    """Tells whether `prepare` has finished with the folder. `load_prepared` checks that it is still intact."""
     return (folder / MANIFEST).is_file()
 
 
@@ -59,10 +59,10 @@ def load_prepared(folder: Path, *, checksums: bool = True) -> Prepared:
 
     Args:
         folder: the folder.
-        checksums: whether to read all files for it; otherwise only their sizes are compared.
+        checksums: whether to compare checksums, which reads all files; otherwise only sizes are compared.
 
     Raises:
-        DataError: the folder is not prepared, or a file is missing or not the one that was written.
+        DataError: the folder is not prepared, or a file is missing or has changed.
     """
     manifest = read_manifest(folder)
     if manifest is None:
@@ -76,8 +76,8 @@ def load_prepared(folder: Path, *, checksums: bool = True) -> Prepared:
         same = path.stat().st_size == expected["bytes"]
         if not same or (checksums and sha256(path) != expected["sha256"]):
             raise DataError(
-                f"{path}: not the file that was prepared (its {'checksum' if same else 'size'} differs from the "
-                f"manifest's). Run 'transduce prepare' again with --overwrite."
+                f"{path}: has changed: its {'checksum' if same else 'size'} differs from the manifest. "
+                "Run 'transduce prepare' again with --overwrite."
             )
     return Prepared(
         folder=folder,
@@ -115,14 +115,14 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def _require_sound(manifest: dict[str, Any]) -> None:
-    """Raises KeyError, TypeError or ValueError where a manifest lacks what is read of it."""
+    """Raises KeyError, TypeError or ValueError if a manifest lacks a value that is used."""
     if type(manifest["vocab_size"]) is not int or not isinstance(manifest["tokenizer_fingerprint"], str):
-        raise ValueError("'vocab_size' is not a whole number, or 'tokenizer_fingerprint' not a text")
+        raise ValueError("'vocab_size' is not a whole number, or 'tokenizer_fingerprint' is not a string")
     for name in (TOKENIZER, TRAIN):
         manifest["files"][name]
     for name, expected in manifest["files"].items():
         if Path(name).name != name or type(expected["bytes"]) is not int or not isinstance(expected["sha256"], str):
-            raise ValueError(f"'files' says of {name!r} what cannot be")
+            raise ValueError(f"'files' has a wrong entry for {name!r}")
     found = manifest["identity"]
     if not all(isinstance(found[section], dict) for section in ("text", "data")):
         raise ValueError("'identity' has no sections 'text' and 'data'")
@@ -131,9 +131,9 @@ def _require_sound(manifest: dict[str, Any]) -> None:
 
 
 def identity(config: Config, files: "CorpusFiles", tokenizer_fingerprint: str | None) -> dict[str, Any]:
-    """Returns all that the prepared files depend on: configuration, input files, and a tokenizer given.
+    """Returns everything the prepared files depend on: configuration, input files, and the tokenizer if one is given.
 
-    A given tokenizer takes the place of the `text` section.
+    A given tokenizer replaces the `text` section.
     """
     given = {"text": {"tokenizer": tokenizer_fingerprint}} if tokenizer_fingerprint else {}
     return _settings(config) | given | {"inputs": [_status(path) for path in files.all()]}
@@ -151,21 +151,21 @@ def _status(path: Path) -> dict[str, Any]:
 
 
 def with_checksums(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the inputs of an identity with the checksum of each.
+    """Returns the inputs of an identity, with a checksum for each.
 
     Raises:
-        DataError: a file is no longer the one that the identity describes.
+        DataError: a file has changed since.
     """
     for item in inputs:
         if _status(Path(item["path"])) != item:
-            raise DataError(f"{item['path']}: changed while it was being prepared. Prepare again.")
+            raise DataError(f"{item['path']}: changed during preparation. Prepare again.")
     return [item | {"sha256": sha256(Path(item["path"]))} for item in inputs]
 
 
 def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """Returns how two identities differ, in words; empty if they do not.
+    """Returns the first difference between two identities, in words; empty if there is none.
 
-    A file that was moved or touched is compared by checksum.
+    A file whose path or time differs is compared by checksum.
     """
     if differs := _difference_of_settings(old, new):
         return differs
@@ -176,21 +176,21 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
             return f"{now['path']} has {now['bytes']} bytes, and had {before['bytes']}"
         unmoved = before["path"] == now["path"] and before["mtime_ns"] == now["mtime_ns"]
         if not unmoved and sha256(Path(now["path"])) != before["sha256"]:
-            return f"{now['path']} has other contents than before"
+            return f"{now['path']} has different contents"
     return ""
 
 
 def difference_from(config: Config, prepared: Prepared) -> str:
-    """Returns how a folder was prepared otherwise than `config` would have it, in words; empty if it was not.
+    """Returns the first difference between `config` and how a folder was prepared, in words; empty if there is none.
 
-    Where the files were is no difference, nor is a tokenizer that was given.
+    The location of the files is no difference, nor is a tokenizer that was given.
     """
     old, new = prepared.manifest["identity"], _settings(config)
     return _difference_of_settings(old, new | {"text": old["text"]} if "tokenizer" in old["text"] else new)
 
 
 def _difference_of_settings(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """A key of `data` that did not exist when the folder was prepared had its default's effect."""
+    """Compares the settings. A key of `data` that did not exist when the folder was prepared counts as its default."""
     defaults: dict[str, Any] = json.loads(json.dumps({"text": {}, "data": asdict(DataConfig())}))
     for section in ("text", "data"):
         for key in [*new[section], *(key for key in old[section] if key not in new[section])]:

@@ -1,7 +1,7 @@
 """Lines and sentence pairs from text files: plain, `.gz`, `.zst`, two files or one TSV.
 
-A line ends at "\\n" and nowhere else. U+2028, U+0085, form feeds and their like stay inside it, so that the
-n-th line here is the n-th line of `wc`, `sed` and every other tool, and two aligned files stay aligned.
+Only "\\n" ends a line. U+2028, U+0085, form feeds and the like stay inside it, so that line n is the same here as for
+`wc`, `sed` and other tools, and aligned files stay aligned.
 """
 
 import codecs
@@ -23,18 +23,18 @@ STDIN = Path("-")
 BinaryFile = io.BufferedReader
 
 _BLOCK_BYTES = 1 << 20
-_ZSTD_FEED_BYTES = 1 << 13  # a decompressor returns all that one feed unpacks to: small feeds keep that small
+_ZSTD_FEED_BYTES = 1 << 13  # the output of one call is unbounded: small inputs keep it small
 _MAX_LINE_BYTES = 64 << 20
 _BOM = b"\xef\xbb\xbf"
 
 
 def shown_name(path: Path) -> str:
-    """Returns what messages call an input: its path, or "standard input"."""
+    """Returns the name of an input for messages: its path, or "standard input"."""
     return "standard input" if path == STDIN else str(path)
 
 
 class LineReader:
-    """Iterates over the lines of one file, and tells how far into the (compressed) file it is.
+    """Iterates over the lines of one file, and keeps track of the position in the (compressed) file.
 
     Attributes:
         path: the file; "-" is standard input.
@@ -44,7 +44,7 @@ class LineReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.position_bytes = 0
-        self._num_lines = 0  # given out, or about to be
+        self._num_lines = 0  # yielded, or about to be
         if path != STDIN:
             require_file(path)
 
@@ -55,12 +55,12 @@ class LineReader:
             text, failure = self._decode(block, first_number)
             lines = text.split("\n")
             if lines[-1] == "":
-                lines.pop()  # what follows the block's last line end is not a line
+                lines.pop()  # the text after the last line end is empty
             self._num_lines += len(lines)
             if b"\r" in block:
                 lines = [line.removesuffix("\r") for line in lines]
             yield from lines
-            if failure is not None:  # after the lines before it: what is done with them stays
+            if failure is not None:  # only after the good lines, so that work done on them is kept
                 raise failure
 
     def _whole_lines(self) -> Iterator[bytes]:
@@ -70,7 +70,7 @@ class LineReader:
         for block in self._blocks():
             data = rest + block
             if at_start:
-                if _BOM.startswith(data) and data != _BOM:  # its beginning, perhaps: a short first line must not wait
+                if _BOM.startswith(data) and data != _BOM:  # perhaps the start of a byte order mark
                     rest = data
                     continue
                 data, at_start = data.removeprefix(_BOM), False
@@ -110,24 +110,24 @@ class LineReader:
                     yield from self._read(file, file)
             except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError) as error:
                 raise DataError(
-                    f"{shown_name(self.path)}: damaged or cut short: {str(error).rstrip('.')}. It was noticed "
+                    f"{shown_name(self.path)}: damaged or cut short: {str(error).rstrip('.')}. The error is "
                     f"after line {self._num_lines}, within the first {file.tell()} bytes of the file. "
                     "Fetch or compress the file again."
                 ) from None
 
     def _read(self, unpacked: BinaryFile | gzip.GzipFile, file: BinaryFile) -> Iterator[bytes]:
-        while block := unpacked.read1(_BLOCK_BYTES):  # read1: what a pipe has now, not when the block is full
+        while block := unpacked.read1(_BLOCK_BYTES):  # read1: what a pipe has now, without waiting for a full block
             self._note_position(file)
             yield block
 
     def _note_position(self, file: BinaryFile) -> None:
-        if file.seekable():  # a pipe has no position, nor a size to compare it with
+        if file.seekable():  # a pipe has no position
             self.position_bytes = file.tell()
 
     def _unpack_zstd(self, file: BinaryFile) -> Iterator[bytes]:
-        """Unpacks frame after frame; unlike a library's reader, it notices a file that stops in mid-frame.
+        """Unpacks frame after frame. Unlike the library's reader, it notices a file that ends inside a frame.
 
-        A checksum is verified where a frame has one.
+        Checksums are verified if a frame has one.
         """
         frame = None
         pieces: list[bytes] = []
@@ -150,7 +150,7 @@ class LineReader:
             raise EOFError("the last frame is incomplete")
 
     def _decode(self, block: bytes, first_number: int) -> tuple[str, DataError | None]:
-        """Returns the block's lines up to the first that is not UTF-8, and what is to be said of that one."""
+        """Returns the block's lines up to the first that is not UTF-8, and the error for that line."""
         try:
             return block.decode("utf-8"), None
         except UnicodeDecodeError as error:
@@ -166,7 +166,7 @@ class LineReader:
 
 
 def require_apart(output: Path | None, *inputs: Path | None) -> None:
-    """Checks that an output is none of the files that are read, which it would replace.
+    """Checks that an output is not one of the input files, which it would replace.
 
     Raises:
         DataError: it is one of them.
@@ -175,11 +175,11 @@ def require_apart(output: Path | None, *inputs: Path | None) -> None:
         return
     for path in inputs:
         if path is not None and path.exists() and output.samefile(path):
-            raise DataError(f"{output}: is read by this command, and would be written over. Name another --output.")
+            raise DataError(f"{output}: is an input of this command, and would be overwritten. Name another --output.")
 
 
 def require_file(path: Path) -> None:
-    """Checks that `path` is something to read: a file or a pipe.
+    """Checks that `path` can be read: a file or a pipe.
 
     Raises:
         DataError: it is not; the message suggests the nearest name in its folder.
@@ -254,13 +254,13 @@ class PairReader:
         where = ""
         if STDIN not in self.paths:
             from transduce.data.missing_lines import (
-                describe_missing_lines,  # here, with its NumPy: readers must start fast
+                describe_missing_lines,  # here, as it imports NumPy: readers must start fast
             )
 
             where = describe_missing_lines(read_lines(first), read_lines(second), counts, (str(first), str(second)))
         return DataError(
             f"{first} has {counted(counts[0], 'line')}, {second} has {counts[1]:,}: they must be aligned line "
-            f"by line.{where} Restore the missing lines, or remove their counterparts."
+            f"by line.{where} Restore the missing lines, or remove the extra ones."
         )
 
 

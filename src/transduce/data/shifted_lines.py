@@ -1,16 +1,17 @@
-"""Whether the lines of two files that are read side by side mean the same; if not, from which line on.
+"""Whether line i of one file translates line i of the other; if not, from which line on, and at which offset.
 
-Of each part of a corpus, windows of neighbouring lines are kept, evenly spread, at most `_MAX_WINDOWS` whatever its
-size. In each window every source line is compared with every target line (`data/line_similarity.py`), and the mean over
-pairs (i, i + d) shows at which offset d the window is aligned:
+Windows of consecutive lines are sampled from each part of a corpus, evenly spread, at most `_MAX_WINDOWS`. In each
+window every source line is compared with every target line (`data/line_similarity.py`). The mean over pairs (i, i + d)
+shows at which offset d the window is aligned:
 
     offset            -2    -1     0    +1    +2
     aligned          0.1   0.2   4.8   0.2   0.1
-    one line astray  0.1   0.1   0.2   4.1   0.2
+    one line missing 0.1   0.1   0.2   4.1   0.2
     shuffled         0.0  -0.1   0.1   0.0   0.0
 
-Where two neighbouring windows differ, the lines between them are read again and sampled more closely, until the
-windows touch; then the line is where the votes of the single lines turn.
+If two neighbouring windows differ in their offsets, the lines between them are read again and sampled more densely,
+until the windows touch. Then each line votes for one of the two offsets, and the place where the votes change is the
+answer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,27 +35,28 @@ from transduce.data.line_similarity import (
 )
 
 WINDOW_LINES = 64
-MIN_PAIRS = 4 * WINDOW_LINES  # of training text; of less nothing is said
+MIN_PAIRS = 4 * WINDOW_LINES  # of training text; with fewer there is no check
 _MAX_WINDOWS = 128  # of a part
 _LEARNED_WINDOWS = 48
 _MAX_OFFSET = WINDOW_LINES // 2
-_CLEAR = 1.0  # mean score of an offset other than 0; chance reaches 0.5
-_MARGIN = 0.75  # by which it must beat offset 0
-_ANY = 0.15  # mean score over a part below which its sides have nothing to do with each other
-_MIN_WINDOWS_UNRELATED = 16  # so many lines must show it
-_MIN_RUN_UNRELATED = 2  # windows in a row, in a part that is otherwise aligned
-_USUAL = 1.5  # median score of such a part
-_MAX_PLACES = 3  # runs of shifted lines in one part that are described
+_CLEAR = 1.0  # least mean score of an offset other than 0; chance reaches 0.5
+_MARGIN = 0.75  # by which it must exceed the score of offset 0
+_UNRELATED_SCORE = 0.15  # a part with a lower mean score has unrelated sides
+_MIN_WINDOWS_UNRELATED = 16  # of such a part
+_MIN_RUN_UNRELATED = 2  # unrelated windows in a row, in a part that is otherwise aligned
+_ALIGNED_SCORE = 1.5  # median score of a part that is otherwise aligned
+_MAX_RUNS = 3  # reported of one part
 
 UNRELATED = 10**9
-"""In place of an offset: no line has anything to do with its neighbours on the other side."""
+"""Instead of an offset: the lines are not translations of any lines near them."""
 
 
 class WindowSampler:
-    """Keeps windows of a stream of pairs, evenly spread: the stream's length need not be known.
+    """Samples windows from a stream of pairs, evenly spread, although the length of the stream is unknown.
 
     Attributes:
-        windows: by the number of their first pair, from 0.
+        windows: by the index of their first pair.
+        num_pairs: number of pairs so far.
     """
 
     def __init__(self) -> None:
@@ -63,7 +65,7 @@ class WindowSampler:
         self._stride = WINDOW_LINES
 
     def add(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Takes the next pairs of the stream."""
+        """Adds the next pairs of the stream."""
         first, end = self.num_pairs, self.num_pairs + len(pairs)
         self.num_pairs = end
         start = first // self._stride * self._stride
@@ -79,7 +81,7 @@ class WindowSampler:
             start = (start // self._stride + 1) * self._stride
 
     def complete(self) -> dict[int, Window]:
-        """Returns the windows but for a last one that is cut short."""
+        """Returns the windows, without a last one that is too short."""
         return {at: window for at, window in self.windows.items() if len(window[0]) >= WINDOW_LINES // 2}
 
 
@@ -88,10 +90,10 @@ class ShiftedLines:
     """Lines of a part that are not aligned.
 
     Attributes:
-        start: the first pair, from 0.
-        end: the pair after the last.
-        offset: source line i belongs with target line i + offset; `UNRELATED`: with none near it.
-        to_end: whether it lasts to the end of the part.
+        start: index of the first pair.
+        end: index after the last pair.
+        offset: source line i belongs with target line i + offset; or `UNRELATED`.
+        to_end: whether these lines reach the end of the part.
     """
 
     start: int
@@ -102,10 +104,12 @@ class ShiftedLines:
 
 @dataclass(frozen=True)
 class LineScorer:
-    """What a corpus says about which words translate which, and how its words are spelled.
+    """Scores pairs of lines, by what it learned from a corpus about words and spelling.
 
     Attributes:
-        dictionaries: one learned from the even windows, and one from the odd: none judges what it was learned from.
+        vocabularies: the tokens of each side.
+        weights: the weight of each letter and trigram.
+        dictionaries: learned from the even windows and from the odd ones. Each scores the windows of the other half.
     """
 
     vocabularies: tuple[Vocabulary, Vocabulary]
@@ -114,7 +118,7 @@ class LineScorer:
 
     @classmethod
     def learn(cls, windows: Sequence[Window]) -> "LineScorer":
-        """Learns from windows of training text, which need not be aligned: offsets that fit better are found."""
+        """Learns from windows of training text. If they are not aligned, it finds the offsets that fit best."""
         halves = [_spread(windows[half::2], _LEARNED_WINDOWS // 2) for half in (0, 1)]
         lines: tuple[list[list[str]], list[list[str]]] = ([], [])
         for window in chain(*halves):
@@ -124,30 +128,30 @@ class LineScorer:
         weights = spelling_weights(list(chain(*halves)))
         numbered = [[_numbered(window, vocabularies) for window in half] for half in halves]
         aligned = [[0] * len(half) for half in halves]
-        judge = cls(vocabularies, weights, _learn_halves(numbered, aligned, vocabularies))
-        means = [[judge.means(window, half=half) for window in windows] for half, windows in enumerate(halves)]
+        scorer = cls(vocabularies, weights, _learn_halves(numbered, aligned, vocabularies))
+        means = [[scorer.means(window, half=half) for window in windows] for half, windows in enumerate(halves)]
         offsets = [[best_offset(mean) for mean in half] for half in means]
         flat = [offset for half in offsets for offset in half]
         if not any(flat):
-            return judge
-        if flat.count(UNRELATED) > len(flat) / 2:  # too little was learned: go by what all windows say together
-            usual = _usual_offset([mean for half in means for mean in half])
-            offsets = [[usual if offset == UNRELATED else offset for offset in half] for half in offsets]
-        return replace(judge, dictionaries=_learn_halves(numbered, _away_from_turns(offsets), vocabularies))
+            return scorer
+        if flat.count(UNRELATED) > len(flat) / 2:  # too little was learned: use the best offset over all windows
+            common = _best_common_offset([mean for half in means for mean in half])
+            offsets = [[common if offset == UNRELATED else offset for offset in half] for half in offsets]
+        return replace(scorer, dictionaries=_learn_halves(numbered, _without_changes(offsets), vocabularies))
 
     def scores(self, window: Window, half: int = 0) -> Scores:
-        """Returns how each source line and each target line of a window stand out as a pair.
+        """Returns the similarity of each source line and each target line of a window.
 
         Args:
             window: the lines.
-            half: 1 if the window is one of the odd ones that were learned from.
+            half: 1 if the window is one of the odd windows that were learned from.
         """
         return similarity(_numbered(window, self.vocabularies), self.dictionaries[1 - half], self.weights)
 
     def means(self, window: Window, half: int = 0) -> NDArray[np.float64]:
         """Returns the mean score of a window at each offset from -_MAX_OFFSET to _MAX_OFFSET.
 
-        Too few lines make it NaN, and so do lines that are all alike.
+        NaN if there are too few lines, or if all lines are alike.
         """
         scores = self.scores(window, half)
         if not scores.any():
@@ -167,8 +171,8 @@ def _spread(windows: Sequence[Window], count: int) -> list[Window]:
     return [windows[i * len(windows) // count] for i in range(count)] if len(windows) > count else list(windows)
 
 
-def _usual_offset(means: Sequence[NDArray[np.float64]]) -> int:
-    """Returns the offset of the greatest mean over windows; one that no window is long enough for is none."""
+def _best_common_offset(means: Sequence[NDArray[np.float64]]) -> int:
+    """Returns the offset with the greatest mean over the windows that are long enough for it."""
     known = ~np.isnan(means)
     if not known.any():
         return 0
@@ -176,11 +180,11 @@ def _usual_offset(means: Sequence[NDArray[np.float64]]) -> int:
     return int(np.argmax(np.where(counts > 0, totals / np.maximum(1, counts), -np.inf))) - _MAX_OFFSET
 
 
-def _away_from_turns(offsets: list[list[int]]) -> list[list[int]]:
-    """Marks windows whose neighbour has another offset: they may be aligned in two ways, and must not be learned."""
+def _without_changes(offsets: list[list[int]]) -> list[list[int]]:
+    """Marks windows whose neighbour has another offset as unrelated: the offset may change within them."""
     in_order = [offsets[i % 2][i // 2] for i in range(sum(map(len, offsets)))]
     same = [len(set(in_order[max(0, i - 1) : i + 2])) == 1 for i in range(len(in_order))]
-    marked = [offset if clear else UNRELATED for offset, clear in zip(in_order, same, strict=True)]
+    marked = [offset if is_same else UNRELATED for offset, is_same in zip(in_order, same, strict=True)]
     return [marked[0::2], marked[1::2]]
 
 
@@ -205,63 +209,63 @@ def _mean(scores: NDArray[np.float64]) -> float:
 
 
 def best_offset(means: NDArray[np.float64]) -> int:
-    """Returns the offset at which a window is aligned, or `UNRELATED`; 0 if its lines say nothing."""
+    """Returns the offset at which a window is aligned, or `UNRELATED`; 0 if the means are NaN."""
     if np.isnan(means).all():
         return 0
     best = int(np.nanargmax(means)) - _MAX_OFFSET
-    highest, as_it_stands = float(np.nanmax(means)), float(means[_MAX_OFFSET])
-    if highest >= _CLEAR and highest - as_it_stands >= _MARGIN:
+    highest, unshifted = float(np.nanmax(means)), float(means[_MAX_OFFSET])
+    if highest >= _CLEAR and highest - unshifted >= _MARGIN:
         return best
-    return 0 if as_it_stands >= _MARGIN else UNRELATED
+    return 0 if unshifted >= _MARGIN else UNRELATED
 
 
 def find_shifted_lines(
-    part: Part, sampler: WindowSampler, judge: LineScorer, first_window: int, *, progress: bool
+    part: Part, sampler: WindowSampler, scorer: LineScorer, first_window: int, *, progress: bool
 ) -> list[ShiftedLines]:
-    """Returns where the sides of a part do not belong together, in order.
+    """Returns the lines of a part that are not aligned, in order.
 
     Args:
-        part: where lines between the windows are read from.
-        sampler: what the part's pairs have gone through.
-        judge: learned from the windows of all training parts in order, of which the part's begin at `first_window`.
-        first_window: 0 if the judge has not learned from this part.
-        progress: whether to show how far the reading is.
+        part: the part, to read the lines between windows again.
+        sampler: has sampled all pairs of the part.
+        scorer: learned from the windows of all training parts in order.
+        first_window: number of the part's first window among them; 0 if the scorer has not learned from this part.
+        progress: whether to show progress bars.
     """
     windows = sampler.complete()
-    judged = {at: judge.means(window, i % 2) for i, (at, window) in enumerate(windows.items(), start=first_window)}
-    judged = {at: means for at, means in judged.items() if not np.isnan(means).all()}
-    if not judged:
+    means_at = {at: scorer.means(window, i % 2) for i, (at, window) in enumerate(windows.items(), start=first_window)}
+    means_at = {at: means for at, means in means_at.items() if not np.isnan(means).all()}
+    if not means_at:
         return []
-    means = np.array(list(judged.values()))
-    if len(judged) >= _MIN_WINDOWS_UNRELATED and float(np.nanmax(np.nanmean(means, axis=0))) < _ANY:
+    means = np.array(list(means_at.values()))
+    if len(means_at) >= _MIN_WINDOWS_UNRELATED and float(np.nanmax(np.nanmean(means, axis=0))) < _UNRELATED_SCORE:
         return [ShiftedLines(0, sampler.num_pairs, UNRELATED, to_end=True)]
-    runs = _runs([best_offset(mean) for mean in means], usual=float(np.median(np.nanmax(means, axis=1))))
-    starts = list(judged)
+    runs = _runs([best_offset(mean) for mean in means], median=float(np.median(np.nanmax(means, axis=1))))
+    starts = list(means_at)
     shifted_lines = []
     for number, (offset, first, end) in enumerate(runs):
         if offset:
             start_pair, end_pair = 0, sampler.num_pairs
             if number:
-                start_pair = _locate(
-                    part, (starts[first - 1], starts[first]), (runs[number - 1][0], offset), judge, progress
-                )
+                between, offsets = (starts[first - 1], starts[first]), (runs[number - 1][0], offset)
+                start_pair = _locate(part, between, offsets, scorer, progress)
             if end < len(starts):
-                end_pair = _locate(part, (starts[end - 1], starts[end]), (offset, runs[number + 1][0]), judge, progress)
+                between, offsets = (starts[end - 1], starts[end]), (offset, runs[number + 1][0])
+                end_pair = _locate(part, between, offsets, scorer, progress)
             shifted_lines.append(ShiftedLines(start_pair, end_pair, offset, to_end=end == len(starts)))
-        if len(shifted_lines) == _MAX_PLACES:
+        if len(shifted_lines) == _MAX_RUNS:
             break
     return shifted_lines
 
 
-def _runs(states: Sequence[int], usual: float) -> list[tuple[int, int, int]]:
+def _runs(states: Sequence[int], median: float) -> list[tuple[int, int, int]]:
     """Returns (offset, first window, window after the last) of each run of windows with the same best offset.
 
-    Windows that nothing can be said of belong to the run before them, unless they stand out in a part that is clear.
+    Unrelated windows count to the run before them, unless there are several in a part that is otherwise aligned.
     """
     known: list[int] = []
     for offset, group in groupby(states):
         length = len(list(group))
-        if offset == UNRELATED and (length < _MIN_RUN_UNRELATED or usual < _USUAL):
+        if offset == UNRELATED and (length < _MIN_RUN_UNRELATED or median < _ALIGNED_SCORE):
             offset = known[-1] if known else 0
         known += [offset] * length
     runs, first = [], 0
@@ -272,15 +276,15 @@ def _runs(states: Sequence[int], usual: float) -> list[tuple[int, int, int]]:
     return runs
 
 
-def _locate(part: Part, between: tuple[int, int], offsets: tuple[int, int], judge: LineScorer, progress: bool) -> int:
-    """Returns the first pair aligned at the second of two offsets; it lies in or after a window at the first.
+def _locate(part: Part, between: tuple[int, int], offsets: tuple[int, int], scorer: LineScorer, progress: bool) -> int:
+    """Returns the index of the first pair that is aligned at the second of two offsets.
 
     Args:
         part: the part.
-        between: where a window at the first offset and one at the second begin.
-        offsets: the two.
-        judge: what compares lines.
-        progress: whether to show how far the reading is.
+        between: index of the first pair of a window at the first offset, and of a window at the second.
+        offsets: the two offsets.
+        scorer: compares lines.
+        progress: whether to show progress bars.
     """
     first, second = between
     while second - first > WINDOW_LINES:
@@ -288,26 +292,28 @@ def _locate(part: Part, between: tuple[int, int], offsets: tuple[int, int], judg
         for pairs in _read(part, first, second + WINDOW_LINES, progress):
             sampler.add(pairs)
         windows = sampler.complete()
-        votes = [_difference(np.nan_to_num(judge.means(window)), offsets) for window in windows.values()]
-        turn = min(max(1, _turn(np.array(votes))), len(votes) - 1)
+        votes = [_difference(np.nan_to_num(scorer.means(window)), offsets) for window in windows.values()]
+        change = min(max(1, _change(np.array(votes))), len(votes) - 1)
         starts = list(windows)
-        first, second = first + starts[turn - 1], first + starts[turn]
+        first, second = first + starts[change - 1], first + starts[change]
     pairs = [pair for pairs in _read(part, first, second + WINDOW_LINES, progress) for pair in pairs]
-    scores = judge.scores(([source for source, _ in pairs], [target for _, target in pairs]))
-    lines = []
+    scores = scorer.scores(([source for source, _ in pairs], [target for _, target in pairs]))
+    votes = []
     for i in range(len(pairs)):
-        of_line = [scores[i, i + offset] if 0 <= i + offset < len(pairs) else _USUAL for offset in offsets]
-        lines.append(of_line[1] - of_line[0])
-    return first + _turn(np.array(lines))
+        at_offsets = [scores[i, i + offset] if 0 <= i + offset < len(pairs) else _ALIGNED_SCORE for offset in offsets]
+        votes.append(at_offsets[1] - at_offsets[0])
+    return first + _change(np.array(votes))
 
 
 def _difference(means: NDArray[np.float64], offsets: tuple[int, int]) -> float:
-    before, after = (_USUAL if offset == UNRELATED else float(means[_MAX_OFFSET + offset]) for offset in offsets)
+    before, after = (
+        _ALIGNED_SCORE if offset == UNRELATED else float(means[_MAX_OFFSET + offset]) for offset in offsets
+    )
     return after - before
 
 
-def _turn(votes: NDArray[np.float64]) -> int:
-    """Returns where votes turn from below zero to above: the place that most of them agree with."""
+def _change(votes: NDArray[np.float64]) -> int:
+    """Returns where votes change from below zero to above: the index that agrees with most of them."""
     return int(np.argmin(np.concatenate([[0.0], np.cumsum(votes)])))
 
 

@@ -1,12 +1,12 @@
-"""Which parts of a corpus have their two sides the wrong way round, or one side in the other's language.
+"""Parts of a corpus whose two sides are swapped, or that have one side in the other side's language.
 
-Parts are compared with each other: no list of languages is needed to see that `validation` is the other way round from
-`train` and from two test sets. The fewer parts are at fault. Where it stands one against one, the ten or so most
-frequent words of some languages decide, if file names or the configuration say which languages it should be.
+Parts are compared with each other. No list of languages is needed to see that the sides of `validation` are swapped
+relative to `train` and two test sets. The minority is considered wrong. In a tie, the most frequent words of a few
+languages decide, if file names or the configuration say which languages are expected.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -15,8 +15,8 @@ from transduce.data.corpus import CorpusFiles, Part, read_chunks
 from transduce.data.wrong_language import SideLanguages
 
 _SAMPLE_PAIRS = 2_000
-_JUDGED_CHARACTERS = 48
-_MOST = 0.5  # share of pairs with equal sides above which a part is meant to be a copy
+_MIN_CHARACTERS = 48  # of a sample
+_COPY_SHARE = 0.5  # a part with a larger share of equal sides is a copy task
 _FUNCTION_WORDS = {
     "cs": "a se na je že v z do s to",
     "de": "der die das und ist nicht ein eine von mit",
@@ -35,10 +35,10 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True)
 class Sides:
-    """What language each side has.
+    """The languages of the two sides.
 
     Attributes:
-        languages: learned from the corpus; None where its sides cannot be told apart.
+        languages: learned from the corpus; None if the sides cannot be told apart.
         faults: what is wrong with a part as a whole, in words.
     """
 
@@ -47,7 +47,7 @@ class Sides:
 
 
 def compare_sides(files: CorpusFiles, data: DataConfig) -> Sides:
-    """Returns what the two sides look like, and the parts that differ from the rest."""
+    """Returns what the two sides look like, and the problems of parts that differ from the rest."""
     held_out = ([files.validation] if files.validation else []) + list(files.test.values())
     parts = [part for part in dict.fromkeys([*files.train, *held_out]) if not part.trees]
     languages = _learn(files.train)
@@ -56,22 +56,21 @@ def compare_sides(files: CorpusFiles, data: DataConfig) -> Sides:
     if languages is None:
         return Sides(None, {})
     samples = {part: _sample(part) for part in parts}
-    verdicts = {part: languages.turned(sample) for part, sample in samples.items()}
-    turned = [part for part, verdict in verdicts.items() if all(verdict)]
-    straight = [part for part, verdict in verdicts.items() if not any(verdict)]
-    tie = len(turned) == len(straight)
-    if len(turned) > len(straight) or (
-        tie and turned and _are_turned([samples[part] for part in straight], straight, data)
-    ):
-        languages, turned, straight = languages.exchanged(), straight, turned
-        verdicts = {part: languages.turned(sample) for part, sample in samples.items()}
+    is_wrong = {part: languages.wrong_sides(sample) for part, sample in samples.items()}
+    swapped = [part for part, sides in is_wrong.items() if all(sides)]
+    right = [part for part, sides in is_wrong.items() if not any(sides)]
+    is_tie = len(swapped) == len(right) > 0
+    if len(swapped) > len(right) or (is_tie and _frequent_words_say_swapped(right, samples, data)):
+        languages, swapped, right = languages.exchanged(), right, swapped
+        is_wrong = {part: languages.wrong_sides(sample) for part, sample in samples.items()}
     faults = {}
     for part in parts:
-        if part in turned:
-            faults[part] = _swapped(part, straight)
-        elif any(verdicts[part]) and not all(verdicts[part]) and not _is_copy(samples[part]):
-            source, target = side_names(part)
-            wrong, other = (source, target) if verdicts[part][0] else (target, source)
+        source, target = side_names(part)
+        if part in swapped:
+            others = f"the opposite of {right[0]}" if right else "the wrong way round"
+            faults[part] = f"{source} and {target} are swapped: their languages are {others}"
+        elif any(is_wrong[part]) and not all(is_wrong[part]) and not _is_copy(samples[part]):
+            wrong, other = (source, target) if is_wrong[part][0] else (target, source)
             faults[part] = f"{wrong} is in the language that {other} should be in"
     return Sides(languages, faults)
 
@@ -81,9 +80,9 @@ def _learn(parts: Sequence[Part]) -> SideLanguages | None:
 
 
 def _sample(part: Part) -> list[tuple[str, str]]:
-    """Returns the beginning of a part, short lines put together: by themselves they are not judged.
+    """Returns the first pairs of a part. Short lines are joined: alone, they do not show their language.
 
-    A line feed stays between them: "dogs. cats" within a line is not the end of one line and the start of another.
+    They are joined by a line feed, so that no trigram spans two lines.
     """
     sample: list[tuple[str, str]] = []
     source: list[str] = []
@@ -93,40 +92,36 @@ def _sample(part: Part) -> list[tuple[str, str]]:
     ):
         source.append(pair[0])
         target.append(pair[1])
-        if min(sum(map(len, source)), sum(map(len, target))) >= _JUDGED_CHARACTERS:
+        if min(sum(map(len, source)), sum(map(len, target))) >= _MIN_CHARACTERS:
             sample.append(("\n".join(source), "\n".join(target)))
             source, target = [], []
     return sample
 
 
 def _is_copy(pairs: Sequence[tuple[str, str]]) -> bool:
-    return sum(source == target for source, target in pairs) > _MOST * len(pairs)
-
-
-def _swapped(part: Part, straight: Sequence[Part]) -> str:
-    source, target = side_names(part)
-    rest = f"the other way round from {straight[0]}" if straight else "the wrong way round"
-    return f"{source} and {target} are swapped: their languages are {rest}"
+    return sum(source == target for source, target in pairs) > _COPY_SHARE * len(pairs)
 
 
 def side_names(part: Part) -> tuple[str, str]:
-    """Returns what to call the two sides of a part."""
+    """Returns the names that messages give to the two sides of a part."""
     if len(part.paths) == 1:
         return f"{part.paths[0]}, column 1", f"{part.paths[0]}, column 2"
     return str(part.paths[0]), str(part.paths[1])
 
 
-def _are_turned(samples: Sequence[Sequence[tuple[str, str]]], parts: Sequence[Part], data: DataConfig) -> bool:
-    """Tells whether frequent words show these parts to be the wrong way round; False where nothing is known."""
+def _frequent_words_say_swapped(
+    parts: Sequence[Part], samples: Mapping[Part, Sequence[tuple[str, str]]], data: DataConfig
+) -> bool:
+    """Tells whether frequent words show that the sides of these parts are swapped; False if nothing is known."""
     wrong = right = 0
-    for sample, part in zip(samples, parts, strict=True):
+    for part in parts:
         suffixes = [path.name.removesuffix(".gz").removesuffix(".zst").rsplit(".", 1)[-1] for path in part.paths]
         codes = (data.source_language or suffixes[0], data.target_language or suffixes[-1])
         words = [set(_FUNCTION_WORDS.get(code.split("-")[0].lower(), "").split()) for code in codes]
         if not all(words) or codes[0] == codes[1]:
             continue
         only = (words[0] - words[1], words[1] - words[0])
-        for pair in sample:
+        for pair in samples[part]:
             for side, line in enumerate(pair):
                 found = _LETTERS.findall(line.lower())
                 right += sum(word in only[side] for word in found)

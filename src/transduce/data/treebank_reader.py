@@ -13,44 +13,44 @@ from transduce.treebank.pairs import sentence_words, to_pair
 from transduce.treebank.rare_words import Spelling
 
 SUFFIXES = (".mrg", ".ptb", ".tree", ".trees", ".parse")
-"""What files of trees are called: in a folder, those with other names are passed over. ".gz" or ".zst" may follow."""
+"""Suffixes of tree files. In a folder, other files are ignored. ".gz" or ".zst" may follow."""
 
 _PACKED = (".gz", ".zst")
 
 
 def treebank_files(path: Path) -> list[Path]:
-    """Returns the files of trees that `path` stands for: a file, all in a folder and its subfolders, or a pattern's.
+    """Returns the tree files that `path` names: one file, all in a folder and its subfolders, or those of a pattern.
 
     Raises:
         DataError: There are none.
     """
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file() and _is_called_a_treebank(file))
+        files = sorted(file for file in path.rglob("*") if file.is_file() and _has_tree_suffix(file))
         if not files:
-            raise DataError(f"{path}: no files of trees in this folder: their names end in {', '.join(SUFFIXES)}.")
+            raise DataError(f"{path}: no tree files in this folder. Their names must end in {', '.join(SUFFIXES)}.")
         return files
     if not path.exists() and (pattern_start := _pattern_start(path)) is not None:
         folder, pattern = Path(*path.parts[:pattern_start]), str(Path(*path.parts[pattern_start:]))
         found = sorted(folder.glob(pattern))
         if not found:
-            raise DataError(f"{path}: this pattern matches nothing.")
+            raise DataError(f"{path}: no file matches this pattern.")
         return [file for each in found for file in treebank_files(each)]
     require_file(path)
     return [path]
 
 
-def _is_called_a_treebank(file: Path) -> bool:
+def _has_tree_suffix(file: Path) -> bool:
     name = file.with_suffix("") if file.suffix in _PACKED else file
     return name.suffix in SUFFIXES
 
 
 def _pattern_start(path: Path) -> int | None:
-    """Returns which part of the path is the first with a wildcard."""
-    return next((place for place, part in enumerate(path.parts) if set(part) & set("*?[")), None)
+    """Returns the index of the first part of the path with a wildcard."""
+    return next((index for index, part in enumerate(path.parts) if set(part) & set("*?[")), None)
 
 
 def read_treebank(paths: Iterable[Path]) -> Iterator[Tree]:
-    """Yields the trees of files, folders and patterns, as they stand there.
+    """Yields the trees of files, folders and patterns, unchanged.
 
     Raises:
         DataError: There are no such files, or what `parse_trees` raises: it names file, line and column.
@@ -61,10 +61,10 @@ def read_treebank(paths: Iterable[Path]) -> Iterator[Tree]:
 
 
 def sentence_reader(data: DataConfig, tokenizer: SubwordTokenizer) -> Callable[[str], str]:
-    """Returns what makes of a source the text that the model reads.
+    """Returns a function from a source to the text that the model reads.
 
-    Of a parser's sentence that is its words with one space between them, rare ones perhaps by their shape; a
-    translator reads the source as it is.
+    A translator reads the source unchanged. A parser reads the words of the sentence with one space between them; rare
+    words may be replaced by signatures (`data.rare_words`).
     """
     if data.format != "trees":
         return str
@@ -81,7 +81,7 @@ def beginnings(pieces: Sequence[bytes]) -> tuple[list[bool], list[bool]]:
 
 
 class TreeReader:
-    """Iterates over the trees of files as pairs of texts; a tree of nothing but traces is a pair of empty ones.
+    """Iterates over the trees of files as pairs of texts. A tree of traces only is a pair of empty texts.
 
     Attributes:
         paths: the files.
@@ -99,9 +99,9 @@ class TreeReader:
         return self._finished_bytes + (self._lines.position_bytes if self._lines else 0)
 
     def where(self, number: int, side: int) -> str:
-        """Returns the file and the number, in it, of the tree with this number (from 1); `side` changes nothing."""
-        place = bisect_right(self._first_numbers, number) - 1
-        return f"{self.paths[place]}: tree {number - self._first_numbers[place] + 1}"
+        """Returns file and number in the file of the tree with this number (from 1); `side` is ignored."""
+        index = bisect_right(self._first_numbers, number) - 1
+        return f"{self.paths[index]}: tree {number - self._first_numbers[index] + 1}"
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         number = 1

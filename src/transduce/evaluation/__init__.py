@@ -22,24 +22,11 @@ __all__ = [
     "tokenized_bleu",
 ]
 
-# Names of 0.1, and where they are now. The old names go with 0.3.
-_MOVED = {
-    name: f"transduce.treebank.{name}"
-    for name in (
-        "COLLINS",
-        "BracketAnalysis",
-        "BracketEvaluation",
-        "BracketParameters",
-        "BracketSummary",
-        "LabelScore",
-        "SentenceBrackets",
-        "analyse_brackets",
-        "parse_scores",
-        "read_bracket_parameters",
-        "score_brackets",
-        "summarise_parses",
-    )
-} | {"doubts_about_leaks": "transduce.evaluation.leakage_warnings"}
+# Names of 0.1, and where they are now. The old names will be removed in 0.3.
+_TREE_SCORES = """COLLINS BracketAnalysis BracketEvaluation BracketParameters BracketSummary LabelScore SentenceBrackets
+    analyse_brackets parse_scores read_bracket_parameters score_brackets summarise_parses"""
+_MOVED = {name: f"transduce.treebank.{name}" for name in _TREE_SCORES.split()}
+_MOVED["doubts_about_leaks"] = "transduce.evaluation.leakage_warnings"
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
 """BLEU and chrF, computed by sacreBLEU, each with the signature that says exactly what was computed.
 
-Several numbers are called BLEU; they differ by points on the same output, and only like compares with like:
+Several different scores are called BLEU. They differ by points on the same output and cannot be compared:
 
 - `bleu`: sacreBLEU's own. Detokenised text in, tokenised by the metric ("13a", or "intl" for all of Unicode).
 - `tokenized_bleu`: on text that is tokenised already, as `multi-bleu.perl` computes it.
@@ -34,7 +34,7 @@ class Score:
     resampled_mean: float | None = None  # the middle of that interval
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the score for JSON, without what was not computed."""
+        """Returns the score for JSON, without values that were not computed."""
         return {key: value for key, value in asdict(self).items() if value not in (None, "")}
 
 
@@ -71,7 +71,7 @@ def tokenized_bleu(
     lowercase: bool = False,
     confidence: bool = False,
 ) -> Score:
-    """Returns BLEU of text that is already tokenised: the tokens are what stands between spaces."""
+    """Returns BLEU of text that is already tokenised: tokens are separated by spaces."""
     score = bleu(hypotheses, references, tokenizer="none", lowercase=lowercase, confidence=confidence)
     return replace(score, name="BLEU, tokens as given")
 
@@ -90,8 +90,8 @@ def paper_bleu(
     Args:
         hypotheses: One line for each source line.
         references: One sequence of lines for each reference translation.
-        language: ISO 639 code of the target language; it decides where apostrophes go.
-        tokenized: Whether the text is tokenised already; then that step is left out.
+        language: ISO 639 code of the target language; it determines how apostrophes are split.
+        tokenized: Whether the text is tokenised already; then it is not tokenised again.
         lowercase: Whether case is ignored; the paper's scores are cased.
         confidence: Whether to add a 95 % confidence interval by bootstrap resampling.
     """

@@ -39,48 +39,34 @@ class ScoreOptions(MetricOptions, total=False):
     tokenized: bool
 
 
-def _bleu(
+def _score(
+    metric: str,
     hypotheses: Lines,
     references: Sequence[Lines],
     *,
-    tokenized: bool = False,
     language: str = "",
+    tokenized: bool = False,
     **options: Unpack[MetricOptions],
 ) -> Score:
-    return tokenized_bleu(hypotheses, references, **options) if tokenized else bleu(hypotheses, references, **options)
-
-
-def _bleu_intl(
-    hypotheses: Lines,
-    references: Sequence[Lines],
-    *,
-    tokenized: bool = False,
-    language: str = "",
-    **options: Unpack[MetricOptions],
-) -> Score:
-    if tokenized:
-        raise EvaluationError("bleu-intl tokenises by itself: leave out --tokenized, or use the metric 'bleu'.")
-    return bleu(hypotheses, references, tokenizer="intl", **options)
-
-
-def _chrf(
-    hypotheses: Lines,
-    references: Sequence[Lines],
-    *,
-    tokenized: bool = False,
-    language: str = "",
-    word_order: int = 0,
-    **options: Unpack[MetricOptions],
-) -> Score:
-    return chrf(hypotheses, references, word_order=word_order, **options)
+    match metric:
+        case "bleu" if tokenized:
+            return tokenized_bleu(hypotheses, references, **options)
+        case "bleu":
+            return bleu(hypotheses, references, **options)
+        case "bleu-intl" if tokenized:
+            raise EvaluationError("bleu-intl tokenises by itself: leave out --tokenized, or use the metric 'bleu'.")
+        case "bleu-intl":
+            return bleu(hypotheses, references, tokenizer="intl", **options)
+        case "bleu-paper":
+            return paper_bleu(hypotheses, references, language=language, tokenized=tokenized, **options)
+        case "chrf":
+            return chrf(hypotheses, references, **options)
+        case _:
+            return chrf(hypotheses, references, word_order=2, **options)
 
 
 METRICS: dict[str, Callable[..., Score]] = {
-    "bleu": _bleu,
-    "bleu-intl": _bleu_intl,
-    "bleu-paper": paper_bleu,
-    "chrf": _chrf,
-    "chrf++": partial(_chrf, word_order=2),
+    name: partial(_score, name) for name in ("bleu", "bleu-intl", "bleu-paper", "chrf", "chrf++")
 }
 """Each takes the hypotheses, the references, and `ScoreOptions` as keywords."""
 

@@ -5,12 +5,12 @@ counting n-grams, "for historical reasons", as systems before them had:
 
     Er sagt: „Der Rich-Text ist da.“  →  Er sagt : " Der Rich ##AT##-##AT## Text ist da . "
 
-Hyphens then match on their own, and the score is above sacreBLEU's (by 0.1 to 0.3 on Multi30k, by more on text with
-many hyphens): comparable with the papers of that time only.
+Hyphens then match on their own, and the score is higher than sacreBLEU's (by 0.1 to 0.3 on Multi30k, by more on text
+with many hyphens). It can be compared with papers of that time only.
 
 DEVIATION: Moses keeps the full stop on the abbreviations of a list for each language. We have no list: a full
 stop stays on words with a full stop inside ("z.B."), on single capitals ("J."), on words before a lower-case
-one, and, in German, on a number of one or two digits (an ordinal). Both sides are treated alike.
+word, and, in German, on a number of one or two digits (an ordinal). Hypotheses and references are tokenised alike.
 """
 
 import re
@@ -25,7 +25,7 @@ _DOTS = re.compile(r"(\.{2,})")
 _COMMA = re.compile(r"(?<!\d),|,(?!\d)")  # all but the one in "1,9"
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
-# Where the apostrophe belongs differs: English "don 't", French "l' homme", elsewhere it stands alone.
+# Apostrophes are split as in English "don 't" and French "l' homme"; in other languages they are tokens.
 _APOSTROPHE = {
     "en": re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])|(?<=\d)'(?=s)"),
     "fr": re.compile(r"(?<=[^\W\d_])'(?=[^\W\d_])"),
@@ -40,7 +40,7 @@ def paper_tokens(line: str, language: str = "") -> str:
 
     Args:
         line: Detokenised text.
-        language: ISO 639 code of the text; it decides where apostrophes go.
+        language: ISO 639 code of the text; it determines how apostrophes are split.
     """
     return split_compounds(" ".join(_tokens(normalize_quotes(line), language)))
 
@@ -72,7 +72,7 @@ def _tokens(line: str, language: str) -> list[str]:
 
 
 def _set_apart(match: re.Match[str]) -> str:
-    accent = unicodedata.category(match[0]).startswith("M")  # part of its letter, though not of \w
+    accent = unicodedata.category(match[0]).startswith("M")  # part of its letter, although \w does not match it
     return match[0] if accent else f" {match[0]} "
 
 

@@ -1,4 +1,4 @@
-"""Charts by matplotlib, which is an extra: in one style, without a screen, written whole or not at all."""
+"""Charts by matplotlib, which is an extra: in one style, without a display, written atomically."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any
 from transduce.errors import MissingDependencyError
 from transduce.files import atomic_path
 
-# Told apart in the order in which they come; the first is what a chart is about.
+# In order of use; the first is for the main subject of a chart.
 COLOURS = ("#0b6fa4", "#d1495b", "#2e8b57", "#e09f3e", "#6d597a", "#4a4e69", "#8d99ae", "#9c6644")
-GREY = "#888888"  # of what others are compared with
+GREY = "#888888"  # for what the others are compared with
 
 _DOTS_PER_INCH = 130
 
@@ -20,11 +20,11 @@ def new_chart(
     """Returns a matplotlib figure and its panels, row by row.
 
     Args:
-        columns: panels side by side.
-        rows: panels one above another.
-        width: of a panel, in inches.
-        height: of a panel, in inches.
-        share_y: whether all panels have the first one's y axis.
+        columns: number of panels side by side.
+        rows: number of rows of panels.
+        width: width of a panel in inches.
+        height: height of a panel in inches.
+        share_y: whether all panels share one y axis.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
@@ -46,14 +46,14 @@ def new_chart(
 
 
 def log_sizes(panel: Any, sizes: Sequence[float], *, base: float = 10) -> None:
-    """Gives a panel a logarithmic scale of x, with the sizes that were measured as its only marks."""
+    """Makes the x axis of a panel logarithmic, with ticks at the given sizes only."""
     panel.set_xscale("log", base=base)
     panel.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8)
     panel.set_xticks([], minor=True)
 
 
 def count_axis(axis: Any) -> None:
-    """Gives an axis of counts (`panel.xaxis`, `panel.yaxis`) marks at whole numbers only; its scale is set before."""
+    """Limits an axis of counts (`panel.xaxis`, `panel.yaxis`) to ticks at whole numbers. Set its scale first."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     whole = FuncFormatter(lambda value, _: f"{value:,.0f}" if value == round(value) else "")
@@ -65,6 +65,6 @@ def count_axis(axis: Any) -> None:
 
 
 def save_chart(figure: Any, path: Path) -> None:
-    """Writes a figure, in the format that the file's name ends in, atomically."""
+    """Writes a figure atomically, in the format of the file's suffix."""
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:], dpi=_DOTS_PER_INCH)

@@ -1,4 +1,4 @@
-"""What figures were measured on: without it, a time says nothing."""
+"""The machine that measured: a time means nothing without it."""
 
 import os
 import platform
@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from transduce.__about__ import __version__
+from transduce.reporting.tables import counted
 
 
 def describe_machine() -> dict[str, Any]:
-    """Returns processor, cores, threads in use, GPU where there is one, and the versions that matter."""
+    """Returns processor, cores, threads in use, GPU if there is one, and versions."""
     import torch
 
     machine: dict[str, Any] = {
@@ -29,9 +30,9 @@ def describe_machine() -> dict[str, Any]:
 def machine_line(machine: dict[str, Any]) -> str:
     """Returns the description as one line."""
     gpu = f"{machine['gpu']}; " if "gpu" in machine else ""
-    threads = f"{machine['threads']} thread{'s' if machine['threads'] != 1 else ''}"
     return (
-        f"{gpu}{machine['processor']} ({machine['instructions']}), {machine['cores']} cores, {threads} in use; "
+        f"{gpu}{machine['processor']} ({machine['instructions']}), {machine['cores']} cores, "
+        f"{counted(machine['threads'], 'thread')} in use; "
         f"PyTorch {machine['torch']}, Python {machine['python']}, Transduce {machine['transduce']}"
     )
 

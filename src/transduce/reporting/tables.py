@@ -1,4 +1,4 @@
-"""Tables and numbers as they stand in reports."""
+"""Tables and numbers for reports and messages."""
 
 import math
 import re
@@ -8,14 +8,14 @@ _CELL_BORDER = re.compile(r"(?<!\\)\|")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, text_columns: int = 1) -> str:
-    """Returns a Markdown table whose first `text_columns` columns are set left and the others, numbers, right."""
+    """Returns a Markdown table: the first `text_columns` columns left-aligned, the others (numbers) right-aligned."""
     lines = [[cell.replace("|", "\\|") for cell in line] for line in (header, *rows)]
     lines.insert(1, ["---" if column < text_columns else "---:" for column in range(len(header))])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def aligned(text: str) -> str:
-    """Returns a Markdown text whose tables have columns of one width each, for a terminal; it means the same."""
+    """Returns a Markdown text with the columns of its tables padded to equal width, for a terminal."""
     lines = text.split("\n")
     begin = 0
     while begin < len(lines):
@@ -46,7 +46,7 @@ def _padded(lines: list[str]) -> list[str]:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Returns `1 line`, `2 lines` or `12,000 lines`; a plural without an s of its own is given."""
+    """Returns `1 line`, `2 lines` or `12,000 lines`; pass the plural if it is irregular."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
@@ -61,7 +61,7 @@ def short(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """Returns a time in the unit that suits it: 12.3 µs, 4.56 ms, 1.23 s."""
+    """Returns a time in a suitable unit: 12.3 µs, 4.56 ms, 1.23 s."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if value >= size:
             return f"{short(value / size)} {unit}"

@@ -1,4 +1,4 @@
-"""Where a parser errs: scores by label and length, wrong labels, wrong attachments, productions missed and made up."""
+"""The errors of a parser: scores by label and length, wrong labels, wrong attachments, missed and extra productions."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from transduce.treebank.brackets import BracketEvaluation, BracketSummary, count
 from transduce.treebank.trees import Leaf
 
 NO_PARENT = "(root)"
-"""Stands for the parent of a bracket around which none counts."""
+"""The parent of a bracket that has no bracket around it."""
 
 Kind = TypeVar("Kind", bound=str | tuple[str, ...])
 
@@ -66,12 +66,12 @@ class BracketAnalysis:
     Attributes:
         evaluation: The scores.
         labels: Each label that occurs, the most frequent in the gold trees first.
-        confusions: How often (gold label, parsed label) stand over the same words, and neither is matched.
-        attachments: How often a matched bracket hangs elsewhere, as (its label, label of the gold parent, label of the
-            parsed parent). A parent is the same where label and first word are; so where a parent ends, which is an
-            error of its own, makes none here.
+        confusions: How often (gold label, parsed label) span the same words, and neither is matched.
+        attachments: How often a matched bracket has a different parent, as (its label, label of the gold parent, label
+            of the parsed parent). Parents are equal if label and first word are. A parent that ends at a different
+            word is an error of its own, and not counted here.
         missed: How often gold brackets are unmatched, by production: "NP → NP PP".
-        extra: The same of the parses' brackets.
+        extra: How often brackets of the parses are unmatched, by production.
     """
 
     evaluation: BracketEvaluation
@@ -118,7 +118,7 @@ def analyse_brackets(
     gold_punctuation: bool = False,
     max_words: int | None = None,
 ) -> BracketAnalysis:
-    """Compares parses with gold trees, and says where they differ; arguments and errors as of `score_brackets`."""
+    """Compares parses with gold trees, and returns how they differ. Arguments and errors: see `score_brackets`."""
     sentences = []
     seen = {side: Counter[str]() for side in ("gold", "parsed", "gold_matched", "parsed_matched")}
     confusions: Counter[tuple[str, str]] = Counter()
@@ -155,7 +155,7 @@ def analyse_brackets(
 
 
 def ranked(counter: Counter[Kind]) -> list[tuple[Kind, int]]:
-    """Returns what was counted, the most frequent first, and those of one count by name."""
+    """Returns the counts, the highest first, equal ones by name."""
     return sorted(counter.items(), key=lambda item: (-item[1], item[0]))
 
 
@@ -182,7 +182,7 @@ def _moved(comparison: Comparison, parameters: BracketParameters) -> Iterator[tu
 
 
 def _productions(chosen: list[Bracket], brackets: Sequence[Bracket], words: Sequence[Leaf]) -> Iterator[str]:
-    """Yields "NP → DT NN" for each chosen bracket; what does not count is no part of it."""
+    """Yields "NP → DT NN" for each chosen bracket, from words and brackets that count."""
     children: dict[Bracket, list[Bracket]] = {bracket: [] for bracket in chosen}
     for bracket in brackets:
         if bracket.parent in children:

@@ -1,4 +1,4 @@
-"""Two trees of one sentence side by side: the words and brackets that count, and which brackets both have."""
+"""Compares two trees of one sentence: the words and brackets that count, and the brackets that both have."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from transduce.treebank.trees import Leaf, Node, parse_line
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bracket:
-    """A constituent that counts. Two are never equal, since a label may stand over the same words twice.
+    """A constituent that counts. Two are never equal, since a label may span the same words twice.
 
     Attributes:
         label: Its label, without function tags.
@@ -31,7 +31,7 @@ class Bracket:
 
 @dataclass(slots=True)
 class BracketedSentence:
-    """One side: its leaves, which of them count, and all its constituents.
+    """The gold tree or the parse: its leaves, which of them count, and all its constituents.
 
     Attributes:
         parameters: What counts.
@@ -63,7 +63,9 @@ class BracketedSentence:
     def brackets(self) -> list[Bracket]:
         """Returns the constituents that count, measured in words that count, parents first."""
         before = [0, *accumulate(self.kept)]  # words that count before each leaf
-        nearest: list[Bracket | None] = []  # for each constituent: itself if it counts, else what counts around it
+        nearest: list[
+            Bracket | None
+        ] = []  # for each constituent: itself if it counts, else the innermost around it that counts
         brackets = []
         for label, first, end, parent in self.constituents:
             around = nearest[parent] if parent >= 0 else None
@@ -74,13 +76,13 @@ class BracketedSentence:
         return brackets
 
     def length(self) -> int:
-        """Returns how long the sentence is, in words: traces do not count, and punctuation does."""
+        """Returns the length of the sentence in words: traces do not count, punctuation does."""
         return sum(leaf.tag not in self.parameters.deleted_for_length for leaf in self.leaves)
 
     def quotes(self) -> list[int]:
         """Returns the leaves that are quotation marks, deleted or not."""
         labels = self.parameters.quote_labels
-        return [place for place, leaf in enumerate(self.leaves) if leaf.tag in labels and leaf.word in _QUOTES]
+        return [index for index, leaf in enumerate(self.leaves) if leaf.tag in labels and leaf.word in _QUOTES]
 
 
 _QUOTES = ("'", '"', "/")  # a slash too: EVALB's list
@@ -88,7 +90,7 @@ _QUOTES = ("'", '"', "/")  # a slash too: EVALB's list
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What two trees of one sentence have, and what both have; brackets and words only if the status is "valid".
+    """The brackets and words of two trees of one sentence; empty unless the status is "valid".
 
     Attributes:
         number: The sentence's line, from 1.
@@ -129,9 +131,8 @@ def compare_sentences(
     """
     if len(gold) != len(parsed):
         raise EvaluationError(
-            f"{names[0]} has {counted(len(gold), 'line')} and {names[1]} has {len(parsed):,}: line n of one must "
-            f"be the same "
-            "sentence as line n of the other; a sentence without a parse is an empty line."
+            f"{names[0]} has {counted(len(gold), 'line')} and {names[1]} has {len(parsed):,}: line n of one must be "
+            "the same sentence as line n of the other; a sentence without a parse is an empty line."
         )
     if not gold:
         raise EvaluationError(f"{names[0]} has no lines: there is nothing to score.")
@@ -147,9 +148,9 @@ def compare_sentences(
         if len(errors) > parameters.max_errors + 1:  # as EVALB, which compares before it counts
             raise EvaluationError(
                 f"more than {parameters.max_errors} of the first {number} sentences cannot be compared; the first is "
-                f"line {errors[0].number}: {errors[0].message} Is it one tree a line on both sides, of the same "
-                "tokens? Where tags of punctuation differ, --gold-punctuation helps. --max-errors, or MAX_ERROR in a "
-                "parameter file, lets more of them through; leaving them out raises the score of the others."
+                f"line {errors[0].number}: {errors[0].message} Do both files have one tree a line, of the same "
+                "tokens? If only tags of punctuation differ, use --gold-punctuation. --max-errors, or MAX_ERROR in a "
+                "parameter file, allows more of them. They are left out, which may raise the score."
             )
         yield comparison
     if is_empty:
@@ -193,7 +194,7 @@ def _compare(
 
 
 def _difference(gold: list[Leaf], parsed: list[Leaf], parameters: BracketParameters) -> str:
-    """Returns how the words of the two sides differ, or nothing."""
+    """Returns how the words of the two trees differ; empty if they do not."""
     if len(gold) != len(parsed):
         return f"the gold tree has {counted(len(gold), 'word')} that count and the parse has {len(parsed)}."
     for position, (right, given) in enumerate(zip(gold, parsed, strict=True), start=1):
@@ -203,7 +204,7 @@ def _difference(gold: list[Leaf], parsed: list[Leaf], parameters: BracketParamet
 
 
 def _restore_quotes(gold: BracketedSentence, parsed: BracketedSentence) -> None:
-    """Keeps a quotation mark that one side deletes and the other, for its tag, does not."""
+    """Keeps a quotation mark that one tree deletes and the other, because of its tag, does not."""
     for theirs in parsed.quotes():
         for ours in gold.quotes():
             same_place = sum(gold.kept[:ours]) == sum(parsed.kept[:theirs])
@@ -212,7 +213,7 @@ def _restore_quotes(gold: BracketedSentence, parsed: BracketedSentence) -> None:
 
 
 def _match(gold: list[Bracket], parsed: list[Bracket], parameters: BracketParameters) -> list[tuple[Bracket, Bracket]]:
-    """Returns the gold brackets that can each be given a parsed one of its own, and that one."""
+    """Returns pairs of a gold bracket and the parsed bracket that it is matched with, each used once."""
     parsed_at: dict[tuple[int, int], list[Bracket]] = {}
     for bracket in parsed:
         parsed_at.setdefault((bracket.start, bracket.end), []).append(bracket)

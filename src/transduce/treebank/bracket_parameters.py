@@ -1,4 +1,4 @@
-"""What counts when trees are compared: the settings of EVALB, and its parameter files."""
+"""What counts when trees are compared: EVALB's settings, and its parameter files."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ class BracketParameters:
     """Settings of the bracket scorer; each field is a keyword of EVALB's parameter files.
 
     Attributes:
-        max_errors: How many sentences may be impossible to compare (MAX_ERROR).
-        cutoff_length: Sentences up to this length, in words, are summed up a second time (CUTOFF_LEN).
-        labelled: Whether a bracket must have the right label, or only the right place (LABELED).
-        deleted_labels: Constituents that do not count, and tags whose words are taken out (DELETE_LABEL).
+        max_errors: Number of sentences that may be impossible to compare (MAX_ERROR).
+        cutoff_length: Sentences up to this length, in words, get a second summary (CUTOFF_LEN).
+        labelled: Whether a bracket must have the right label, or only span the right words (LABELED).
+        deleted_labels: Constituents that do not count, and tags whose words are removed (DELETE_LABEL).
         deleted_for_length: Tags whose words do not count in a sentence's length (DELETE_LABEL_FOR_LENGTH).
         equal_labels: Pairs of labels or tags taken as the same (EQ_LABEL).
         equal_words: Pairs of words taken as the same (EQ_WORD).
-        quote_labels: Tags that a quotation mark may have. One that is deleted on one side and not on the other, because
-            the parser took it for something else, is kept on both (QUOTE_LABEL).
+        quote_labels: Tags that a quotation mark may have. A quotation mark that is deleted in only one of the trees,
+            because the parser tagged it differently, is kept in both (QUOTE_LABEL).
     """
 
     max_errors: int = 10
@@ -34,11 +34,11 @@ class BracketParameters:
     quote_labels: frozenset[str] = frozenset()
 
     def same_label(self, label: str, other: str) -> bool:
-        """Says whether two labels or tags count as one. Not transitive: only the given pairs do."""
+        """Says whether two labels or tags count as equal. This is not transitive: only the given pairs do."""
         return label == other or frozenset((label, other)) in self.equal_labels
 
     def same_word(self, word: str, other: str) -> bool:
-        """Says whether two words count as one."""
+        """Says whether two words count as equal."""
         return word == other or frozenset((word, other)) in self.equal_words
 
     def is_deleted(self, label: str) -> bool:
@@ -46,7 +46,7 @@ class BracketParameters:
         return any(self.same_label(label, deleted) for deleted in self.deleted_labels)
 
 
-# With these values the field has compared parsers on the Penn Treebank since Collins (1997).
+# The field has used these values to compare parsers on the Penn Treebank since Collins (1997).
 COLLINS = BracketParameters(
     deleted_labels=frozenset(("TOP", "-NONE-", ",", ":", "``", "''", ".")),
     deleted_for_length=frozenset(("-NONE-",)),
@@ -55,24 +55,24 @@ COLLINS = BracketParameters(
 
 
 def read_bracket_parameters(path: Path) -> BracketParameters:
-    """Reads one of EVALB's parameter files: a keyword and its value a line, "#" begins a comment line.
+    """Reads an EVALB parameter file: a keyword and its value on each line; "#" begins a comment line.
 
-    What the file does not set keeps the defaults of `BracketParameters`. DEBUG is read and has no effect.
+    Other parameters keep the defaults of `BracketParameters`. DEBUG is ignored.
 
     Raises:
-        ConfigError: The file cannot be read, or a line sets nothing that is known; names the line.
+        ConfigError: The file cannot be read, or a line has an unknown keyword or value; names the line.
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not UTF-8. Is this one of EVALB's parameter files?") from None
+        raise ConfigError(f"{path}: not UTF-8. Is this an EVALB parameter file?") from None
     return parse_bracket_parameters(lines, str(path))
 
 
 def parse_bracket_parameters(lines: Iterable[str], name: str) -> BracketParameters:
-    """Reads the lines of a parameter file; `name` is what errors call it.
+    """Reads the lines of a parameter file; `name` is its name in errors.
 
     Raises:
         ConfigError: As `read_bracket_parameters`.

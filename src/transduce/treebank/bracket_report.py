@@ -1,4 +1,4 @@
-"""Bracket scores as text, in EVALB's layout: what reads its output reads ours. The analysis as tables in Markdown."""
+"""Bracket scores as text in EVALB's format, which other programs can read, and the analysis as Markdown tables."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _STATUS = {"valid": 0, "error": 1, "skipped": 2}
 
 
 def sentence_table(evaluation: BracketEvaluation) -> str:
-    """Returns a row for each sentence and one for all of them. Status 1 is an error, 2 a sentence without a parse."""
+    """Returns a row for each sentence, and a row of totals. Status 1 is an error, 2 a sentence without a parse."""
     rows = [_sentence_row(sentence) for sentence in evaluation.sentences]
     return "\n".join([_HEADING, *rows, _RULE, _total_row(evaluation.summary())])
 
@@ -30,7 +30,7 @@ def summary_text(evaluation: BracketEvaluation) -> str:
 
 
 def analysis_text(analysis: BracketAnalysis) -> str:
-    """Returns tables in Markdown: scores by label and length, and the most frequent errors of each kind."""
+    """Returns Markdown tables: scores by label and length, and the most frequent errors of each kind."""
     labels = [
         (score.label, str(score.gold), str(score.parsed), *_rates(score.recall, score.precision, score.f1))
         for score in analysis.labels

@@ -1,11 +1,11 @@
 """How good parses are: labelled brackets compared as EVALB compares them (§6.3, Table 4: F1 on WSJ section 23).
 
-A bracket is a constituent's label, without function tags, and the words it spans. Words with certain tags are taken out
-beforehand, punctuation and traces above all, and constituents with certain labels do not count: `BracketParameters`.
+A bracket is a constituent's label, without function tags, and the words it spans. Words with certain tags (mainly
+punctuation and traces) are removed first, and constituents with certain labels are ignored: `BracketParameters`.
 
-What comes out is what EVALB comes to, but for this: unequal numbers of lines are an error, and no note; an outer
-bracket without a label is called TOP; what is no tree, such as `(NN)`, makes its sentence impossible to compare, where
-EVALB guesses; and a ratio of nothing to nothing is 0.
+The scores are EVALB's, with these differences: unequal numbers of lines are an error, and not a note; an outer bracket
+without a label is called TOP; a malformed tree, such as `(NN)`, makes its sentence an error, where EVALB guesses; and
+0 / 0 is 0.
 """
 
 import math
@@ -20,7 +20,7 @@ from transduce.treebank.trees import Tree
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceBrackets:
-    """What was counted in one sentence; nothing, unless its status is "valid".
+    """The counts of one sentence; all 0 unless its status is "valid".
 
     Attributes:
         number: The sentence's line, from 1.
@@ -54,7 +54,7 @@ class SentenceBrackets:
 
 @dataclass(frozen=True, kw_only=True)
 class BracketSummary:
-    """Sums over sentences. Rates are percentages of the brackets, words or valid sentences of all of them together."""
+    """Sums over sentences. Rates are percentages of all brackets, words or valid sentences together."""
 
     num_sentences: int
     num_errors: int
@@ -174,17 +174,17 @@ def score_brackets(
     """Compares parses with gold trees, sentence by sentence.
 
     Args:
-        gold: One tree a line, in brackets.
-        parsed: The parse of the same sentence in the same line; an empty line where there is none.
+        gold: One bracketed tree a line.
+        parsed: The parse of the same sentence on the same line; an empty line if there is none.
         parameters: What counts.
-        names: What errors call the two, such as their files' names.
-        gold_punctuation: Whether the gold tree says which words do not count, where both trees have the same words.
-            EVALB asks each tree's own tags, and cannot compare a sentence in which the parser mistook a comma's tag.
-        max_words: Longer sentences are left out of everything; `None` for no bound.
+        names: The names of the two for error messages, such as file names.
+        gold_punctuation: Whether the gold tags alone decide which words are ignored, if both trees have the same words.
+            EVALB uses each tree's own tags, and cannot compare a sentence in which the parser got a comma's tag wrong.
+        max_words: Longer sentences are left out; `None` for no limit.
 
     Raises:
         EvaluationError: Line counts differ, there is nothing to score, or too many sentences cannot be compared (like
-            EVALB, this lets one more than MAX_ERROR through).
+            EVALB, this allows one more than MAX_ERROR).
     """
     comparisons = compare_sentences(
         gold, parsed, parameters, names=names, gold_punctuation=gold_punctuation, max_words=max_words
@@ -193,7 +193,7 @@ def score_brackets(
 
 
 def summarise_parses(gold: Sequence[Tree], parsed: Sequence[Tree]) -> BracketSummary:
-    """Returns EVALB's sums; what is punctuation is read off the gold tags, so that no sentence is left out.
+    """Returns EVALB's sums. The gold tags decide what is punctuation, so that no sentence is left out.
 
     Raises:
         EvaluationError: The numbers of trees differ, there are none, or trees are not over the same words.
@@ -207,7 +207,7 @@ def parse_scores(gold: Sequence[Tree], parses: Sequence[tuple[Tree, bool]]) -> d
     """Returns percentages by name, F1 first.
 
     The names are f1, precision, recall, complete_match, tagging_accuracy, and repaired: the share of outputs that were
-    no trees over the words of their sentence.
+    not a tree over the words of the sentence.
 
     Args:
         gold: The right trees, normalised.
@@ -240,7 +240,7 @@ def count_brackets(comparison: Comparison, parameters: BracketParameters) -> Sen
 
 
 def percentage(part: float, whole: float) -> float:
-    """Returns part / whole × 100, and 0 of nothing."""
+    """Returns part / whole × 100, or 0 if the whole is 0."""
     return 100 * part / whole if whole else 0.0
 
 

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 from html import escape
 
-from transduce.treebank.tree_layout import Box, place
+from transduce.treebank.tree_layout import Box, lay_out
 from transduce.treebank.trees import Leaf, Node, Tree
 
 # The line that leads (up, down, left, right).
@@ -58,7 +58,7 @@ def draw_text(tree: Tree, width: int = 100) -> str:
         tree: What to draw.
         width: Columns to stay within; an outline, one node a line, may still be wider.
     """
-    box = place(tree, text_width, _TEXT_GAP)
+    box = lay_out(tree, text_width, _TEXT_GAP)
     if box.span <= width:
         return _draw_top_down(box)
     return "\n".join(_outline(tree, first="", below=""))
@@ -140,7 +140,7 @@ def draw_svg(trees: Sequence[Tree]) -> str:
 
     Edges never cross, nor run through text: a bar below each parent, and from it straight down to each child.
     """
-    boxes = [place(tree, _pixels, _GAP) for tree in trees]
+    boxes = [lay_out(tree, _pixels, _GAP) for tree in trees]
     width = max((box.span for box in boxes), default=0) + 2 * _MARGIN
     parts = []
     top = _MARGIN

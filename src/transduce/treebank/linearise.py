@@ -2,8 +2,8 @@
 
     (S (NP (DT The) (NN dog)) (VP (VBZ barks)))   ↔   (S (NP XX XX )NP (VP XX )VP )S
 
-Depth first, with typed brackets: an opening and a closing token for each label. The words are left out, since the
-parser's input has them; each leaf is one token, `XX` whatever its tag, so that no part of the model goes into tagging.
+Depth first, with typed brackets: an opening and a closing token for each label. Words are left out, since they are the
+parser's input. Each leaf is one token, `XX` for every tag, so that the model spends no capacity on tagging.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from transduce.reporting.tables import counted
 from transduce.treebank.trees import Leaf, Node, Tree
 
 LEAF = "XX"
-"""Stands for a leaf whose tag is not said."""
+"""The token of a leaf if tags are left out."""
 
 
 def linearise(tree: Tree, *, keep_tags: bool = False) -> list[str]:
-    """Returns the tree as tokens, its words left out.
+    """Returns the tree as tokens, without its words.
 
     Args:
         tree: Any tree, usually a normalised one.
@@ -39,7 +39,7 @@ def linearise(tree: Tree, *, keep_tags: bool = False) -> list[str]:
 
 
 def delinearise(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str] | None = None) -> Tree:
-    """Returns the tree that `linearise` made the tokens of. `repair` takes what is not well-formed.
+    """Returns the tree that `linearise` would turn into these tokens. For malformed tokens, use `repair`.
 
     Args:
         tokens: A linearised tree.
@@ -47,7 +47,7 @@ def delinearise(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str]
         tags: The tags of its leaves; without them, each leaf's token is its tag.
 
     Raises:
-        DataError: The tokens are no linearised tree, or not one of so many words; names the token, counted from 1.
+        DataError: The tokens are not a linearised tree with so many words; names the token, counted from 1.
     """
     if tags is not None and len(tags) != len(words):
         raise DataError(
@@ -58,11 +58,11 @@ def delinearise(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str]
     num_leaves = 0
     for number, token in enumerate(tokens, start=1):
         if root is not None:
-            raise DataError(f"token {number} ({token}): the tree has ended before it.")
+            raise DataError(f"token {number} ({token}): the tree ends before it.")
         if token.startswith("("):
             open_brackets.append((token[1:], []))
         elif not open_brackets:
-            raise DataError(f"token {number} ({token}): stands outside of the brackets.")
+            raise DataError(f"token {number} ({token}): is outside the brackets.")
         elif token.startswith(")"):
             label, children = open_brackets.pop()
             if token[1:] != label:

@@ -1,29 +1,29 @@
-"""What is done to a treebank's trees before a parser is trained or scored on them."""
+"""How the trees of a treebank are normalised before a parser is trained or scored on them."""
 
 import re
 
 from transduce.treebank.trees import TOP, Leaf, Node, Tree
 
 TRACE = "-NONE-"
-"""The tag of a leaf that stands for something unspoken: traces, null complementisers, empty subjects."""
+"""The tag of a leaf without a spoken word: traces, null complementisers, empty subjects."""
 
 TOP_LABELS = frozenset({TOP, "ROOT", "S1"})
-"""Labels that mark the top of a tree and say nothing of its kind."""
+"""Labels that only mark the top of a tree."""
 
 _FUNCTION = re.compile(r"[-=]")
 
 
 def normalise(tree: Tree, *, collapse_unaries: bool = False) -> Tree | None:
-    """Returns the tree without traces, function tags and the mark of its top; `None` if it holds traces only.
+    """Returns the tree without traces, function tags and top label; `None` if it has only traces.
 
         (TOP (S (NP-SBJ-1 (PRP We)) (VP (VBD left) (S (NP-SBJ (-NONE- *-1))))))  →  (S (NP (PRP We)) (VP (VBD left)))
 
-    - Traces go, and every constituent that holds nothing else.
-    - Labels lose function tags and indices: NP-SBJ-1 and NP=2 become NP. Tags stay: -LRB- is one.
-    - TOP, ROOT or S1 over a single constituent goes. Over anything else it is needed, and becomes TOP.
+    - Traces are removed, and so is every constituent that has nothing else.
+    - Labels lose function tags and indices: NP-SBJ-1 and NP=2 become NP. Part-of-speech tags, such as -LRB-, stay.
+    - TOP, ROOT or S1 over a single constituent is removed. Over anything else it is needed, and becomes TOP.
 
     Args:
-        tree: A tree as its treebank has it.
+        tree: A tree of a treebank.
         collapse_unaries: Whether a constituent over a single one of the same label, (NP (NP …)), becomes one.
     """
     cleaned = _clean(tree, collapse_unaries)
@@ -38,7 +38,7 @@ def normalise(tree: Tree, *, collapse_unaries: bool = False) -> Tree | None:
 
 
 def strip_functions(label: str) -> str:
-    """Returns the label up to its first "-" or "=": NP-SBJ-1 → NP. One that begins so, as -LRB-, is left whole."""
+    """Returns the label up to its first "-" or "=": NP-SBJ-1 → NP. A label that begins with one, as -LRB-, stays."""
     return _FUNCTION.split(label, maxsplit=1)[0] or label
 
 

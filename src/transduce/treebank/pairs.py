@@ -1,8 +1,8 @@
-"""A tree as a pair of texts, the one that a model reads and the one that it writes (§6.3), and back.
+"""A tree as a pair of texts, the model's input and output (§6.3), and back.
 
     (S (NP (DT The) (NN dog)) (VP (VBZ barks)))   ↔   The dog barks   and   (S (NP DT NN )NP (VP VBZ )VP )S
 
-Words and tokens have one space between them. Tags are kept, as in the code that the paper's authors released.
+Words and tokens are separated by one space. Tags are kept, as in the code that the paper's authors released.
 """
 
 import re
@@ -16,7 +16,7 @@ from transduce.treebank.trees import Tree, escape_brackets
 WHOLE = r"[()][^\s()<]{1,100}|-[LR][CRS]B-|[A-Z]{1,9}\$"
 """Matches what should be one piece of a subword vocabulary: "(NP", ")NP", "-LRB-", "PRP$"."""
 
-_WORD = re.compile(r"\S+", re.ASCII)  # as in trees: a no-break space belongs to its word
+_WORD = re.compile(r"\S+", re.ASCII)  # as in trees: a no-break space is part of a word
 
 
 def sentence_words(sentence: str) -> list[str]:
@@ -30,16 +30,16 @@ def tree_words(tree: Tree) -> list[str]:
 
 
 def to_pair(tree: Tree) -> tuple[str, str]:
-    """Returns what a parser reads for `tree`, and what it should write."""
+    """Returns a parser's input and its expected output for `tree`."""
     return " ".join(tree_words(tree)), " ".join(linearise(tree, keep_tags=True))
 
 
 def from_output(text: str, words: Sequence[str]) -> tuple[Tree, bool]:
-    """Returns the tree that a parser's output describes, and whether it had to be repaired to be one over `words`.
+    """Returns the tree that a parser's output describes, and whether it had to be repaired to match `words`.
 
     Args:
         text: Any text.
-        words: What the parser read; at least one word.
+        words: The parser's input; at least one word.
     """
     tokens = _WORD.findall(text)
     try:

@@ -1,9 +1,9 @@
-"""Words too rare to be learned, read by their shape, so that each word of a parser's sentence is one token.
+"""Signatures of rare words: their shape replaces them, so that each word of a parser's sentence is one token.
 
-The target says for each word what it is and nothing of how it is spelled: a parser must count to know which word it has
-come to. With words cut into pieces, as many as their rarity makes them, that is learned many times more slowly
-(docs/lab-log.md). As chart parsers do with unknown words, those that the vocabulary does not hold whole are replaced by
-what can be seen of them: a capital, a digit, a hyphen, the ending.
+A parser's output has one tag for each word and no spelling, so the parser has to count words to know where it is. If
+rare words are cut into several pieces, it learns this many times more slowly (docs/lab-log.md). Chart parsers replace
+unknown words by what can be seen of them: a capital, a digit, a hyphen, the ending. Here, words that are not one piece
+of the vocabulary are replaced in the same way.
 
     The snarkiest Boojum-4711   →   The UNK-est UNK-C-N-H
 """
@@ -14,18 +14,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from transduce.errors import ConfigError
 
 WHOLE = r"[^\s<]{1,100}"
-"""Matches a word, which is then one piece of a vocabulary if it is frequent; as `<` stands alone, no special token."""
+"""Matches a word, so that frequent words become one piece of a vocabulary. No special token matches."""
 
 ANY = "UNK"
 """The signature that all words share."""
 
-_SEEN = 3  # times; a word less frequent is learned by its signature
-_COMMON = 10  # rare words that an ending must be of to have a signature of its own
+_MIN_COUNT = 3  # of a word in the sample; rarer words are replaced by their signatures
+_MIN_WORDS = 10  # rare words that share a signature, for it to be in the vocabulary
 _ENDINGS = (3, 2)  # letters
 
 
 def signatures(word: str) -> Iterator[str]:
-    """Yields what can stand for a word, the most telling first; the last is the same for all words."""
+    """Yields the signatures of a word, the most specific first; the last is the same for all words."""
     flags = "".join(
         flag
         for flag, present in (
@@ -42,7 +42,7 @@ def signatures(word: str) -> Iterator[str]:
 
 
 class Spelling:
-    """How words are written for a model: as they are where they are known, by their signature elsewhere."""
+    """Writes words for a model: known words unchanged, other words as their signatures."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = frozenset(known)
@@ -52,28 +52,28 @@ class Spelling:
         """Returns the spelling in which each word is one of a vocabulary's pieces.
 
         Args:
-            pieces: what each of them stands for; that of a whole word begins with a space.
+            pieces: the bytes of each piece; those of a whole word begin with a space.
 
         Raises:
-            ConfigError: not even what stands for any word is one piece: the vocabulary was not learned with signatures.
+            ConfigError: the vocabulary was not learned with signatures.
         """
         words = frozenset(word for piece in pieces if piece.startswith(b" ") and (word := _decoded(piece[1:])))
         if ANY not in words:
             raise ConfigError(
-                f"data.rare_words = 'signatures': '{ANY}', which stands for any word, is no piece of this vocabulary. "
-                "Learn the tokenizer with this setting, with a greater text.vocab_size, or set it to 'pieces'."
+                f"data.rare_words = 'signatures': '{ANY}', which can replace any word, is not in this vocabulary. "
+                "Learn the tokenizer with this setting and a larger text.vocab_size, or set it to 'pieces'."
             )
         return cls(words)
 
     @classmethod
     def learned(cls, words: Counter[str]) -> "Spelling":
-        """Returns the spelling for words as frequent as `words` says: what a vocabulary should be learned from."""
-        frequent = {word for word, count in words.items() if count >= _SEEN}
+        """Returns the spelling of the text that a vocabulary is learned from, given the count of each word."""
+        frequent = {word for word, count in words.items() if count >= _MIN_COUNT}
         shapes = Counter(shape for word in words if word not in frequent for shape in signatures(word))
-        return cls({*frequent, ANY, *(shape for shape, count in shapes.items() if count >= _COMMON)})
+        return cls({*frequent, ANY, *(shape for shape, count in shapes.items() if count >= _MIN_WORDS)})
 
     def __call__(self, words: Sequence[str]) -> str:
-        """Returns the words as a model reads them, with a space between them."""
+        """Returns the words as the model reads them, separated by spaces."""
         return " ".join(map(self._write, words))
 
     def _write(self, word: str) -> str:

@@ -1,8 +1,8 @@
-"""Whatever a model writes, as a tree over the words that it read.
+"""Turns any output of a parser into a tree over the words of its input.
 
 A search may be cut off, or a model may forget a bracket or miscount the words. The paper's authors (Vinyals et al.
-2015, section 3.1) added brackets at the beginning or the end of such output until it was balanced; `repair` does
-so too, and takes care of the rest. What is well-formed stays as it is.
+2015, section 3.1) added brackets at the beginning or the end of such output until it was balanced. `repair` does this
+too, and corrects other errors. Well-formed output is unchanged.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from transduce.treebank.trees import MAX_HEIGHT, TOP, Leaf, Node, Tree, is_atom
 
 
 def repair(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str] | None = None) -> Tree:
-    """Returns a tree over exactly `words`, the one that `tokens` describe or one close to it.
+    """Returns a tree over exactly `words`: the tree that `tokens` describe, or one close to it.
 
-    Each rule makes the smallest change in its place; none looks back:
+    The rules apply from left to right, and each makes the smallest change:
 
     1. Too many leaves: the last ones are dropped. Too few: the missing ones follow the last one.
     2. A closing bracket closes the innermost open bracket of its label, and all that is open inside:

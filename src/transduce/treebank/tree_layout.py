@@ -1,4 +1,4 @@
-"""Where the parts of a drawn tree go. The unit is the caller's: columns of a terminal, or pixels."""
+"""The layout of a drawn tree. The caller chooses the unit: columns of a terminal, or pixels."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from transduce.treebank.trees import Leaf, Node
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A node in its place.
+    """A node and its position.
 
     Attributes:
         node: The node.
-        centre: Where the middle of its text is, from the left edge of the picture.
-        left: Where the room for it and all below it begins; no other subtree is drawn in there.
-        span: The width of that room.
-        level: 0 for leaves, one more than its highest child for a constituent: phrases stand close over their words.
+        centre: The centre of its text, from the left edge of the picture.
+        left: The left edge of the area of its subtree. Areas do not overlap.
+        span: The width of that area.
+        level: 0 for leaves; for a constituent, one more than its highest child: phrases are close to their words.
         children: The boxes of its children.
     """
 
@@ -33,23 +33,23 @@ class Box:
             yield from child.walk()
 
 
-def place(node: Node, measure: Callable[[str], int], gap: int, left: int = 0) -> Box:
+def lay_out(node: Node, measure: Callable[[str], int], gap: int, left: int = 0) -> Box:
     """Returns the boxes of a node and of all below it, subtrees side by side.
 
     Args:
         node: What to draw.
         measure: Returns the width of a text.
-        gap: Free space between neighbours.
-        left: Where to begin.
+        gap: Space between neighbours.
+        left: The left edge.
     """
     span = _span(node, measure, gap)
     if isinstance(node, Leaf):
         return Box(node, left + span // 2, left, span, 0)
-    room = _span_of_all(node.children, measure, gap)
-    at = left + (span - room) // 2  # more room than they need where the label is wider than all below it
+    width_below = _span_of_all(node.children, measure, gap)
+    at = left + (span - width_below) // 2  # the label may be wider than its children
     children: list[Box] = []
     for child in node.children:
-        children.append(place(child, measure, gap, at))
+        children.append(lay_out(child, measure, gap, at))
         at += children[-1].span + gap
     width = measure(node.label)
     middle = (children[0].centre + children[-1].centre) // 2

@@ -1,9 +1,9 @@
-"""Constituency trees, and their bracketed text as treebanks have it.
+"""Constituency trees, and their bracketed text as in treebanks.
 
     (S (NP (DT The) (NN dog)) (VP (VBZ barks)))
 
-A leaf is a part-of-speech tag over a word; everything above is a constituent. The text may be laid out in any way: a
-tree a line, or over many lines, as in the `.mrg` files of the Penn Treebank with their outer bracket without a label.
+A leaf is a part-of-speech tag over a word; everything above is a constituent. The text may have any layout: one tree a
+line, or over many lines, as in the `.mrg` files of the Penn Treebank, whose outer brackets have no label.
 """
 
 import re
@@ -15,12 +15,12 @@ from typing import ClassVar
 from transduce.errors import DataError
 
 TOP = "TOP"
-"""What an outer bracket without a label is called, and what holds together pieces that have no common parent."""
+"""The label of an outer bracket without one, and of a constituent added over pieces without a common parent."""
 
 MAX_HEIGHT = 200
-"""Levels of constituents at most: several times those of any real tree, and few enough to recurse through."""
+"""Maximum levels of constituents: several times more than in any real tree, and few enough for recursion."""
 
-# White space is ASCII's, as for EVALB: a no-break space belongs to its word.
+# Only ASCII white space separates, as in EVALB: a no-break space is part of a word.
 _TOKEN = re.compile(r"[()]|[^()\s]+", re.ASCII)
 _ATOM = re.compile(r"[^()\s]+", re.ASCII)
 
@@ -114,7 +114,7 @@ def unescape_brackets(word: str) -> str:
 
 
 def read_trees(path: Path) -> Iterator[Tree]:
-    """Yields the trees of a UTF-8 file, reading no further than needed.
+    """Yields the trees of a UTF-8 file, read lazily.
 
     Raises:
         DataError: The file cannot be read, is not UTF-8, or what `parse_trees` raises.
@@ -136,23 +136,23 @@ def parse_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
 
     Args:
         lines: The text, line by line, with or without line ends.
-        name: What errors call the text, such as its file's name.
+        name: The name of the text for errors, such as its file name.
 
     Raises:
-        DataError: Brackets are unbalanced, or what they hold is no tree; names the line and the column, from 1.
+        DataError: Brackets are unbalanced, or do not make a tree; names line and column, from 1.
     """
-    for node, place in _Reader(name).nodes(lines):
+    for node, location in _Reader(name).nodes(lines):
         if isinstance(node, Leaf):
-            raise DataError(f"{place}: the leaf {node} is in no constituent. Put it into one: ({TOP} {node})")
+            raise DataError(f"{location}: the leaf {node} is in no constituent. Put it into one: ({TOP} {node})")
         yield node
 
 
 def parse_line(line: str, name: str, number: int = 1) -> list[Node]:
-    """Returns all that stands on one line: usually a tree, but also several of them, leaves, or nothing.
+    """Returns everything on one line: usually a tree, but also several trees, leaves, or nothing.
 
     Args:
         line: Bracketed text.
-        name: What errors call the text that the line is from.
+        name: The name of the text for errors.
         number: The line's number in it.
 
     Raises:
@@ -163,7 +163,7 @@ def parse_line(line: str, name: str, number: int = 1) -> list[Node]:
 
 @dataclass(slots=True)
 class _Bracket:
-    """A bracket that is still open."""
+    """An open bracket."""
 
     line: int
     column: int
@@ -173,17 +173,17 @@ class _Bracket:
 
 
 class _Reader:
-    """Reads bracketed text, and knows where it is."""
+    """Reads bracketed text, and keeps track of line and column."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._line = 0
         self._column = 0
         self._open: list[_Bracket] = []
-        self._next_tree = 0  # the line that looks as if another tree began there, within this one
+        self._next_tree = 0  # a line where another tree seems to begin, inside this one
 
     def nodes(self, lines: Iterable[str], first_number: int = 1) -> Iterator[tuple[Node, str]]:
-        """Yields each outermost node and where it begins."""
+        """Yields each outermost node and its location."""
         for self._line, line in enumerate(lines, start=first_number):
             for match in _TOKEN.finditer(line):
                 self._column = match.start() + 1
@@ -191,15 +191,15 @@ class _Reader:
                 if token == "(":
                     self._begin()
                 elif token != ")":
-                    self._take(token)
+                    self._add_text(token)
                 else:
                     bracket, node = self._end()
                     if self._open:
                         self._open[-1].children.append(node)
                     else:
-                        yield node, self._place(bracket)
+                        yield node, self._location(bracket)
         if self._open:
-            message = f"this bracket is never closed. Add the missing ')'.{self._suspicion()}"
+            message = f"this bracket is never closed. Add the missing ')'.{self._guess()}"
             raise self._error(message, self._open[-1])
 
     def _begin(self) -> None:
@@ -208,7 +208,7 @@ class _Reader:
         elif self._column == 1 and not self._next_tree:
             self._next_tree = self._line
         if len(self._open) > MAX_HEIGHT:
-            raise self._error(f"more than {MAX_HEIGHT} brackets are open: {_WHY_TOO_HIGH}{self._suspicion()}")
+            raise self._error(f"more than {MAX_HEIGHT} brackets are open: {_WHY_TOO_HIGH}{self._guess()}")
         if self._open and self._open[-1].word is not None:
             leaf = f"({self._open[-1].label} {self._open[-1].word}"
             raise self._error(
@@ -216,10 +216,10 @@ class _Reader:
             )
         self._open.append(_Bracket(self._line, self._column))
 
-    def _take(self, text: str) -> None:
-        """Takes what is not a bracket: a label, tag or word."""
+    def _add_text(self, text: str) -> None:
+        """Adds a label, tag or word."""
         if not self._open:
-            raise self._error(f"stray text {text!r} outside of the brackets. Is this a file of bracketed trees?")
+            raise self._error(f"stray text {text!r} outside the brackets. Is this a file of bracketed trees?")
         bracket = self._open[-1]
         if bracket.children:
             raise self._error(f"{text!r} has no tag. A word is written with one: (TAG {text})")
@@ -247,14 +247,14 @@ class _Reader:
             raise self._error(f"'({label})' has a tag or a word, not both. A leaf is (TAG word).", bracket)
         return bracket, Leaf(label, bracket.word)
 
-    def _suspicion(self) -> str:
-        """Returns where a closing bracket may be missing, if there is a sign of it."""
+    def _guess(self) -> str:
+        """Returns a guess where a closing bracket is missing, if there is one."""
         return f" Perhaps before line {self._next_tree}: another tree seems to begin there." if self._next_tree else ""
 
-    def _place(self, bracket: _Bracket | None = None) -> str:
+    def _location(self, bracket: _Bracket | None = None) -> str:
         line, column = (bracket.line, bracket.column) if bracket else (self._line, self._column)
         return f"{self._name}, line {line}, column {column}"
 
     def _error(self, message: str, bracket: _Bracket | None = None) -> DataError:
-        """Returns an error that says where: at a bracket, or where the reader is."""
-        return DataError(f"{self._place(bracket)}: {message}")
+        """Returns an error with the location of a bracket, or of the reader."""
+        return DataError(f"{self._location(bracket)}: {message}")
