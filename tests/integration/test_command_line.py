@@ -1,4 +1,4 @@
-"""What every command does in trouble that is none of its own: a reader gone away, a disk that refuses."""
+"""How commands report errors that are not theirs: a closed pipe, a full disk, a wrong encoding."""
 
 import os
 import shlex
@@ -125,7 +125,7 @@ def test_without_a_command_there_is_help(command: list[str], capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("command", "hint"),
     [
-        (["trian", "mine.toml"], "'trian' is none of demo, "),
+        (["trian", "mine.toml"], "'trian' is not one of demo, "),
         (["trian", "mine.toml"], "Did you mean 'train'?"),
         (["parse", "darw"], "Did you mean 'draw'?"),
         (["paper", "tabel1"], "Did you mean 'table1'?"),
@@ -161,7 +161,7 @@ def test_a_folder_that_is_a_file(
     monkeypatch.setattr(info, "run", lambda args: write_json(tmp_path / "notes" / "out.json", {}))
     assert main(["info", "tiny"]) == 1
     errors = capsys.readouterr().err
-    assert errors.startswith(f"transduce: error: {tmp_path / 'notes'}: a file stands where a folder is needed")
+    assert errors.startswith(f"transduce: error: {tmp_path / 'notes'}: this is a file, but a folder is needed")
 
 
 def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ import sacrebleu
 
 from made_models import made_bundle
 from transduce.cli import evaluate
+from transduce.data.first_recipe import language_of
 from transduce.errors import DataError, EvaluationError
 from transduce.translation.translator import Translator
 
@@ -205,7 +206,7 @@ def test_bad_input(files: Path) -> None:
     ],
 )
 def test_language_comes_from_the_name(name: str, language: str) -> None:
-    assert evaluate._language(name) == language
+    assert language_of(Path(name)) == language
 
 
 def test_the_commands_module_imports_nothing_heavy() -> None:

@@ -69,10 +69,10 @@ def test_a_packed_corpus_and_names_that_need_quotes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
-        ({"exists": "mine.toml"}, 2, "mine.toml: exists, and is left as it is"),
+        ({"exists": "mine.toml"}, 2, "mine.toml: exists already"),
         ({"exists": "mine.validation.de"}, 2, "mine.validation.de: exists, and is left as it is"),
         ({"output": "mine.json"}, 2, "a recipe's name ends in .toml"),
-        ({"languages": ["en", 'd"']}, 2, "is no language code"),
+        ({"languages": ["en", 'd"']}, 2, "is not a language code"),
         ({"lines": 3}, 3, "3 pairs of lines with text; a recipe needs at least 20"),
         ({"target": "none.de"}, 3, "none.de: no such file"),
         ({"target": "short.de"}, 3, "they must be aligned line by line"),

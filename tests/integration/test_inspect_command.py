@@ -173,7 +173,7 @@ def test_a_large_page_is_warned_of(
     assert inspect(model_folder, "--sentence", SOURCE) == DataError.exit_code
     assert "attention.html: exists already. Add --overwrite" in capsys.readouterr().err
     assert inspect(model_folder, "--sentence", SOURCE, "--overwrite") == 0
-    assert "--words makes less" in capsys.readouterr().err
+    assert "--words makes it smaller" in capsys.readouterr().err
 
 
 def test_page_picture_and_data_at_once(model_folder: Path, tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_line_of_a_file_is_shown(model_folder: Path, tmp_path: Path, capsys: p
         (["--sentence", "a", "--pharaoh", "p", "--align-heads", "4.1"], "layers 1 to 3 with heads 1 to 2"),
         (["--sentence", "a", "--arrays", "d.txt"], "data files end in .npz or .json"),
         (["--sentence", "a", "--source", "source"], "not both"),
-        (["--translation", "a"], "--translation is that of --sentence"),
+        (["--translation", "a"], "--translation needs --sentence"),
         (["--source", "source", "--line", "3"], "--line 3: the input has 2 lines"),
         (["--source", "source", "--line", "0"], "--line 0: must be a whole number from 1"),
     ],

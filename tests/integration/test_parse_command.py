@@ -197,7 +197,7 @@ def test_the_ending_says_what_is_drawn(output: str, options: list[str], begins: 
         ("tree.png", ["--format", "svg"], "tree.png: no format has the ending '.png'. Use one of .svg (svg), .txt"),
         ("tree.gold", [], "tree.gold: no format has the ending '.gold'."),
         ("tree.svg.gz", [], "tree.svg.gz: no format has the ending '.gz'."),
-        ("tree.svg", ["--format", "text"], "--format text, but tree.svg ends as svg does"),
+        ("tree.svg", ["--format", "text"], "--format text: tree.svg has the ending of svg"),
     ],
 )
 def test_an_ending_that_does_not_fit_is_refused(

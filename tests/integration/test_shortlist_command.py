@@ -49,11 +49,13 @@ def test_it_learns_prints_the_coverage_and_is_shown_by_info(
 ) -> None:
     assert learn(model, corpus, "--candidates", "7", "--frequent", "2") == 0
     shown = capsys.readouterr().out
-    assert "learned from 54 pairs; 7 candidates of each piece, 2 frequent ones" in shown
+    assert "learned from 54 pairs; 7 candidates of each piece, 2 frequent pieces" in shown
     assert "Of the references of 6 other pairs" in shown
     assert [line.split()[1] for line in shown.splitlines() if line.startswith("*")] == ["7"]
     assert main(["info", model]) == 0
-    assert "shortlist: 7 candidates of each piece and 2 frequent ones, learned from 54 pairs" in capsys.readouterr().out
+    assert (
+        "shortlist: 7 candidates of each piece and 2 frequent pieces, learned from 54 pairs" in capsys.readouterr().out
+    )
     assert main(["info", model, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["shortlist"]["candidates"] == 7
 

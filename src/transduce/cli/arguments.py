@@ -12,19 +12,19 @@ from transduce.engines.interface import ENGINES, QUANTIZATIONS, SHORTLIST_CHOICE
 
 
 def add_files(parser: argparse.ArgumentParser, what: str) -> None:
-    """Declares where input comes from and where output goes."""
+    """Declares the model folder, the input file and the output file."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     parser.add_argument(
         "--source", type=Path, default=Path("-"), metavar="FILE", help=f"{what}, .gz or .zst; default: stdin"
     )
     parser.add_argument(
-        "--output", type=Path, default=None, metavar="FILE", help="appears when it is whole; default: stdout"
+        "--output", type=Path, default=None, metavar="FILE", help="written whole or not at all; default: stdout"
     )
     add_overwrite(parser)
 
 
-def add_overwrite(parser: Any, what: str = "an output that exists already") -> None:
-    """Declares that an output may be replaced; see `files.require_free`."""
+def add_overwrite(parser: Any, what: str = "an existing output") -> None:
+    """Declares --overwrite; see `files.require_free`."""
     parser.add_argument("--overwrite", action="store_true", help=f"replace {what}")
 
 
@@ -50,50 +50,52 @@ def add_options(parser: argparse.ArgumentParser, name: str, paper: DecodeConfig 
 def add_constraints(parser: argparse.ArgumentParser) -> None:
     """Declares what must or must not appear in translations."""
     group = parser.add_argument_group("constraints")
-    group.add_argument("--prefix", type=Path, metavar="FILE", help="how each line's translation begins; empty: free")
-    group.add_argument("--forbid", type=Path, metavar="FILE", help="phrases that no translation may hold, one a line")
     group.add_argument(
-        "--forbid-by-line", type=Path, metavar="FILE", help="for each line its own phrases, tab-separated"
-    )
-    group.add_argument("--glossary", type=Path, metavar="TSV", help="source term, tab, term that must appear for it")
-    group.add_argument(
-        "--require-by-line", type=Path, metavar="FILE", help="for each line terms that must appear, tab-separated"
+        "--prefix", type=Path, metavar="FILE", help="how the translation of each line begins; empty: anything"
     )
     group.add_argument(
-        "--inline-terms", action="store_true", help='lines mark terms that must appear: <term to="Hund">dog</term>'
+        "--forbid", type=Path, metavar="FILE", help="phrases that no translation may contain, one a line"
+    )
+    group.add_argument("--forbid-by-line", type=Path, metavar="FILE", help="phrases for each line, tab-separated")
+    group.add_argument("--glossary", type=Path, metavar="TSV", help="source term, tab, required translation")
+    group.add_argument(
+        "--require-by-line", type=Path, metavar="FILE", help="required terms for each line, tab-separated"
+    )
+    group.add_argument(
+        "--inline-terms", action="store_true", help='input lines mark required terms: <term to="Hund">dog</term>'
     )
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:
-    """Declares further models."""
+    """Declares the other models of an ensemble."""
     parser.add_argument(
         "--ensemble",
         nargs="+",
         type=Path,
         default=[],
         metavar="MODEL",
-        help="more models, that work as one with the first",
+        help="more models: the mean of all predictions is used",
     )
 
 
 def add_shortlist(parser: argparse.ArgumentParser) -> None:
-    """Declares whether the model's shortlist is used."""
+    """Declares whether to use the model's shortlist."""
     parser.add_argument(
         "--shortlist",
         choices=SHORTLIST_CHOICES,
         default="off",
-        help="search in the pieces that can translate those of the source only ('transduce shortlist' learns which); "
-        "auto: where the model has a shortlist and the engine is torch; default: %(default)s",
+        help="use only output pieces that can translate the source, as 'transduce shortlist' has learned; "
+        "auto: if the model has a shortlist and the engine is torch; default: %(default)s",
     )
 
 
 def decode_changes(args: argparse.Namespace) -> dict[str, Any]:
-    """Returns what `args` says of the fields of `DecodeConfig`; None where it says nothing."""
+    """Returns the value of each key of `DecodeConfig` in `args`; None where no option was given."""
     return {field.name: getattr(args, field.name, None) for field in dataclasses.fields(DecodeConfig)}
 
 
 def add_machine(parser: argparse.ArgumentParser, *, batches: bool = True) -> None:
-    """Declares on what, and how much at a time."""
+    """Declares engine, device, threads and batch size."""
     machine = parser.add_argument_group("machine")
     if batches:
         add_option(machine, "batch_size")
@@ -101,13 +103,13 @@ def add_machine(parser: argparse.ArgumentParser, *, batches: bool = True) -> Non
         "--engine",
         choices=ENGINES,
         default="auto",
-        help="auto is torch on a GPU; on a CPU ctranslate2, and torch for what that cannot do",
+        help="auto: torch on a GPU; on a CPU ctranslate2, or torch where ctranslate2 lacks a feature",
     )
     machine.add_argument(
         "--quantization",
         choices=QUANTIZATIONS,
         metavar="TYPE",
-        help="numbers to compute with, if the processor can: float32 (default), int8, bfloat16; ctranslate2 also "
+        help="number type, if the processor supports it: float32 (default), int8, bfloat16; ctranslate2 also "
         "float16, int16, int8_bfloat16, int8_float16",
     )
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")

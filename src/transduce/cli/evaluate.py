@@ -1,8 +1,7 @@
-"""Score translations against references: sacreBLEU with its signature, chrF, and BLEU the paper's way.
+"""Scores translations against references: sacreBLEU with its signature, chrF, and BLEU as the paper computed it.
 
-The n-th line of the hypothesis is compared with the n-th line of each reference. Text is taken as people
-write it (detokenised) unless --tokenized says that it is tokenised already. Files may end in .gz or .zst;
-"-" is standard input. Scores go to standard output, warnings to standard error.
+Line n of the hypothesis is compared with line n of each reference. Text is plain (detokenised) unless --tokenized is
+given. Files may end in .gz or .zst; "-" is standard input. Scores go to standard output, warnings to standard error.
 
 examples:
   transduce evaluate --hypothesis test.out --reference test.de
@@ -13,15 +12,15 @@ examples:
   transduce evaluate --hypothesis test.out --reference test.de --source test.en --train train.en train.de
 
 metrics:
-  bleu        sacreBLEU with WMT's tokenizer (13a); with --tokenized, on the tokens as they stand
+  bleu        sacreBLEU with WMT's tokenizer (13a); with --tokenized, on the given tokens
   bleu-intl   sacreBLEU with the Unicode-aware tokenizer
-  bleu-paper  as the paper scored: Moses-like tokens, compounds split, quotes normalised (same as --paper)
+  bleu-paper  as in the paper: Moses-like tokens, compounds split, quotes normalised (same as --paper)
   chrf        character n-grams (chrF2)
   chrf++      character and word n-grams
 
-With --model, the model's perplexity per subword of the (first) reference, given --source, is measured too; no PyTorch
-is needed for it. --train names the text that the model was trained with, of both sides (tab-separated columns
-count as lines): test lines of 16 bytes and more that stand there are counted, and warned of.
+--model adds the model's perplexity per subword of the (first) reference, given --source; it needs no PyTorch. --train
+names the training text of both sides (each tab-separated column counts as a line): a warning counts the test lines of
+16 bytes or more that occur in it.
 """
 
 import argparse
@@ -46,25 +45,25 @@ _STANDARD_INPUT = "-"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's arguments."""
-    parser.add_argument("--hypothesis", metavar="FILE", help="translations, one a line; needed unless --model is")
+    """Declares the command's arguments."""
+    parser.add_argument("--hypothesis", metavar="FILE", help="translations, one per line; needed without --model")
     parser.add_argument("--reference", required=True, nargs="+", metavar="FILE", help="one or more references")
-    parser.add_argument("--source", metavar="FILE", help="what was translated: warns of lines left as they are")
+    parser.add_argument("--source", metavar="FILE", help="the source: adds a warning of untranslated lines")
     parser.add_argument("--model", type=Path, metavar="MODEL", help="measure this model's perplexity; needs --source")
     parser.add_argument(
         "--metrics",
         nargs="+",
         default=["bleu", "chrf"],
         metavar="NAME",
-        help="see below (default: bleu chrf)",
+        help="see above; default: bleu chrf",
     )
-    parser.add_argument("--paper", action="store_true", help="add BLEU the paper's way")
+    parser.add_argument("--paper", action="store_true", help="add BLEU as the paper computed it")
     parser.add_argument("--tokenized", action="store_true", help="the text is tokenised already")
     parser.add_argument("--lowercase", action="store_true", help="ignore case")
     parser.add_argument(
         "--target-language",
         metavar="CODE",
-        help="target language, for the paper's BLEU (default: from the reference's name, as in test.de)",
+        help="target language, for the paper's BLEU; default: from the reference's name, as in test.de",
     )
     parser.add_argument("--intervals", action="store_true", help="add 95 %% confidence intervals (bootstrap)")
     parser.add_argument(
@@ -73,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=[],
         metavar="FILE",
-        help="the training text: warns of test lines that stand in it",
+        help="training text: adds a warning of test lines that occur in it",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, warnings included")
     add_machine(parser, batches=False)
@@ -130,13 +129,14 @@ def _leaks(args: argparse.Namespace, texts: dict[str, "Text"], training: dict[st
 
 
 def _training(paths: list[Path]) -> dict[str, "Iterator[str]"]:
-    """Returns the lines of each file, which are read when they are asked for; errors in the names come at once."""
+    """Returns the lines of each file, read lazily; a missing file is an error at once."""
     from transduce.data.readers import read_lines
 
     return {str(path): read_lines(path) for path in paths}
 
 
 def _score(args: argparse.Namespace, texts: dict[str, "Text"], training: dict[str, "Iterator[str]"]) -> "Evaluation":
+    from transduce.data.first_recipe import language_of
     from transduce.evaluation import evaluate
 
     return evaluate(
@@ -144,7 +144,7 @@ def _score(args: argparse.Namespace, texts: dict[str, "Text"], training: dict[st
         [texts[name] for name in args.reference],
         source=texts[args.source] if args.source is not None else None,
         metrics=list(dict.fromkeys([*args.metrics, *(["bleu-paper"] if args.paper else [])])),
-        language=_language(args.reference[0]) if args.target_language is None else args.target_language,
+        language=language_of(Path(args.reference[0])) if args.target_language is None else args.target_language,
         tokenized=args.tokenized,
         lowercase=args.lowercase,
         confidence=args.intervals,
@@ -157,10 +157,3 @@ def _read(name: str) -> "Text":
     from transduce.evaluation import Text
 
     return Text("standard input" if name == _STANDARD_INPUT else name, list(read_lines(Path(name))))
-
-
-def _language(name: str) -> str:
-    """Returns "de" for `test.de` or `test.de.gz`, and nothing where the name does not say."""
-    suffixes = [suffix[1:] for suffix in Path(name).suffixes if suffix not in (".gz", ".zst")]
-    last = suffixes[-1] if suffixes else ""
-    return last if len(last) == 2 and last.isalpha() and last.islower() else ""

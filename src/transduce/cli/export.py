@@ -1,4 +1,4 @@
-"""Writes a model for another system, and proves that it does the same there.
+"""Writes a model for another system, and checks that it gives the same results there.
 
 examples:
   transduce export models/m30k --format huggingface --output exports/m30k
@@ -6,16 +6,19 @@ examples:
   transduce export models/m30k --format ctranslate2 --quantization int8 --output exports/m30k-int8
   transduce export models/m30k --format onnx --output exports/m30k --source test.en --reference test.de
 
-  huggingface   stock transformers loads it: AutoModelForSeq2SeqLM, AutoTokenizer, generate
-  onnx          encoder and decoder with a cache, and a script that translates on onnxruntime
-  ctranslate2   the fast engine, with float32, int8, ... weights
+  huggingface   for transformers: AutoModelForSeq2SeqLM, AutoTokenizer, generate
+  onnx          encoder and decoder with a cache, and a script that translates with onnxruntime
+  ctranslate2   for CTranslate2, with float32, int8, ... weights
 
-What was written is loaded by that system and run against the original: on --source, or else on the model's own
-validation data, or else on a few built-in sentences. Both are given the original's translations; certificate.json and
-README.md say at what share of positions they find the same token most probable, how far the log-probabilities differ,
-how many translations are identical and what happens to BLEU. Below the thresholds nothing is left at --output.
+The other system loads the export and is compared with the original on --source, or else on the model's validation data,
+or else on a few built-in sentences. Both score the original's translations. certificate.json and README.md report:
 
-What a format cannot hold is refused by name: docs/guides/export.md has the table.
+  - the share of positions at which both find the same token most probable
+  - the difference of the log-probabilities
+  - the share of identical translations, and both BLEU scores
+
+Below the thresholds nothing is written to --output. A model that a format does not support is refused:
+docs/guides/export.md has the table.
 """
 
 import argparse
@@ -27,15 +30,15 @@ from transduce.cli.numbers import real, whole
 from transduce.cli.output import print_report
 from transduce.engines.interface import QUANTIZATIONS
 
-SUMMARY = "write a model for transformers, ONNX or CTranslate2, with a certificate that it does the same"
+SUMMARY = "write a model for transformers, ONNX or CTranslate2, with a certificate that results agree"
 FORMATS = ("huggingface", "onnx", "ctranslate2")
-_NEEDS = {"huggingface": ["transformers"], "onnx": ["onnx", "onnxruntime"]}  # the extras are called as the formats
+_NEEDS = {"huggingface": ["transformers"], "onnx": ["onnx", "onnxruntime"]}  # the extras have the names of the formats
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    parser.add_argument("--format", choices=FORMATS, required=True, help="the system to write for")
+    parser.add_argument("--format", choices=FORMATS, required=True, help="the format to write")
     parser.add_argument(
         "--output", metavar="DIR", type=Path, required=True, help="folder to write, whole or not at all"
     )
@@ -50,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_certificate(parser: argparse.ArgumentParser) -> None:
-    """Declares what the certificate is measured on, and what it must reach."""
+    """Declares the sentences and the thresholds of the certificate."""
     group = parser.add_argument_group("certificate")
     group.add_argument("--source", metavar="FILE", type=Path, help="source lines; default: the validation data")
     group.add_argument("--reference", metavar="FILE", type=Path, help="their translations, for BLEU")
@@ -59,7 +62,7 @@ def add_certificate(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=whole(1, 1_000_000),
         default=200,
-        help="at most N of them, evenly spread; default: %(default)s",
+        help="lines compared at most, evenly spread; default: %(default)s",
     )
     group.add_argument(
         "--threshold",
@@ -71,9 +74,11 @@ def add_certificate(parser: argparse.ArgumentParser) -> None:
         "--max-difference",
         metavar="D",
         type=real(0, 1000),
-        help="greatest mean difference of log-probabilities; default: 0.001, quantised 0.1",
+        help="largest mean difference of log-probabilities; default: 0.001, quantised 0.1",
     )
-    group.add_argument("--force", action="store_true", help="write it below the threshold too; the certificate says so")
+    group.add_argument(
+        "--force", action="store_true", help="write the result even below a threshold; the certificate says so"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

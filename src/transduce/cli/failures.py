@@ -1,6 +1,6 @@
-"""What every command does in trouble: one line on standard error and an exit code, never a traceback.
+"""How commands report errors: one line on standard error and an exit code, without a traceback.
 
-A reader that went away, a full disk, a closed stream, text in the wrong encoding, nesting too deep, no memory left.
+Besides our own errors: a closed pipe, a full disk, a closed stream, a wrong encoding, too deep nesting, no memory left.
 """
 
 import contextlib
@@ -16,20 +16,20 @@ from transduce.errors import DataError, TransduceError
 
 _SHOW = "'transduce --debug COMMAND …' shows where."
 _SETTING = re.compile(r"(?:decode\.)?(?P<key>\w+) = (?P<value>\S+): ")
-# The exceptions that `report` turns into one line. Any other is a defect of ours, and shows its traceback.
+# The exceptions that `report` turns into one line. Any other is a bug, and shows its traceback.
 REPORTED = (TransduceError, KeyboardInterrupt, OSError, RecursionError, MemoryError, UnicodeError)
 
 
 def replace_closed_streams() -> None:
-    """Puts a stream that refuses everything where standard input, output or error is closed (`>&-`).
+    """Replaces closed standard streams (`>&-`) by streams that refuse to be read or written.
 
-    Python leaves None there, and `print` then does nothing, without an error. The number of the closed stream would go
-    to the next file opened, and what a library prints would land in it.
+    Python sets a closed stream to None: `print` then does nothing, without an error. The next file opened would get the
+    number of the closed stream, and what a library prints would land in that file.
     """
     for number, name, flags, mode in (
         (0, "stdin", os.O_WRONLY, "r"),
         (1, "stdout", os.O_RDONLY, "w"),
-        (2, "stderr", os.O_WRONLY, "w"),  # messages are lost, and are no reason to stop
+        (2, "stderr", os.O_WRONLY, "w"),  # messages are lost; that is no reason to stop
     ):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, flags)
@@ -49,11 +49,11 @@ def _is_open(number: int) -> bool:
 
 
 def report(error: BaseException, options: Mapping[str, Any]) -> int:
-    """Says in one line what went wrong (nothing where a reader went away), and returns the exit code.
+    """Prints one line about an error (nothing for a closed pipe), and returns the exit code.
 
     Args:
         error: one of `REPORTED`.
-        options: the command's, by name: an error in a setting that came from one names the option as it was typed.
+        options: the command's options by name: an error in a value that came from one names that option.
     """
     of_output = _abandon_output()
     if isinstance(error, BrokenPipeError):  # `| head`
@@ -65,7 +65,7 @@ def report(error: BaseException, options: Mapping[str, Any]) -> int:
         _say(f"error: {_as_typed(str(error), options)}")
         return error.exit_code
     if isinstance(error, RecursionError):
-        _say(f"error: an input is nested too deeply to be read: thousands of levels of brackets. {_SHOW}")
+        _say(f"error: an input is nested too deeply: thousands of levels of brackets. {_SHOW}")
         return DataError.exit_code
     if isinstance(error, MemoryError):
         what = f": {error}" if str(error) else ""
@@ -80,7 +80,7 @@ def report(error: BaseException, options: Mapping[str, Any]) -> int:
 
 
 def _as_typed(message: str, options: Mapping[str, Any]) -> str:
-    """Returns `--beam-size 0: must be …` for `decode.beam_size = 0: must be …` where there is such an option."""
+    """Returns `--beam-size 0: must be …` for `decode.beam_size = 0: must be …` if that option was given."""
     setting = _SETTING.match(message)
     if setting is None or options.get(setting["key"]) is None:
         return message
@@ -93,7 +93,7 @@ def _say(message: str) -> None:
 
 
 def _abandon_output() -> bool:
-    """Returns whether standard output refuses what is to be written; then keeps Python from trying again at its end."""
+    """Returns whether standard output cannot be written; if so, keeps Python from trying again when it ends."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -104,8 +104,8 @@ def _abandon_output() -> bool:
 
 def _is_output_closed() -> bool:
     try:
-        os.write(sys.stdout.fileno(), b"")  # nothing, which a descriptor for reading refuses all the same
-    except io.UnsupportedOperation:  # it is none of the system's
+        os.write(sys.stdout.fileno(), b"")  # nothing; a descriptor for reading refuses even that
+    except io.UnsupportedOperation:  # not a stream of the system
         return False
     except OSError as error:
         return error.errno == errno.EBADF
@@ -132,9 +132,9 @@ def _of_system(error: OSError, *, of_output: bool) -> str:
         return f"standard output: {error.strerror}."
     what = error.strerror
     if isinstance(error, FileExistsError):
-        what = "a file stands where a folder is needed; name another path"
+        what = "this is a file, but a folder is needed; name another path"
     elif isinstance(error, IsADirectoryError):
-        what = "a folder stands where a file is needed; name a file"
+        what = "this is a folder, but a file is needed; name a file"
     elif error.errno == errno.ENAMETOOLONG:
         what = "the name is too long"
     return f"{error.filename}: {what}." if error.filename else f"{what or error}."

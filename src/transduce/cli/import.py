@@ -1,26 +1,26 @@
-"""Makes a model folder of another system's model, and proves that it does the same here.
+"""Makes a model folder from another system's model, and checks that it gives the same results here.
 
 examples:
   transduce import exports/m30k --output models/back
   transduce import mine.safetensors --description mine.toml --tokenizer bpe.json --output models/mine
 
-The format is found by what stands at PATH; --format names it where that is not wanted.
+The format is recognised from the files at PATH, unless --format names it.
 
   huggingface   a folder of transformers: MarianMTModel or PegasusForConditionalGeneration, relu, safetensors, with a
                 byte-level tokenizer.json
-  torch         the state dict of a torch.nn.Transformer, as safetensors, and a TOML file that says what it does not:
+  torch         the state dict of a torch.nn.Transformer as safetensors, and a TOML file that describes it:
 
     num_heads = 8
     norm_first = false
-    source_embedding = "source.weight"   # names in the state dict; the three may be one
+    source_embedding = "source.weight"   # names in the state dict; all three may be the same
     target_embedding = "target.weight"
     output = "generator.weight"
     embedding_scale = "sqrt"             # embeddings are multiplied by the root of d_model; or "none"
     positions = "interleaved"            # or "concatenated", or "learned" with source_positions, target_positions
-    prefix = ""                          # what stands before encoder.layers.0
+    prefix = ""                          # what precedes encoder.layers.0
 
-Nothing is unpickled. What cannot be held is refused by name: docs/guides/export.md has the table. Where the other
-system is installed, both are run on the same sentences, as in 'transduce export'; certificate.json has the result.
+Nothing is unpickled. A model that is not supported is refused: docs/guides/export.md has the table. If the other system
+is installed, both models are compared as in 'transduce export'; certificate.json has the result.
 """
 
 import argparse
@@ -31,18 +31,18 @@ from transduce.cli.arguments import add_overwrite
 from transduce.cli.export import add_certificate
 from transduce.cli.output import print_report
 
-SUMMARY = "make a model folder of a transformers checkpoint or a torch.nn.Transformer"
+SUMMARY = "make a model folder from a transformers checkpoint or a torch.nn.Transformer"
 FORMATS = ("huggingface", "torch")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    parser.add_argument("path", metavar="PATH", type=Path, help="folder of transformers, or safetensors file")
-    parser.add_argument("--format", choices=FORMATS, help="the system that wrote it; default: by what PATH holds")
+    parser.add_argument("path", metavar="PATH", type=Path, help="transformers folder, or safetensors file")
+    parser.add_argument("--format", choices=FORMATS, help="the format of PATH; default: recognised")
     parser.add_argument("--output", metavar="MODEL", type=Path, required=True, help="model folder to write")
     add_overwrite(parser, "an earlier import")
     parser.add_argument("--description", metavar="FILE", type=Path, help="torch: the TOML file")
-    parser.add_argument("--tokenizer", metavar="PATH", type=Path, help="torch: tokenizer.json, or a folder with one")
+    parser.add_argument("--tokenizer", metavar="PATH", type=Path, help="torch: tokenizer.json, or a folder that has it")
     add_certificate(parser)
 
 
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     form = args.format or find_format(args.path)
     if form == "huggingface" and not (args.description is None and args.tokenizer is None):
         raise ConfigError(
-            "--description and --tokenizer are for a state dict of torch; a folder of transformers has both."
+            "--description and --tokenizer are for a state dict of torch; a transformers folder needs neither."
         )
     measured = {
         "sentences": args.source,

@@ -1,12 +1,14 @@
-"""Shows what a model folder, a run folder, a prepared folder, a recipe or a preset is, and what it costs.
+"""Shows the configuration, size and cost of a model folder, a run folder, a prepared folder, a recipe or a preset.
 
-Of a recipe, what differs from its preset; of a run, how far it has come, the time that is left and its best score; of a
-model, what was measured; of both, what training cost: the floating-point operations that it made, and the paper's
-estimate of them (see docs/guides/training.md).
+  recipe   also the keys that differ from its preset
+  run      also its progress, the time left, its best score, and what training has cost so far
+  model    also its scores, and what training cost
 
-Estimates are reckoned from the configuration: the operations of a step of full batches, forward and backward, with
-sentences of 32 tokens; the memory of weights, gradients and Adam's moments in float32, and what a step keeps of its
-forward pass. PyTorch itself, and buffers that come and go, are not in it.
+The cost is the number of floating-point operations, and the paper's estimate of it (see docs/guides/training.md).
+
+Estimates come from the configuration: the operations of a step with full batches, forward and backward, of sentences of
+32 tokens; the memory of weights, gradients and Adam's moments in float32, and of activations. They do not include
+PyTorch itself and its temporary buffers.
 
 examples:
   transduce info models/m30k
@@ -51,14 +53,14 @@ class _Subject:
     kind: str
     config: Config
     metrics: dict[str, Any] = field(default_factory=dict)
-    shortlist: dict[str, Any] | None = None  # what is known of a model's
+    shortlist: dict[str, Any] | None = None  # what is known of the model's shortlist
     num_bytes: int | None = None  # on disk
-    start: tuple[str, Config] | None = None  # what a recipe starts from: a preset's name, and the preset
+    start: tuple[str, Config] | None = None  # the preset of a recipe: its name and its values
     history: "History | None" = None  # of a run
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints what is known, and returns the exit code."""
+    """Prints the facts, and returns the exit code."""
     from transduce.config.parameters import count_parameters
     from transduce.data.prepared import is_prepared
 
@@ -152,7 +154,7 @@ def _clock(seconds: float) -> str:
 
 
 def _difference_text(start: tuple[str, Config], subject: _Subject) -> str:
-    origin = f"preset {start[0]}" if start[0] else "the defaults, for it names no preset"
+    origin = f"preset {start[0]}" if start[0] else "the defaults (it names no preset)"
     rows = [
         (key, json.dumps(before, ensure_ascii=False), json.dumps(now, ensure_ascii=False))
         for key, before, now in _differences(start[1], subject)
@@ -163,7 +165,7 @@ def _difference_text(start: tuple[str, Config], subject: _Subject) -> str:
 
 
 def _differences(start: Config, subject: _Subject) -> list[tuple[str, Any, Any]]:
-    """Returns each key of the configuration whose value is not that of the preset, with both values."""
+    """Returns each key whose value is not that of the preset, with both values."""
     before, now = to_dict(start), to_dict(subject.config)
     found = [("name", before.pop("name"), now.pop("name"))]
     found += [
@@ -175,16 +177,15 @@ def _differences(start: Config, subject: _Subject) -> list[tuple[str, Any, Any]]
 def _of_shortlist(facts: dict[str, Any]) -> str:
     covered = facts["coverage"]
     return (
-        f"shortlist: {counted(facts['candidates'], 'candidate')} of each piece and {facts['frequent']} frequent "
-        f"ones, learned "
-        f"from {counted(facts['pairs'], 'pair')}; a sentence has {covered['mean_ids']:,.0f} pieces on average, "
-        f"which cover "
-        f"{100 * covered['share_of_tokens']:.1f} % of references"
+        f"shortlist: {counted(facts['candidates'], 'candidate')} of each piece and "
+        f"{counted(facts['frequent'], 'frequent piece')}, learned from {counted(facts['pairs'], 'pair')}; a sentence "
+        f"has {covered['mean_ids']:,.0f} pieces on average, which cover {100 * covered['share_of_tokens']:.1f} % of "
+        "references"
     )
 
 
 def _prepared_facts(folder: Path) -> dict[str, Any]:
-    """Returns what the manifest and the report of a prepared folder say."""
+    """Returns the contents of a prepared folder, by its manifest and report."""
     from transduce.data.prepared import load_prepared
 
     manifest = load_prepared(folder, checksums=False).manifest
@@ -196,7 +197,7 @@ def _prepared_facts(folder: Path) -> dict[str, Any]:
     }
     try:
         report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # it is for people; the manifest is what counts
+    except (OSError, ValueError):  # it is for people; the manifest suffices
         report = {}
     for name, part in facts["parts"].items():
         part |= {key: report[name][key] for key in ("source_tokens", "target_tokens") if key in report.get(name, {})}
@@ -216,7 +217,7 @@ def _prepared_text(name: str, facts: dict[str, Any]) -> str:
 
 
 def _size(path: Path) -> int:
-    """Returns the bytes of a folder's files."""
+    """Returns the size of a folder's files in bytes."""
     return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
 
 
@@ -229,7 +230,7 @@ def _find(name: str) -> _Subject:
         from transduce.engines.shortlist.table import shortlist_facts
 
         bundle = Bundle.load(path)
-        bundle.require_shapes()  # before anything is counted by them
+        bundle.require_shapes()  # before parameters are counted
         return _Subject("model folder", bundle.config, bundle.metrics, shortlist_facts(bundle), _size(path))
     if (path / "config.json").is_file():
         return _run_folder(path)
@@ -242,7 +243,7 @@ def _find(name: str) -> _Subject:
 
 
 def _with_vocabulary(config: Config) -> Config:
-    """Returns the recipe with the table that training will make: as many rows as pieces are to be learned."""
+    """Returns the recipe with the vocabulary size that training will set: that of the tokeniser."""
     return replace(config, model=replace(config.model, vocab_size=config.text.vocab_size))
 
 
@@ -251,7 +252,7 @@ def _run_folder(path: Path) -> _Subject:
 
     config = load_run_config(path)
     metrics: dict[str, Any] = {}
-    if find_spec("torch") is not None:  # the account of costs is kept by what measures them
+    if find_spec("torch") is not None:  # the costs are read by code that needs torch
         from transduce.runs import run_metrics
 
         metrics = run_metrics(path)

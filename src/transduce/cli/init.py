@@ -1,9 +1,9 @@
-"""Writes a first recipe for two aligned files: a commented TOML file that 'transduce train' takes as it is.
+"""Writes a first recipe for two aligned files: a commented TOML file, ready for 'transduce train'.
 
-The files are read once. Preset, vocabulary, batch and steps are chosen by the number of pairs, and the recipe says why;
-languages come from the files' names ("train.de"), or from --languages. Without --validation, up to a thousand pairs,
-evenly spread, are written beside the recipe; training leaves them out. The corpus itself is never changed, and no file
-is overwritten.
+The number of pairs decides preset, vocabulary, batch size and steps; comments in the recipe say why. Languages come
+from the names of the files ("train.de"), or from --languages. Without --validation, up to a thousand pairs, evenly
+spread, are written beside the recipe as validation set, and training leaves them out. The corpus is not changed, and no
+file is overwritten.
 
 examples:
   transduce init --source train.en --target train.de --output mine.toml
@@ -31,10 +31,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs=2,
         metavar=("SOURCE", "TARGET"),
-        help="other lines; default: some of the corpus",
+        help="validation set; default: some pairs of the corpus",
     )
     parser.add_argument(
-        "--languages", nargs=2, metavar=("SOURCE", "TARGET"), help="codes, such as en de; default: by the files' names"
+        "--languages", nargs=2, metavar=("SOURCE", "TARGET"), help="codes, such as en de; default: from the file names"
     )
     parser.add_argument("--output", type=Path, required=True, metavar="RECIPE", help="the file to write, .toml")
 
@@ -46,12 +46,12 @@ def run(args: argparse.Namespace) -> int:
     if args.output.suffix != ".toml":
         raise ConfigError(f"--output {args.output}: a recipe's name ends in .toml.")
     if args.output.exists():
-        raise ConfigError(f"{args.output}: exists, and is left as it is. Choose another --output, or delete it.")
+        raise ConfigError(f"{args.output}: exists already. Choose another --output, or delete it.")
     languages = tuple(args.languages or (language_of(args.source), language_of(args.target)))
     for language in languages:
         if language and not language.replace("-", "").isalnum():
             raise ConfigError(
-                f"--languages {' '.join(languages)}: '{language}' is no language code, such as en or pt-BR."
+                f"--languages {' '.join(languages)}: '{language}' is not a language code, such as en or pt-BR."
             )
     corpus = look_at(args.source, args.target)
     validation = tuple(args.validation) if args.validation else None

@@ -1,8 +1,8 @@
-"""Looks inside a model: what each head of each layer attends to, as a page, a picture, data or word alignments.
+"""Shows what each head of each layer attends to: as a page, a picture, arrays or word alignments.
 
-One pair is shown: --sentence with --translation or, without it, the model's own. The page holds every layer and
-head in one file that needs no network. With --source (or standard input) the pair is a line of a file, and --pharaoh
-aligns the words of every line.
+The page, the picture and the arrays show one pair of sentences: --sentence with --translation, or with the model's own
+translation; or line --line of --source and --target. The page has every layer and head in one file that needs no
+network. --pharaoh aligns the words of every line.
 
 examples:
   transduce inspect models/m30k --sentence "A dog runs." --output dog.html
@@ -12,9 +12,9 @@ examples:
   transduce inspect models/m30k --source test.en --target test.de --pharaoh test.align
   transduce inspect models/m30k --source test.en --line 7 --arrays pair.npz
 
-Layers and heads count from 1. An alignment ties each target word to the source word that the chosen heads look at most;
-"0-0 2-1" is source word 0 with target word 0, and 2 with 1. Words are what stands between white space. By default the
-heads are the three with the best alignment score over the first 200 pairs; --align-heads chooses others:
+Layers and heads count from 1. An alignment links each target word to the source word that the chosen heads attend to
+most; "0-0 2-1" links source word 0 to target word 0, and 2 to 1. Words are separated by white space. By default the
+three heads with the best alignment score on the first 200 pairs are used; --align-heads chooses others:
   best:5       the five best
   mean         all heads of all layers
   3            all heads of layer 3
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
     from transduce.translation.result import Attention
     from transduce.translation.translator import Translator
 
-SUMMARY = "look inside a model: attention as a page, pictures, data, word alignments"
+SUMMARY = "show what a model attends to: as a page, pictures, arrays, word alignments"
 
 _DEFAULT_PAGE = Path("attention.html")
 _STDOUT = Path("-")  # of --pharaoh
-_LARGE_PAGE = 10_000_000  # characters: a browser begins to feel it
-_SAMPLE_PAIRS = 200  # that the best-aligning heads are chosen on
+_LARGE_PAGE = 10_000_000  # characters; browsers become slow
+_SAMPLE_PAIRS = 200  # to choose the best heads
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    pair = parser.add_argument_group("what to look at")
+    pair = parser.add_argument_group("sentences")
     pair.add_argument("--sentence", metavar="TEXT", help="a source sentence")
     pair.add_argument("--translation", metavar="TEXT", help="its translation; default: the model's own")
-    pair.add_argument("--source", metavar="FILE", help="sources, one a line; default: stdin, without --sentence")
+    pair.add_argument("--source", metavar="FILE", help="source lines; default without --sentence: stdin")
     pair.add_argument("--target", metavar="FILE", help="their translations; default: the model's own")
     pair.add_argument(
         "--line", type=whole(1), default=1, metavar="N", help="the line of --source to show; default: %(default)s"
@@ -64,18 +64,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--output", type=Path, metavar="FILE", help="the page, .html")
     output.add_argument("--figure", type=Path, metavar="FILE", help="a picture of one layer, .png or .svg")
     output.add_argument("--arrays", type=Path, metavar="FILE", help="all weights and pieces, .npz or .json")
-    output.add_argument("--pharaoh", type=Path, metavar="FILE", help="word alignments, a line a pair; - is stdout")
-    add_overwrite(output, "outputs that exist already")
-    output.add_argument(
-        "--words", action="store_true", help="the picture by words; the page without its subword pieces"
-    )
+    output.add_argument("--pharaoh", type=Path, metavar="FILE", help="word alignments, one line per pair; - is stdout")
+    add_overwrite(output, "existing outputs")
+    output.add_argument("--words", action="store_true", help="show words instead of subword pieces")
     figure = parser.add_argument_group("picture")
-    # The kinds of `inspection.view`, written out: importing them here would load numpy for `--help`.
+    # As in `inspection.view`; importing that would load numpy for `--help`.
     kinds = ("encoder", "decoder", "cross")
     figure.add_argument("--attention", choices=kinds, default="encoder", help="default: %(default)s")
     figure.add_argument("--layer", type=whole(1, 1000), metavar="N", help="default: the last but one, as in the paper")
     figure.add_argument("--heads", metavar="N,N", help="default: all")
-    figure.add_argument("--word", metavar="TEXT", help="only the lines of this word")
+    figure.add_argument("--word", metavar="TEXT", help="draw the lines of this word only")
     parser.add_argument_group("alignment").add_argument(
         "--align-heads", metavar="HEADS", help="see above; default: best"
     )
@@ -85,7 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Writes what is asked for, and returns the exit code."""
+    """Writes the outputs, and returns the exit code."""
     _take_old_meaning(args)
     _check(args)
     # Imported here, so that `transduce --help` need not load what they need.
@@ -104,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _take_old_meaning(args: argparse.Namespace) -> None:
-    """Takes --source and --target, where they are sentences, as they were until 0.1; else makes them paths."""
+    """Makes --source and --target paths; until 0.1 they were sentences, and still may be."""
     if args.source is not None and any(map(str.isspace, args.source)) and not Path(args.source).exists():
         warn_of_old_name("--source with a sentence is now --sentence, --target with one --translation")
         args.sentence, args.translation = args.source, args.target
@@ -113,13 +111,15 @@ def _take_old_meaning(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Finds what is wrong with the options before a model is loaded."""
+    """Checks the options before a model is loaded."""
     if args.sentence is not None and (args.source is not None or args.target is not None):
         raise ConfigError("Give one pair (--sentence, --translation) or files (--source, --target), not both.")
     if args.translation is not None and args.sentence is None:
-        raise ConfigError("--translation is that of --sentence, which is missing; for files, --target.")
+        raise ConfigError("--translation needs --sentence. For files use --source and --target.")
     if args.figure is None and any(option is not None for option in (args.layer, args.heads, args.word)):
-        raise ConfigError("--layer, --heads and --word are for a picture: add --figure FILE. The page has them all.")
+        raise ConfigError(
+            "--layer, --heads and --word are for a picture: add --figure FILE. The page shows all of them."
+        )
     if args.pharaoh is None and args.align_heads is not None:
         raise ConfigError("--align-heads is for word alignments: add --pharaoh FILE.")
     if args.figure is not None:
@@ -136,7 +136,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _require_outputs(args: argparse.Namespace) -> None:
-    """Checks that no output is a file that is read, and that none replaces what may not be replaced."""
+    """Checks that no output is an input, and that none replaces an existing file without --overwrite."""
     from transduce.data.readers import STDIN, require_apart
 
     texts = [path for path in (args.source, args.target) if path != STDIN]
@@ -152,7 +152,7 @@ def _require_outputs(args: argparse.Namespace) -> None:
 
 
 def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
-    """Returns the sources with their targets; None where the model is to translate."""
+    """Returns the sources with their targets; None where the model translates."""
     if args.sentence is not None:
         return [(args.sentence, args.translation)]
     from transduce.data.readers import STDIN, read_lines, read_pairs
@@ -200,7 +200,10 @@ def _show(args: argparse.Namespace, attention: "Attention") -> None:
         written.append(page)
         if len(text) > _LARGE_PAGE and not args.words:
             size = f"{len(text) / 1e6:.0f} MB"
-            print(f"transduce: warning: {page} has {size}, for the pair is long; --words makes less.", file=sys.stderr)
+            print(
+                f"transduce: warning: {page} has {size}, for the pair is long; --words makes it smaller.",
+                file=sys.stderr,
+            )
     print(*(f"{path}: {attention.source} → {attention.target}" for path in written), sep="\n", file=sys.stderr)
 
 
@@ -209,16 +212,16 @@ def _head_numbers(text: str | None) -> list[int] | None:
         return None
     names = [name.strip() for name in text.split(",")]
     if not all(name.isdecimal() for name in names):
-        raise ConfigError(f"--heads '{text}': write numbers with commas between, as in 1,3.")
+        raise ConfigError(f"--heads '{text}': write numbers separated by commas, such as 1,3.")
     return [int(name) for name in names]
 
 
 def _align(args: argparse.Namespace, translator: "Translator", pairs: list[tuple[str, str | None]]) -> None:
-    """Writes the word alignment of every pair, an empty line where a side is blank."""
+    """Writes the word alignment of every pair; an empty line where a side is blank."""
     from transduce.inspection import align, choose_heads, pharaoh
 
     weights = _word_weights(translator, pairs)
-    begun: list[np.ndarray] = []  # held back until the heads are chosen
+    begun: list[np.ndarray] = []  # kept until the heads are chosen
     sample: list[np.ndarray] = []
     for one in weights:
         begun.append(one)

@@ -43,54 +43,54 @@ COMMANDS = (
 )
 
 _EPILOG = """examples:
-  transduce demo                                        a working English-German translator in minutes
+  transduce demo                                        train an English-German translator in minutes
   transduce init --source train.en --target train.de --output mine.toml
   transduce train recipes/multi30k-en-de.toml --output runs/m30k
   transduce average runs/m30k --last 20 --output models/m30k
   echo "A dog runs." | transduce translate models/m30k
   transduce evaluate --hypothesis test.out --reference test.de
-  transduce verify models/m30k                          does it keep what is promised?
+  transduce verify models/m30k                          check causality, caching, batching, engines
   transduce inspect models/m30k --sentence "A dog runs."
-  transduce paper table1                                Table 1 of the paper, measured
+  transduce paper table1                                measure Table 1 of the paper
 
 'transduce COMMAND --help' explains each command, with examples."""
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Suggests the nearest of the commands, or of an option's choices, where none is as written."""
+    """Suggests the nearest command or choice for one that does not exist."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             choices = list(map(str, action.choices))
             nearest = suggestion(str(value), choices)
-            raise argparse.ArgumentError(action, f"'{value}' is none of {', '.join(choices)}.{nearest}")
+            raise argparse.ArgumentError(action, f"'{value}' is not one of {', '.join(choices)}.{nearest}")
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        if isinstance(action.type, Number):  # whose errors are one line, without the usage
+        if isinstance(action.type, Number):  # its errors are one line, without the usage
             return action.type.read(arg_string, action.option_strings[-1])
         return super()._get_value(action, arg_string)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Takes the old names of options too."""
+        """Accepts the old names of options too."""
         given = sys.argv[1:] if args is None else args
         return super().parse_known_args(with_new_names(self.prog.removeprefix("transduce "), given), namespace)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         values = super()._get_values(action, arg_strings)
-        if values == [] and action.nargs in (None, "+"):  # `--input=--`: argparse takes the dashes away
+        if values == [] and action.nargs in (None, "+"):  # `--input=--`: argparse removes the dashes
             raise argparse.ArgumentError(action, "expected at least one argument")
         return values
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
-        """Unlike argparse's own, hides no error: help that a full disk swallows is none."""
+        """Unlike argparse, reports errors: a full disk loses the help text."""
         if message:
             (file or sys.stderr).write(message)
 
 
 def show_help(args: argparse.Namespace) -> int:
-    """Prints the help of a command that was given no subcommand, as `git` and `pip` do."""
+    """Prints the help of a command without a subcommand, as `git` and `pip` do."""
     args.parser.print_help()
     return 0
 
@@ -128,11 +128,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _require_posix()
         args = _parse(arguments)
         logging.getLogger("transduce").setLevel(logging.ERROR if getattr(args, "quiet", False) else logging.NOTSET)
-        # Read when torch is first imported. Its OpenMP threads wait for each other by spinning: where another process
-        # wants the same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
+        # Read when torch is first imported. Its OpenMP threads wait in a busy loop: where another process needs the
+        # same cores, the default of 300 000 turns can cost nine tenths of the speed (docs/lab-log.md).
         os.environ.setdefault("GOMP_SPINCOUNT", "5000")
         code = int(args.run(args))
-        sys.stdout.flush()  # here, where a reader that went away is caught; not when Python ends
+        sys.stdout.flush()  # here, where a closed pipe is caught; not when Python ends
         return code
     except REPORTED as error:
         if args.debug and not isinstance(error, KeyboardInterrupt | BrokenPipeError):
@@ -141,13 +141,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _require_posix() -> None:
-    """Refuses Windows before any command is imported: several import what only POSIX systems have, such as fcntl."""
+    """Refuses Windows before any command is imported: several need modules of POSIX systems, such as fcntl."""
     if os.name != "posix":
         raise MissingDependencyError("Windows is not supported: use Linux, macOS, or Linux inside Windows (WSL).")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Returns the arguments. Where they are wrong, or help is asked for, the program ends here."""
+    """Returns the arguments. The program ends here where they are wrong or ask for help."""
     parser = build_parser()
     try:
         args, unknown = parser.parse_known_args(arguments)
@@ -160,9 +160,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _refuse(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> NoReturn:
-    """Ends with the usage of the command that was given what it does not know."""
+    """Ends with the usage of the command that does not know the arguments."""
     nearest = suggestion(unknown[0].partition("=")[0], re.findall(r"--[a-z-]+", parser.format_usage()))
-    parser.error(f"unrecognized arguments: {' '.join(unknown)}.{nearest} '{parser.prog} --help' explains all.")
+    parser.error(f"unrecognized arguments: {' '.join(unknown)}.{nearest} '{parser.prog} --help' lists all.")
 
 
 if __name__ == "__main__":

@@ -13,17 +13,17 @@ _LONGEST_SHOWN = 40
 
 @dataclass(frozen=True)
 class Number:
-    """What argparse makes of an option's text: a number within a range."""
+    """The type of an option that is a number within a range."""
 
     kind: type
     bounds: Range
 
     def read(self, text: str, option: str) -> int | float:
-        """Returns the number; raises ConfigError, naming the option, where it is none or out of range."""
+        """Returns the number; raises ConfigError, naming the option, where `text` is not a number in the range."""
         try:
             value: int | float = self.kind(text)
         except ValueError:
-            value = float("nan")  # which no range has
+            value = float("nan")  # outside every range
         if value not in self.bounds:
             what = "a whole number" if self.kind is int else "a number"
             shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
@@ -31,7 +31,7 @@ class Number:
         return value
 
     def __call__(self, text: str) -> int | float:
-        """As argparse calls it, which does not say for which option."""
+        """Reads the number for argparse, which does not name the option."""
         try:
             return self.read(text, "")
         except ConfigError as error:
@@ -44,12 +44,12 @@ def whole(least: int, most: int = 1_000_000_000) -> Number:
 
 
 def real(least: float, most: float, *, above: bool = False) -> Number:
-    """Returns the type of an option that is a number; `above`: greater than `least`."""
+    """Returns the type of an option that is a number; with `above`, it must be greater than `least`."""
     return Number(float, Range(least, most, above=above))
 
 
 def setting(key: str) -> Number:
-    """Returns the type of an option that is a key of `DecodeConfig`, with the range of that key."""
+    """Returns the type of the option for a key of `DecodeConfig`, with the range of that key."""
     return Number(*ranges_of(DecodeConfig)[key])
 
 

@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Opened:
-    """A model folder that was opened, how it is to be searched and by what; nothing was loaded or converted yet."""
+    """A model folder, its decoding options and the engine chosen for it; no weights are loaded yet."""
 
     bundle: "Bundle"
     options: DecodeConfig
     choice: "EngineChoice"
-    helped_for: str = ""  # the options that the torch engine does, beside the chosen one
+    helped_for: str = ""  # options for which the torch engine helps the chosen one
 
 
 def open_model(args: argparse.Namespace, *, search: bool = True, required: str = "", attention: str = "") -> Opened:
-    """Opens the model folder, and refuses what the engine cannot do before it loads anything.
+    """Opens the model folder, and refuses what the engine cannot do before anything is loaded.
 
     Args:
         args: the command's arguments.
         search: whether the command searches; False: it only scores.
-        required: the option, as the user wrote it, by which terms must appear.
-        attention: the option, as the user wrote it, that uses attention weights where an engine tells them.
+        required: the option, as the user wrote it, that names required terms.
+        attention: the option, as the user wrote it, that uses attention weights if an engine has them.
 
     Raises:
         BundleError: the folder is incomplete or damaged.
-        ConfigError: an option is out of range, or the engine that was named does not have it.
+        ConfigError: an option is out of range, or --engine names an engine without it.
         MissingDependencyError: an option needs PyTorch, which is not installed.
     """
     from transduce.bundle import Bundle
@@ -73,19 +73,19 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
         lack=lack,
     )
     if terms is not None and choice.name == "ctranslate2" and not choice.helped:
-        choose_engine(lack=terms)  # which says what to install
+        choose_engine(lack=terms)  # its error says what to install
         raise ConfigError(refusal(terms))
     return Opened(bundle, options, choice, " and ".join(filter(None, (required, attention))) if choice.helped else "")
 
 
 def loading_arguments(args: argparse.Namespace, choice: "EngineChoice") -> dict[str, Any]:
-    """Returns what `add_machine` declared, as keywords of `Translator.load`."""
+    """Returns the options that `add_machine` declares, as keywords of `Translator.load`."""
     engine = choice.name if choice.name == "torch" else args.engine
     return {"engine": engine, **{name: getattr(args, name) for name in ("device", "threads", "quantization")}}
 
 
 def say_engine(args: argparse.Namespace, opened: Opened, engine: Engine) -> None:
-    """Says on standard error which engine was chosen and why, where it was not named."""
+    """Prints on standard error which engine was chosen and why, unless --engine named it."""
     if args.engine == "auto" and not args.quiet:
         helped = f"; torch for {opened.helped_for}, where needed" if opened.helped_for else ""
         print(f"transduce: engine: {engine.name} ({opened.choice.reason}{helped})", file=sys.stderr)

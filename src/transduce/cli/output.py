@@ -19,9 +19,9 @@ def print_report(text: str) -> None:
 
 @contextlib.contextmanager
 def open_output(path: Path | None) -> Iterator[IO[str]]:
-    """Opens a file that is written whole or not at all, or standard output, a pipe or a device."""
+    """Opens a file that is written whole or not at all; or standard output, a pipe or a device."""
     if path is None or path == Path("-"):
-        # Always UTF-8 and "\n", whatever the locale. Detached at the end, so that standard output stays open.
+        # Always UTF-8 and "\n", whatever the locale. Detaching keeps standard output open.
         output = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
         try:
             yield output
@@ -38,7 +38,7 @@ def open_output(path: Path | None) -> Iterator[IO[str]]:
 
 
 def with_progress(lines: Iterable[str], args: argparse.Namespace, label: str) -> Iterable[str]:
-    """Shows a progress bar where someone watches and output goes elsewhere."""
+    """Shows a progress bar if standard error is a terminal and the output goes into a file."""
     if args.output is None or not sys.stderr.isatty():
         return lines
     from tqdm import tqdm
@@ -55,7 +55,7 @@ def with_progress(lines: Iterable[str], args: argparse.Namespace, label: str) ->
 
 
 def warn_truncated(where: str, limit: int, what: str) -> None:
-    """Says that a line was longer than the model reads."""
+    """Warns that a line is longer than the model reads."""
     print(
         f"transduce: warning: {where}: longer than the {limit} tokens that the model reads; "
         f"only its beginning is {what}.",

@@ -9,7 +9,7 @@ examples:
   transduce parse draw test.parsed --number 3
   transduce parse draw test.parsed --number 3 --output tree.svg
 
-'transduce parse SUBCOMMAND --help' explains each, with more examples.
+'transduce parse SUBCOMMAND --help' explains each one, with more examples.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from importlib import import_module
 
 from transduce.cli.help import HelpFormatter
 
-SUMMARY = "train and run a constituency parser; score as EVALB does, draw trees"
+SUMMARY = "train and run a constituency parser; score parses as EVALB does; draw trees"
 
 # Each is a module `transduce.cli.parse_NAME` with `SUMMARY`, `configure(parser)` and `run(args) -> int`.
 SUBCOMMANDS = ("train", "run", "score", "draw")

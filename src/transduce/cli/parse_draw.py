@@ -1,11 +1,11 @@
-"""Draw trees, as text for a terminal or as SVG for a page; or write them in brackets, one a line.
+"""Draws trees as text or as an SVG picture, or writes them in brackets, one per line.
 
-Reads bracketed trees in any layout, the Penn Treebank's .mrg files included. A file may end in .gz or .zst; without
-one, standard input is read; of a folder, all files of trees in it. A tree too wide for the terminal is drawn as an
-outline. All trees go into one SVG picture, one below the other.
+The input is bracketed trees in any layout, such as the Penn Treebank's .mrg files: a file (also .gz or .zst), a folder
+of such files, or standard input. A tree that is too wide for the terminal is drawn as an outline. An SVG picture has
+all trees, one below the other.
 
-What --output is called says what is written: .svg a picture, .txt text, .brackets, .trees or .mrg brackets. Any other
-ending needs --format.
+The ending of --output decides the format: .svg is a picture, .txt is text; .brackets, .trees and .mrg are brackets. For
+any other ending add --format.
 
 examples:
   echo "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))" | transduce parse draw
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 SUMMARY = "show trees as text, SVG or brackets"
 
 _FORMAT_OF = {".svg": "svg", ".txt": "text", ".brackets": "brackets", ".trees": "brackets", ".mrg": "brackets"}
-_NEVER_WRITTEN = (".png", ".pdf", ".jpg", ".jpeg", ".html", ".gz", ".zst")  # whatever --format says
+_NEVER_WRITTEN = (".png", ".pdf", ".jpg", ".jpeg", ".html", ".gz", ".zst")  # refused whatever --format is
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("trees", type=Path, nargs="?", default=Path("-"), metavar="TREES", help="default: stdin")
-    parser.add_argument("--format", choices=("text", "svg", "brackets"), help="default: by --output's ending; text")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="written atomically; default: stdout")
-    add_overwrite(parser)
-    parser.add_argument("--number", type=whole(1), metavar="N", help="the N-th tree only, from 1")
     parser.add_argument(
-        "--normalise", action="store_true", help="without traces, function tags and the mark of the top"
+        "--format", choices=("text", "svg", "brackets"), help="default: by the ending of --output, else text"
     )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="written whole or not at all; default: stdout")
+    add_overwrite(parser)
+    parser.add_argument("--number", type=whole(1), metavar="N", help="only the N-th tree, from 1")
+    parser.add_argument("--normalise", action="store_true", help="remove traces, function tags and the TOP label")
     parser.add_argument(
-        "--width", type=whole(1, 100_000), metavar="N", help="columns for text; default: the terminal's"
+        "--width", type=whole(1, 100_000), metavar="N", help="columns of text; default: the terminal's width"
     )
 
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _format(named: str | None, output: Path | None) -> str:
-    """Returns the format that was named, or that the ending of the output says; both must agree."""
+    """Returns the format that --format or the ending of the output names; both must agree."""
     suffix = "" if output is None else output.suffix.lower()
     implied = _FORMAT_OF.get(suffix)
     if suffix in _NEVER_WRITTEN or (suffix and implied is None and named is None):
@@ -77,7 +77,9 @@ def _format(named: str | None, output: Path | None) -> str:
         other = "" if suffix in _NEVER_WRITTEN else "; or add --format"
         raise ConfigError(f"{output}: no format has the ending '{suffix}'. Use one of {known}{other}.")
     if named is not None and implied is not None and named != implied:
-        raise ConfigError(f"--format {named}, but {output} ends as {implied} does: leave out --format, or rename it.")
+        raise ConfigError(
+            f"--format {named}: {output} has the ending of {implied}. Leave out --format, or rename the file."
+        )
     return named or implied or "text"
 
 

@@ -1,12 +1,12 @@
-r"""Parses sentences with a trained parser: one tree in brackets for each line, always.
+r"""Parses sentences with a trained parser: one output line, a tree in brackets, for each input line.
 
-Input is tokenised as the treebank of the training is, a sentence a line, words with a space between them; round
-brackets come out as -LRB- and -RRB-. Each output is a well-formed tree over exactly these words: what the model writes
-amiss is repaired, and standard error says how often. An empty line gives an empty line. A line ends at "\n" and nowhere
-else.
+The input has one sentence per line, tokenised as in the training treebank, with a space between words. Round brackets
+are written as -LRB- and -RRB-. Each output is a well-formed tree over exactly the words of its sentence: malformed
+outputs of the model are repaired, and standard error says how many. An empty line gives an empty line. Lines end with
+"\n" only.
 
-With --trees the input is a treebank (a file, or a folder of them): the words of its trees are parsed, in order, and
-compared with them. Trees of traces only are left out, as 'transduce parse draw --normalise' does.
+With --trees the input is a treebank: a file, or a folder of files. The words of its trees are parsed, and parses are
+compared with the trees. Trees that consist of traces are left out, as in 'transduce parse draw --normalise'.
 
 examples:
   echo "The dog barks ." | transduce parse run models/wsj
@@ -36,10 +36,14 @@ SUMMARY = "parse tokenised sentences with a trained parser"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    add_files(parser, "tokenised text, a sentence a line")
-    parser.add_argument("--trees", action="store_true", help="the input is trees: parse their words, and score")
+    add_files(parser, "tokenised text, one sentence per line")
     parser.add_argument(
-        "--only-well-formed", action="store_true", help="an empty line for what had to be repaired, for silver trees"
+        "--trees", action="store_true", help="the input is trees: parse their words, and score the parses"
+    )
+    parser.add_argument(
+        "--only-well-formed",
+        action="store_true",
+        help="write an empty line for a repaired parse; for silver training data",
     )
     add_options(parser, "search", paper=DecodeConfig(beam_size=21, length_penalty=0.3, max_extra_tokens=300))  # §6.3
     add_machine(parser)
@@ -47,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @dataclass
 class _Counts:
-    """What came out."""
+    """Counts of parses."""
 
     sentences: int = 0
     repaired: int = 0
@@ -62,9 +66,8 @@ class _Counts:
     def __str__(self) -> str:
         share = self.repaired / self.sentences if self.sentences else 0.0
         return (
-            f"{counted(self.sentences, 'sentence')}; {self.repaired:,} outputs ({share:.1%}) were no tree over "
-            f"their words and "
-            f"were repaired, {self.cut_off:,} of all were cut off at the length limit"
+            f"{counted(self.sentences, 'sentence')}; {self.repaired:,} outputs ({share:.1%}) were not a tree over "
+            f"their words and were repaired; {self.cut_off:,} reached the length limit"
         )
 
 

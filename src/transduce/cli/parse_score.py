@@ -1,16 +1,16 @@
-"""Score parses against gold trees as EVALB does: labelled recall, precision and F1, crossing brackets, tags.
+"""Scores parses against gold trees as EVALB does: labelled recall, precision and F1, crossing brackets, tags.
 
-One tree a line, in brackets; the n-th parse is of the same sentence as the n-th gold tree, and an empty line is a
-sentence without a parse. Files may end in .gz or .zst; "-" is standard input. Sentences whose words differ are left out
-of the sums and reported on standard error; with too many of them, or none that could be compared, there is no score,
-and the exit code is 3. The text is in EVALB's layout.
+Both files have one tree in brackets per line; line n of both is the same sentence, and an empty line is a sentence
+without a parse. Files may end in .gz or .zst; "-" is standard input. Sentences whose words differ are left out of the
+sums, with a warning. If there are too many of them, or no sentence could be compared, there is no score, and the exit
+code is 3. The output has EVALB's layout.
 
---analysis adds where the errors lie, as tables in Markdown: scores by label and by sentence length, constituents of
-the wrong label, constituents in the wrong place, and the productions that are missed or made up most often.
+--analysis adds tables of the errors in Markdown: scores by label and by sentence length, wrong labels, wrong spans, and
+the productions that are missing or wrong most often.
 
-Without --parameters, what counts is what EVALB's COLLINS.prm says: punctuation and the label TOP do not, PRT is ADVP.
-EVALB asks each tree's own tags what punctuation is, and leaves a sentence out where a parser that tags by itself took
-a comma for a word. --gold-punctuation asks the gold tags alone.
+Without --parameters, EVALB's COLLINS.prm applies: punctuation and the label TOP do not count, and PRT equals ADVP.
+EVALB finds punctuation by each tree's own tags, and leaves out a sentence if the parser tagged a comma as a word;
+--gold-punctuation uses the gold tags for both.
 
 examples:
   transduce parse score --reference test.gold --hypothesis test.parsed
@@ -45,24 +45,24 @@ _STANDARD_INPUT = Path("-")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="the gold trees, one a line")
+    parser.add_argument("--reference", type=Path, required=True, metavar="FILE", help="gold trees, one per line")
+    parser.add_argument("--hypothesis", type=Path, required=True, metavar="FILE", help="parses to score, one per line")
+    parser.add_argument("--parameters", type=Path, metavar="FILE", help="an EVALB parameter file; default: COLLINS.prm")
     parser.add_argument(
-        "--hypothesis", type=Path, required=True, metavar="FILE", help="the parses to score, one a line"
+        "--gold-punctuation", action="store_true", help="find punctuation by the gold tags, not by each tree's own"
     )
-    parser.add_argument("--parameters", type=Path, metavar="FILE", help="an EVALB parameter file; default: COLLINS")
-    parser.add_argument(
-        "--gold-punctuation", action="store_true", help="punctuation is what the gold tags say, not each tree's own"
-    )
-    parser.add_argument("--max-words", type=whole(1), metavar="N", help="leave out sentences of more words than these")
+    parser.add_argument("--max-words", type=whole(1), metavar="N", help="leave out sentences of more than N words")
     parser.add_argument(
         "--max-errors",
         type=whole(0),
         metavar="N",
-        help="how many sentences may be impossible to compare; default: MAX_ERROR of the parameters, 10",
+        help="sentences that may fail to compare; default: MAX_ERROR of the parameters, 10",
     )
     parser.add_argument("--per-sentence", action="store_true", help="add a row for each sentence")
-    parser.add_argument("--analysis", action="store_true", help="add tables of where the errors lie")
-    parser.add_argument("--json", action="store_true", help="print JSON, with what could not be compared and why")
+    parser.add_argument("--analysis", action="store_true", help="add tables of the errors")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, with the sentences that could not be compared and why"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -110,14 +110,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _require_scores(evaluation: "BracketEvaluation", parsed: str) -> None:
-    """Raises EvaluationError where no sentence at all could be compared: its zeros would be no scores."""
+    """Raises EvaluationError where no sentence could be compared: scores of zero would be wrong."""
     summary = evaluation.summary()
     if summary.num_valid:
         return
     first = next((each for each in evaluation.sentences if each.status == "error"), None)
     why = f" The first, line {first.number}: {first.message}" if first is not None else ""
     raise EvaluationError(
-        f"{parsed}: none of {counted(summary.num_sentences, 'sentence')} could be scored: "
-        f"{summary.num_errors:,} could not be "
-        f"compared with the gold tree, {summary.num_skipped:,} have no parse.{why}"
+        f"{parsed}: none of {counted(summary.num_sentences, 'sentence')} could be scored: {summary.num_errors:,} could "
+        f"not be compared with the gold tree, {summary.num_skipped:,} have no parse.{why}"
     )

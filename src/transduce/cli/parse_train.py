@@ -1,10 +1,10 @@
 """Trains a parser from a recipe whose data are treebanks ([data] format = "trees"), and tests it.
 
-Does what 'transduce train' does, and takes the same arguments. Each tree becomes a pair: its words, and its brackets
-with the words left out. Validation parses, repairs what is no tree, and reports labelled F1. At the end the words of
-the recipe's test trees are parsed, with the recipe's beam; metrics.json and the model card say how well.
+The arguments are those of 'transduce train'. Each tree becomes a pair: its words, and its brackets without the words.
+Validation parses sentences, repairs malformed trees, and reports labelled F1. At the end the test sentences of the
+recipe are parsed with the recipe's beam size; the scores go into metrics.json and the model card.
 
-What in a treebank is no tree is an error that names file, line and column, before any compute is spent.
+A malformed tree in a treebank is an error that names file, line and column. It is found before training begins.
 
 examples:
   transduce parse train recipes/wsj-parsing.toml --output runs/wsj
@@ -38,10 +38,10 @@ def run(args: argparse.Namespace) -> int:
     config, settings = train.configuration(args)
     if config.data.format != "trees":
         raise ConfigError(
-            f"{args.recipe}: trains no parser: data.format is '{config.data.format}'. For treebanks set it to 'trees'; "
-            "for text there is 'transduce train'."
+            f"{args.recipe}: trains no parser: data.format is '{config.data.format}'. Set it to 'trees' for treebanks, "
+            "or use 'transduce train' for text."
         )
-    tests = read_test_trees(config)  # now: what is no tree in there should not be found out at the end
+    tests = read_test_trees(config)  # now, so that a malformed tree is found before training
 
     def measure(bundle: "Bundle") -> None:
         measured = measure_parser(bundle, tests, show_progress=not args.quiet).metrics
@@ -56,5 +56,5 @@ def _row(name: str, metrics: dict[str, float]) -> str:
     shown = ", ".join(f"{key.replace('_', ' ')} {value:.2f}" for key, value in scores.items())
     return (
         f"{name}: {shown}, tagging accuracy {metrics[f'test_{name}_tagging_accuracy']:.2f} "
-        f"on {metrics[f'test_{name}_sentences']:,} sentences; {metrics[f'test_{name}_repaired']:.2f} % were repaired"
+        f"on {metrics[f'test_{name}_sentences']:,} sentences; {metrics[f'test_{name}_repaired']:.2f} % repaired"
     )

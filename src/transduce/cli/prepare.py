@@ -6,16 +6,17 @@ examples:
   transduce prepare --train a.tsv.gz --train b.en.zst b.de.zst --set text.vocab_size=16000 --output prepared/mine
   transduce prepare recipes/wmt14-en-de-base.toml --check-only
 
-A corpus is two files aligned line by line, or one TSV file; .gz and .zst are read as they are. With data.format set to
-trees it is treebanks, for a parser: see 'transduce parse train --help'. What is amiss is reported with file and line:
-hidden line breaks, empty sides, lines in the wrong language, duplicates, training pairs that stand in validation or
-test; and, once subwords are there to count, over-long and odd-ratio pairs. What is dropped, and by which limits, is up
-to the [data] section: see --set. Files that are not UTF-8 or not aligned stop everything, before any compute is spent:
-unequal line counts, lines that from some line on mean something else than the lines beside them, swapped sides.
+A corpus is two files aligned line by line, or one TSV file; .gz and .zst are accepted. With data.format set to trees it
+is treebanks, for a parser: see 'transduce parse train --help'.
 
-The output folder holds tokenizer.json, train.arrow, validation.arrow, report.json and, written last,
-manifest.json. A folder already prepared from the same files in the same way is used as it is. `transduce
-train` prepares by itself; this command is for doing it beforehand, on another machine, or only to look.
+Problems are reported with file and line: hidden line breaks, empty sides, lines in the wrong language, duplicates,
+training pairs that occur in validation or test, pairs that are too long or of unequal length. The [data] section says
+which of them are dropped: see --set. Some problems are errors, found before any training: files that are not UTF-8,
+unequal line counts, lines that do not match from some line on, swapped sides.
+
+The output folder has tokenizer.json, train.arrow, validation.arrow, report.json and, written last, manifest.json. A
+folder that was prepared from the same files in the same way is used again. 'transduce train' prepares its data itself;
+this command prepares them in advance, on another machine, or only checks them.
 """
 
 import argparse
@@ -38,26 +39,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="DIR", help="folder to write; --check-only needs none")
     corpus = parser.add_argument_group("corpus, in place of the recipe's")
     corpus.add_argument(
-        "--train", nargs="+", action="append", metavar="FILE", help="two aligned files or one TSV; may be repeated"
+        "--train", nargs="+", action="append", metavar="FILE", help="two aligned files or one TSV file; may be repeated"
     )
-    corpus.add_argument("--validation", nargs="+", metavar="FILE", help="two aligned files or one TSV")
-    corpus.add_argument("--preset", metavar="NAME", help="configuration to start from, where there is no recipe")
+    corpus.add_argument("--validation", nargs="+", metavar="FILE", help="two aligned files or one TSV file")
+    corpus.add_argument("--preset", metavar="NAME", help="configuration to start from, without a recipe")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="set section.key of the configuration"
     )
-    parser.add_argument("--tokenizer", type=Path, metavar="FILE", help="use this tokenizer.json, learn none")
-    parser.add_argument("--mirror", type=Path, metavar="DIR", help="folder that stands in for the network")
+    parser.add_argument("--tokenizer", type=Path, metavar="FILE", help="use this tokenizer.json; learn none")
+    parser.add_argument(
+        "--mirror", type=Path, metavar="DIR", help="folder with downloaded corpora, used instead of the network"
+    )
     parser.add_argument("--threads", type=THREADS, metavar="N", help="threads that encode; default: all cores")
-    parser.add_argument("--overwrite", action="store_true", help="prepare again what was prepared differently")
-    parser.add_argument("--check-only", action="store_true", help="report on the text; write nothing")
+    parser.add_argument("--overwrite", action="store_true", help="replace a folder that was prepared differently")
+    parser.add_argument("--check-only", action="store_true", help="only report on the text; write nothing")
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command."""
+    """Checks and prepares the corpus, and returns the exit code."""
     config = configuration(args)
     if args.output is None and not args.check_only:
-        raise ConfigError("Say where to write: --output DIR. Or add --check-only to look only.")
+        raise ConfigError("Say where to write: --output DIR. Or add --check-only to write nothing.")
     from transduce.cli.requirements import require
 
     require("train", ["pyarrow"])

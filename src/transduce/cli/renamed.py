@@ -1,6 +1,6 @@
-"""Options that were called otherwise: the old name still works, with a warning, until the release after next.
+"""Old names of options: they still work, with a warning, until the release after next.
 
-One name stands for one thing in all commands: docs/decisions/0018-names-of-options.md.
+An option has the same name in all commands: docs/decisions/0018-names-of-options.md.
 """
 
 import sys
@@ -31,20 +31,20 @@ RENAMED: dict[str, dict[str, str]] = {
 
 
 def with_new_names(command: str, arguments: Sequence[str]) -> list[str]:
-    """Returns a command's arguments with the names of today; each old one is warned of, once."""
+    """Returns a command's arguments with the new names; warns once of each old one."""
     renamed = RENAMED.get(command, {})
     changed = list(arguments)
-    for place, argument in enumerate(arguments):
+    for index, argument in enumerate(arguments):
         if argument == "--":
             break
         old, equals, value = argument.partition("=")
         if old in renamed:
-            changed[place] = f"{renamed[old]}{equals}{value}"
-            if place == next(at for at, each in enumerate(arguments) if each.partition("=")[0] == old):
+            changed[index] = f"{renamed[old]}{equals}{value}"
+            if index == next(first for first, each in enumerate(arguments) if each.partition("=")[0] == old):
                 warn_of_old_name(f"{old} is now {renamed[old]}")
     return changed
 
 
 def warn_of_old_name(message: str) -> None:
-    """Says on standard error what is called otherwise now."""
+    """Warns on standard error of an old name."""
     print(f"transduce: warning: {message}; the old name will be removed in {_LAST}.", file=sys.stderr)

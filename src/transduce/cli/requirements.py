@@ -1,4 +1,4 @@
-"""Says which extra is missing before a command that needs it begins."""
+"""Checks that the extra that a command needs is installed."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -7,7 +7,7 @@ from transduce.errors import MissingDependencyError
 
 
 def require(extra: str, modules: Sequence[str]) -> None:
-    """Raises MissingDependencyError, naming the extra to install, where one of `modules` is not installed."""
+    """Raises MissingDependencyError, naming the extra to install, if one of `modules` is not installed."""
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
         raise MissingDependencyError(
@@ -16,5 +16,5 @@ def require(extra: str, modules: Sequence[str]) -> None:
 
 
 def require_training() -> None:
-    """Demands what training needs beyond the base install."""
+    """Raises MissingDependencyError if the extra for training is not installed."""
     require("train", ["torch", "pyarrow"])

@@ -1,4 +1,4 @@
-r"""Scores translations that are given: how probable the model finds each line of the target, given that of the source.
+r"""Scores given translations: how probable the model finds each target line, given its source line.
 
 examples:
   transduce score models/m30k --source test.en --target test.de
@@ -7,13 +7,14 @@ examples:
   transduce score models/a --ensemble models/b models/c --source test.en --target test.de
   transduce score models/m30k --source crawled.en --target crawled.de | paste - crawled.en crawled.de | sort -g
 
-One row for each pair, in order, tab-separated: perplexity of a piece, score, log-probability. The log-probability is
-the sum over the target's pieces and its end mark; the score divides it by the length penalty ((5 + length) / 6)^alpha,
-as a search does; the perplexity is exp of the mean -log p, which does not grow with the length: 1 is certain, and
-what is no translation stands out. Logarithms are natural.
+The output has a tab-separated row for each pair:
 
-With --tokens, one row for each piece instead: line number, piece ("▁" is a space, "</s>" the end), log-probability.
-With --json, one object for each pair, with all of it. A summary of all lines goes to standard error.
+  perplexity       exp of the mean -log p of a piece; 1 is certain, and wrong translations stand out
+  score            log-probability / ((5 + length) / 6)^alpha, as in a search
+  log-probability  sum over the pieces of the target and its end mark; natural logarithm
+
+--tokens writes a row for each piece instead: line number, piece ("▁" is a space, "</s>" the end), log-probability.
+--json writes an object for each pair, with all values. A summary of all lines goes to standard error.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from transduce.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from transduce.translation.forced_scores import TargetScore
 
-SUMMARY = "score given translations: log-probability and perplexity, line by line or piece by piece"
+SUMMARY = "score given translations: log-probability and perplexity, by line or by piece"
 
 _WINDOW = 1024  # pairs read at a time, and scored in batches of similar length
 
@@ -42,11 +43,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
     parser.add_argument("--source", type=Path, required=True, metavar="FILE", help="text, .gz or .zst; - is stdin")
     parser.add_argument("--target", type=Path, required=True, metavar="FILE", help="its translation, line for line")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="written atomically; default: stdout")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="written whole or not at all; default: stdout")
     add_overwrite(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--tokens", action="store_true", help="a row for each piece")
-    form.add_argument("--json", action="store_true", help="an object for each pair")
+    form.add_argument("--tokens", action="store_true", help="write a row for each piece")
+    form.add_argument("--json", action="store_true", help="write an object for each pair")
     add_option(parser, "length_penalty", "; default: the model's")
     add_ensemble(parser)
     add_machine(parser, batches=False)
@@ -77,8 +78,7 @@ def run(args: argparse.Namespace) -> int:
             try:
                 scores = translator.score(list(map(read, sources)), targets, length_penalty=args.length_penalty)
             except DataError as error:
-                place = f"{args.target}, from line {number + 1:,} on"
-                raise DataError(f"{place}: {error}") from None
+                raise DataError(f"{args.target}, from line {number + 1:,} on: {error}") from None
             summary.add(scores)
             for each in scores:
                 number += 1

@@ -1,8 +1,8 @@
-"""Learns which words translate which from the training corpus, and keeps them in the model folder.
+"""Learns from the training corpus which pieces translate which, and writes this shortlist into the model folder.
 
-With such a shortlist ('transduce translate MODEL --shortlist on') a translation is written with the pieces that can
-translate those of its source, some hundreds instead of the whole vocabulary: the widest product of the model and its
-softmax become small. docs/guides/shortlist.md says what that gains, what it costs, and what a score then is.
+With it, 'transduce translate MODEL --shortlist on' computes probabilities of a few hundred pieces only, those that can
+translate the source sentence, instead of the whole vocabulary: the output layer becomes much cheaper.
+docs/guides/shortlist.md says what that gains, what it costs, and what scores then mean.
 
 examples:
   transduce shortlist models/m30k --source train.en --target train.de
@@ -10,13 +10,14 @@ examples:
   transduce shortlist models/m30k --data runs/m30k/data
   transduce shortlist models/m30k --data runs/m30k/data --candidates 200 --frequent 500
 
-The model's own tokenizer spells the corpus; which piece is translated with which is IBM Model 1. Of each piece the
---candidates most probable are kept, and the --frequent most frequent pieces are candidates of every sentence.
+The corpus is split into pieces by the model's tokenizer. IBM Model 1 learns the translations of pieces. The most
+probable translations of each piece are kept, as many as --candidates; the most frequent pieces, as many as --frequent,
+are candidates in every sentence.
 
-What is printed is the share of reference pieces, in text that was not learned from, that stand in the shortlist of
-their sentence, and how many pieces that has, for the numbers of candidates that were chosen (*) and for others.
-Choose the least that still covers nearly all. Where neither --test-source nor the prepared data gives such text, a
-thousand pairs are held out for it.
+The table printed shows, for the chosen number of candidates (*) and for others, the share of reference pieces that are
+in the shortlist of their sentence, and the size of that shortlist. It is measured on --test-source, or on the
+validation pairs of the prepared data, or on a thousand pairs held out from the corpus. Choose the smallest number that
+covers nearly all.
 """
 
 import argparse
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from transduce.bundle import Bundle
     from transduce.engines.shortlist.learning import Coverage, Pairs
 
-SUMMARY = "learn a shortlist from the training corpus: faster translation by a smaller vocabulary"
+SUMMARY = "learn a shortlist from the training corpus: faster translation with a smaller vocabulary"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,20 +44,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder; the shortlist is written into it")
     parser.add_argument("--source", type=Path, metavar="FILE", help="the training corpus, .gz or .zst")
     parser.add_argument("--target", type=Path, metavar="FILE", help="its translations, line by line")
-    parser.add_argument("--data", type=Path, metavar="FOLDER", help="or the folder of 'transduce prepare' or of a run")
-    parser.add_argument("--test-source", type=Path, metavar="FILE", help="other lines, to measure the coverage on")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="instead: a prepared folder or a run folder")
+    parser.add_argument("--test-source", type=Path, metavar="FILE", help="other lines, to measure the coverage")
     parser.add_argument("--test-reference", type=Path, metavar="FILE", help="their translations")
     parser.add_argument(
         "--candidates", type=whole(1, 1_000_000), metavar="K", help="pieces kept for each source piece; default: 100"
     )
     parser.add_argument(
-        "--frequent", type=whole(0, 1_000_000), metavar="F", help="pieces that every sentence has; default: 300"
+        "--frequent",
+        type=whole(0, 1_000_000),
+        metavar="F",
+        help="pieces in the shortlist of every sentence; default: 300",
     )
     parser.add_argument(
-        "--max-pairs", type=whole(1), metavar="N", help="learn from N pairs at most, evenly spread; default: 500 000"
+        "--max-pairs", type=whole(1), metavar="N", help="learn from at most N pairs, evenly spread; default: 500 000"
     )
-    parser.add_argument("--iterations", type=whole(1, 1000), metavar="N", help="of EM; default: 5")
-    add_overwrite(parser, "the shortlist that the model has already")
+    parser.add_argument("--iterations", type=whole(1, 1000), metavar="N", help="iterations of EM; default: 5")
+    add_overwrite(parser, "the existing shortlist")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -103,7 +107,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _pairs(args: argparse.Namespace, bundle: "Bundle") -> "tuple[Pairs, Pairs]":
-    """Returns what to learn from, and what to measure on."""
+    """Returns the pairs to learn from, and the pairs to measure on."""
     from transduce.engines.shortlist import learning
 
     tokenizer, shown = bundle.tokenizer, sys.stderr.isatty()
@@ -118,7 +122,7 @@ def _pairs(args: argparse.Namespace, bundle: "Bundle") -> "tuple[Pairs, Pairs]":
 
 
 def _prepared(folder: Path) -> Path:
-    """Returns the prepared folder, which a run folder has inside."""
+    """Returns the prepared folder; a run folder contains it."""
     from transduce.data.prepared import is_prepared
 
     return folder / "data" if not is_prepared(folder) and is_prepared(folder / "data") else folder
@@ -126,9 +130,8 @@ def _prepared(folder: Path) -> Path:
 
 def _text(path: Path, facts: dict[str, Any], coverages: "list[Coverage]") -> str:
     lines = [
-        f"{path}: learned from {counted(facts['pairs'], 'pair')}; {counted(facts['candidates'], 'candidate')} "
-        f"of each piece, "
-        f"{facts['frequent']} frequent ones.",
+        f"{path}: learned from {counted(facts['pairs'], 'pair')}; {counted(facts['candidates'], 'candidate')} of each "
+        f"piece, {counted(facts['frequent'], 'frequent piece')}.",
         f"Of the references of {counted(facts['coverage']['pairs'], 'other pair')}, with "
         f"{counted(facts['frequent'], 'frequent piece')}:",
         "",

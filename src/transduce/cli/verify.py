@@ -1,4 +1,4 @@
-r"""Checks on your own model that what Transduce promises holds, and says so in a table.
+r"""Checks the properties that Transduce promises on your own model, and prints a table.
 
 examples:
   transduce verify models/m30k
@@ -7,18 +7,23 @@ examples:
   transduce verify models/wsj --device cuda
   transduce verify models/m30k --export exports/m30k-onnx exports/m30k-int8
 
-Verified are: the files (checksums, saved = loaded, the tokenizer there and back); that no position sees a later one;
-that the cache changes nothing, also when beams move; that padding, batch size and order change nothing; that
-evaluation is not random and training mode without dropout is the same; that attention is equation 1; that a beam of 1
-is greedy; that n-best lists are in order; that scores are those of forced scoring; and that every other engine that is
-installed gives what PyTorch gives. With --export, that exported folders are still what was certified, and of this
-model. 'docs/guides/verify.md' explains each.
+Checked properties:
 
-Sentences come from --source, else from the model's validation set where it is on this machine, else they are made:
-phrases by the demo's generator, or random subwords.
+  files        checksums match; saved equals loaded; the tokenizer restores its input
+  causality    no position sees a later one
+  cache        decoding with a cache equals decoding without, also after beams are reordered
+  batches      padding, batch size and order change nothing
+  attention    equals equation 1 of the paper
+  randomness   evaluation is deterministic, and equals training mode without dropout
+  search       a beam of 1 equals greedy search; n-best lists are sorted; scores equal those of forced scoring
+  engines      every installed engine gives the results of PyTorch
+  exports      with --export: the folders are as certified, and of this model
 
-The exit code is 0 where all holds, and 1 where anything does not; the report then says what to do. Two candidates whose
-scores differ by less than rounding may fall either way: such ties are listed and counted, and are no failure.
+docs/guides/verify.md explains each one. Sentences come from --source, else from the model's validation set if it is on
+this machine; else they are generated: phrases of the demo's language, or random subwords.
+
+The exit code is 0 if all properties hold, else 1; the report then says what to do. Two candidates whose scores differ
+by rounding only may come in either order: such ties are listed, and are no failure.
 """
 
 import argparse
@@ -27,32 +32,37 @@ from pathlib import Path
 from transduce.cli.arguments import add_overwrite
 from transduce.cli.numbers import THREADS, real, whole
 
-SUMMARY = "check on your own model that what is promised holds: causality, padding, batches, cache, scores, engines"
+SUMMARY = "check the properties of your own model: causality, padding, batches, cache, scores, engines"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
-    parser.add_argument("--source", type=Path, metavar="FILE", help="text to verify on, .gz or .zst; one a line")
     parser.add_argument(
-        "--sample", type=whole(1, 1_000_000), metavar="N", help="sentences to translate (default: 40; 16 with --quick)"
+        "--source", type=Path, metavar="FILE", help="sentences to verify with, one per line; .gz or .zst"
     )
-    parser.add_argument("--quick", action="store_true", help="look at less: seconds for a small model")
-    parser.add_argument("--no-engines", action="store_true", help="leave the other engines out")
     parser.add_argument(
-        "--export", type=Path, nargs="+", default=[], metavar="DIR", help="exports of this model, to be certified again"
+        "--sample",
+        type=whole(1, 1_000_000),
+        metavar="N",
+        help="sentences to translate; default: 40, or 16 with --quick",
     )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write the whole report there, as JSON")
-    add_overwrite(parser, "a report that exists already")
-    limits = parser.add_argument_group("what may differ")
+    parser.add_argument("--quick", action="store_true", help="check less: takes seconds for a small model")
+    parser.add_argument("--no-engines", action="store_true", help="do not check other engines")
+    parser.add_argument(
+        "--export", type=Path, nargs="+", default=[], metavar="DIR", help="exports of this model to certify again"
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the whole report as JSON")
+    add_overwrite(parser, "an existing report")
+    limits = parser.add_argument_group("tolerances")
     limits.add_argument(
         "--tolerance",
         type=real(0, 1000, above=True),
         metavar="X",
-        help="of a log-probability, by rounding (default: 0.001)",
+        help="largest difference of a log-probability; default: 0.001",
     )
     limits.add_argument(
-        "--tie", type=real(0, 1000, above=True), metavar="X", help="scores closer than this are equal (default: 0.0001)"
+        "--tie", type=real(0, 1000, above=True), metavar="X", help="scores closer than this are ties; default: 0.0001"
     )
     machine = parser.add_argument_group("machine")
     machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
@@ -60,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Verifies the model, prints the report, and returns whether all holds as the exit code."""
+    """Verifies the model, prints the report, and returns the exit code: 1 if a property does not hold."""
     from transduce.cli.requirements import require
 
     require("train", ["torch"])
