@@ -112,6 +112,11 @@ def add_machine(parser: argparse.ArgumentParser, *, batches: bool = True) -> Non
         help="number type, if the processor supports it: float32 (default), int8, bfloat16; ctranslate2 also "
         "float16, int16, int8_bfloat16, int8_float16",
     )
-    machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
-    machine.add_argument("--threads", type=THREADS, metavar="N", help="CPU threads")
+    add_device(machine)
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+
+
+def add_device(group: Any) -> None:
+    """Declares device and threads."""
+    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
+    group.add_argument("--threads", type=THREADS, metavar="N", help="CPU threads")

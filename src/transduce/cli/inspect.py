@@ -22,14 +22,13 @@ three heads with the best alignment score on the first 200 pairs are used; --ali
 """
 
 import argparse
-import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.arguments import add_overwrite
-from transduce.cli.numbers import THREADS, whole
+from transduce.cli.arguments import add_device, add_overwrite
+from transduce.cli.numbers import whole
 from transduce.cli.renamed import warn_of_old_name
 from transduce.errors import ConfigError
 from transduce.files import atomic_path, require_free, write_text
@@ -46,7 +45,6 @@ SUMMARY = "show what a model attends to: as a page, pictures, arrays, word align
 _DEFAULT_PAGE = Path("attention.html")
 _STDOUT = Path("-")  # of --pharaoh
 _LARGE_PAGE = 10_000_000  # characters; browsers become slow
-_SAMPLE_PAIRS = 200  # to choose the best heads
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -77,9 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument_group("alignment").add_argument(
         "--align-heads", metavar="HEADS", help="see above; default: best"
     )
-    machine = parser.add_argument_group("machine")
-    machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
-    machine.add_argument("--threads", type=THREADS, metavar="N", help="CPU threads")
+    add_device(parser.add_argument_group("machine"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -218,18 +214,10 @@ def _head_numbers(text: str | None) -> list[int] | None:
 
 def _align(args: argparse.Namespace, translator: "Translator", pairs: list[tuple[str, str | None]]) -> None:
     """Writes the word alignment of every pair; an empty line where a side is blank."""
-    from transduce.inspection import align, choose_heads, pharaoh
+    from transduce.inspection.alignment import align_all, pharaoh
 
-    weights = _word_weights(translator, pairs)
-    begun: list[np.ndarray] = []  # kept until the heads are chosen
-    sample: list[np.ndarray] = []
-    for one in weights:
-        begun.append(one)
-        sample += [one] if one.size else []
-        if len(sample) == _SAMPLE_PAIRS:
-            break
-    heads = choose_heads(args.align_heads or "best", sample) if sample else []
-    lines = (pharaoh(align(one, heads)) + "\n" for one in itertools.chain(begun, weights))
+    heads, alignments = align_all(_word_weights(translator, pairs), args.align_heads or "best")
+    lines = (f"{pharaoh(links)}\n" for links in alignments)
     if args.pharaoh == _STDOUT:
         sys.stdout.writelines(lines)
     else:

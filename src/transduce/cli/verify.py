@@ -29,8 +29,8 @@ by rounding only may come in either order: such ties are listed, and are no fail
 import argparse
 from pathlib import Path
 
-from transduce.cli.arguments import add_overwrite
-from transduce.cli.numbers import THREADS, real, whole
+from transduce.cli.arguments import add_device, add_overwrite
+from transduce.cli.numbers import real, whole
 
 SUMMARY = "check the properties of your own model: causality, padding, batches, cache, scores, engines"
 
@@ -64,9 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     limits.add_argument(
         "--tie", type=real(0, 1000, above=True), metavar="X", help="scores closer than this are ties; default: 0.0001"
     )
-    machine = parser.add_argument_group("machine")
-    machine.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1; default: %(default)s")
-    machine.add_argument("--threads", type=THREADS, metavar="N", help="CPU threads")
+    add_device(parser.add_argument_group("machine"))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,7 +4,8 @@ Words are what stands between white space (`text.words`). A pair's alignment is 
 source word 0 to target word 0 and source word 1 to target word 2.
 """
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -103,6 +104,25 @@ def align(weights: np.ndarray, heads: Iterable[Head]) -> list[tuple[int, int]]:
         return []
     mean = np.mean([weights[layer - 1, head - 1] for layer, head in heads], axis=0)
     return sorted((int(row.argmax()), target) for target, row in enumerate(mean) if row.any())
+
+
+def align_all(
+    weights: Iterator[np.ndarray], heads: str, sample_pairs: int = 200
+) -> tuple[list[Head], Iterator[list[tuple[int, int]]]]:
+    """Returns the heads that `heads` names, and what `align` returns for each pair with them.
+
+    Args:
+        weights: what `word_weights` returned for each pair.
+        heads: as in `choose_heads`; "best" are the best of the first pairs.
+        sample_pairs: how many pairs that are; pairs without words do not count.
+    """
+    first: list[np.ndarray] = []
+    sample: list[np.ndarray] = []
+    while len(sample) < sample_pairs and (one := next(weights, None)) is not None:
+        first.append(one)
+        sample += [one] if one.size else []
+    chosen = choose_heads(heads, sample) if sample else []
+    return chosen, (align(one, chosen) for one in itertools.chain(first, weights))
 
 
 def pharaoh(links: Iterable[tuple[int, int]]) -> str:
