@@ -33,7 +33,7 @@ LINE = "Two young men in blue shirts are playing football in the park, line {}.\
 class SameEngine:
     """Returns its sources."""
 
-    name, max_source_tokens = "same", 1024
+    name, max_source_tokens, independent_lines = "same", 1024, True
 
     def translate(
         self, sources: Sequence[Sequence[int]], options: DecodeConfig, n_best: int = 1

@@ -19,6 +19,7 @@ class TextEngine:
     """Translates by a function from text to text; its n-best list has the same with "!" behind, each worse by 1."""
 
     name = "text"
+    independent_lines = True
 
     def __init__(self, tokenizer: SubwordTokenizer, function: Callable[[str], str], max_source_tokens: int) -> None:
         self.tokenizer = tokenizer

@@ -4,8 +4,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from transduce.config import DecodeConfig
-from transduce.engines.capabilities import CAPABILITIES, capability_table
-from transduce.engines.interface import QUANTIZATIONS, TokenConstraints
+from transduce.engines.capabilities import CAPABILITIES, ENGINES, QUANTIZATIONS, capability_table
+from transduce.engines.interface import TokenConstraints
 
 _GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "engines.md"
 
@@ -20,6 +20,11 @@ def test_every_option_and_condition_stands_in_the_table() -> None:
     known = {field.name for kind in (DecodeConfig, TokenConstraints) for field in fields(kind)}
     # How many lines go together changes no output, and completions are a help that an engine may do without.
     assert set(listed) == known - {"batch_size", "completions"}
+
+
+def test_engines_declare_rows_of_the_table_only() -> None:
+    rows = {row.what for row in CAPABILITIES}
+    assert all(set(engine.answers) <= rows for engine in ENGINES.values())
 
 
 def test_every_quantization_is_explained() -> None:

@@ -140,7 +140,7 @@ def test_what_cannot_be_attended_says_why(translator: Translator) -> None:
             translator.attend(source)
 
     class Silent:
-        name, max_source_tokens = "silent engine", 100
+        name, max_source_tokens, independent_lines = "silent engine", 100, True
 
         def translate(self, sources: Any, options: Any, n_best: int = 1) -> Any:
             return [[Hypothesis([], 0.0, 0.0, True)] for _ in sources]

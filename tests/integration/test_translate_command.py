@@ -483,7 +483,7 @@ def test_line_breaks_in_a_translation_become_spaces(translator: Translator) -> N
     newline_ids = translator.tokenizer.encode("A\ndog")
 
     class Repeats:
-        name, max_source_tokens = "fake", 100
+        name, max_source_tokens, independent_lines = "fake", 100, True
 
         def translate(self, sources: Any, options: Any, n_best: int = 1) -> Any:
             from transduce.decoding.scores import Hypothesis

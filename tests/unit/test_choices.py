@@ -12,7 +12,7 @@ from transduce.config import DecodeConfig
 from transduce.config.choices import Supported, choices, unsupported
 from transduce.config.parameters import count_parameters, weight_shapes
 from transduce.engines import ctranslate2_limits, ctranslate2_model
-from transduce.engines.capabilities import lack_of_ctranslate2
+from transduce.engines.capabilities import CTRANSLATE2
 from transduce.engines.ctranslate2_limits import require_convertible
 from transduce.errors import TransduceError
 from transduce.export import huggingface_shape
@@ -88,7 +88,7 @@ def test_a_third_position_encoding_is_never_taken_for_one_of_the_two(
     bundle = with_new_kind(made_bundle(tmp_path / "model"), "positions")
     config = bundle.config.model
     for call in (
-        lambda: lack_of_ctranslate2(DecodeConfig(), model=config),
+        lambda: CTRANSLATE2.lack(DecodeConfig(), model=config),
         lambda: position_limit(bundle),
         lambda: Positions(config),
     ):

@@ -28,6 +28,7 @@ class Babbler:
 
     name = "babbler"
     max_source_tokens = 100
+    independent_lines = True
 
     def __init__(self, lines: Sequence[str] = ()) -> None:
         self.lines = list(lines)  # said first, where nothing in them is forbidden in these very pieces

@@ -14,8 +14,8 @@ from made_models import made_bundle
 from transduce.bundle import save_bundle
 from transduce.config import ModelConfig
 from transduce.engines.ctranslate2 import CTranslate2Engine
+from transduce.engines.ctranslate2_limits import QUANTIZATIONS
 from transduce.engines.ctranslate2_model import as_floats, convert, model_arrays, quantize, sinusoids
-from transduce.engines.interface import QUANTIZATIONS
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError
 from transduce.model.positions import sinusoids as reference_sinusoids

@@ -15,8 +15,7 @@ from transduce import Translator
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import Precision
 from transduce.engines import loading
-from transduce.engines.capabilities import lack_of_ctranslate2
-from transduce.engines.interface import QUANTIZATIONS, TORCH_QUANTIZATIONS
+from transduce.engines.capabilities import CTRANSLATE2, QUANTIZATIONS, TORCH
 from transduce.engines.loading import EngineChoice, choose_engine
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, MissingDependencyError
@@ -49,7 +48,7 @@ def test_auto_on_a_cpu_is_the_faster_engine_that_can_do_it() -> None:
     ] * 5
     assert chosen("auto", "bfloat16") == "torch"  # not every processor can elsewhere
     assert choose_engine("auto", device="cpu").reason == "the faster one on a CPU"
-    sampling = lack_of_ctranslate2(DecodeConfig(temperature=1.0))
+    sampling = CTRANSLATE2.lack(DecodeConfig(temperature=1.0))
     assert choose_engine("auto", device="cpu", lack=sampling) == EngineChoice(
         "torch", "ctranslate2 has no sampling: decode.temperature = 1.0"
     )
@@ -73,8 +72,8 @@ def test_auto_takes_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen() == chosen(device="cuda") == chosen("auto", "bfloat16") == chosen(shortlist="on") == "ctranslate2"
     assert chosen("torch") == "torch"  # what is named is never exchanged
     with pytest.raises(MissingDependencyError, match=r"temperature = 1.0: .*pip install 'transduce\[train\]'"):
-        chosen(lack=lack_of_ctranslate2(DecodeConfig(temperature=1.0)))
-    far = lack_of_ctranslate2(DecodeConfig(max_extra_tokens=5000), (), ModelConfig())
+        chosen(lack=CTRANSLATE2.lack(DecodeConfig(temperature=1.0)))
+    far = CTRANSLATE2.lack(DecodeConfig(max_extra_tokens=5000), (), ModelConfig())
     assert chosen(lack=far) == "ctranslate2"  # which shorter lines do not need
 
 
@@ -90,15 +89,15 @@ def test_a_named_engine_is_taken_or_refused() -> None:
 
 def test_outputs_beyond_the_positions_of_a_conversion_are_torchs() -> None:
     options = [DecodeConfig(max_extra_tokens=3071), DecodeConfig(max_extra_tokens=3072)]
-    assert [lack_of_ctranslate2(each, (), ModelConfig()) is None for each in options] == [True, False]
+    assert [CTRANSLATE2.lack(each, (), ModelConfig()) is None for each in options] == [True, False]
     bounded = DecodeConfig(max_extra_tokens=9999, max_tokens=4095)
-    assert lack_of_ctranslate2(bounded, (), ModelConfig()) is None
-    assert lack_of_ctranslate2(options[1], (), ModelConfig(positions="learned")) is None
+    assert CTRANSLATE2.lack(bounded, (), ModelConfig()) is None
+    assert CTRANSLATE2.lack(options[1], (), ModelConfig(positions="learned")) is None
 
 
 def test_numbers_that_torch_has_are_those_of_its_engine() -> None:
-    assert set(TORCH_QUANTIZATIONS) == set(get_args(Precision))
-    assert set(TORCH_QUANTIZATIONS) <= set(QUANTIZATIONS)
+    assert set(TORCH.quantizations) == set(get_args(Precision))
+    assert set(TORCH.quantizations) <= set(QUANTIZATIONS)
 
 
 def test_the_translator_says_what_it_runs_in(tmp_path: Path) -> None:

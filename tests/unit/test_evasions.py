@@ -30,6 +30,7 @@ class Scripted:
 
     name = "scripted"
     max_source_tokens = 100
+    independent_lines = True
 
     def __init__(self, *outputs: Sequence[int]) -> None:
         self.outputs = outputs

@@ -21,6 +21,7 @@ class Listed:
 
     name = "listed"
     max_source_tokens = 100
+    independent_lines = True
 
     def __init__(self, log_probability: float, *, ending: str = " cat") -> None:
         self.log_probability = log_probability

@@ -29,6 +29,7 @@ class ToldEngine:
 
     name = "told"
     max_source_tokens = 40
+    independent_lines = True
 
     def __init__(self) -> None:
         self.sentences: list[str] = []

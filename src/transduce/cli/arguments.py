@@ -8,7 +8,8 @@ from typing import Any
 from transduce.cli.numbers import THREADS, setting
 from transduce.config import DecodeConfig
 from transduce.config.ranges import flags_of
-from transduce.engines.interface import ENGINES, QUANTIZATIONS, SHORTLIST_CHOICES
+from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
+from transduce.engines.interface import SHORTLIST_CHOICES
 
 
 def add_files(parser: argparse.ArgumentParser, what: str) -> None:
@@ -101,7 +102,7 @@ def add_machine(parser: argparse.ArgumentParser, *, batches: bool = True) -> Non
         add_option(machine, "batch_size")
     machine.add_argument(
         "--engine",
-        choices=ENGINES,
+        choices=ENGINE_NAMES,
         default="auto",
         help="auto: torch on a GPU; on a CPU ctranslate2, or torch where ctranslate2 lacks a feature",
     )

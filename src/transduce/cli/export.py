@@ -28,7 +28,7 @@ from pathlib import Path
 from transduce.cli.arguments import add_overwrite
 from transduce.cli.numbers import real, whole
 from transduce.cli.output import print_report
-from transduce.engines.interface import QUANTIZATIONS
+from transduce.engines.ctranslate2_limits import QUANTIZATIONS
 
 SUMMARY = "write a model for transformers, ONNX or CTranslate2, with a certificate that results agree"
 FORMATS = ("huggingface", "onnx", "ctranslate2")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from transduce.cli.arguments import decode_changes
 from transduce.config import DecodeConfig
 from transduce.engines.interface import Engine
-from transduce.errors import ConfigError
 
 if TYPE_CHECKING:
     from transduce.bundle import Bundle
@@ -22,7 +21,7 @@ class Opened:
     bundle: "Bundle"
     options: DecodeConfig
     choice: "EngineChoice"
-    helped_for: str = ""  # options for which the torch engine helps the chosen one
+    fallback_for: str = ""  # options for which the fallback engine is loaded where needed
 
 
 def open_model(args: argparse.Namespace, *, search: bool = True, required: str = "", attention: str = "") -> Opened:
@@ -41,7 +40,7 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
     """
     from transduce.bundle import Bundle
     from transduce.config.loading import with_decode_options
-    from transduce.engines.capabilities import lack_of_ctranslate2, refusal, require_plain_beam
+    from transduce.engines.capabilities import require_plain_beam, tried_first
     from transduce.engines.interface import TokenConstraints
     from transduce.engines.loading import choose_engine, require_engine
 
@@ -50,42 +49,36 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
     options = with_decode_options(bundle.config.decode, decode_changes(args))
     if required:
         require_plain_beam(options)
-    lack = lack_of_ctranslate2(options, (), bundle.config.model) if search else None
+    engine = tried_first(args.engine)
+    lack = engine.lack(options, (), bundle.config.model) if search else None
     if lack is not None and (given := getattr(args, lack.option, None)) is not None:
         lack = dataclasses.replace(lack, shown=f"--{lack.option.replace('_', '-')} {given}")
-    terms = lack_of_ctranslate2(DecodeConfig(), [TokenConstraints(required=(((0,),),))]) if required else None
+    terms = engine.lack(DecodeConfig(), [TokenConstraints(required=(((0,),),))]) if required else None
     if terms is not None:
         terms = dataclasses.replace(terms, shown=required)
-    num_models = 1 + len(getattr(args, "ensemble", ()))
-    if args.engine == "ctranslate2":
-        for each in (lack, terms):
-            if each is not None and not each.of_long_lines:
-                raise ConfigError(refusal(each))
-        if num_models > 1:
-            raise ConfigError("--ensemble: the ctranslate2 engine runs one model at a time. Use --engine torch.")
     choice = choose_engine(
         args.engine,
         args.quantization,
         device=args.device,
         model=bundle.config.model,
-        num_models=num_models,
+        num_models=1 + len(getattr(args, "ensemble", ())),
         shortlist=getattr(args, "shortlist", "off"),
         lack=lack,
+        terms=terms,
     )
-    if terms is not None and choice.name == "ctranslate2" and not choice.helped:
-        choose_engine(lack=terms)  # its error says what to install
-        raise ConfigError(refusal(terms))
-    return Opened(bundle, options, choice, " and ".join(filter(None, (required, attention))) if choice.helped else "")
+    fallback_for = " and ".join(filter(None, (required, attention))) if choice.fallback else ""
+    return Opened(bundle, options, choice, fallback_for)
 
 
 def loading_arguments(args: argparse.Namespace, choice: "EngineChoice") -> dict[str, Any]:
     """Returns the options that `add_machine` declares, as keywords of `Translator.load`."""
-    engine = choice.name if choice.name == "torch" else args.engine
+    engine = args.engine if choice.fallback else choice.name
     return {"engine": engine, **{name: getattr(args, name) for name in ("device", "threads", "quantization")}}
 
 
 def say_engine(args: argparse.Namespace, opened: Opened, engine: Engine) -> None:
     """Prints on standard error which engine was chosen and why, unless --engine named it."""
     if args.engine == "auto" and not args.quiet:
-        helped = f"; torch for {opened.helped_for}, where needed" if opened.helped_for else ""
-        print(f"transduce: engine: {engine.name} ({opened.choice.reason}{helped})", file=sys.stderr)
+        choice, purpose = opened.choice, opened.fallback_for
+        fallback = f"; {choice.fallback} for {purpose}, where needed" if purpose else ""
+        print(f"transduce: engine: {engine.name} ({choice.reason}{fallback})", file=sys.stderr)

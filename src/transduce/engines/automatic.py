@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.engines.capabilities import lack_of_ctranslate2
+from transduce.engines.capabilities import FAST
 from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.interface import AttendingEngine, AttentionWeights, Engine, TokenConstraints
 
@@ -27,6 +27,11 @@ class AutomaticEngine:
     def name(self) -> str:
         """The fast engine's name: that of the reference would make it depend on what was called before."""
         return self.fast.name
+
+    @property
+    def independent_lines(self) -> bool:
+        """Whether a translation depends on its own line only."""
+        return self.fast.independent_lines
 
     @property
     def max_source_tokens(self) -> int:
@@ -49,7 +54,7 @@ class AutomaticEngine:
         constraints: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first; see `Engine.translate`."""
-        lack = lack_of_ctranslate2(options, constraints or (), self._config)
+        lack = FAST.lack(options, constraints or (), self._config)
         return (self.fast if lack is None else self.reference).translate(sources, options, n_best, constraints)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:

@@ -1,85 +1,64 @@
-"""What each engine can do: one table, for the documents (docs/guides/engines.md) and for what an engine refuses."""
+"""What each engine declares that it can do, known before it is loaded.
 
-from collections.abc import Sequence
+The documents show it as a table (docs/guides/engines.md), an engine refuses what it has not declared, and "auto"
+chooses by it. A new engine adds its declaration to `ENGINES` here, and how it is loaded to `engines.loading`.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import learns_positions
-from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS
+from transduce.engines import ctranslate2_limits
 from transduce.engines.interface import MAX_SOURCE_TOKENS, TokenConstraints
 from transduce.errors import ConfigError
 from transduce.reporting.tables import table
 
 _NO = "no"
+ENSEMBLES = "ensembles (`--ensemble`)"
 
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One thing to ask of an engine, and how each does it; "no" where it refuses."""
+    """One thing that an engine may be able to do: a row of the table."""
 
     what: str
-    torch: str
-    ctranslate2: str
-    options: tuple[str, ...] = ()  # fields of `DecodeConfig` or `TokenConstraints` that ask for it
+    options: tuple[str, ...] = ()  # fields of `DecodeConfig` or `TokenConstraints` that need it
 
 
 CAPABILITIES = (
-    Capability("needs", "the extra `[train]`", "the base install"),
-    Capability("devices", "CPU, CUDA", "CPU, CUDA"),
-    Capability(
-        "numbers (`--quantization`)",
-        "float32, bfloat16; int8 on a CPU",
-        "float32, bfloat16, float16, int8, int16, and int8 with each of the first three",
-    ),
-    Capability("models", "all", "all but those with `model.attention_window`"),
-    Capability("ensembles (`--ensemble`)", "yes", _NO),
-    Capability("greedy and beam search", "yes", "yes", ("beam_size",)),
-    Capability(
-        "end of a search",
-        "when nothing open can beat what has finished, which is proved",
-        "when 2 K outputs have finished, K being the width of the beam; one finishes where the end is among the best K "
-        "continuations, not 2 K",
-    ),
-    Capability(
-        "length penalty",
-        "GNMT's",
-        "GNMT's, over the outputs that the search returns, up to 2 K",
-        ("length_penalty",),
-    ),
-    Capability(
-        "longest output, for each line",
-        "yes",
-        "yes: a line that outgrows its own limit in a batch is searched again with that limit",
-        ("max_extra_tokens", "max_tokens"),
-    ),
-    Capability("longest sequence (sinusoidal positions)", "any", "4096 positions"),
-    Capability("least length", "yes", "yes", ("min_tokens",)),
-    Capability("no repeated n-grams", "yes", "yes", ("no_repeat_ngram",)),
-    Capability("n-best lists with scores", "yes", "yes"),
-    Capability("scores of given translations", "yes", "yes"),
-    Capability("given first words", "yes", "yes, in the pieces that they have by themselves", ("prefix",)),
-    Capability("forbidden phrases", "yes", "yes", ("forbidden",)),
-    Capability("required phrases", "yes, with a beam", _NO, ("required", "joining")),
-    Capability("coverage penalty", "yes", _NO, ("coverage_penalty",)),
-    Capability("diverse beam search", "yes", _NO, ("diversity_groups", "diversity_penalty")),
-    Capability("sampling", "yes", _NO, ("temperature", "top_k", "top_p", "seed")),
-    Capability(
-        "shortlist (`--shortlist on`)",
-        "of each line its own",
-        "of each batch the union of its lines': a translation may depend on its neighbours",
-    ),
-    Capability("attention weights", "yes", _NO),
+    Capability("needs"),
+    Capability("devices"),
+    Capability("numbers (`--quantization`)"),
+    Capability("models"),
+    Capability(ENSEMBLES),
+    Capability("greedy and beam search", ("beam_size",)),
+    Capability("end of a search"),
+    Capability("length penalty", ("length_penalty",)),
+    Capability("longest output, for each line", ("max_extra_tokens", "max_tokens")),
+    Capability("longest sequence (sinusoidal positions)"),
+    Capability("least length", ("min_tokens",)),
+    Capability("no repeated n-grams", ("no_repeat_ngram",)),
+    Capability("n-best lists with scores"),
+    Capability("scores of given translations"),
+    Capability("given first words", ("prefix",)),
+    Capability("forbidden phrases", ("forbidden",)),
+    Capability("required phrases", ("required", "joining")),
+    Capability("coverage penalty", ("coverage_penalty",)),
+    Capability("diverse beam search", ("diversity_groups", "diversity_penalty")),
+    Capability("sampling", ("temperature", "top_k", "top_p", "seed")),
+    Capability("shortlist (`--shortlist on`)"),
+    Capability("attention weights"),
 )
-
-_LACKING = {option: row.what for row in CAPABILITIES if row.ctranslate2 == _NO for option in row.options}
-# These change nothing by themselves: each says more of another option, which is looked for instead.
+# These change nothing by themselves: each belongs to another option, which is checked instead.
 _SECONDARY = ("diversity_penalty", "seed", "joining")
 
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """Something that a call needs and the ctranslate2 engine does not have."""
+    """Something that a call needs and an engine does not have."""
 
+    engine: str
     what: str  # as in the table
     option: str  # the field of `DecodeConfig`, `TokenConstraints` or `ModelConfig` that needs it
     shown: str  # that field, as people write it
@@ -88,63 +67,139 @@ class Lack:
     @property
     def reason(self) -> str:
         """Why another engine was chosen."""
-        return f"ctranslate2 has no {self.what}: {self.shown}"
+        return f"{self.engine} has no {self.what}: {self.shown}"
+
+    @property
+    def refusal(self) -> str:
+        """The message where this engine was named."""
+        return f"{self.shown}: the {self.engine} engine has no {self.what}. Use the torch engine (--engine torch)."
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCapabilities:
+    """What one engine can do."""
+
+    name: str
+    answers: Mapping[str, str]  # how it does each row of the table; "no" where it does not, or another default
+    quantizations: tuple[str, ...]  # numbers that it can compute with
+    shortlist_per_line: bool  # whether each line is searched in a shortlist of its own, not a batch in their union
+    attention_windows: bool  # whether it runs models with `model.attention_window`
+    # Those of its quantizations that `transduce verify` compares with the reference.
+    verified: tuple[str, ...] = ("float32", "int8")
+    max_sinusoids: int | None = None  # longest sequence of a model with sinusoidal positions; None: any
+    default_answer: str = "yes"
+
+    def answer(self, what: str) -> str:
+        """Returns how it does a row of the table."""
+        return self.answers.get(what, self.default_answer)
+
+    def has(self, what: str) -> bool:
+        """Whether it can do a row of the table."""
+        return self.answer(what) != _NO
+
+    def lack(
+        self,
+        options: DecodeConfig,
+        constraints: Sequence[TokenConstraints] = (),
+        model: ModelConfig | None = None,
+    ) -> Lack | None:
+        """Returns what a search needs and this engine does not have, or None.
+
+        With `model`, outputs that may grow beyond its positions count too, whatever the length of the source.
+        """
+        plain = DecodeConfig()
+        missing = {option: row.what for row in CAPABILITIES if not self.has(row.what) for option in row.options}
+        for name in (field.name for field in fields(DecodeConfig) if field.name in missing):
+            value = getattr(options, name)
+            if name not in _SECONDARY and value != getattr(plain, name):
+                return Lack(self.name, missing[name], name, f"decode.{name} = {value}")
+        for name in (field.name for field in fields(TokenConstraints) if field.name in missing):
+            if name not in _SECONDARY and any(getattr(each, name) for each in constraints):
+                return Lack(self.name, missing[name], name, f"'{name}' phrases")
+        return self._lack_of_positions(options, model) if model is not None else None
+
+    def _lack_of_positions(self, options: DecodeConfig, model: ModelConfig) -> Lack | None:
+        if self.max_sinusoids is None or learns_positions(model):  # a learned table bounds every engine alike
+            return None
+        longest, name = MAX_SOURCE_TOKENS + options.max_extra_tokens, "max_extra_tokens"
+        if options.max_tokens and options.max_tokens < longest:
+            longest, name = options.max_tokens, "max_tokens"
+        if longest < self.max_sinusoids:
+            return None
+        what = f"outputs of {self.max_sinusoids} tokens or more"
+        return Lack(self.name, what, name, f"decode.{name} = {getattr(options, name)}", of_long_lines=True)
+
+
+TORCH = EngineCapabilities(
+    name="torch",
+    answers={
+        "needs": "the extra `[train]`",
+        "devices": "CPU, CUDA",
+        "numbers (`--quantization`)": "float32, bfloat16; int8 on a CPU",
+        "models": "all",
+        "end of a search": "when nothing open can beat what has finished, which is proved",
+        "length penalty": "GNMT's",
+        "longest sequence (sinusoidal positions)": "any",
+        "required phrases": "yes, with a beam",
+        "shortlist (`--shortlist on`)": "of each line its own",
+    },
+    quantizations=("float32", "bfloat16", "int8"),
+    # Not bfloat16: its coarse rounding depends on the number of rows of a product, so results may depend on the batch.
+    verified=("float32", "int8"),
+    shortlist_per_line=True,
+    attention_windows=True,
+)
+CTRANSLATE2 = EngineCapabilities(
+    name="ctranslate2",
+    answers={
+        "needs": "the base install",
+        "devices": "CPU, CUDA",
+        "numbers (`--quantization`)": "float32, bfloat16, float16, int8, int16, and int8 with each of the first three",
+        "models": "all but those with `model.attention_window`",
+        ENSEMBLES: _NO,
+        "end of a search": "when 2 K outputs have finished, K being the width of the beam; one finishes where the end "
+        "is among the best K continuations, not 2 K",
+        "length penalty": "GNMT's, over the outputs that the search returns, up to 2 K",
+        "longest output, for each line": "yes: a line that outgrows its own limit in a batch is searched again with "
+        "that limit",
+        "longest sequence (sinusoidal positions)": f"{ctranslate2_limits.MAX_SINUSOIDS} positions",
+        "given first words": "yes, in the pieces that they have by themselves",
+        "required phrases": _NO,
+        "coverage penalty": _NO,
+        "diverse beam search": _NO,
+        "sampling": _NO,
+        "shortlist (`--shortlist on`)": "of each batch the union of its lines': a translation may depend on its "
+        "neighbours",
+        "attention weights": _NO,
+    },
+    quantizations=ctranslate2_limits.QUANTIZATIONS,
+    shortlist_per_line=False,
+    attention_windows=False,
+    max_sinusoids=ctranslate2_limits.MAX_SINUSOIDS,
+)
+ENGINES = {each.name: each for each in (TORCH, CTRANSLATE2)}
+# "auto" on a CPU: the fast engine for all that it can do, and the reference for the rest (`engines.automatic`).
+FAST, REFERENCE = CTRANSLATE2, TORCH
+ENGINE_NAMES = ("auto", *ENGINES)
+QUANTIZATIONS = tuple(dict.fromkeys(name for each in (FAST, *ENGINES.values()) for name in each.quantizations))
+
+
+def tried_first(name: str) -> EngineCapabilities:
+    """Returns what the named engine can do; for "auto", what the fast engine can, which it tries first."""
+    return FAST if name == "auto" else ENGINES[name]
 
 
 def capability_table() -> str:
     """Returns the table as Markdown."""
-    rows = [[row.what, _with_options(row), row.torch, row.ctranslate2] for row in CAPABILITIES]
-    return table(["", "options", "`torch`", "`ctranslate2`"], rows, text_columns=4)
-
-
-def _with_options(row: Capability) -> str:
-    return ", ".join(f"`{option}`" for option in row.options)
-
-
-def lack_of_ctranslate2(
-    options: DecodeConfig, constraints: Sequence[TokenConstraints] = (), model: ModelConfig | None = None
-) -> Lack | None:
-    """Returns what a search needs that the ctranslate2 engine does not have, or None.
-
-    With `model`, outputs that may grow beyond its positions count too, whatever the length of the source.
-    """
-    plain = DecodeConfig()
-    for name in (field.name for field in fields(DecodeConfig)):
-        value = getattr(options, name)
-        if name in _LACKING and name not in _SECONDARY and value != getattr(plain, name):
-            return Lack(_LACKING[name], name, f"decode.{name} = {value}")
-    for name in (field.name for field in fields(TokenConstraints)):
-        if name in _LACKING and name not in _SECONDARY and any(getattr(condition, name) for condition in constraints):
-            return Lack(_LACKING[name], name, f"'{name}' phrases")
-    return _lack_of_positions(options, model) if model is not None else None
-
-
-def _lack_of_positions(options: DecodeConfig, model: ModelConfig) -> Lack | None:
-    if learns_positions(model):  # their table bounds every engine alike
-        return None
-    longest = MAX_SOURCE_TOKENS + options.max_extra_tokens
-    name = "max_extra_tokens"
-    if options.max_tokens and options.max_tokens < longest:
-        longest, name = options.max_tokens, "max_tokens"
-    if longest < MAX_SINUSOIDS:
-        return None
-    return Lack(f"outputs of {MAX_SINUSOIDS} tokens or more", name, f"decode.{name} = {getattr(options, name)}", True)
-
-
-def require_ctranslate2_can(options: DecodeConfig, constraints: Sequence[TokenConstraints]) -> None:
-    """Raises ConfigError, naming the option, where a call needs what the ctranslate2 engine does not have."""
-    lack = lack_of_ctranslate2(options, constraints)
-    if lack is not None:
-        raise ConfigError(refusal(lack))
-
-
-def refusal(lack: Lack) -> str:
-    """Returns the message for what was named for the ctranslate2 engine, and is not to be had there."""
-    return f"{lack.shown}: the ctranslate2 engine has no {lack.what}. Use the torch engine (--engine torch)."
+    rows = [
+        [row.what, ", ".join(f"`{option}`" for option in row.options), *(e.answer(row.what) for e in ENGINES.values())]
+        for row in CAPABILITIES
+    ]
+    return table(["", "options", *(f"`{name}`" for name in ENGINES)], rows, text_columns=2 + len(ENGINES))
 
 
 def require_plain_beam(options: DecodeConfig) -> None:
-    """Raises ConfigError, naming the option, where a search cannot look for required phrases."""
+    """Raises ConfigError, naming the option, where a search does not support required phrases."""
     for name, value, wrong, instead in (
         ("temperature", options.temperature, options.temperature > 0, "0: what is drawn cannot be made to hold them"),
         ("diversity_groups", options.diversity_groups, options.diversity_groups > 1, "1: one beam is shared out"),

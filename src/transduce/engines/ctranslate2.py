@@ -35,7 +35,7 @@ from transduce.engines.batching import (
     output_limit,
     require_pairs,
 )
-from transduce.engines.capabilities import require_ctranslate2_can
+from transduce.engines.capabilities import CTRANSLATE2
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.ctranslate2_loading import choose_device, compute_type, keep_in_forks, load_model
@@ -150,6 +150,11 @@ class CTranslate2Engine:
         return self._name
 
     @property
+    def independent_lines(self) -> bool:
+        """Whether a translation depends on its own line only: a shortlist is that of a whole batch."""
+        return not self._shortlisted
+
+    @property
     def max_source_tokens(self) -> int:
         """Tokens of a source beyond this many are not read; a learned position table may lower it."""
         return min(MAX_SOURCE_TOKENS, self._positions - 1)
@@ -172,7 +177,8 @@ class CTranslate2Engine:
         """
         if n_best > options.beam_size:
             raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
-        require_ctranslate2_can(options, constraints or ())
+        if (lack := CTRANSLATE2.lack(options, constraints or ())) is not None:
+            raise ConfigError(lack.refusal)
         self._require_own_process()
         results: list[list[Hypothesis]] = [[EMPTY_OUTPUT] for _ in sources]
         waiting = list(self._lines(sources, options, constraints))

@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce import files
 from transduce.bundle import CHECKED, WEIGHTS, Bundle
-from transduce.engines.ctranslate2_limits import VERSION, require_convertible, require_quantization
-from transduce.engines.interface import QUANTIZATIONS
+from transduce.engines.ctranslate2_limits import QUANTIZATIONS, VERSION, require_convertible, require_quantization
 from transduce.engines.shortlist import FILE as SHORTLIST_FILE
 from transduce.engines.shortlist import has_shortlist
 

@@ -2,9 +2,19 @@
 
 from transduce.config import ModelConfig
 from transduce.config.choices import Supported, learns_positions, unsupported
-from transduce.engines.interface import QUANTIZATIONS
 from transduce.errors import ConfigError, suggestion
 
+# What a model's numbers can be stored as.
+QUANTIZATIONS = (
+    "float32",
+    "bfloat16",
+    "float16",
+    "int8",
+    "int8_float32",
+    "int8_bfloat16",
+    "int8_float16",
+    "int16",
+)
 VERSION = 1  # raised when what `ctranslate2_model.convert` writes changes: older conversions are then made anew
 # Rows of the table in which sinusoids are written down: no sequence may be longer.
 MAX_SINUSOIDS = 4096

@@ -11,36 +11,23 @@ from transduce.decoding.scores import Hypothesis
 if TYPE_CHECKING:
     import numpy as np  # at run time it would slow down `transduce --help`
 
-ENGINES = ("auto", "torch", "ctranslate2")
 # Longest source that is read, in tokens. Attention over more would be far outside of what any model has seen.
 MAX_SOURCE_TOKENS = 1024
-# What the ctranslate2 engine can store a model's numbers as, and those of them that the torch engine computes with too.
-QUANTIZATIONS = (
-    "float32",
-    "bfloat16",
-    "float16",
-    "int8",
-    "int8_float32",
-    "int8_bfloat16",
-    "int8_float16",
-    "int16",
-)
-TORCH_QUANTIZATIONS = ("float32", "bfloat16", "int8")
-# More are never of use, and some systems do not survive the attempt.
+# More CPU threads are never of use, and some systems do not survive the attempt.
 THREADS = Range(1, 1024)
 SHORTLIST_CHOICES = ("on", "off", "auto")  # see `engines.loading.choose_shortlist`
 
 
 @dataclass(frozen=True, slots=True)
 class TokenConstraints:
-    """What is asked of one source's outputs, in token ids."""
+    """What the outputs of one source must begin with, must hold and may not hold, in token ids."""
 
     prefix: tuple[int, ...] = ()  # what each output begins with
-    # At place p of the prefix one of `completions[p]` may stand for all that is left of it: " Hund" for " H", "u". A
-    # tokenizer spells a text that goes on otherwise than one that ends. Engines may do without: the prefix is enough.
+    # At position p of the prefix, one of `completions[p]` may replace the rest of it: " Hund" for " H", "u". A
+    # tokenizer spells a text that continues differently. An engine may ignore them: the prefix is enough.
     completions: tuple[tuple[int, ...], ...] = ()
     required: tuple[tuple[tuple[int, ...], ...], ...] = ()  # each a choice of phrases, one of which must occur
-    # After one of these tokens such a phrase does not count: they make another word of its last, "dogs" of "dog".
+    # A required phrase does not count if one of these tokens follows: it makes the last word another, "dogs" for "dog".
     joining: tuple[int, ...] = ()
     forbidden: tuple[tuple[int, ...], ...] = ()  # phrases that no output may hold
 
@@ -60,6 +47,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def independent_lines(self) -> bool:
+        """Whether a translation depends on its own line only, never on what it is translated together with."""
+        ...
+
+    @property
     def max_source_tokens(self) -> int:
         """Tokens of a source beyond this many are not read."""
         ...
@@ -71,13 +63,13 @@ class Engine(Protocol):
         n_best: int = 1,
         constraints: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
-        """Returns each source's hypotheses, best first: at least one, at most `n_best`; what is drawn comes as drawn.
+        """Returns each source's hypotheses, best first: at least one, at most `n_best`; draws come in their own order.
 
         Sources are ids without EOS. A result depends on its source, and on its entry in `constraints` where some are
         given, never on the others. A source without tokens gives one empty hypothesis, whatever the constraints.
 
         Raises:
-            ConfigError: an option or condition is not one that this engine can honour.
+            ConfigError: this engine does not support an option or constraint.
         """
         ...
 
@@ -94,7 +86,7 @@ class Engine(Protocol):
 class AttentionWeights:
     """What each position of one pair attends to, in every layer and head; each row of weights sums to 1.
 
-    S source and T target positions, the last of each being EOS. Row t of `decoder` and `cross` is what is looked at to
+    S source and T target positions, the last of each being EOS. Row t of `decoder` and `cross` holds the weights that
     predict target token t; column t of `decoder` is the decoder's input there, the token before.
     """
 
@@ -105,7 +97,7 @@ class AttentionWeights:
 
 @runtime_checkable
 class AttendingEngine(Engine, Protocol):
-    """An engine that can tell what its model attends to."""
+    """An engine that returns attention weights."""
 
     def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
         """Returns the attention weights for one pair, both sides without EOS, which is added to them."""

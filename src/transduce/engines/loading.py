@@ -1,6 +1,6 @@
 """Which engine a model is run with, and its loading; see docs/guides/engines.md."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
@@ -9,8 +9,8 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig
 from transduce.engines.automatic import AutomaticEngine
-from transduce.engines.capabilities import Lack
-from transduce.engines.interface import ENGINES, QUANTIZATIONS, SHORTLIST_CHOICES, TORCH_QUANTIZATIONS, Engine
+from transduce.engines.capabilities import ENGINE_NAMES, ENGINES, ENSEMBLES, FAST, QUANTIZATIONS, REFERENCE, Lack
+from transduce.engines.interface import SHORTLIST_CHOICES, Engine
 from transduce.engines.shortlist import FILE as SHORTLIST
 from transduce.engines.shortlist import has_shortlist
 from transduce.errors import ConfigError, MissingDependencyError, suggestion
@@ -29,22 +29,24 @@ _NO_TORCH = "this needs PyTorch, which is not installed here: pip install 'trans
 class EngineChoice:
     """Which engine runs a model, and why."""
 
-    name: str  # "torch" or "ctranslate2"
+    name: str
     reason: str = ""  # none where the engine was named
-    helped: bool = False  # whether torch is loaded as well by the first call that ctranslate2 cannot do
+    fallback: str = ""  # the engine that is loaded as well, by the first call that the chosen one does not support
 
 
 def require_engine(name: str = "auto", quantization: str | None = None) -> None:
     """Raises ConfigError where there is no such engine, or it does not have the quantization."""
-    if name not in ENGINES:
-        raise ConfigError(f"There is no engine '{name}'.{suggestion(name, ENGINES)} Use one of: {', '.join(ENGINES)}.")
+    if name not in ENGINE_NAMES:
+        near = suggestion(name, ENGINE_NAMES)
+        raise ConfigError(f"There is no engine '{name}'.{near} Use one of: {', '.join(ENGINE_NAMES)}.")
     if quantization is not None and quantization not in QUANTIZATIONS:
         known = ", ".join(QUANTIZATIONS)
         near = suggestion(quantization, QUANTIZATIONS)
         raise ConfigError(f"There is no quantization '{quantization}'.{near} Use one of: {known}.")
-    if name == "torch" and not _torch_has(quantization):
-        known = ", ".join(TORCH_QUANTIZATIONS)
-        raise ConfigError(f"quantization '{quantization}': the torch engine has {known}. Use the ctranslate2 engine.")
+    if name in ENGINES and not _has(name, quantization):
+        known = ", ".join(ENGINES[name].quantizations)
+        other = next(each for each in ENGINES if _has(each, quantization))
+        raise ConfigError(f"quantization '{quantization}': the {name} engine has {known}. Use the {other} engine.")
 
 
 def choose_engine(
@@ -56,12 +58,13 @@ def choose_engine(
     num_models: int = 1,
     shortlist: str = "off",
     lack: Lack | None = None,
+    terms: Lack | None = None,
 ) -> EngineChoice:
     """Returns the engine that is named, or for "auto" the one that the rule below gives.
 
     "auto" is ctranslate2 on a CPU where it can do what is needed, the faster one there, and torch for the rest and on
-    a GPU. Where PyTorch is not installed it is ctranslate2. The rule goes by what is needed and what is installed: the
-    processor and the input play no part.
+    a GPU. Where PyTorch is not installed it is ctranslate2. The rule depends on what is needed and what is installed,
+    not on the processor or the input.
 
     Args:
         name: "auto" or an engine.
@@ -70,48 +73,79 @@ def choose_engine(
         model: the shape of the model; None: one that both engines can run.
         num_models: more than one are an ensemble.
         shortlist: "on" is torch's for "auto": its shortlists are those of single lines.
-        lack: what every call will need that ctranslate2 does not have, where that is known.
+        lack: what every call will need that the engine (for "auto" the fast one) does not have, where that is known.
+        terms: likewise, what only some of the calls will need, such as required phrases.
 
     Raises:
-        ConfigError: there is no such engine, or it has no such quantization.
+        ConfigError: there is no such engine, it has no such quantization, or it lacks what is needed.
         MissingDependencyError: "auto" would be torch, which is not installed, and ctranslate2 cannot do it.
     """
     require_engine(name, quantization)
     if name != "auto":
+        for each in (lack, terms):
+            if each is not None and not each.of_long_lines:
+                raise ConfigError(each.refusal)
+        if num_models > 1 and not ENGINES[name].has(ENSEMBLES):
+            raise ConfigError(f"--ensemble: the {name} engine runs one model at a time. Use --engine {REFERENCE.name}.")
         return EngineChoice(name)
-    has_torch = find_spec("torch") is not None
-    if model is not None and model.attention_window:
+    choice = _choose_automatically(quantization, device, model, num_models, shortlist, lack)
+    if terms is not None and choice.name == terms.engine and not choice.fallback:
+        if not _is_installed(REFERENCE.name):
+            raise _needs_torch(terms)
+        raise ConfigError(terms.refusal)
+    return choice
+
+
+def _choose_automatically(
+    quantization: str | None,
+    device: str,
+    model: ModelConfig | None,
+    num_models: int,
+    shortlist: str,
+    lack: Lack | None,
+) -> EngineChoice:
+    fast, reference = FAST.name, REFERENCE.name
+    has_reference = _is_installed(reference)
+    if model is not None and model.attention_window and not FAST.attention_windows:
         shown = f"model.attention_window = {model.attention_window}"
-        lack = Lack("restricted self-attention", "attention_window", shown)
-    elif num_models > 1:
-        lack = Lack("ensembles", "ensemble", f"{num_models} models")
-    if lack is not None and (has_torch or not lack.of_long_lines):
-        if not has_torch:
-            raise MissingDependencyError(f"{lack.shown}: {_NO_TORCH} The ctranslate2 engine has no {lack.what}.")
-        return EngineChoice("torch", lack.reason)
-    if not _torch_has(quantization):
-        return EngineChoice("ctranslate2", f"torch has no {quantization}")
-    if not has_torch:
-        return EngineChoice("ctranslate2", "PyTorch is not installed")
-    if find_spec("ctranslate2") is None:
-        return EngineChoice("torch", "CTranslate2 is not installed")
+        lack = Lack(fast, "restricted self-attention", "attention_window", shown)
+    elif num_models > 1 and not FAST.has(ENSEMBLES):
+        lack = Lack(fast, "ensembles", "ensemble", f"{num_models} models")
+    if lack is not None and (has_reference or not lack.of_long_lines):
+        if not has_reference:
+            raise _needs_torch(lack)
+        return EngineChoice(reference, lack.reason)
+    if not _has(reference, quantization):
+        return EngineChoice(fast, f"{reference} has no {quantization}")
+    if not has_reference:
+        return EngineChoice(fast, "PyTorch is not installed")
+    if not _is_installed(fast):
+        return EngineChoice(reference, "CTranslate2 is not installed")
     if quantization == "bfloat16":
-        return EngineChoice("torch", "it computes in bfloat16 on every processor")
-    if shortlist == "on":
-        return EngineChoice("torch", "its shortlists are those of single lines")
+        return EngineChoice(reference, "it computes in bfloat16 on every processor")
+    if shortlist == "on" and not FAST.shortlist_per_line:
+        return EngineChoice(reference, "its shortlists are those of single lines")
     if not _is_cpu(device):
-        return EngineChoice("torch", "this is not a CPU")
-    return EngineChoice("ctranslate2", "the faster one on a CPU", helped=True)
+        return EngineChoice(reference, "this is not a CPU")
+    return EngineChoice(fast, "the faster one on a CPU", fallback=reference)
 
 
-def _torch_has(quantization: str | None) -> bool:
-    return quantization is None or quantization in TORCH_QUANTIZATIONS
+def _has(engine: str, quantization: str | None) -> bool:
+    return quantization is None or quantization in ENGINES[engine].quantizations
+
+
+def _is_installed(engine: str) -> bool:
+    return find_spec(engine) is not None  # engines have the names of their packages
+
+
+def _needs_torch(lack: Lack) -> MissingDependencyError:
+    return MissingDependencyError(f"{lack.shown}: {_NO_TORCH} The {lack.engine} engine has no {lack.what}.")
 
 
 def _is_cpu(device: str) -> bool:
     if device != "auto":
         return device == "cpu"
-    import ctranslate2  # which sees the GPUs, and PyTorch need not be imported for it
+    import ctranslate2  # which sees the GPUs without importing PyTorch
 
     return bool(ctranslate2.get_cuda_device_count() == 0)
 
@@ -119,8 +153,8 @@ def _is_cpu(device: str) -> bool:
 def choose_shortlist(bundle: Bundle, engine: str, wish: str = "off") -> "Shortlist | None":
     """Returns the model folder's shortlist where it is to be used.
 
-    "on" is with it, "off" without, and "auto" with it where there is one and each line's translation remains its own:
-    in the torch engine. CTranslate2 searches a whole batch in the union of its lines' shortlists.
+    "on" is with it, "off" without, and "auto" with it where there is one and the engine searches each line in a
+    shortlist of its own.
 
     Raises:
         ConfigError: `wish` is none of these.
@@ -139,7 +173,7 @@ def choose_shortlist(bundle: Bundle, engine: str, wish: str = "off") -> "Shortli
 
 def uses_shortlist(bundle: Bundle, engine: str, wish: str) -> bool:
     """Tells whether the model folder's shortlist is to be used; see `choose_shortlist`."""
-    return wish == "on" or (wish == "auto" and engine == "torch" and has_shortlist(bundle))
+    return wish == "on" or (wish == "auto" and ENGINES[engine].shortlist_per_line and has_shortlist(bundle))
 
 
 def checksums_of(bundle: Bundle, others: Sequence[Bundle] = (), *, with_shortlist: bool = False) -> dict[str, str]:
@@ -169,17 +203,43 @@ def load_engine(
         BundleError: the model folder has no shortlist where one must be, or a damaged one.
         MissingDependencyError: the engine is not installed.
     """
-    candidates = choose_shortlist(bundle, choice.name, shortlist)
-    if choice.helped:
-        device = "cpu"
+    task = _Loading(
+        bundle=bundle,
+        device="cpu" if choice.fallback else device,
+        threads=threads,
+        quantization=quantization or DEFAULT_QUANTIZATION,
+        others=others,
+        shortlist=choose_shortlist(bundle, choice.name, shortlist),
+    )
+    engine = LOADERS[choice.name](task)
+    if not choice.fallback:
+        return engine
+    return AutomaticEngine(engine, lambda: _load_torch(task), bundle.config.model)
 
-    def load_torch() -> "TorchEngine":
-        return _load_torch(bundle, device, threads, quantization, others, candidates)
 
-    if choice.name == "torch":
-        return load_torch()
-    if others:
-        raise ConfigError("The ctranslate2 engine runs one model at a time: an ensemble needs the torch engine.")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loading:
+    """What an engine is loaded with."""
+
+    bundle: Bundle
+    device: str
+    threads: int | None
+    quantization: str
+    others: Sequence[Bundle] = ()
+    shortlist: "Shortlist | None" = None
+
+
+def _load_torch(given: _Loading) -> "TorchEngine":
+    try:
+        from transduce.engines.torch import TorchEngine
+    except ModuleNotFoundError as error:
+        _require_own(error, "torch")
+        raise MissingDependencyError(f"The torch engine: {_NO_TORCH} The ctranslate2 engine does without.") from None
+    precision = cast("Precision", given.quantization)  # one of its quantizations
+    return TorchEngine.load(given.bundle, given.device, given.threads, precision, given.others, given.shortlist)
+
+
+def _load_ctranslate2(given: _Loading) -> Engine:
     try:
         from transduce.engines.ctranslate2 import CTranslate2Engine
     except ModuleNotFoundError as error:
@@ -187,33 +247,13 @@ def load_engine(
         raise MissingDependencyError(
             "The ctranslate2 engine needs CTranslate2, which is not installed here: pip install ctranslate2"
         ) from None
-    fast = CTranslate2Engine.load(
-        bundle,
-        device=device,
-        threads=threads,
-        quantization=quantization or DEFAULT_QUANTIZATION,
-        shortlist=candidates,
-    )
-    return AutomaticEngine(fast, load_torch, bundle.config.model) if choice.helped else fast
+    return CTranslate2Engine.load(given.bundle, given.device, given.threads, given.quantization, given.shortlist)
 
 
-def _load_torch(
-    bundle: Bundle,
-    device: str,
-    threads: int | None,
-    quantization: str | None,
-    others: Sequence[Bundle],
-    shortlist: "Shortlist | None",
-) -> "TorchEngine":
-    try:
-        from transduce.engines.torch import TorchEngine
-    except ModuleNotFoundError as error:
-        _require_own(error, "torch")
-        raise MissingDependencyError(f"The torch engine: {_NO_TORCH} The ctranslate2 engine does without.") from None
-    precision = cast("Precision", quantization or DEFAULT_QUANTIZATION)  # one of TORCH_QUANTIZATIONS
-    return TorchEngine.load(
-        bundle, device=device, threads=threads, precision=precision, others=others, shortlist=shortlist
-    )
+LOADERS: dict[str, Callable[[_Loading], Engine]] = {
+    "torch": _load_torch,
+    "ctranslate2": _load_ctranslate2,
+}
 
 
 def _require_own(error: ModuleNotFoundError, package: str) -> None:

@@ -126,6 +126,11 @@ class TorchEngine:
         return f"torch on {self.device}{precision}{ensemble}{shortlist}"
 
     @property
+    def independent_lines(self) -> bool:
+        """Whether a translation depends on its own line only: a shortlist is searched line by line."""
+        return True
+
+    @property
     def max_source_tokens(self) -> int:
         """Tokens of a source beyond this many are not read; a learned position table may lower it."""
         limits = [limit - 1 for model in self.models if (limit := model.source_positions.limit) is not None]

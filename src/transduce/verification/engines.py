@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
-from typing import cast, get_args
 
 from transduce.bundle import Bundle
-from transduce.config.choices import Precision
+from transduce.engines.capabilities import ENGINES, REFERENCE
 from transduce.engines.interface import Engine
-from transduce.engines.torch import TorchEngine
+from transduce.engines.loading import EngineChoice, load_engine, require_engine
 from transduce.errors import ConfigError, MissingDependencyError
 from transduce.evaluation import bleu, tokenized_bleu
 from transduce.reporting.tables import counted
@@ -44,40 +42,28 @@ THRESHOLDS = {
 Load = Callable[[Bundle, str, int | None, str], Engine]
 
 
-def load_ctranslate2(bundle: Bundle, device: str, threads: int | None, quantization: str) -> Engine:
-    """Loads the CTranslate2 engine, which converts the model on first use.
+def loader(name: str) -> Load:
+    """Returns the function that loads an engine.
 
-    Raises:
-        MissingDependencyError: it is not installed.
-        ConfigError: it cannot hold this model, or has no such quantization here.
+    It raises MissingDependencyError if the engine is not installed, and ConfigError if the engine does not support this
+    model, this device or these numbers.
     """
-    try:
-        module = import_module("transduce.engines.ctranslate2")
-        engine: Engine = module.CTranslate2Engine.load(bundle, device, threads, quantization)
-    except ModuleNotFoundError as error:
-        if error.name == "ctranslate2":
-            raise MissingDependencyError("CTranslate2 is not installed: pip install ctranslate2") from None
-        if error.name == "transduce.engines.ctranslate2":
-            raise MissingDependencyError("this Transduce has no such engine") from None
-        raise
-    return engine
+
+    def load(bundle: Bundle, device: str, threads: int | None, quantization: str) -> Engine:
+        require_engine(name, quantization)
+        return load_engine(bundle, EngineChoice(name), device=device, threads=threads, quantization=quantization)
+
+    return load
 
 
-def load_torch(bundle: Bundle, device: str, threads: int | None, precision: str) -> Engine:
-    """Loads the reference engine in another precision than float32.
-
-    Raises:
-        ConfigError: this device has no products in it.
-    """
-    if precision not in get_args(Precision):
-        raise ConfigError(f"The torch engine has no precision '{precision}': use {', '.join(get_args(Precision))}.")
-    return TorchEngine.load(bundle, device, threads, cast(Precision, precision))
-
-
-LOADERS: dict[str, Load] = {"torch": load_torch, "ctranslate2": load_ctranslate2}
-# What is held against the reference, which is torch in float32. Its bfloat16 is left out: what is rounded so coarsely
-# depends on the number of rows of a product, and is not promised to be the same in every batch.
-OTHERS = (("torch", "int8"), ("ctranslate2", "float32"), ("ctranslate2", "int8"))
+LOADERS: dict[str, Load] = {name: loader(name) for name in ENGINES}
+# The engines and precisions that are compared with the reference, which is torch in float32.
+OTHERS = tuple(
+    (name, quantization)
+    for name, engine in ENGINES.items()
+    for quantization in engine.verified
+    if (engine, quantization) != (REFERENCE, "float32")
+)
 
 
 class Other:

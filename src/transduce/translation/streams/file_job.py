@@ -11,7 +11,6 @@ from typing import Any, TypedDict, Unpack
 from transduce.config import DecodeConfig
 from transduce.data.progress import progress_bar
 from transduce.data.readers import STDIN, read_lines, shown_name
-from transduce.engines.loading import NAME_OF_SHORTLIST
 from transduce.reporting.tables import counted
 from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
 from transduce.translation.constraints.line_constraints import Constraints
@@ -219,10 +218,9 @@ def _description(fingerprint: JobFingerprint, request: FileRequest, window: int 
     options = asdict(request.translation.options)
     batches = {"with a shortlist, batch_size and window": [options.pop("batch_size"), window]}
     # Batches change speed and memory only, unless the engine searches a whole batch in one shortlist.
-    joint = NAME_OF_SHORTLIST in fingerprint.checksums and fingerprint.engine.startswith("ctranslate2")
     return {
         **options,
-        **(batches if joint else {}),
+        **({} if fingerprint.independent_lines else batches),
         **asdict(request.translation.text),
         **model,
         "engine": fingerprint.engine,

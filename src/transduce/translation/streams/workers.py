@@ -24,6 +24,7 @@ class JobFingerprint:
     checksums: Mapping[str, str]  # of the files of models and shortlist, by readable names
     engine: str
     calibration: str | None  # if confidence is asked for
+    independent_lines: bool = True  # whether rows do not depend on batches
 
 
 def fingerprint_of(translator: Translator, request: FileRequest) -> JobFingerprint:
@@ -36,7 +37,7 @@ def fingerprint_of(translator: Translator, request: FileRequest) -> JobFingerpri
     engine = translator.engine.name
     if request.translation.text.markup != "none" and isinstance(translator.engine, AutomaticEngine):
         engine += ", torch for markup"  # its attention places tags otherwise than ctranslate2 does without
-    return JobFingerprint(translator.checksums, engine, calibration)
+    return JobFingerprint(translator.checksums, engine, calibration, translator.engine.independent_lines)
 
 
 class Workers(Protocol):
