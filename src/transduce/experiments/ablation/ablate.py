@@ -17,6 +17,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from transduce import files
@@ -57,7 +58,7 @@ def ablate(
         ConfigError: a row cannot be made, the output folder is of another ablation, or has results that do not compare.
         DataError: the corpus cannot be used, for any of the trials.
     """
-    say = _say if show_progress else _say_nothing
+    say = partial(_say, show_progress)
     trials = ablation.trials(rows)
     ablation.begin()
     for trial in trials:
@@ -85,12 +86,9 @@ def ablate(
     return results
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _say_nothing(line: str) -> None:
-    pass
+def _say(shown: bool, line: str) -> None:
+    if shown:
+        print(line, file=sys.stderr, flush=True)
 
 
 def _prepare_data(trials: Sequence[Trial], mirror: Path | None, show_progress: bool) -> dict[Path, str]:
@@ -107,8 +105,7 @@ def _prepare_data(trials: Sequence[Trial], mirror: Path | None, show_progress: b
                 raise
             errors[folder] = str(error)
             continue
-        if show_progress and not report.reused:
-            _say(str(report))
+        _say(show_progress and not report.reused, str(report))
     return errors
 
 

@@ -1,6 +1,6 @@
 """What `transduce paper figures` found: pictures in the manner of Figures 3 to 5, and the numbers behind them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ def render(scale: str, measured: Measured) -> str:
         "![](figure3.png)",
         table(
             ["head", "to words far off", "most of it to", *_related(third)],
-            _long_distance(third),
+            list(_long_distance(third)),
         ),
         f"All heads, “{third['word']}” alone. Far off: more than three words away; looking at all alike, a head "
         f"would give them {third['even_share']:.0%}.",
@@ -32,7 +32,7 @@ def render(scale: str, measured: Measured) -> str:
         "![](figure4.png)",
         table(
             ["head", f"from “{fourth['word']}” to “{fourth['antecedent']}”", "its entropy, bits", "of all words"],
-            _anaphora(fourth),
+            list(_anaphora(fourth)),
         ),
         f"Heads {listed(fourth['heads'], ' and ')} were chosen, for they give most of the weight of "
         f"“{fourth['word']}” to “{fourth['antecedent']}”. Left: head {fourth['heads'][0]} in full; right: "
@@ -40,7 +40,7 @@ def render(scale: str, measured: Measured) -> str:
         "## Figure 5: sentence structure",
         f"> {fifth['sentence']}",
         "![](figure5.png)",
-        table(["head", "score", *fifth["statistics"]], _structure(fifth)),
+        table(["head", "score", *fifth["statistics"]], list(_structure(fifth))),
         f"Heads {listed(fifth['heads'], ' and ')} were chosen. Score: peak, less the greatest of previous, "
         "diagonal and next, so that a head counts that looks at single words, and not at a fixed place. The first has "
         "the highest score; for the second, it is multiplied by the share of weight that it gives elsewhere than the "
@@ -81,39 +81,22 @@ def _related(third: Values) -> list[str]:
     return [f"to “{' '.join(third['related'])}”"] if third["related"] else []
 
 
-def _long_distance(third: Values) -> list[list[str]]:
-    return [
-        [
-            str(head + 1),
-            f"{third['far'][head]:.0%}",
-            third["most_far"][head],
-            *([f"{third['on_related'][head]:.0%}"] if third["related"] else []),
-        ]
-        for head in range(third["num_heads"])
-    ]
+def _long_distance(third: Values) -> Iterator[list[str]]:
+    for head in range(third["num_heads"]):
+        related = [f"{third['on_related'][head]:.0%}"] if third["related"] else []
+        yield [str(head + 1), f"{third['far'][head]:.0%}", third["most_far"][head], *related]
 
 
-def _anaphora(fourth: Values) -> list[list[str]]:
-    return [
-        [
-            _marked(head + 1, fourth["heads"]),
-            f"{fourth['on_antecedent'][head]:.0%}",
-            f"{fourth['entropy'][head]:.2f}",
-            f"{fourth['usual_entropy'][head]:.2f}",
-        ]
-        for head in range(fourth["num_heads"])
-    ]
+def _anaphora(fourth: Values) -> Iterator[list[str]]:
+    for head in range(fourth["num_heads"]):
+        entropies = [f"{fourth[key][head]:.2f}" for key in ("entropy", "usual_entropy")]
+        yield [_marked(head + 1, fourth["heads"]), f"{fourth['on_antecedent'][head]:.0%}", *entropies]
 
 
-def _structure(fifth: Values) -> list[list[str]]:
-    return [
-        [
-            _marked(head + 1, fifth["heads"]),
-            f"{fifth['scores'][head]:.2f}",
-            *(f"{values[head]:.2f}" for values in fifth["statistics"].values()),
-        ]
-        for head in range(fifth["num_heads"])
-    ]
+def _structure(fifth: Values) -> Iterator[list[str]]:
+    for head in range(fifth["num_heads"]):
+        scores = [f"{values[head]:.2f}" for values in (fifth["scores"], *fifth["statistics"].values())]
+        yield [_marked(head + 1, fifth["heads"]), *scores]
 
 
 def _marked(head: int, chosen: Sequence[int]) -> str:
@@ -138,8 +121,8 @@ def draw(measured: Measured, folder: Path) -> None:
     """Writes figure3.png, figure4.png and figure5.png."""
     third, fourth, fifth = (measured[name] for name in ("figure3", "figure4", "figure5"))
     row = _view(third)
-    places = [place for place, label in enumerate(third["words"]) if label == third["word"]]
-    row.weights[third["layer"] - 1][:, places] = np.array(third["weights"])[:, None]
+    columns = [index for index, label in enumerate(third["words"]) if label == third["word"]]
+    row.weights[third["layer"] - 1][:, columns] = np.array(third["weights"])[:, None]
     draw_panels([Panel(row, third["layer"], word=third["word"])], folder / "figure3.png")
     both = _view(fourth, fourth["heads"])
     panels = [

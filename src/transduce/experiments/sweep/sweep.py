@@ -4,8 +4,9 @@ import contextlib
 import hashlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -89,56 +90,85 @@ def sweep(
         EvaluationError: source and reference are not aligned.
     """
     require_aligned(task.source, task.references)
-    say = _say if show_progress else _say_nothing
     for count in axes.averages:
         _weights(subject, count)  # raises if they are missing, before anything is decoded
-    found, signature = _known(output, subject, task.comparability)
-    current = _current(found, subject)
-    if len(current) < len(found):
-        gone = len(found) - len(current)
+    results = _Results(subject, task.comparability, output)
+    say = partial(_say, show_progress)
+    if gone := results.drop_stale(_current_weights(subject, {point.average for point in results.points})):
         say(f"{output}: {gone} points were decoded with weights that {subject} no longer has: dropped")
-    found = current
-
-    def save() -> SweepResults:
-        order = sorted(found, key=lambda point: (point.average, point.beam_size, point.length_penalty))
-        measured = tuple(found[point] for point in order)
-        results = SweepResults(str(subject), task.comparability, signature, measured)
-        results.save(output / RESULTS)
-        files.write_text(output / TABLE, render(results))
-        return results
-
     for count, group in groupby(axes.points(), key=lambda point: point.average):
         points = list(group)
-        if all(point in found for point in points):
+        if all(point in results.points for point in points):
             continue
         translator, weights = _translator(subject, count, device)
-        found = {  # the run may have been trained further
-            point: one for point, one in found.items() if point.average != count or one.weights == weights
-        }
+        results.drop_stale({count: weights})  # the run may have been trained further
         for point in points:
-            if point in found:
-                continue
-            twin = next((one for other, one in found.items() if _same_search(point, other)), None)
-            if twin is not None:
-                found[point] = replace(twin, point=point)
-            else:
-                found[point], signature = _measure(translator, task, point, weights, batch_size)
-            save()
-            say(_describe(found[point]))
-    results = save()
+            if point not in results.points:
+                twin = next((one for one in results.points.values() if _same_search(point, one.point)), None)
+                if twin is not None:
+                    results.add(replace(twin, point=point))
+                else:
+                    results.add(*_measure(translator, task, point, weights, batch_size))
+                say(_describe(results.points[point]))
+    found = results.save()
     try:
-        draw(results, output / PICTURE)
+        draw(found, output / PICTURE)
     except MissingDependencyError as error:
         say(f"no picture: {error}")
-    return results
+    return found
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+def _say(shown: bool, line: str) -> None:
+    if shown:
+        print(line, file=sys.stderr, flush=True)
 
 
-def _say_nothing(line: str) -> None:
-    pass
+class _Results:
+    """The points of a sweep that are measured: read from an earlier call, and written after each new one."""
+
+    def __init__(self, subject: Path, comparability: Comparability, output: Path) -> None:
+        self._subject, self._comparability, self._output = subject, comparability, output
+        self._signature = ""
+        self.points: dict[Point, Measured] = {}
+        store.require_folder(output)
+        if (output / RESULTS).is_file():
+            known = SweepResults.load(output / RESULTS)
+            self._require_same(known)
+            self._signature, self.points = known.signature, {one.point: one for one in known.measured}
+
+    def _require_same(self, known: SweepResults) -> None:
+        before = known.comparability
+        if before.language is None:  # of an older version: the model's language, unless --target-language was given
+            depends = _depends_on_language(before.metric, tokenized=before.tokenized)
+            before = replace(before, language=subject_config(self._subject).data.target_language if depends else "")
+        store.require_same(
+            {"subject": known.subject, **asdict(before)},
+            {"subject": str(self._subject), **asdict(self._comparability)},
+            f"{self._output}: holds scores of",
+        )
+
+    def drop_stale(self, weights: Mapping[int, str | None]) -> int:
+        """Drops points of these averages that were decoded with other weights; returns how many."""
+        before = len(self.points)
+        self.points = {
+            point: one for point, one in self.points.items() if weights.get(point.average, one.weights) == one.weights
+        }
+        return before - len(self.points)
+
+    def add(self, one: Measured, signature: str | None = None) -> None:
+        """Keeps a point, durably; `signature` is that of its score."""
+        self.points[one.point] = one
+        self._signature = signature if signature is not None else self._signature
+        self.save()
+
+    def save(self) -> SweepResults:
+        """Writes results and table."""
+        order = sorted(self.points, key=lambda point: (point.average, point.beam_size, point.length_penalty))
+        measured = tuple(self.points[point] for point in order)
+        results = SweepResults(str(self._subject), self._comparability, self._signature, measured)
+        results.save(self._output / RESULTS)
+        files.write_text(self._output / TABLE, render(results))
+        return results
 
 
 def _measure(
@@ -161,31 +191,13 @@ def _measure(
     return Measured(point, weights, score.value, score.length_ratio, seconds), score.signature
 
 
-def _known(output: Path, subject: Path, wanted: Comparability) -> tuple[dict[Point, Measured], str]:
-    """Returns the points of earlier calls and the signature of their scores."""
-    store.require_folder(output)
-    if not (output / RESULTS).is_file():
-        return {}, ""
-    known = SweepResults.load(output / RESULTS)
-    before = known.comparability
-    if before.language is None:  # of an older version: the model's language, unless --target-language was given
-        depends = _depends_on_language(before.metric, tokenized=before.tokenized)
-        before = replace(before, language=subject_config(subject).data.target_language if depends else "")
-    store.require_same(
-        {"subject": known.subject, **asdict(before)},
-        {"subject": str(subject), **asdict(wanted)},
-        f"{output}: holds scores of",
-    )
-    return {one.point: one for one in known.measured}, known.signature
-
-
-def _current(found: Mapping[Point, Measured], subject: Path) -> dict[Point, Measured]:
-    """Returns the points that were decoded with the weights that the subject has now."""
-    weights: dict[int, str] = {}
-    for count in {point.average for point in found}:
-        with contextlib.suppress(BundleError, ConfigError):  # it no longer has that many checkpoints
-            weights[count] = _weights(subject, count)
-    return {point: one for point, one in found.items() if one.weights == weights.get(point.average)}
+def _current_weights(subject: Path, counts: Iterable[int]) -> dict[int, str | None]:
+    """Returns the checksums of the weights that the subject has now; None where it has too few checkpoints."""
+    found: dict[int, str | None] = dict.fromkeys(counts)
+    for count in found:
+        with contextlib.suppress(BundleError, ConfigError):
+            found[count] = _weights(subject, count)
+    return found
 
 
 def _same_search(one: Point, other: Point) -> bool:
