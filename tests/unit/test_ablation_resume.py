@@ -13,13 +13,13 @@ from transduce import files
 from transduce.config import Config, preset
 from transduce.errors import ConfigError
 from transduce.experiments.ablation.ablate import ablate
-from transduce.experiments.ablation.grid import Grid, Row, unchanging
+from transduce.experiments.ablation.grid import Grid, Row, constant
 from transduce.experiments.ablation.results import Results, TrialResult
 from transduce.experiments.ablation.trials import Ablation, keep_finished, read_finished
 
 
 def grid_of(d_ff: int) -> Grid:
-    return Grid("mine", (Row("base", unchanging({})), Row("wide", unchanging({"model": {"d_ff": d_ff}}))))
+    return Grid("mine", (Row("base", constant({})), Row("wide", constant({"model": {"d_ff": d_ff}}))))
 
 
 GRID = grid_of(512)
@@ -71,7 +71,7 @@ def test_what_is_kept_comes_before_what_a_run_folder_has(base: Config, output: P
 def test_one_table_has_one_bleu(base: Config, output: Path) -> None:
     again(base, output)
     before = (output / "results.json").read_bytes()
-    more = Grid("mine", (*GRID.rows, Row("deep", unchanging({"model": {"num_encoder_layers": 4}}))))
+    more = Grid("mine", (*GRID.rows, Row("deep", constant({"model": {"num_encoder_layers": 4}}))))
     for rows in (["base"], ["deep"]):
         with pytest.raises(ConfigError, match=r"row base, seed 1, .* other settings: tokenized was True, now False"):
             again(base, output, more, rows=rows, tokenized=False)

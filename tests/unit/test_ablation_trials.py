@@ -9,16 +9,16 @@ import pytest
 from transduce.config import Config, apply_settings, preset
 from transduce.errors import ConfigError
 from transduce.experiments.ablation.ablate import shared_environment
-from transduce.experiments.ablation.grid import Grid, Row, unchanging
+from transduce.experiments.ablation.grid import Grid, Row, constant
 from transduce.experiments.ablation.results import row_infos
 from transduce.experiments.ablation.trials import Ablation
 
 GRID = Grid(
     "mine",
     (
-        Row("base", unchanging({})),
-        Row("wide", unchanging({"model": {"d_ff": 512}})),
-        Row("words", unchanging({"text": {"algorithm": "wordpiece"}})),
+        Row("base", constant({})),
+        Row("wide", constant({"model": {"d_ff": 512}})),
+        Row("words", constant({"text": {"algorithm": "wordpiece"}})),
     ),
 )
 
@@ -97,7 +97,7 @@ def test_a_row_must_stay_what_it_was(base: Config, tmp_path: Path) -> None:
     trial = Ablation(GRID, base, tmp_path).trials()[1]
     trial.write_request()
     trial.write_request()
-    wider = Grid("mine", (Row("wide", unchanging({"model": {"d_ff": 1024}})),))
+    wider = Grid("mine", (Row("wide", constant({"model": {"d_ff": 1024}})),))
     with pytest.raises(ConfigError, match=r"wide-seed1: was begun with other settings: model\.d_ff was 512, now 1024"):
         Ablation(wider, base, tmp_path).trials()[0].write_request()
     with pytest.raises(ConfigError, match="tokenized was False, now True"):

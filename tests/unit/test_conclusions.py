@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from transduce.experiments.ablation.built_in import TABLE3
-from transduce.experiments.ablation.conclusions import CLAIMS, Alike, Finding, Worse, find
+from transduce.experiments.ablation.conclusions import CLAIMS, Alike, Finding, Worse, judge
 from transduce.experiments.ablation.results import Results, RowInfo, TrialResult
 
 
@@ -20,7 +20,7 @@ def results_of(figures: Mapping[str, Sequence[tuple[float, float]]], grid: str =
 
 
 def finding(results: Results, letter: str, measure: str) -> Finding:
-    (found,) = [f for f in find(results) if f.claim.text.startswith(letter) and f.measure == measure]
+    (found,) = [f for f in judge(results) if f.claim.text.startswith(letter) and f.measure == measure]
     return found
 
 
@@ -31,7 +31,7 @@ def verdict(results: Results, letter: str, measure: str) -> str:
 def test_the_papers_figures_bear_out_the_papers_conclusions() -> None:
     """All but one comparison: with eight layers (C3), the paper's own BLEU is below the base's."""
     printed = {row.name: [(row.printed["perplexity"], row.printed["bleu"])] for row in TABLE3.rows}
-    findings = find(results_of(printed))
+    findings = judge(results_of(printed))
     assert len(findings) == 2 * len(CLAIMS["table3"]) == 14
     for found in findings:
         expected = "holds in part" if found.claim.text.startswith("(C)") and found.measure == "bleu" else "holds"
@@ -103,9 +103,9 @@ def test_several_comparisons_together() -> None:
 
 def test_label_smoothing_has_two_sides() -> None:
     both = {"smoothing-0.0": [(4.67, 25.3)], "smoothing-0.1": [(4.92, 25.8)], "smoothing-0.2": [(5.47, 25.7)]}
-    found = find(results_of(both, "label-smoothing"))
+    found = judge(results_of(both, "label-smoothing"))
     assert [(f.measure, f.verdict) for f in found] == [("perplexity", "holds"), ("bleu", "holds")]
 
 
 def test_of_a_grid_of_ones_own_the_paper_says_nothing() -> None:
-    assert find(results_of({"base": [(5.0, 30.0)], "A1": [(6.0, 29.0)]}, "mine")) == []
+    assert judge(results_of({"base": [(5.0, 30.0)], "A1": [(6.0, 29.0)]}, "mine")) == []

@@ -10,7 +10,7 @@ import pytest
 from transduce import Attention
 from transduce.errors import ConfigError
 from transduce.experiments.paper import figures
-from transduce.experiments.paper.figures import Look, Seen, Sentences, entropy_bits, structural_heads
+from transduce.experiments.paper.figures import ModelLayer, SentenceAttention, Sentences, entropy_bits, structural_heads
 from transduce.experiments.paper.figures_report import draw, render
 from transduce.inspection import Panel, draw_panels, view
 
@@ -20,16 +20,16 @@ SENTENCES = Sentences(
 )
 
 
-def seen(attention: Attention, layer: int = 1) -> Seen:
-    return Seen(view(attention, "encoder", words=True), layer, attention.target)
+def seen(attention: Attention, layer: int = 1) -> SentenceAttention:
+    return SentenceAttention(view(attention, "encoder", words=True), layer, attention.target)
 
 
 @pytest.fixture
-def look(random_attention: MakeAttention, monkeypatch: pytest.MonkeyPatch) -> Look:
+def layer(random_attention: MakeAttention, monkeypatch: pytest.MonkeyPatch) -> ModelLayer:
     """A model whose attention is known: three heads, two layers, random, but for what tests set."""
     made = {text: random_attention(text, "x") for text in (SENTENCES.sentence, SENTENCES.anaphora)}
-    monkeypatch.setattr(Look, "at", lambda self, sentence: seen(made[sentence]))
-    return Look(Path("model"), None)
+    monkeypatch.setattr(ModelLayer, "attend", lambda self, sentence: seen(made[sentence]))
+    return ModelLayer(Path("model"), None)
 
 
 def test_entropy() -> None:
@@ -54,9 +54,9 @@ def test_a_word_is_found_with_its_punctuation(random_attention: MakeAttention) -
         found.rows_of("thre")
 
 
-def test_figure_3_tells_what_goes_far(look: Look) -> None:
-    values = figures._figure3(look, SENTENCES, print)
-    weights = look.at(SENTENCES.sentence).weights[:, 1]  # of "two", by words and "</s>"
+def test_figure_3_tells_what_goes_far(layer: ModelLayer) -> None:
+    values = figures._figure3(layer, SENTENCES, print)
+    weights = layer.attend(SENTENCES.sentence).weights[:, 1]  # of "two", by words and "</s>"
     for head in range(3):
         assert values["weights"][head] == pytest.approx(weights[head], abs=1e-4)
         assert values["far"][head] == pytest.approx(weights[head, 5:8].sum(), abs=1e-4)  # six, seven, eight
@@ -65,9 +65,9 @@ def test_figure_3_tells_what_goes_far(look: Look) -> None:
     assert values["even_share"] == pytest.approx(3 / 9, abs=1e-4)  # of eight words and "</s>"
 
 
-def test_figure_4_takes_the_heads_that_find_the_antecedent(look: Look) -> None:
-    values = figures._figure4(look, SENTENCES, print)
-    weights = look.at(SENTENCES.anaphora).weights
+def test_figure_4_takes_the_heads_that_find_the_antecedent(layer: ModelLayer) -> None:
+    values = figures._figure4(layer, SENTENCES, print)
+    weights = layer.attend(SENTENCES.anaphora).weights
     on_antecedent = weights[:, 4, 1]  # from "its" to "dog"
     assert [head - 1 for head in values["heads"]] == np.argsort(-on_antecedent)[:2].tolist()
     assert values["even_share"] == pytest.approx(1 / weights.shape[-1], abs=1e-4)
@@ -76,16 +76,16 @@ def test_figure_4_takes_the_heads_that_find_the_antecedent(look: Look) -> None:
     assert values["entropy"] == pytest.approx(entropy_bits(weights[:, 4]), abs=1e-4)
 
 
-def test_the_report_and_the_pictures(look: Look, tmp_path: Path) -> None:
+def test_the_report_and_the_pictures(layer: ModelLayer, tmp_path: Path) -> None:
     cells: dict[str, Any] = {
         "model": {
             "name": "mine",
             "shape": {"num_encoder_layers": 2, "num_heads": 3, "d_model": 12},
             "metrics": {},
         },
-        "figure3": figures._figure3(look, SENTENCES, print),
-        "figure4": figures._figure4(look, SENTENCES, print),
-        "figure5": figures._figure5(look, SENTENCES, print),
+        "figure3": figures._figure3(layer, SENTENCES, print),
+        "figure4": figures._figure4(layer, SENTENCES, print),
+        "figure5": figures._figure5(layer, SENTENCES, print),
     }
     page = render("laptop", cells)
     assert "The encoder's layer 1 of 2 of mine (the paper: layer 5 of 6)." in page

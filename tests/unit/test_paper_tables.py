@@ -14,7 +14,7 @@ from transduce import files
 from transduce.bundle import save_bundle
 from transduce.config import Config, DataConfig, apply_settings, load_recipe, preset
 from transduce.errors import ConfigError, TrainingError
-from transduce.experiments.paper import table2, table2_report, table3, table4, table4_report, training
+from transduce.experiments.paper import table2, table2_report, table3, table4, table4_report, trained_models
 from transduce.experiments.paper.catalogue import EXPERIMENTS
 from transduce.experiments.paper.experiment import Experiment, run_experiment
 from transduce.experiments.paper.table4_report import Baseline
@@ -74,10 +74,10 @@ def is_picture(path: Path) -> bool:
 def test_a_corpus_is_found_in_its_folder_or_in_a_folder_of_corpora(recipe: Path, tmp_path: Path) -> None:
     corpus = tmp_path / "corpora" / "own"
     for data in (corpus, corpus.parent):
-        assert training.recipe_config(recipe, data).data.folder == str(corpus)
-    moved = training.recipe_config(recipe, corpus, ["train.max_steps=7"])
+        assert trained_models.recipe_config(recipe, data).data.folder == str(corpus)
+    moved = trained_models.recipe_config(recipe, corpus, ["train.max_steps=7"])
     assert moved.train.max_steps == 7
-    assert training.comparable(moved) == training.comparable(
+    assert trained_models.comparable(moved) == trained_models.comparable(
         dataclasses.replace(moved, data=dataclasses.replace(moved.data, folder="elsewhere"))
     )
 
@@ -86,11 +86,11 @@ def test_what_is_not_there_is_said_before_anything_begins(recipe: Path, tmp_path
     with pytest.raises(
         ConfigError, match=r"own: its corpus is not in .*own: .* Please name its folder: --corpus DIR\."
     ):
-        training.recipe_config(recipe, None)
+        trained_models.recipe_config(recipe, None)
     with pytest.raises(ConfigError, match=r"get it with 'transduce prepare .*own\.toml --check-only', or name"):
-        training.recipe_config(recipe, None, ["data.download=multi30k-en-de"])
+        trained_models.recipe_config(recipe, None, ["data.download=multi30k-en-de"])
     with pytest.raises(ConfigError, match=r"none\.toml: no such recipe"):
-        training.recipe_config(tmp_path / "none.toml", None)
+        trained_models.recipe_config(tmp_path / "none.toml", None)
     for name in ("table2", "table3", "table4"):
         with pytest.raises(ConfigError, match=r"recipes/.*\.toml: no such recipe|its corpus is not in"):
             make(name, "laptop", output=tmp_path / "out", data=tmp_path)
@@ -115,12 +115,12 @@ def test_a_stopped_training_stops_the_experiment(tmp_path: Path, monkeypatch: py
         calls.append((run, resume))
         return Outcome("stopped", Progress(), 2)
 
-    monkeypatch.setattr(training, "train", stopped)
+    monkeypatch.setattr(trained_models, "train", stopped)
     with pytest.raises(KeyboardInterrupt):
-        training.trained(Config(), tmp_path, print, show_progress=False)
+        trained_models.trained(Config(), tmp_path, print, show_progress=False)
     assert calls == [(tmp_path, True)]  # what there is of it is gone on with
     save_model(tmp_path / "model", Config())
-    assert training.trained(Config(), tmp_path, print, show_progress=False) == tmp_path / "model"
+    assert trained_models.trained(Config(), tmp_path, print, show_progress=False) == tmp_path / "model"
     assert len(calls) == 1
 
 
@@ -132,17 +132,19 @@ def save_model(folder: Path, config: Config, metrics: dict[str, Any] | None = No
 def test_a_finished_model_of_another_configuration_is_not_taken(tmp_path: Path) -> None:
     save_model(tmp_path / "model", apply_settings(Config(), ["train.max_steps=10", "model.vocab_size=260"]))
     same = ["train.max_steps=10", "name=other", "train.log_steps=7", "train.device=cpu", "data.folder=elsewhere"]
-    assert training.trained(apply_settings(Config(), same), tmp_path, print, show_progress=False).is_dir()
+    assert trained_models.trained(apply_settings(Config(), same), tmp_path, print, show_progress=False).is_dir()
     message = r"model: is a finished model of other settings: train\.max_steps was 10, now 20\. .*whole output folder"
     with pytest.raises(ConfigError, match=message):
-        training.trained(apply_settings(Config(), ["train.max_steps=20"]), tmp_path, print, show_progress=False)
+        trained_models.trained(apply_settings(Config(), ["train.max_steps=20"]), tmp_path, print, show_progress=False)
     with pytest.raises(ConfigError, match=r"decode\.beam_size was 4, now 8\. Choose another --output"):
-        training.trained(apply_settings(Config(), [*same, "decode.beam_size=8"]), tmp_path, print, show_progress=False)
+        trained_models.trained(
+            apply_settings(Config(), [*same, "decode.beam_size=8"]), tmp_path, print, show_progress=False
+        )
 
 
 def test_options_without_an_effect_are_refused(recipe: Path, tmp_path: Path) -> None:
     corpora, silver = tmp_path / "corpora", tmp_path / "own.toml"
-    save_model(tmp_path / "model", training.recipe_config(recipe, corpora))
+    save_model(tmp_path / "model", trained_models.recipe_config(recipe, corpora))
     change: dict[str, Any] = {"settings": ["train.max_steps=1"]}
     refused: list[tuple[str, str, dict[str, Any], str]] = [
         ("table2", "smoke", change, "--set"),
@@ -177,7 +179,7 @@ def test_test_files_are_part_of_what_was_measured(recipe: Path, tmp_path: Path) 
 
 def test_the_weights_of_a_finished_model_are_part_of_what_was_measured(recipe: Path, tmp_path: Path) -> None:
     corpora, model = tmp_path / "corpora", tmp_path / "model"
-    save_model(model, training.recipe_config(recipe, corpora))
+    save_model(model, trained_models.recipe_config(recipe, corpora))
     systems = make("table2", "laptop", output=tmp_path / "out", models=[str(model)], data=corpora).settings["systems"]
     assert systems[str(model)]["sha256"]["model.safetensors"] == files.sha256(model / "model.safetensors")
     looked_at = make("figures", "laptop", output=tmp_path / "out", model=model).settings["model"]
@@ -190,7 +192,7 @@ def test_the_weights_of_a_finished_model_are_part_of_what_was_measured(recipe: P
 def test_systems_are_trained_or_given(recipe: Path, tmp_path: Path) -> None:
     corpora, model = tmp_path / "corpora", tmp_path / "model"
     tokenizer = SubwordTokenizer.train(["a b c"], algorithm="bpe", vocab_size=260)
-    config = training.recipe_config(recipe, corpora)
+    config = trained_models.recipe_config(recipe, corpora)
     save_bundle(model, config, {}, tokenizer, {"training_flops": 5})
     experiment = make(
         "table2", "laptop", output=tmp_path / "out", recipes=[recipe], models=[f"{model}:en-fr"], data=corpora
@@ -387,7 +389,7 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
         cells(raw=folder / "raw.txt", silver=folder / "silver.trees")
     with pytest.raises(ConfigError, match=r"none\.txt: no such file"):
         cells(raw=folder / "none.txt")
-    config = training.recipe_config(recipe, folder)
+    config = trained_models.recipe_config(recipe, folder)
     mixed = table4._with_silver(config, folder / "silver.trees").data
     assert mixed.train == (("train.trees",), (str(folder / "silver.trees"),))
     assert mixed.repeat == (2, 1)  # three gold trees twice, for seven silver ones

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from transduce.config import Config, preset
 from transduce.errors import ConfigError, suggestion
-from transduce.experiments.ablation.grid import Changes, Grid, Row, load_grid, unchanging
+from transduce.experiments.ablation.grid import Changes, Grid, Row, constant, load_grid
 
 _Change = Callable[[Config], Changes]
 
@@ -93,7 +93,7 @@ _HALF, _QUARTER = Fraction(1, 2), Fraction(1, 4)
 TABLE3 = Grid(
     "table3",
     (
-        Row("base", unchanging({}), {"perplexity": 4.92, "bleu": 25.8, "parameters": 65}),
+        Row("base", constant({}), {"perplexity": 4.92, "bleu": 25.8, "parameters": 65}),
         Row("A1", _one_head, {"perplexity": 5.29, "bleu": 24.9}),
         Row("A2", _heads(_HALF), {"perplexity": 5.00, "bleu": 25.5}),
         Row("A3", _heads(2), {"perplexity": 4.91, "bleu": 25.8}),
@@ -107,18 +107,18 @@ TABLE3 = Grid(
         Row("C5", _sizes(d_model=2, d_k=2, d_v=2), {"perplexity": 4.66, "bleu": 26.0, "parameters": 168}),
         Row("C6", _sizes(d_ff=_HALF), {"perplexity": 5.12, "bleu": 25.4, "parameters": 53}),
         Row("C7", _sizes(d_ff=2), {"perplexity": 4.75, "bleu": 26.2, "parameters": 90}),
-        Row("D1", unchanging({"model": {"dropout": 0.0}}), {"perplexity": 5.77, "bleu": 24.6}),
+        Row("D1", constant({"model": {"dropout": 0.0}}), {"perplexity": 5.77, "bleu": 24.6}),
         Row("D2", _more_dropout, {"perplexity": 4.95, "bleu": 25.5}),
-        Row("D3", unchanging({"train": {"label_smoothing": 0.0}}), {"perplexity": 4.67, "bleu": 25.3}),
+        Row("D3", constant({"train": {"label_smoothing": 0.0}}), {"perplexity": 4.67, "bleu": 25.3}),
         Row("D4", _more_smoothing, {"perplexity": 5.47, "bleu": 25.7}),
-        Row("E", unchanging({"model": {"positions": "learned"}}), {"perplexity": 4.92, "bleu": 25.7}),
+        Row("E", constant({"model": {"positions": "learned"}}), {"perplexity": 4.92, "bleu": 25.7}),
         Row("big", _big, {"perplexity": 4.33, "bleu": 26.4, "parameters": 213}),
     ),
 )
 
 
 def _smoothing(epsilon: float, perplexity: float, bleu: float) -> Row:
-    change = unchanging({"train": {"label_smoothing": epsilon}})
+    change = constant({"train": {"label_smoothing": epsilon}})
     return Row(f"smoothing-{epsilon}", change, {"perplexity": perplexity, "bleu": bleu})
 
 

@@ -90,16 +90,16 @@ class Finding:
     details: tuple[str, ...]  # a sentence for each comparison
 
 
-def find(results: Results) -> list[Finding]:
+def judge(results: Results) -> list[Finding]:
     """Returns the verdicts on the paper's claims about this grid; none for a grid that is not the paper's."""
     return [
-        _judge(claim, measure, comparisons, results)
+        _judge_by(claim, measure, comparisons, results)
         for claim in CLAIMS.get(results.grid, ())
         for measure, comparisons in claim.comparisons.items()
     ]
 
 
-def _judge(claim: Claim, measure: Measure, comparisons: Sequence[Comparison], results: Results) -> Finding:
+def _judge_by(claim: Claim, measure: Measure, comparisons: Sequence[Comparison], results: Results) -> Finding:
     outcomes = [_compare(comparison, measure, results) for comparison in comparisons]
     verdict = _together({verdict for verdict, _ in outcomes})
     return Finding(claim, measure, verdict, tuple(detail for _, detail in outcomes))
@@ -124,8 +124,8 @@ def _compare(comparison: Comparison, measure: Measure, results: Results) -> tupl
     best = _best(measured, measure)
     other = measured[best]
     error = _standard_error(ours, other, results.pooled_spread(measure))
-    judge = _worse if isinstance(comparison, Worse) else _alike
-    verdict = judge(ours, other, error, measure)
+    compare = _worse if isinstance(comparison, Worse) else _alike
+    verdict = compare(ours, other, error, measure)
     margin = f" ± {_STANDARD_ERRORS * error:.2f}" if error else ""
     return verdict, (
         f"{comparison.row} {ours.mean:.2f}, {best} {other.mean:.2f}: "

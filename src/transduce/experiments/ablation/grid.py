@@ -83,7 +83,7 @@ class Grid:
         return configs
 
 
-def unchanging(changes: Changes) -> Callable[[Config], Changes]:
+def constant(changes: Changes) -> Callable[[Config], Changes]:
     """Returns a `change` that is the same for any base."""
     return lambda base: changes
 
@@ -163,7 +163,7 @@ def _row(name: str, changes: Changes, printed: Mapping[str, float]) -> Row:
         raise ConfigError(
             f"row '{name}': a name is of letters, digits and . _ = + -, because a folder is named for the row."
         )
-    return Row(name, unchanging(changes), printed)
+    return Row(name, constant(changes), printed)
 
 
 def _require_sections(changes: Mapping[str, Any], where: str) -> None:

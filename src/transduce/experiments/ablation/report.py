@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce.experiments.ablation.conclusions import find
+from transduce.experiments.ablation.conclusions import judge
 from transduce.experiments.ablation.results import Results, RowInfo, Statistic
 from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
 from transduce.reporting.tables import table
@@ -85,7 +85,7 @@ def _measured(statistic: Statistic | None, decimals: int, scale: float = 1.0) ->
 
 
 def _conclusions(results: Results) -> str:
-    findings = find(results)
+    findings = judge(results)
     if not findings:
         return ""
     lines = ["## The paper's conclusions\n"]

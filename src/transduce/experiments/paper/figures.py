@@ -22,7 +22,7 @@ from transduce.errors import ConfigError
 from transduce.experiments.paper.experiment import Experiment, Measurement, Options, Say, Values
 from transduce.experiments.paper.figures_report import draw, render
 from transduce.experiments.paper.scales import Scale, at_scale
-from transduce.experiments.paper.training import demo_config, make_demo, trained
+from transduce.experiments.paper.trained_models import demo_config, make_demo, trained
 from transduce.inspection import Panel, View, head_statistics, view
 from transduce.translation.translator import Translator
 
@@ -109,12 +109,12 @@ def experiment(options: FiguresOptions) -> Experiment:
             "'transduce train recipes/multi30k-en-de.toml --output runs/m30k' makes runs/m30k/model."
         )
     known = _identity(model) if model else "trained at once"
-    look = Look(model or output / "runs" / "demo" / "model", layer)
+    encoder = ModelLayer(model or output / "runs" / "demo" / "model", layer)
     measured = [
-        Measurement("model", partial(_model, look, None if model else output / "runs" / "demo", not options.quiet)),
-        Measurement("figure3", partial(_figure3, look, sentences)),
-        Measurement("figure4", partial(_figure4, look, sentences)),
-        Measurement("figure5", partial(_figure5, look, sentences)),
+        Measurement("model", partial(_model, encoder, None if model else output / "runs" / "demo", not options.quiet)),
+        Measurement("figure3", partial(_figure3, encoder, sentences)),
+        Measurement("figure4", partial(_figure4, encoder, sentences)),
+        Measurement("figure5", partial(_figure5, encoder, sentences)),
     ]
     return Experiment(
         name="figures",
@@ -133,24 +133,24 @@ def _identity(model: Path) -> Values:
 
 
 @dataclass(frozen=True)
-class Look:
-    """A model's encoder, at one layer."""
+class ModelLayer:
+    """A layer of a model's encoder."""
 
     model: Path
     layer: int | None
 
-    def at(self, sentence: str) -> "Seen":
+    def attend(self, sentence: str) -> "SentenceAttention":
         """Returns what its heads attend to in a sentence."""
         attention = Translator.load(self.model, engine="torch").attend(sentence)
         seen = view(attention, "encoder", words=True)
         panel = Panel(seen, self.layer)
         panel.rows()  # refuses a layer that is not there
-        return Seen(seen, panel.shown_layer, attention.target)
+        return SentenceAttention(seen, panel.shown_layer, attention.target)
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """One sentence's attention."""
+class SentenceAttention:
+    """The attention of one layer in one sentence."""
 
     view: View  # by words
     layer: int  # from 1
@@ -188,17 +188,17 @@ class Seen:
         }
 
 
-def _model(look: Look, run: Path | None, show_progress: bool, say: Say) -> Values:
+def _model(layer: ModelLayer, run: Path | None, show_progress: bool, say: Say) -> Values:
     if run is not None:
         config = demo_config(run / "corpus", "de", max_steps=40)
         make_demo(config)
         trained(config, run, say, show_progress=show_progress)
-    bundle = Bundle.load(look.model)
+    bundle = Bundle.load(layer.model)
     return {"name": bundle.config.name, "shape": asdict(bundle.config.model), "metrics": bundle.metrics}
 
 
-def _figure3(look: Look, sentences: Sentences, say: Say) -> Values:
-    seen = look.at(sentences.sentence)
+def _figure3(layer: ModelLayer, sentences: Sentences, say: Say) -> Values:
+    seen = layer.attend(sentences.sentence)
     rows = seen.rows_of(sentences.word)
     row_HK = seen.weights[:, rows].mean(axis=1)
     far_K = np.abs(np.arange(row_HK.shape[1])[None] - np.array(rows)[:, None]).min(axis=0) > FAR_WORDS
@@ -208,10 +208,10 @@ def _figure3(look: Look, sentences: Sentences, say: Say) -> Values:
     return seen.values(sentences.sentence) | {
         "word": seen.label(sentences.word),
         "related": list(sentences.related),
-        "weights": _kept(row_HK),  # (heads, n): the word's row, of each head
-        "far": _kept(row_HK[:, far_K].sum(axis=1)),
+        "weights": _rounded(row_HK),  # (heads, n): the word's row, of each head
+        "far": _rounded(row_HK[:, far_K].sum(axis=1)),
         "most_far": [seen.view.keys[index].label if far_K.any() else "" for index in most],
-        "on_related": _kept(row_HK[:, related].sum(axis=1)),
+        "on_related": _rounded(row_HK[:, related].sum(axis=1)),
         "even_share": round(float(far_K.mean()), _DIGITS),  # what a head that attends to all words equally gives them
     }
 
@@ -222,8 +222,8 @@ def entropy_bits(weights: np.ndarray) -> np.ndarray:
     return bits
 
 
-def _figure4(look: Look, sentences: Sentences, say: Say) -> Values:
-    seen = look.at(sentences.anaphora)
+def _figure4(layer: ModelLayer, sentences: Sentences, say: Say) -> Values:
+    seen = layer.attend(sentences.anaphora)
     rows, antecedent = seen.rows_of(sentences.anaphor), seen.rows_of(sentences.antecedent)
     row_HK = seen.weights[:, rows].mean(axis=1)
     on_antecedent = row_HK[:, antecedent].sum(axis=1)
@@ -232,11 +232,11 @@ def _figure4(look: Look, sentences: Sentences, say: Say) -> Values:
         "word": seen.label(sentences.anaphor),
         "antecedent": sentences.antecedent,
         "heads": [head + 1 for head in heads],
-        "weights": _kept(seen.weights[heads]),  # (2, n, n)
-        "on_antecedent": _kept(on_antecedent),
+        "weights": _rounded(seen.weights[heads]),  # (2, n, n)
+        "on_antecedent": _rounded(on_antecedent),
         "even_share": round(len(antecedent) / row_HK.shape[1], _DIGITS),
-        "entropy": _kept(entropy_bits(row_HK)),
-        "usual_entropy": _kept(entropy_bits(seen.weights).mean(axis=-1)),
+        "entropy": _rounded(entropy_bits(row_HK)),
+        "usual_entropy": _rounded(entropy_bits(seen.weights).mean(axis=-1)),
     }
 
 
@@ -256,19 +256,19 @@ def structural_heads(weights: np.ndarray, scores: Sequence[float]) -> list[int]:
     return [first, int(np.argmax(other))] if len(scores) > 1 else [first]
 
 
-def _figure5(look: Look, sentences: Sentences, say: Say) -> Values:
-    seen = look.at(sentences.anaphora)
+def _figure5(layer: ModelLayer, sentences: Sentences, say: Say) -> Values:
+    seen = layer.attend(sentences.anaphora)
     found = head_statistics(seen.view)
     own: dict[str, np.ndarray] = {name: getattr(found, name)[seen.layer - 1] for name in found.__dataclass_fields__}
     scores = own["peak"] - np.maximum.reduce([own["previous"], own["diagonal"], own["next"]])
     heads = structural_heads(seen.weights, scores.tolist())
     return seen.values(sentences.anaphora) | {
         "heads": [head + 1 for head in heads],
-        "weights": _kept(seen.weights[heads]),
-        "scores": _kept(scores),
-        "statistics": {name: _kept(values) for name, values in own.items()},
+        "weights": _rounded(seen.weights[heads]),
+        "scores": _rounded(scores),
+        "statistics": {name: _rounded(values) for name, values in own.items()},
     }
 
 
-def _kept(values: np.ndarray) -> Any:
+def _rounded(values: np.ndarray) -> Any:
     return np.round(values, _DIGITS).tolist()

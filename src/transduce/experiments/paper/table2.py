@@ -21,14 +21,14 @@ from transduce.evaluation import bleu, paper_bleu, tokenized_bleu
 from transduce.experiments.paper.experiment import Experiment, Measurement, Options, Say, Values
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.table2_report import PAIRS, draw, render
-from transduce.experiments.paper.training import (
+from transduce.experiments.paper.trained_models import (
     RECIPES,
     checksums_of_tests,
     comparable,
     demo_config,
     make_demo,
     recipe_config,
-    refuse_idle,
+    refuse_without_effect,
     trained,
     with_data,
 )
@@ -87,16 +87,18 @@ def experiment(options: Table2Options) -> Experiment:
     names = at_scale(DEFAULTS, scale)
     changed: dict[str, object] = {"--set": options.settings}
     if options.models and not recipes:
-        refuse_idle(changed, "finished models are measured as they are")
+        refuse_without_effect(changed, "finished models are measured as they are")
     elif scale == "smoke" and not recipes:
-        refuse_idle(changed | {"--corpus": options.data}, f"table2 --scale {scale} trains on a corpus that it makes")
+        refuse_without_effect(
+            changed | {"--corpus": options.data}, f"table2 --scale {scale} trains on a corpus that it makes"
+        )
     if recipes or options.models:
-        systems = [_of_recipe(recipe, options) for recipe in recipes]
-        systems += [_of_model(model, options.data) for model in options.models]
+        systems = [_from_recipe(recipe, options) for recipe in recipes]
+        systems += [_from_model(model, options.data) for model in options.models]
     elif scale == "smoke":
-        systems = [_of_demo(language, options.output) for language in names]
+        systems = [_from_demo(language, options.output) for language in names]
     else:
-        systems = [_of_recipe(RECIPES / f"{name}.toml", options) for name in names]
+        systems = [_from_recipe(RECIPES / f"{name}.toml", options) for name in names]
     _require_different(systems)
     return Experiment(
         name="table2",
@@ -108,13 +110,13 @@ def experiment(options: Table2Options) -> Experiment:
     )
 
 
-def _of_recipe(recipe: Path, options: Table2Options) -> System:
+def _from_recipe(recipe: Path, options: Table2Options) -> System:
     config = recipe_config(recipe, options.data, options.settings)
     run = options.output / "runs" / recipe.stem
     return System(recipe.stem, _pair(config), config, run / "model", run)
 
 
-def _of_model(named: str, data: Path | None) -> System:
+def _from_model(named: str, data: Path | None) -> System:
     match = None if Path(named).is_dir() else _PAIR.fullmatch(named)
     folder = Path(match[1] if match else named)
     config = Bundle.load(folder).config
@@ -123,7 +125,7 @@ def _of_model(named: str, data: Path | None) -> System:
     return System(str(folder), match[2] if match else _pair(config), config, folder, None)
 
 
-def _of_demo(language: str, output: Path) -> System:
+def _from_demo(language: str, output: Path) -> System:
     run = output / "runs" / f"demo-en-{language}"
     config = demo_config(run / "corpus", language)
     return System(config.name, _pair(config), config, run / "model", run, demo=True)

@@ -21,7 +21,14 @@ from transduce.experiments.ablation.trials import Ablation
 from transduce.experiments.paper.experiment import Experiment, Measured, Measurement, Options, Say, Values
 from transduce.experiments.paper.report import differences, name_rows, page
 from transduce.experiments.paper.scales import Scale, at_scale
-from transduce.experiments.paper.training import RECIPES, comparable, demo_config, make_demo, recipe_config, refuse_idle
+from transduce.experiments.paper.trained_models import (
+    RECIPES,
+    comparable,
+    demo_config,
+    make_demo,
+    recipe_config,
+    refuse_without_effect,
+)
 from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
 from transduce.reporting.tables import counted, table
 
@@ -88,9 +95,11 @@ def experiment(options: Table3Options) -> Experiment:
     chosen = at_scale(SETTINGS, scale)
     if recipe is None:
         if not chosen.recipe:
-            refuse_idle({"--corpus": options.data}, f"table3 --scale {scale} trains on a corpus that it makes")
+            refuse_without_effect(
+                {"--corpus": options.data}, f"table3 --scale {scale} trains on a corpus that it makes"
+            )
         if not chosen.tokenized:
-            refuse_idle({"--tokenized": options.tokenized}, "it is said of the corpus of a --recipe")
+            refuse_without_effect({"--tokenized": options.tokenized}, "it is said of the corpus of a --recipe")
     base = _base(chosen, options)
     num_seeds = chosen.seeds if options.seeds is None else options.seeds
     if num_seeds < 1 or options.jobs < 1:

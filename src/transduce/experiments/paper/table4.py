@@ -22,12 +22,12 @@ from transduce.experiments.paper.experiment import Experiment, Measurement, Opti
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.table4_report import SHORT_WORDS, Baseline, draw, render
 from transduce.experiments.paper.toy_treebank import make_toy_treebank
-from transduce.experiments.paper.training import (
+from transduce.experiments.paper.trained_models import (
     RECIPES,
     checksums_of_tests,
     comparable,
     recipe_config,
-    refuse_idle,
+    refuse_without_effect,
     seconds_config,
     trained,
 )
@@ -132,7 +132,9 @@ def _task(chosen: Settings, options: Table4Options) -> Task:
         if path is not None and not path.exists():
             raise ConfigError(f"{path}: no such file.")
     if recipe is None and not chosen.recipe:
-        refuse_idle({"--corpus": data, "--silver": silver}, "at this scale, table4 makes its treebank and silver trees")
+        refuse_without_effect(
+            {"--corpus": data, "--silver": silver}, "at this scale, table4 makes its treebank and silver trees"
+        )
         config = _toy_config(output / "treebank", settings)
         raw = raw or output / "treebank" / "raw.txt"
         return Task(config, config, output, raw, output / "silver.trees", True, show_progress)

@@ -150,7 +150,7 @@ def _name_in(folder: Path, path: Path) -> str:
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
 
 
-def refuse_idle(options: Mapping[str, object], why: str) -> None:
+def refuse_without_effect(options: Mapping[str, object], why: str) -> None:
     """Refuses options that have no effect.
 
     Args:
