@@ -1,8 +1,8 @@
-"""Sentences to trees: the public face of a trained parser (§6.3).
+"""Sentences to trees: the public interface of a trained parser (§6.3).
 
 parser = Parser.load("models/wsj")
 parser.parse(["The dog barks ."])   # one tree for each tokenised sentence
-parser.score(gold_trees)            # F1 and more, on trees that are known
+parser.score(gold_trees)            # F1 and more, against known trees
 """
 
 import itertools
@@ -23,8 +23,8 @@ from transduce.treebank import Tree
 from transduce.treebank.brackets import parse_scores
 from transduce.treebank.pairs import from_output, sentence_words, tree_words
 
-# Half a sentence is no sentence: one that is longer than the model reads is cut short.
-_WHOLE = TextOptions(split="never")
+# A sentence is never split: one that is longer than the model reads is cut short.
+_WHOLE_SENTENCES = TextOptions(split="never")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class Parse:
     """The parse of one sentence."""
 
     words: tuple[str, ...]  # of the sentence, round brackets written as -LRB- and -RRB-
-    tree: Tree | None  # over exactly these words; None where there are none
-    repaired: bool  # what the model wrote was no tree over the words, and was made one
-    score: float  # log-probability over the length penalty, of what the model wrote; higher is better
+    tree: Tree | None  # over exactly these words; None if there are none
+    repaired: bool  # whether the output was not a tree over the words, and had to be repaired
+    score: float  # log-probability of the output over the length penalty; higher is better
     finished: bool  # False: cut off at the length limit
-    source_truncated: bool  # the sentence was longer than the model reads: the rest has no structure
+    source_truncated: bool  # whether the sentence is longer than the model reads: the rest has no structure
 
 
 class Parser:
@@ -84,7 +84,7 @@ class Parser:
     ) -> list[Tree | None]:
         """Returns a tree over exactly the words of each sentence, in order; None for one without words.
 
-        A tree depends on its own sentence only. What is not given comes from the model's configuration.
+        A tree depends on its own sentence only. Options that are not given come from the model's configuration.
 
         Args:
             sentences: tokenised as in the treebank of the training; words have a space between them.
@@ -100,14 +100,14 @@ class Parser:
         """Yields the parse of each sentence, for input of any length in bounded memory."""
         ours, theirs = itertools.tee(map(sentence_words, sentences))
         sentences = (self._read(" ".join(words)) for words in theirs)
-        outputs = self.translator.stream(sentences, options=options, handling=_WHOLE)
+        outputs = self.translator.stream(sentences, options=options, handling=_WHOLE_SENTENCES)
         for words, [best] in zip(ours, outputs, strict=True):
             yield _parse(words, best)
 
     def reparse(
         self, trees: Sequence[Tree], *, options: DecodeConfig | None = None, label: str = ""
     ) -> list[tuple[Tree, bool]]:
-        """Parses the words of known trees: for each its parse, and whether that had to be repaired.
+        """Returns for each known tree the parse of its words, and whether that had to be repaired.
 
         Args:
             trees: normalised trees.
@@ -117,13 +117,13 @@ class Parser:
         parses = []
         with progress_bar(label, len(trees), unit=" sentences", shown=bool(label)) as bar:
             for parse in self.stream((" ".join(tree_words(tree)) for tree in trees), options=options):
-                if parse.tree is not None:  # as it always is: a tree has words
+                if parse.tree is not None:  # always: a tree has words
                     parses.append((parse.tree, parse.repaired))
                 bar.update()
         return parses
 
     def score(self, trees: Iterable[Tree], *, options: DecodeConfig | None = None, label: str = "") -> dict[str, float]:
-        """Returns how right the parses of known trees are; see `reparse` and `evaluation.parse_scores`."""
+        """Scores the parses of known trees; see `reparse` and `treebank.parse_scores`."""
         gold = list(trees)
         return parse_scores(gold, self.reparse(gold, options=options, label=label))
 

@@ -269,7 +269,7 @@ def test_resume_on_the_command_line(model_folder: Path, tmp_path: Path, capsys: 
     assert run_on(model_folder, source, output, *options) == DataError.exit_code
     errors = capsys.readouterr().err
     assert f"in.jsonl, line {window + 1}, column 1: not JSON" in errors
-    assert f"{window} lines are done and kept. Go on with --resume." in errors
+    assert f"{window} lines are done and kept. Add --resume to continue." in errors
     source.write_text("\n".join(good) + "\n")
     assert run_on(model_folder, source, output, *options, "--max-extra-tokens", "3") == ConfigError.exit_code
     assert "was begun with max_extra_tokens = 5, and now max_extra_tokens = 3" in capsys.readouterr().err

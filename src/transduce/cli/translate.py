@@ -18,39 +18,40 @@ examples:
   transduce translate models/m30k --source test.en --glossary terms.tsv
   transduce translate models/m30k --source big.en.zst --output big.de.zst --ray auto --resume
 
-Lines that are typed are translated one by one; those of a file or a pipe, many at a time.
+Typed lines are translated one by one; those of a file or a pipe, many at a time.
 
-An empty line, or one of white space only, gives an empty line. A line longer than the model reads is cut into
-sentences, each translated on its own (--split-sentences never cuts off its end, with a warning). A line ends
-at "\n" and nowhere else. Files may end in .gz or .zst, on both sides.
+An empty line, or one of white space, gives an empty line. A line longer than the model reads is split into sentences,
+each translated separately (--split-sentences never cuts off its end instead, with a warning). Lines end at "\n" only.
+Input and output files may end in .gz or .zst.
 
---output FILE appears when it is whole. Until then FILE.partial and its journal FILE.partial.json lie beside it.
-However the command was stopped, the same command with --resume goes on, to the very same file; other options or
-another input are refused. What is finished stays finished: the same command with --resume says so and does nothing,
-for the journal is kept as .FILE.journal.json. A FILE that exists is replaced with --overwrite only.
+--output FILE appears when it is complete. Until then FILE.partial and its journal FILE.partial.json lie beside it. If
+the command was stopped, the same command with --resume continues; the file is the same as without the stop. Other
+options or another input are refused. A complete file is not translated again: --resume then says so and does nothing.
+For that its journal is kept as .FILE.journal.json. An existing FILE is replaced with --overwrite only.
 
---ray has the lines translated by many workers: on this machine (--ray local), or in the Ray cluster that it is part of
-(--ray auto; see "ray start --help"). Files are read and written here; the model folder must be on every machine, under
-one path. The output is the same as from one machine, and either can go on with what the other has begun.
+--ray lets many workers translate: on this machine (--ray local), or in the Ray cluster that it is part of (--ray auto;
+see "ray start --help"). Files are read and written here; the model folder must be on every machine, under one path.
+The output is the same as from one machine, and each can resume a job of the other.
 
-The ctranslate2 engine needs no PyTorch, starts quickly, and with int8 is small and fast on a CPU. When it first sees a
+The ctranslate2 engine needs no PyTorch, starts quickly, and with int8 is small and fast on a CPU. On first use of a
 model it converts it, into a folder beside the model's files.
 
-A file of prefixes has a line for each input line: what its translation begins with, to the letter, or nothing. The last
-word may go on ("do" as "dog"), unless a space ends the line. Forbidden phrases are whole words, capitals as they
-stand; "dog" does not forbid "Dog" or "dogs". docs/guides/decoding.md explains each option, and what it costs.
+A file of prefixes has a line for each input line: the beginning of its translation, to the letter, or nothing. The last
+word may be continued ("do" as "dog"), unless a space ends the line. Forbidden phrases are whole words, case-sensitive:
+"dog" does not forbid "Dog" or "dogs". docs/guides/decoding.md explains each option and its cost.
 
-A glossary has a source term, a tab and its translation in each line, or several translations by tabs, of which one is
-enough. Where a line holds the source term, as whole words, the longest first, its translation must hold the other:
+Each line of a glossary has a source term, a tab and its translation. After more tabs there may be other translations,
+of which one is enough. If a line holds the source term, its translation must hold that of the glossary. Terms are found
+as whole words, the longest first:
   dog<TAB>Köter
   soccer ball<TAB>Fußball<TAB>Lederball
-A source term without capitals is found in any case, another as it stands. --require-by-line has for each input line the
-terms of its translation, by tabs; "Hund|Köter" is a choice. Terms need a beam, and the torch engine. What did not come
-out, or was forced where the model saw no place for it, is said line by line, and counted at the end.
+A source term without capitals is found in any case; one with capitals is case-sensitive. --require-by-line has for each
+input line the terms of its translation, separated by tabs; "Hund|Köter" is a choice. Terms need a beam and the torch
+engine. A warning for each line names terms that did not come out, or were forced where the model did not expect them.
 
 Layouts of a line, beside plain text:
-  --field NAME         a JSON object; the translation goes into the field --into, the others stay as they are
-  --column N           tab-separated columns; the translation follows as the last, or takes the place with --replace
+  --field NAME         a JSON object; the translation becomes the field --into, the others stay as they are
+  --column N           tab-separated columns; the translation is added as the last one, or replaces N with --replace
 
 With --n-best, --scores or --confidence the output of plain lines is tab-separated:
   --n-best 4           line number (from 1), translation; several rows for each line, best first
@@ -59,8 +60,8 @@ With --n-best, --scores or --confidence the output of plain lines is tab-separat
   --confidence         translation, confidence
 In JSON they are fields (translation_n_best, translation_score, translation_confidence, translation_words), in
 columns further columns. The score is the log-probability divided by the length penalty ((5 + length) / 6)^alpha.
-In rows a tab or line break within a translation is written as a space. A line has fewer translations than asked
-for where the search finished fewer. Draws come as they were drawn, so that each is an honest sample.
+In rows a tab or line break within a translation is written as a space. A line has fewer than N translations if the
+search finished fewer. Random draws stay in the order in which they were drawn, so that each is a fair sample.
 """
 
 import argparse
@@ -96,12 +97,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_files(parser, "text")
     files = parser.add_argument_group("files")
-    files.add_argument("--resume", action="store_true", help="go on with what an earlier run of this command left")
+    files.add_argument("--resume", action="store_true", help="continue what an earlier run of this command left")
     files.add_argument(
         "--window",
         type=whole(1, 10_000_000),
         metavar="LINES",
-        help="lines read, sorted by length and written together: fewer for input that trickles in (1: each line is "
+        help="lines read, sorted by length and written together: fewer for slow input (1: each line is "
         "answered at once), more for speed; default: 32 batches",
     )
     files.add_argument("--field", metavar="NAME", help="lines are JSON objects; translate this field")
@@ -109,7 +110,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--column", type=whole(1, 1_000_000), metavar="N", help="lines are tab-separated; translate column N (from 1)"
     )
-    files.add_argument("--replace", action="store_true", help="the translation takes the column's place")
+    files.add_argument("--replace", action="store_true", help="the translation replaces the column")
     search = add_options(parser, "search", paper=DecodeConfig())
     search.add_argument(
         "--n-best", type=whole(1, 1_000_000), default=1, metavar="N", help="translations for each line, as rows"
@@ -136,7 +137,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
         "--split-sentences",
         choices=_SPLIT,
         default="auto",
-        help="translate sentences apart: of lines longer than the model reads (auto, the default), of all, of none",
+        help="split into sentences: lines longer than the model reads (auto, the default), all lines, or none",
     )
     lines.add_argument(
         "--markup",
@@ -144,7 +145,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="keep placeholders and URLs, or these and HTML tags, as they are",
     )
-    lines.add_argument("--guard", action="store_true", help="search again where an output loops or copies the source")
+    lines.add_argument("--guard", action="store_true", help="search again if an output loops or copies the source")
     lines.add_argument("--confidence", action="store_true", help="add a column with how sure the model is, 0 to 1")
     lines.add_argument("--source-language", default="", metavar="CODE", help="for that; default: the model's")
 
@@ -368,5 +369,5 @@ def _layout(args: argparse.Namespace) -> "Layout":
     if args.column is None:
         return PlainLines(many, scores, confidence)
     if many:
-        raise ConfigError("--n-best: a row of columns has no place for several translations. Use JSON lines (--field).")
+        raise ConfigError("--n-best: a row of columns holds one translation only. Use JSON lines (--field).")
     return Columns(args.column, args.replace, scores, confidence)

@@ -24,11 +24,11 @@ _MONOTONE = (1, 2)  # the coefficients of the mean and the minimum: a higher log
 
 @dataclass(frozen=True)
 class Reliability:
-    """How far probabilities are from what happened."""
+    """How well probabilities agree with what happened."""
 
     ece: float  # expected calibration error: mean distance in bins of equal size
     brier: float  # mean squared distance from 0 or 1
-    auc: float  # probability that of a good and a bad line the good one has the higher value; 0.5 is chance
+    auc: float  # probability that a good line has a higher value than a bad one; 0.5 is chance
 
 
 def calibrate(values: Sequence[Sequence[float]], quality: Sequence[float], threshold: float) -> Calibration:
@@ -66,7 +66,7 @@ def calibrate(values: Sequence[Sequence[float]], quality: Sequence[float], thres
 
 
 def require_lines(num_lines: int) -> None:
-    """Raises DataError where these are too few for a calibration: worth knowing before they are translated."""
+    """Raises DataError if these are too few for a calibration: worth checking before they are translated."""
     if num_lines < _MIN_LINES:
         lines = "line" if num_lines == 1 else "lines"
         raise DataError(f"{num_lines} {lines} with text: a calibration needs at least {_MIN_LINES}, better a thousand.")
@@ -127,7 +127,7 @@ def reliability(probabilities: np.ndarray, good: np.ndarray, bins: int = 10) -> 
 
 
 def _fit(features: np.ndarray, good: np.ndarray) -> np.ndarray:
-    """Returns the coefficients of logistic regression; one that may not be negative and would be, is 0."""
+    """Returns the coefficients of logistic regression; those in `_MONOTONE` are never negative."""
     free = list(range(features.shape[1]))
     while True:
         coefficients = np.zeros(features.shape[1])

@@ -1,4 +1,4 @@
-"""What a model thinks of translations that are given: forced scoring, line by line and piece by piece."""
+"""Forced scoring: the log-probabilities that a model gives to given translations, piece by piece."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -13,12 +13,12 @@ from transduce.text import EOS_TOKEN, SubwordTokenizer
 
 @dataclass(frozen=True, slots=True)
 class TargetScore:
-    """What a model thinks of one given translation; its end mark is a piece like the others."""
+    """The scores of one given translation; its end mark is a piece like the others."""
 
     pieces: tuple[str, ...]  # as `SubwordTokenizer.pieces` shows them, the last being "</s>"
     log_probabilities: tuple[float, ...]  # of each piece, given the source and the pieces before
     score: float  # log-probability over the length penalty: what a search ranks by
-    source_truncated: bool  # the source was longer than the model reads, and only its beginning was
+    source_truncated: bool  # whether the source is longer than the model reads, so that only its beginning was read
 
     @property
     def log_probability(self) -> float:
@@ -32,7 +32,7 @@ class TargetScore:
 
 
 def perplexity_of(log_probability: float, num_pieces: int) -> float:
-    """Returns exp of the mean -log p, or infinity where no float holds it."""
+    """Returns exp of the mean -log p, or infinity if that is too large for a float."""
     try:
         return math.exp(-log_probability / num_pieces)
     except OverflowError:
@@ -46,8 +46,8 @@ def score_targets(
     targets: Sequence[str],
     length_penalty: float,
 ) -> list[TargetScore]:
-    """Returns the scores of each target, given the source in its place; see `Translator.score`."""
-    if isinstance(sources, str) or isinstance(targets, str):  # sequences of characters, which is never meant
+    """Returns the scores of each target, given its source; see `Translator.score`."""
+    if isinstance(sources, str) or isinstance(targets, str):  # a sequence of characters, which is never meant
         raise TypeError("Give lists of lines: for a single pair, [source] and [target].")
     if len(sources) != len(targets):
         raise DataError(
@@ -70,7 +70,7 @@ def score_targets(
 
 @dataclass
 class ScoreSummary:
-    """The sum over many lines."""
+    """Sums over many lines."""
 
     lines: int = 0
     pieces: int = 0
@@ -78,7 +78,7 @@ class ScoreSummary:
     score: float = 0.0
 
     def add(self, scores: Iterable[TargetScore]) -> None:
-        """Counts some more lines."""
+        """Adds the scores of some lines."""
         for each in scores:
             self.lines += 1
             self.pieces += len(each.pieces)

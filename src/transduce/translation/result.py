@@ -1,4 +1,4 @@
-"""What comes out of a model, as data: a translation, and what each piece of a pair attends to."""
+"""The results of a model as data: translations, and the attention weights of a pair."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 class Translation:
     """One translation of one line."""
 
-    text: str  # never holds a line break "\n", but for those of the source where `TextOptions.split` cut at them
-    score: float  # log-probability over the length penalty, with the coverage penalty if asked for; higher is better
-    log_probability: float  # the model's own, whatever was asked of the search
-    tokens: tuple[str, ...]  # the pieces that the model wrote, for the eye
+    text: str  # without line breaks "\n", except those of the source that it was split at
+    score: float  # log-probability over the length penalty, plus the coverage penalty if there is one; higher is better
+    log_probability: float  # the model's own, without any penalty
+    tokens: tuple[str, ...]  # the pieces that the model wrote, in readable form
     finished: bool  # False: cut off at the length limit
     source_truncated: bool  # the line was longer than the model reads, and only its beginning was translated
     ids: tuple[int, ...] = ()  # those of `tokens`
-    num_parts: int = 1  # sentences, or parts of one, that were translated apart
-    warnings: tuple[str, ...] = ()  # what `guard` found, or what went wrong with markup
-    confidence: float | None = None  # 0 to 1, of the whole; where it was asked for, as what follows
-    calibrated: bool = False  # whether `confidence` is a probability that was fitted to data (`transduce calibrate`)
+    num_parts: int = 1  # sentences, or parts of one, that were translated separately
+    warnings: tuple[str, ...] = ()  # of the guard, of constraints and of markup
+    confidence: float | None = None  # 0 to 1, with `TextOptions.confidence`; so are the next three
+    calibrated: bool = False  # whether `confidence` was fitted to data (`transduce calibrate`)
     words: tuple[tuple[str, float], ...] = ()  # each word with its probability, given those before it
     token_log_probabilities: tuple[float, ...] = ()  # of each token, and of the end of each part
-    required: tuple[tuple[Choice, bool], ...] = ()  # each choice of terms that was asked for; whether one came out
-    forced: tuple[Choice, ...] = ()  # of these, what came out where the model saw no place for it: see `forced_terms`
+    required: tuple[tuple[Choice, bool], ...] = ()  # each choice of required terms; whether one of them came out
+    forced: tuple[Choice, ...] = ()  # of these, those that the model did not expect where they are: see `forced_terms`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attention:
-    """What each piece of one pair attends to, in every layer and head: the data of Figures 3 to 5.
+    """The attention weights of one pair, in every layer and head: the data of Figures 3 to 5.
 
-    S source and T target pieces, the last of each being "</s>". Layers and heads are array indices here, from 0. A row
-    is the piece that looks, a column one that is looked at, and each row sums to 1. The decoder's rows are the pieces
-    that it writes; what it looks at are its inputs, each the piece before: "<s>", then all but the last.
+    S source and T target pieces, the last of each being "</s>". Layers and heads are array indices here, from 0. Rows
+    are queries, columns are keys, and each row sums to 1. The decoder's rows are the pieces that it writes. Its columns
+    are its inputs: "<s>", then all pieces but the last.
     """
 
     source: str
@@ -50,11 +50,11 @@ class Attention:
     encoder: "np.ndarray"  # (layers, heads, S, S), float32
     decoder: "np.ndarray"  # (layers, heads, T, T), float32: row t has weight in columns 0 … t only
     cross: "np.ndarray"  # (layers, heads, T, S), float32
-    source_truncated: bool  # longer than the model reads: only the beginning has pieces and weights
+    source_truncated: bool  # whether it is longer than the model reads: only its beginning has pieces and weights
     target_truncated: bool
 
     def __repr__(self) -> str:
-        """Says what it is of, without the weights: thousands of numbers are nothing to read."""
+        """Shows the pair and the shape, without the weights."""
         layers, heads = self.cross.shape[:2]
         pieces = f"{len(self.source_pieces)} → {counted(len(self.target_pieces), 'piece')}"
         shape = f"{counted(layers, 'layer')} of {counted(heads, 'head')}"
@@ -62,5 +62,5 @@ class Attention:
 
     @property
     def input_pieces(self) -> tuple[str, ...]:
-        """What the decoder reads at each position, the columns of `decoder`: T pieces."""
+        """The decoder's input at each position, the columns of `decoder`: T pieces."""
         return (BOS_TOKEN, *self.target_pieces[:-1])

@@ -1,7 +1,7 @@
-"""Numbers that a translation has and its source has not: "{count} fünf Hunde" for "{count} dogs".
+"""Numbers that are in a translation but not in its source: "{count} fünf Hunde" for "{count} dogs".
 
-A model that does not see a placeholder may put a number where one belongs. Digits are found in every language, number
-words in those listed; "one" is an article in many of them, and is left out.
+A model that does not see a placeholder may write a number for it. Digits are found in every language, number words in
+those listed. "One" is left out, as it is an article in many of them.
 """
 
 import re
@@ -20,10 +20,10 @@ _WORDS = {
 
 
 def invented_numbers(source: str, target: str, languages: tuple[str, str] = ("", "")) -> tuple[str, ...]:
-    """Returns the numbers of `target`, as they stand, that `source` does not have, each once.
+    """Returns the numbers of `target` that are not in `source`, as they are written, each once.
 
-    Digits must be those of the source, unless that has number words, which may have become digits. Number words must
-    have any number in the source: nothing here says that "fünf" is "five", or "5".
+    Digits must be in the source, unless that has number words, which may have become digits. For a number word, any
+    number in the source is enough: the lists do not tell that "fünf" is "five" or "5".
 
     Args:
         source: a text without its placeholders.

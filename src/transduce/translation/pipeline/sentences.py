@@ -1,7 +1,7 @@
-"""Where a text is cut, so that each part is a sentence, and none is longer than a model reads.
+"""Sentences: where a text is cut, so that each part is a sentence that the model can read as a whole.
 
-Parts are spans (start, end) of the text, in order, that neither begin nor end with white space. What lies between them
-is white space, or nothing.
+Parts are spans (start, end) of the text, in order. They neither begin nor end with white space, and only white space is
+between them.
 """
 
 import math
@@ -15,21 +15,22 @@ Span = tuple[int, int]
 SENTENCES_METRIC = "sentences_per_line"  # in a model folder's metrics.json: see `usual_sentences`
 
 _FALLBACK_LANGUAGE = "en"
-_USUAL = 0.95  # share of training lines: what is rarer, a model has hardly learned
+_USUAL = 0.95  # share of training lines; longer ones are too rare to be learned
 _MAY_END_WITHIN = re.compile(r"[^\w\s,;'\"()-]|\n")  # a sign that may end a sentence; many lines have none
-# How much of an endless text is encoded to find one cut: what holds some parts, or has far more characters than tokens.
+# Only the beginning of a very long text is encoded to find one cut. Its length, in characters for each token of the
+# limit: first for usual text, then for text with many characters in a token.
 _CHARACTERS_PER_TOKEN = (8, 32)
-_PARTS_AHEAD = 4
-# The places where a sentence that is too long may be cut: the best first.
-_PLACES = (
+_PARTS_AHEAD = 4  # the beginning is long enough if it has more tokens than this many parts
+# Where a sentence that is too long may be cut, best first.
+_CUTS = (
     re.compile(r"[.!?…。！？][\"'”’»)\]]*(?=\s)|[。！？]"),
     re.compile(r"[;:](?=\s)|[；：]"),
     re.compile(r"[,—–](?=\s)|[，、]|(?<=\s)[-–—](?=\s)"),
     re.compile(r"\S(?=\s)"),
 )
-_ANY_PLACE = re.compile("|".join(places.pattern for places in _PLACES))
+_ANY_CUT = re.compile("|".join(cuts.pattern for cuts in _CUTS))
 
-# Scripts that put no space between sentences: Thai, Lao, Khmer and their like, Chinese and Japanese.
+# Scripts without spaces between sentences: Thai, Lao, Khmer and the like, Chinese and Japanese.
 NO_SPACES = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]")
 
 
@@ -40,7 +41,7 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
         text: any text.
         language: its code ("de", "de-AT"); "" is English, whose rules serve most languages of Latin script.
     """
-    from sentencex import segment  # only where a text is cut
+    from sentencex import segment  # imported only if a text is cut
 
     code = language.partition("-")[0].partition("_")[0].lower() or _FALLBACK_LANGUAGE
     spans: list[Span] = []
@@ -48,7 +49,7 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
         start = line.start()
         for sentence in segment(code, line[0]):
             end = start + len(sentence)
-            # The library's pieces are the text: were they ever not, the rest of the line would be one sentence.
+            # The library's sentences together are the text. If they ever are not, the rest of the line is one sentence.
             if text[start:end] != sentence:
                 break
             spans.append((start, end))
@@ -59,24 +60,24 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
 
 
 def num_sentences(text: str, language: str = "") -> int:
-    """Returns how many sentences `text` has; 0 where it is white space. For the language see `sentence_spans`."""
+    """Returns how many sentences `text` has; 0 if it is white space. For the language see `sentence_spans`."""
     if not _MAY_END_WITHIN.search(text):
         return 1 if text.strip() else 0
     return len(sentence_spans(text, language))
 
 
 def usual_sentences(lines: Sequence[str], language: str = "") -> int:
-    """Returns how many sentences 95 of 100 lines have at most; lines of white space do not count. 0: there are none."""
+    """Returns the number of sentences that 95 % of the lines do not exceed; 0 if all lines are white space."""
     counts = sorted(count for line in lines if (count := num_sentences(line, language)))
     return counts[math.ceil(_USUAL * len(counts)) - 1] if counts else 0
 
 
 def fitting_spans(text: str, span: Span, limit: int, tokenizer: SubwordTokenizer) -> Iterator[Span]:
-    """Yields the parts of one sentence, none of more than `limit` tokens: cut at punctuation, else between words.
+    """Yields the parts of one sentence, of at most `limit` tokens each: cut at punctuation, else between words.
 
-    Parts come out of similar length. A word of more than `limit` tokens stays whole: the model reads its beginning, and
-    its translation says so. In a script without spaces there is no telling words: there a stretch is cut anywhere,
-    unless it is far longer than text ever is.
+    Parts have similar lengths. A word of more than `limit` tokens stays whole: the model reads its beginning, and its
+    translation has a warning. Scripts without spaces do not show words: they are cut anywhere, unless a stretch is far
+    longer than real text.
     """
     start, end = _trimmed(text, *span)
     while start < end:
@@ -88,29 +89,29 @@ def fitting_spans(text: str, span: Span, limit: int, tokenizer: SubwordTokenizer
 
 
 def _first_cut(text: str, start: int, end: int, limit: int, tokenizer: SubwordTokenizer) -> int:
-    """Returns where the part that begins at `start` ends: at most at `end`."""
+    """Returns the end of the part that begins at `start`: at most `end`."""
     head, ids = _head(text, start, end, limit, tokenizer)
     if len(ids) <= limit:
-        return end if start + len(head) == end else start + (_best_place(head, 1, len(head)) or len(head))
+        return end if start + len(head) == end else start + (_best_cut(head, 1, len(head)) or len(head))
     # Two parts of 600 tokens are better than one of 1000 and one of 200.
     num_parts = -(-len(ids) // limit)
     share = -(-len(ids) // num_parts)
     ends = _token_ends(head, ids[:limit], tokenizer)
     low, high = ends[share // 2], max(1, ends[min(limit, share + share // 4) - 1])
-    cut = _best_place(head, low, high) or _best_place(head, 1, low)
+    cut = _best_cut(head, low, high) or _best_cut(head, 1, low)
     if cut is None:
-        place = _ANY_PLACE.search(text, start + high, min(end + 1, len(text)))
-        stretch_end = min(place.end(), end) if place else end
+        later = _ANY_CUT.search(text, start + high, min(end + 1, len(text)))
+        stretch_end = min(later.end(), end) if later else end
         if stretch_end > start + len(head) or not NO_SPACES.match(head[high - 1]):
             return stretch_end
     cut = cut or high
-    while cut > 1 and len(tokenizer.encode(head[:cut].strip())) > limit:  # cut inside a word, it has other pieces
+    while cut > 1 and len(tokenizer.encode(head[:cut].strip())) > limit:  # half a word may have other pieces
         cut -= max(1, cut // 10)
     return start + cut
 
 
 def _head(text: str, start: int, end: int, limit: int, tokenizer: SubwordTokenizer) -> tuple[str, list[int]]:
-    """Returns the beginning of a text and its tokens: enough to find one cut, however long the text is."""
+    """Returns the beginning of a text and its tokens: enough to find one cut."""
     for characters_per_token in _CHARACTERS_PER_TOKEN:
         head = text[start : min(end, start + limit * characters_per_token)]
         ids = tokenizer.encode(head)
@@ -120,9 +121,9 @@ def _head(text: str, start: int, end: int, limit: int, tokenizer: SubwordTokeniz
 
 
 def _token_ends(text: str, ids: Sequence[int], tokenizer: SubwordTokenizer) -> list[int]:
-    """Returns for each of the first tokens of `text` how many of its whole characters it and those before it hold."""
+    """Returns for each of the first tokens of `text` where it ends: the number of whole characters up to there."""
     ends = []
-    num_bytes, characters = -1, 0  # the first token's bytes begin with a space that `text` has not
+    num_bytes, characters = -1, 0  # the first token's bytes begin with a space that is not in `text`
     for piece in tokenizer.piece_bytes(ids):
         num_bytes += len(piece)
         while characters < len(text) and num_bytes >= (width := len(text[characters].encode())):
@@ -132,14 +133,12 @@ def _token_ends(text: str, ids: Sequence[int], tokenizer: SubwordTokenizer) -> l
     return ends
 
 
-def _best_place(text: str, low: int, high: int) -> int | None:
-    """Returns the last of the best places to cut `text` between `low` and `high` characters, if there is one."""
+def _best_cut(text: str, low: int, high: int) -> int | None:
+    """Returns the last of the best cuts of `text` between `low` and `high` characters, if there is one."""
     low, high = max(1, low), max(1, high)
-    for places in _PLACES:
-        cuts = [
-            match.end() for match in places.finditer(text, 0, min(high + 1, len(text))) if low <= match.end() <= high
-        ]
-        if cuts:
+    for pattern in _CUTS:
+        ends = [match.end() for match in pattern.finditer(text, 0, min(high + 1, len(text)))]
+        if cuts := [end for end in ends if low <= end <= high]:
             return cuts[-1]
     return None
 

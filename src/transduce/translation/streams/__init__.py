@@ -1,4 +1,4 @@
-"""Files of any length through a translator: plain lines, JSON lines, TSV; in windows, and resumed where they stopped.
+"""Translates files of any length: plain lines, JSON lines or TSV, in windows of lines; stopped jobs can be resumed.
 
 translator = Translator.load("models/m30k")
 translate_file(translator, Path("big.en.gz"), Path("big.de.gz"), resume=True)

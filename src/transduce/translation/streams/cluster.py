@@ -29,7 +29,7 @@ from transduce.translation.streams.workers import JobFingerprint, fingerprint_of
 from transduce.translation.translator import LoadOptions, Translator
 from transduce.translation.windows import Window
 
-_AHEAD = 3  # windows for each worker: one that it works on, one that waits for it, one that waits for its turn
+_AHEAD = 3  # windows for each worker: one in work, one waiting for the worker, one waiting to be written
 _RESTARTS = 3  # of a worker whose machine or process is lost
 _START_SECONDS = 600.0
 
@@ -107,7 +107,7 @@ class _RayPool:
         self._under_way: dict[Any, int] = {}  # the worker of each call that has not ended, as far as known
 
     def submit(self, window: Window) -> Any:
-        """Begins with a window, and returns Ray's reference to what will be its rows."""
+        """Starts a window, and returns Ray's reference to its rows."""
         import ray
 
         if self._under_way:
@@ -139,7 +139,7 @@ def ray_workers(
         model: a model folder, there under this path on every machine.
         address: "local" starts Ray on this machine alone; "auto" finds the cluster that this machine is part of;
             "HOST:6379" is a head node, "ray://HOST:10001" one that this machine is no part of.
-        num_workers: None: one for each GPU, or where there is none (or `device` is "cpu") as many as have processors.
+        num_workers: None: one for each GPU; without GPUs, or with `device` "cpu", as many as there are processors for.
         loading: keywords of `Translator.load`. device "auto" is a GPU if the cluster has any. threads are processors of
             each worker; None is 1. Many workers of one thread do more than few of many.
 
@@ -182,7 +182,7 @@ def ray_workers(
 
 
 def imported_ray() -> Any:
-    """Returns the module; raises MissingDependencyError where it is not installed."""
+    """Returns the module; raises MissingDependencyError if it is not installed."""
     try:
         import ray
     except ModuleNotFoundError:
@@ -200,7 +200,7 @@ def _connected(ray: Any, address: str) -> Iterator[bool]:
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
     os.environ.setdefault("RAY_worker_niceness", "0")  # not behind everything else: they are what the user waits for
-    # Workers are told on which device they compute; Ray need not hide the others.
+    # Workers are given their device; Ray need not hide the others.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     alone = {"include_dashboard": False} if address == "local" else {}
     try:
@@ -256,12 +256,11 @@ def _common(introduced: Sequence[tuple[str, str, JobFingerprint]], bundle: Bundl
             if one != another:
                 shown = f": {one} and {another}" if isinstance(one, str) and len(one) < 80 else ""
                 raise ConfigError(
-                    f"{what} is not the same on {first_host} and {host}{shown}. Make the machines alike: what a line "
-                    "becomes must not depend on where it is translated."
+                    f"{what} is not the same on {first_host} and {host}{shown}. Make the machines alike: a "
+                    "translation must not depend on the machine."
                 )
     if not checksums_of(bundle).items() <= first.checksums.items():
         raise ConfigError(
-            f"the model in {bundle.path} is not the same here and on {first_host}. Make the machines alike: copy the "
-            "folder there anew."
+            f"the model in {bundle.path} is not the same here and on {first_host}. Copy the folder there again."
         )
     return first

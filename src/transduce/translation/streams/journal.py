@@ -1,4 +1,4 @@
-"""The journal of an output: which job it is of, and how far that is. Whatever stands in the file, it is checked."""
+"""The journal of an output: the job, and how much of it is done. Its content is checked, as anybody may change it."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from typing import Any
 from transduce.errors import DataError
 
 FORMAT = 1
-ANEW = "start anew with --overwrite"
+START_AGAIN = "start again with --overwrite"
 _JOURNAL = {
     "job": dict,
     "lines": int,
@@ -19,11 +19,11 @@ _JOURNAL = {
     "whole": bool,
     "overwrite": bool,
 }
-_LONGEST_JOURNAL = 1 << 20  # bytes; that of a job with a hundred options has a few thousand
+_LONGEST_JOURNAL = 1 << 20  # bytes; a job with a hundred options needs a few thousand
 
 
 def read_journal(path: Path) -> dict[str, Any] | None:
-    """Returns what a journal says, or None where there is none; raises DataError where it is damaged."""
+    """Returns the journal, or None if there is none; raises DataError if it is damaged."""
     if not path.is_file():
         return None
     try:
@@ -32,7 +32,7 @@ def read_journal(path: Path) -> dict[str, Any] | None:
         state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if state["format"] != FORMAT:
             raise ValueError(f"format {state['format']!r}")
-        state.setdefault("overwrite", False)  # which 0.1.0 did not write
+        state.setdefault("overwrite", False)  # 0.1.0 did not write it
         for name, kind in _JOURNAL.items():
             if type(state[name]) is not kind or (kind is int and not 0 <= state[name] <= sys.maxsize):
                 raise ValueError(f"{name} = {shorten(repr(state[name]), 40, placeholder=' …')}")
@@ -45,4 +45,4 @@ def read_journal(path: Path) -> dict[str, Any] | None:
 
 def damaged(path: Path, what: str) -> DataError:
     """Returns the error of a file that cannot be resumed."""
-    return DataError(f"{path}: {what}. {ANEW.capitalize()}.")
+    return DataError(f"{path}: {what}. {START_AGAIN.capitalize()}.")

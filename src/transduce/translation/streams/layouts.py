@@ -1,6 +1,6 @@
-"""What a line of a file is: plain text, a JSON object, a row of columns; and how its translation is written.
+"""Layouts: a line of a file is a text, a JSON object or a row of columns; its translations become rows of the output.
 
-Every layout gives rows for each line, in order, and leaves what is not translated as it was, byte for byte.
+What is not translated stays as it is, byte for byte.
 """
 
 import json
@@ -19,10 +19,10 @@ _SHOWN_NAMES = 8  # of a JSON object's fields, in an error message
 
 
 class Layout(Protocol):
-    """How lines hold text. An immutable dataclass, whose `repr` says all of it."""
+    """Where lines hold their text. An immutable dataclass; its `repr` is part of a job's description."""
 
     def text(self, line: str, where: str) -> str:
-        """Returns what is to be translated; raises DataError, which begins with `where`, if there is none."""
+        """Returns the text to translate; raises DataError, beginning with the line's name `where`, if there is none."""
         ...
 
     def rows(self, line: str, number: int, translations: Sequence["Translation"]) -> Iterator[str]:
@@ -32,7 +32,7 @@ class Layout(Protocol):
 
 @dataclass(frozen=True)
 class PlainLines:
-    """A line is a text. Several translations of it, or scores, are tab-separated rows."""
+    """A line is a text. Several translations, or scores, are written as tab-separated rows."""
 
     many: bool = False  # a row for each translation, with the line's number in front
     scores: bool = False  # a column with the score
@@ -57,7 +57,7 @@ class Columns:
     """A line is a row of tab-separated columns, one of which is translated."""
 
     column: int  # from 1
-    replace: bool = False  # whether the translation takes the column's place; else it follows the last column
+    replace: bool = False  # whether the translation replaces the column; else it is added as the last one
     scores: bool = False
     confidence: bool = False
 
@@ -66,7 +66,7 @@ class Columns:
             raise ConfigError(f"column = {self.column}: columns count from 1.")
 
     def text(self, line: str, where: str) -> str:
-        """Returns the column of the line; an empty line has an empty one."""
+        """Returns the column of the line; that of an empty line is empty."""
         columns = line.split("\t")
         if line and len(columns) < self.column:
             count = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
@@ -88,7 +88,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class JsonLines:
-    """A line is a JSON object, one of whose fields is translated into another; the rest stays byte for byte."""
+    """A line is a JSON object. The translation of one field becomes another field; the rest stays, byte for byte."""
 
     field: str
     into: str = "translation"
@@ -101,7 +101,7 @@ class JsonLines:
             raise ConfigError(f"field '{self.field}': the translation cannot go into the field that it is made from.")
 
     def text(self, line: str, where: str) -> str:
-        """Returns the field of the object; a line of white space has an empty one."""
+        """Returns the field of the object; that of a line of white space is empty."""
         if not line.strip():
             return ""
         try:
@@ -136,7 +136,7 @@ class JsonLines:
             yield line
             return
         added = json.dumps(self._values(translations), ensure_ascii=False)
-        # Into the text, not the value: numbers, order and spacing of the other fields come out as they came in.
+        # Added to the text, not to the value, so that numbers, order and spacing of the other fields stay as they are.
         yield f"{line.rstrip()[:-1].rstrip()}, {added[1:]}"
 
     def _new_fields(self) -> list[str]:

@@ -1,13 +1,13 @@
-"""Where a long job writes: a file that grows beside its final name, with a journal from which the job resumes.
+"""The output of a long job: a file that grows beside its final name, with a journal from which the job resumes.
 
-    big.de.partial        what is written so far; it takes the name big.de when it is whole
+    big.de.partial        the rows so far; renamed to big.de when it is complete
     big.de.partial.json   the journal: the job, lines read, bytes written, checksums of both
-    .big.de.journal.json  the journal of big.de when that is whole: it tells a job that has come to its end from another
+    .big.de.journal.json  the journal of a complete big.de: it tells which job has written it
 
-Rows go into the partial file, which is synced; only then is the journal replaced, atomically. Whatever the moment at
-which a process dies, the journal describes bytes that are on the disk: what stands behind them is cut off, and the work
-goes on from there. A compressed file gets one member (gzip) or frame (zstd) for each call of `write`, none of which
-depends on the time or on what came before; so the file is the same, byte for byte, however often the job was stopped.
+Rows are written to the partial file, which is synced. Only then is the journal replaced, atomically. So the journal
+always describes bytes that are on the disk, whenever a process dies: bytes after them are cut off, and the work resumes
+there. A compressed file gets one member (gzip) or frame (zstd) for each call of `write`. None of them depends on the
+time or on the ones before, so the file is the same, byte for byte, however often the job was stopped.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ from typing import IO, Any, Protocol, Self
 from transduce import files
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
-from transduce.translation.streams.journal import ANEW, FORMAT, damaged, read_journal
+from transduce.translation.streams.journal import FORMAT, START_AGAIN, damaged, read_journal
 
 _STDOUT = Path("-")
-# A frame without a checksum can be damaged unnoticed; gzip has one by nature.
+# Without a checksum, damage to a frame would not be noticed; gzip always has one.
 _ZSTD_OPTIONS: dict[int, int] = {
     zstd.CompressionParameter.compression_level: 3,
     zstd.CompressionParameter.checksum_flag: 1,
@@ -38,19 +38,19 @@ _BLOCK_BYTES = 1 << 20
 
 
 class StreamOutput(Protocol):
-    """Takes the rows of lines, some lines at a time."""
+    """Takes the rows of some lines at a time."""
 
     @property
     def num_lines(self) -> int:
-        """Lines of input whose rows are written."""
+        """The number of input lines whose rows are written."""
         ...
 
     def skip(self, lines: Iterator[str]) -> None:
-        """Reads over the lines whose rows are written already."""
+        """Skips the lines whose rows are already written."""
         ...
 
     def write(self, lines: Sequence[str], rows: Sequence[str]) -> None:
-        """Writes `rows`, without line ends; they are all that is to be written for `lines` of the input."""
+        """Writes `rows`, which have no line ends: all rows of these lines of the input."""
         ...
 
 
@@ -62,22 +62,22 @@ def open_stream(
 
     Args:
         path: where to write; `.gz` and `.zst` are compressed.
-        job: what the rows depend on, but for the lines of input: JSON values by name.
-        resume: whether to go on with what an earlier run of the same job left; what it has finished stays as it is.
-        overwrite: whether to replace a file that stands at `path`, and to drop what an earlier run has begun there.
+        job: what the rows depend on besides the lines of input: JSON values by name.
+        resume: whether to resume the output of an earlier run of the same job; a complete one stays as it is.
+        overwrite: whether to replace a file at `path`, and what an earlier run has begun there.
 
     Raises:
         ConfigError: there is nothing to resume on standard output or a pipe, or both `resume` and `overwrite` are set.
-        DataError: a file stands at `path`, or another job, or another process, is at work on it.
+        DataError: a file exists at `path`, or it belongs to another job, or another process is writing it.
     """
     if resume and overwrite:
-        raise ConfigError("--resume goes on with an output, --overwrite starts it anew: give one of them.")
+        raise ConfigError("--resume continues an output, --overwrite starts it again: give one of them.")
     if path is not None and is_resumable(path):
         with ResumableOutput(path, job, resume=resume, overwrite=overwrite) as output:
             yield output
         return
     if resume:
-        raise ConfigError("--resume goes on with a file: name it with --output.")
+        raise ConfigError("--resume continues a file: name it with --output.")
     if path is None or path == _STDOUT:
         yield _PlainOutput(sys.stdout.buffer)
     else:
@@ -86,13 +86,13 @@ def open_stream(
 
 
 def is_resumable(path: Path) -> bool:
-    """Returns whether an output at `path` would be a file that a job can go on with, and no pipe or device."""
+    """Returns whether an output at `path` would be a file that can be resumed, not a pipe or device."""
     return path != _STDOUT and not files.is_special(path)
 
 
 @contextlib.contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Gives an error of the system the name of the device that could not be written to."""
+    """Adds the name of the device to an error of the operating system."""
     try:
         yield
     except BrokenPipeError:  # a reader that went away
@@ -104,14 +104,14 @@ def _named(path: Path) -> Iterator[None]:
 
 
 class _PlainOutput:
-    """Writes at once what it is given."""
+    """Writes rows at once."""
 
     def __init__(self, file: IO[bytes] | io.RawIOBase) -> None:
         self._file = file
         self.num_lines = 0
 
     def skip(self, lines: Iterator[str]) -> None:
-        """Does nothing: there is no earlier run."""
+        """Does nothing, as there is no earlier run."""
 
     def write(self, lines: Sequence[str], rows: Sequence[str]) -> None:
         """Writes rows and flushes them."""
@@ -121,15 +121,15 @@ class _PlainOutput:
 
 
 class ResumableOutput:
-    """A file under way; as a context manager, whole at the end of the block, or left to be resumed.
+    """A file that is complete at the end of the `with` block, or can be resumed if the block raised.
 
     Attributes:
-        num_lines: lines of input whose rows are written and synced.
-        already_whole: the job had come to its end before, and there is nothing left to do.
+        num_lines: the number of input lines whose rows are written and synced.
+        already_whole: whether an earlier run had finished the job, so that nothing is left to do.
     """
 
     def __init__(self, path: Path, job: Mapping[str, Any], *, resume: bool, overwrite: bool = False) -> None:
-        """Opens the partial file of `path`, and cuts off what its journal does not know; see `open_stream`."""
+        """Opens the partial file of `path`, and cuts off bytes that its journal does not know; see `open_stream`."""
         if path.is_dir():
             raise DataError(f"{path}: is a folder; name a file to write to.")
         self.path = path
@@ -144,7 +144,7 @@ class ResumableOutput:
         self._num_bytes = 0
         self._expected_digest = self._read_hash.hexdigest()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.partial.open("ab", buffering=0)  # what a full disk did not take is not tried again at the end
+        self._file = self.partial.open("ab", buffering=0)  # nothing is left to write after a full disk
         try:
             self._lock()
             self._start(resume)
@@ -158,10 +158,10 @@ class ResumableOutput:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """Gives the file its name, or leaves it to be resumed; removes it where nothing is worth resuming."""
+        """Gives the file its name, or leaves it to be resumed; removes it if no line is done."""
         with self._file:
             if self.already_whole:
-                self.partial.unlink(missing_ok=True)  # the empty one that was opened
+                self.partial.unlink(missing_ok=True)  # empty: it was opened for the lock
             elif kind is None:
                 self._finish()
             elif self.num_lines == 0:
@@ -169,10 +169,10 @@ class ResumableOutput:
                 self.journal.unlink(missing_ok=True)
 
     def skip(self, lines: Iterator[str]) -> None:
-        """Reads over the lines that are done.
+        """Skips the lines that are done.
 
         Raises:
-            DataError: they are not those that the earlier run read.
+            DataError: they are not the lines of the earlier run.
         """
         found = 0
         for line in islice(lines, self.num_lines):
@@ -187,23 +187,23 @@ class ResumableOutput:
             )
             raise DataError(
                 f"{self._name}: was made from another input: {of_it} are done, and this input has {which}. "
-                f"Give the same input, or {ANEW}."
+                f"Give the same input, or {START_AGAIN}."
             )
 
     def write(self, lines: Sequence[str], rows: Sequence[str]) -> None:
-        """Writes rows, syncs them, and notes in the journal that `lines` are done."""
+        """Writes rows, syncs them, and adds the lines to the journal."""
         data = self._packed(_joined(rows))
         try:
             _write_all(self._file, data)
             self._sync()
-        except OSError as error:  # a full disk: the journal knows nothing of the rows, and what it knows stays
+        except OSError as error:  # a full disk: the journal still describes the rows before these
             raise DataError(f"{self.partial}: cannot be written: {error.strerror}.") from None
         self._written_hash.update(data)
         self._num_bytes += len(data)
         for line in lines:
             self._read_hash.update(line.encode() + b"\n")
         self.num_lines += len(lines)
-        self._note(whole=False)
+        self._write_journal(whole=False)
 
     def _lock(self) -> None:
         if not files.lock(self._file.fileno(), without_locks=True):
@@ -215,38 +215,38 @@ class ResumableOutput:
                 leftover.unlink(missing_ok=True)
         if self._size() and not self.journal.is_file():
             raise DataError(
-                f"{self.partial}: is not empty, and {self.journal.name}, which would say of what job it is, is not "
-                "there. Put that beside it, or move the file away."
+                f"{self.partial}: is not empty, and its journal {self.journal.name}, which names its job, is missing. "
+                "Put that beside it, or move the file away."
             )
         state = None if self._overwrite else read_journal(self.journal)
         if state is not None and state["whole"] and not self._size() and _size_of(self.path) == state["bytes"]:
             self.journal.replace(self.record)  # the process was killed between its last two steps
             state = None
         if state is not None and (state["lines"] or state["whole"]):
-            self._go_on(state, resume)
+            self._resume(state, resume)
             return
         if resume and self.record.is_file() and self.path.is_file():
             self._compare_with_finished()
             return
-        # A job that was begun with `overwrite`, and killed before its first line was done, need not be told again.
+        # A job that was begun with `overwrite` and killed before its first line was done keeps that option.
         self._overwrite |= resume and state is not None and state["overwrite"]
         if resume and not self._overwrite and _size_of(self.path) > 0:
             raise DataError(
-                f"{self.path}: exists already, and {self.record.name}, which would say of what job it is, is not "
-                f"there. {ANEW.capitalize()}, or name another --output."
+                f"{self.path}: exists already, and its journal {self.record.name}, which names its job, is missing. "
+                f"{START_AGAIN.capitalize()}, or name another --output."
             )
         files.require_free(self.path, overwrite=self._overwrite)
         self._file.truncate(0)
-        self._note(whole=False)  # from here on, what is in the file is this job's
+        self._write_journal(whole=False)  # from now on the file belongs to this job
 
-    def _go_on(self, state: Mapping[str, Any], resume: bool) -> None:
-        """Goes on with what an earlier run left, of which `state` is the journal."""
+    def _resume(self, state: Mapping[str, Any], resume: bool) -> None:
+        """Resumes the output of an earlier run, whose journal is `state`."""
         if not resume:
             lines = "1 line" if state["lines"] == 1 else f"{state['lines']:,} lines"
-            raise DataError(f"{self.partial}: an earlier run translated {lines}. Go on with --resume, or {ANEW}.")
+            raise DataError(f"{self.partial}: an earlier run translated {lines}. Add --resume, or {START_AGAIN}.")
         self._overwrite = state["overwrite"]
         if not self._overwrite and _size_of(self.path) > 0:
-            raise DataError(f"{self.path}: came to stand here since the job was begun. Move it away, then --resume.")
+            raise DataError(f"{self.path}: was created since the job was begun. Move it away, then --resume.")
         self._require_same_job(state["job"])
         if self._size() < state["bytes"]:
             raise damaged(self.partial, f"has {self._size():,} bytes, and its journal says {state['bytes']:,}")
@@ -260,13 +260,13 @@ class ResumableOutput:
         self._expected_digest = state["read_sha256"]
 
     def _compare_with_finished(self) -> None:
-        """Sees that the file which stands at `path` is what this job came to."""
+        """Checks that the file at `path` is the complete output of this job."""
         state = read_journal(self.record)
-        assert state is not None  # the caller has seen it
+        assert state is not None  # checked by the caller
         self.already_whole = True
         self._require_same_job(state["job"])
         if _size_of(self.path) != state["bytes"] or files.sha256(self.path) != state["written_sha256"]:
-            raise DataError(f"{self.path}: was changed since it was finished. {ANEW.capitalize()}, or move it away.")
+            raise DataError(f"{self.path}: was changed after it was finished. Move it away, or {START_AGAIN}.")
         self.num_lines, self._expected_digest = state["lines"], state["read_sha256"]
 
     def _require_same_job(self, before: Mapping[str, Any]) -> None:
@@ -275,11 +275,11 @@ class ResumableOutput:
             if was != now:
                 made = "made" if self.already_whole else "begun"
                 same = "with the same"
-                if name == "engine" and was is not None:  # which nobody may have named: "auto" may choose another now
+                if name == "engine" and was is not None:  # "auto" may choose another one now
                     same = f"with --engine {'auto' if 'torch for' in str(was) else str(was).partition(' ')[0]}"
                 raise ConfigError(
                     f"{self._name}: was {made} with {name} = {_shown(was)}, and now {name} = {_shown(now)}. Resume "
-                    f"{same}, or {ANEW}."
+                    f"{same}, or {START_AGAIN}."
                 )
 
     @property
@@ -290,10 +290,10 @@ class ResumableOutput:
         return os.fstat(self._file.fileno()).st_size
 
     def _finish(self) -> None:
-        if not self._num_bytes:  # of no lines: a compressed file is one all the same
+        if not self._num_bytes:  # no lines: a compressed file still needs a header
             self.write([], [])
         self._sync()
-        self._note(whole=True)
+        self._write_journal(whole=True)
         self.partial.replace(self.path)
         self.journal.replace(self.record)
         files.sync_folder(self.path.parent)
@@ -301,7 +301,7 @@ class ResumableOutput:
     def _sync(self) -> None:
         os.fsync(self._file.fileno())
 
-    def _note(self, *, whole: bool) -> None:
+    def _write_journal(self, *, whole: bool) -> None:
         state = {
             "format": FORMAT,
             "job": self._job,
@@ -326,12 +326,12 @@ class ResumableOutput:
 
 
 def _size_of(path: Path) -> int:
-    """Returns how many bytes a file has; -1 where there is none."""
+    """Returns the size of a file in bytes; -1 if there is none."""
     return path.stat().st_size if path.is_file() else -1
 
 
 def _write_all(file: IO[bytes] | io.RawIOBase, data: bytes) -> None:
-    """Writes `data` to a file without a buffer, which may take a part of it at a time."""
+    """Writes `data` to an unbuffered file, which may accept only a part of it at a time."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) or 0 :]

@@ -19,7 +19,7 @@ Ticket = TypeVar("Ticket")
 
 @dataclass(frozen=True)
 class JobFingerprint:
-    """What rows depend on besides window and request. A job is resumed only where it is the same."""
+    """What rows depend on besides window and request. A job is resumed only with the same fingerprint."""
 
     checksums: Mapping[str, str]  # of the files of models and shortlist, by readable names
     engine: str
@@ -65,7 +65,7 @@ class Pool(Protocol[Ticket]):
     """Translates windows elsewhere: takes a window, returns a ticket, and hands over the rows for it."""
 
     def submit(self, window: Window) -> Ticket:
-        """Begins with a window, and returns at once."""
+        """Starts a window, and returns at once."""
         ...
 
     def result(self, ticket: Ticket) -> Rows:
