@@ -42,7 +42,7 @@ _MOVING = {"scoring"}  # goes into a room; then this set and a layer go too
 _MAX_LAYERS = 11 + len(_MOVING)
 _MAX_PARAMETERS = 8
 _MAX_FILES_OF_A_DECODING_OPTION = 4
-_MAX_FRAMES_OF_A_LINE, _MAX_FILES_OF_A_LINE = 19, 9  # goal: 14 and 9
+_MAX_FRAMES_OF_A_LINE, _MAX_FILES_OF_A_LINE = 12, 8
 
 # Functions with more parameters than `_MAX_PARAMETERS`. Take out what no longer has; add nothing.
 _MANY_PARAMETERS = {
