@@ -94,8 +94,8 @@ def test_prefixes_come_out_to_the_letter(models: Path, tmp_path: Path) -> None:
     prefixes = ["Two do", "ignored", "", "gr", "A dog ", "(é"]
     output = translated(models, tmp_path, "--prefix", write(tmp_path / "begun.txt", prefixes))
     plain = translated(models, tmp_path)
-    for place, (prefix, text) in enumerate(zip(prefixes, output, strict=True)):
-        if place == 1:
+    for index, (prefix, text) in enumerate(zip(prefixes, output, strict=True)):
+        if index == 1:
             assert text == ""  # an empty line stays empty
         else:
             assert text.startswith(prefix)
@@ -122,7 +122,7 @@ def test_what_is_forbidden_does_not_come_out(models: Path, tmp_path: Path) -> No
     here = ["", "", "", re.findall(r"[A-Za-z]+", plain[3])[0], "", ""]
     by_line = translated(models, tmp_path, "--forbid-by-line", write(tmp_path / "here", here))
     assert here[3] not in re.findall(r"\w+", by_line[3])
-    assert by_line[:3] + by_line[4:] == plain[:3] + plain[4:]  # where it is not asked, nothing changes
+    assert by_line[:3] + by_line[4:] == plain[:3] + plain[4:]  # without a prefix nothing changes
 
 
 def test_standard_input_serves_once(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,7 +176,7 @@ def test_options_are_keywords_and_a_misspelt_one_is_refused(translator: Translat
     )
 
 
-def test_n_best_lists_hold_what_is_asked_of_each(translator: Translator) -> None:
+def test_each_of_an_n_best_list_keeps_the_constraints(translator: Translator) -> None:
     found = translator.translate_n_best(LINES, 4, prefixes=["A d"] * 6, forbidden=["dog"], min_tokens=3)
     for line, translations in zip(LINES, found, strict=True):
         for each in translations if line else []:
@@ -186,12 +186,12 @@ def test_n_best_lists_hold_what_is_asked_of_each(translator: Translator) -> None
 
 
 def test_a_stream_reads_constraints_alongside(translator: Translator) -> None:
-    asked = [Constraints(prefix="A"), Constraints(), Constraints(forbidden=("x",))] * 2
-    streamed = [best.text for [best] in translator.stream(iter(LINES), window=2, constraints=iter(asked))]
+    constraints = [Constraints(prefix="A"), Constraints(), Constraints(forbidden=("x",))] * 2
+    streamed = [best.text for [best] in translator.stream(iter(LINES), window=2, constraints=iter(constraints))]
     assert streamed == translator.translate(LINES, prefixes=["A", "", ""] * 2, forbidden=[[], [], ["x"]] * 2)
     with pytest.raises(DataError, match="constraints up to line 3 only"):
-        list(translator.stream(LINES, window=2, constraints=asked[:3]))
-    wrong = [*asked[:4], Constraints(prefix="dog", forbidden=("dog",)), Constraints()]
+        list(translator.stream(LINES, window=2, constraints=constraints[:3]))
+    wrong = [*constraints[:4], Constraints(prefix="dog", forbidden=("dog",)), Constraints()]
     with pytest.raises(DataError, match="line 5: the prefix 'dog' holds"):
         list(translator.stream(LINES, window=2, constraints=wrong))
 

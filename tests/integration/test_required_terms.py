@@ -92,9 +92,9 @@ def test_a_finished_job_is_of_its_glossary(models: Path, tmp_path: Path, capsys:
 
 def test_terms_by_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, output = write(tmp_path / "in", LINES), tmp_path / "out"
-    asked = write(tmp_path / "asked", ["green grass\tman|ball", "dog", "", "", "Two dogs", ""])
+    required = write(tmp_path / "required", ["green grass\tman|ball", "dog", "", "", "Two dogs", ""])
     begun = write(tmp_path / "begun", ["Two do", "", "", "", "", ""])
-    arguments = ("--source", source, "--output", output, "--require-by-line", asked, "--prefix", begun)
+    arguments = ("--source", source, "--output", output, "--require-by-line", required, "--prefix", begun)
     assert command("translate", models / "a", *arguments) == 0
     first, empty, *_, with_dogs, _ = output.read_text(encoding="utf-8").split("\n")[:-1]
     assert first.startswith("Two do")
@@ -102,14 +102,14 @@ def test_terms_by_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert holds(first, "man", "ball")
     assert empty == ""
     assert holds(with_dogs, "Two dogs")
-    assert "3 of 3 required terms came out" in capsys.readouterr().err  # of an empty line nothing is asked
+    assert "3 of 3 required terms came out" in capsys.readouterr().err  # an empty line has no required terms
 
 
 def test_terms_marked_in_the_line(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     marked = ['A <term to="Two dogs">dog</term> runs.', "", '{"text": 1}', "grass"]
     source, output = write(tmp_path / "in", marked), tmp_path / "out"
-    asked = write(tmp_path / "asked", ["ball", "", "", ""])
-    arguments = ("--source", source, "--output", output, "--inline-terms", "--require-by-line", asked)
+    required = write(tmp_path / "required", ["ball", "", "", ""])
+    arguments = ("--source", source, "--output", output, "--inline-terms", "--require-by-line", required)
     assert command("translate", models / "a", *arguments) == 0
     lines = output.read_text(encoding="utf-8").split("\n")[:-1]
     assert holds(lines[0], "Two dogs")
@@ -171,11 +171,11 @@ def test_n_best_lists_hold_the_terms(models: Path) -> None:
     translator = Translator.load(models / "a", device="cpu")
     [found] = translator.translate_n_best(["A dog runs."], 3, required=[["grass", ["man", "ball"]]])
     assert len(found) == 3
-    for place, each in enumerate(found):
+    for index, each in enumerate(found):
         assert [choice for choice, _ in each.required] == [("grass",), ("man", "ball")]
         came = [came for _, came in each.required]
         assert came == [holds(each.text, "grass"), holds(each.text, "man", "ball")]
-        assert all(came) or (place > 0 and not each.finished)  # of what the limit cut off, what met most comes first
+        assert all(came) or (index > 0 and not each.finished)  # of what the limit cut off, what met most comes first
         assert len(each.warnings) == came.count(False)
         # the model's own log-probability, whatever was offered
         ids = [list(each.ids)]

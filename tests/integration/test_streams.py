@@ -283,11 +283,11 @@ def test_a_finished_job_says_so_and_another_is_refused(upper: Translator, source
     assert translate_file(upper, source, output, overwrite=True) == Summary(81, 0)
 
 
-def test_what_is_asked_line_by_line_may_be_mended_where_it_was_not_used_yet(source: Path, tmp_path: Path) -> None:
+def test_constraints_of_lines_that_are_not_done_may_be_changed(source: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
 
     def job(prefixes: list[str], *, resume: bool) -> Summary:
-        def asked() -> Iterator[Constraints]:
+        def constraints() -> Iterator[Constraints]:
             yield from map(Constraints, prefixes)
             raise DataError("prefixes: has fewer lines than the input")
 
@@ -297,7 +297,7 @@ def test_what_is_asked_line_by_line_may_be_mended_where_it_was_not_used_yet(sour
 
         translator = text_translator(str.upper)
         translator.engine = Bound(translator.tokenizer, str.upper, 1024)
-        options = {"constraints": asked(), "check_end": check_end, "window": 10, "resume": resume}
+        options = {"constraints": constraints(), "check_end": check_end, "window": 10, "resume": resume}
         return translate_file(translator, source, output, **options)  # type: ignore[arg-type]
 
     with pytest.raises(DataError, match="fewer"):
@@ -344,7 +344,7 @@ def test_a_partial_file_of_nobody_is_left_alone(upper: Translator, source: Path,
     output, partial = tmp_path / "out", tmp_path / "out.partial"
     partial.write_text("mine\n")
     for resume in (False, True):
-        with pytest.raises(DataError, match=r"out\.partial: is not empty, and out\.partial\.json, .* is not there"):
+        with pytest.raises(DataError, match=r"out\.partial: is not empty, and its journal .*json, .* is missing"):
             translate_file(upper, source, output, resume=resume)
         assert partial.read_text() == "mine\n"
     partial.write_text("")  # what a process leaves that is killed as it begins

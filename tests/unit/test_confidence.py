@@ -62,8 +62,8 @@ def test_the_error_is_measured_on_lines_that_the_fit_did_not_see() -> None:
     """Every fifth line is held out together: of these alone, all long and good, the others say nothing."""
     random = np.random.default_rng(1)
     values, quality = [], []
-    for place in range(200):
-        alone = place % 5 == 0
+    for index in range(200):
+        alone = index % 5 == 0
         values.append([-0.5] * (30 if alone else 3))
         quality.append(80.0 if alone or random.random() < 0.2 else 20.0)
     calibration = calibrate(values, quality, 60.0)
@@ -79,7 +79,7 @@ def test_surer_tokens_never_lower_the_confidence() -> None:
         tokens = [-1.0, -0.5, -2.0]
         before = calibration.probability(tokens)
         for i in range(3):
-            raised = [value + 0.4 * (place == i) for place, value in enumerate(tokens)]
+            raised = [value + 0.4 * (index == i) for index, value in enumerate(tokens)]
             assert calibration.probability(raised) >= before - 1e-12
 
 

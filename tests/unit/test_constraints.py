@@ -1,4 +1,4 @@
-"""From what is asked in text to token ids, and back to the text that came out."""
+"""Constraints as text: the token ids that they become, and the text that comes out."""
 
 import random
 from collections.abc import Sequence
@@ -43,22 +43,22 @@ class Babbler:
     ) -> list[list[Hypothesis]]:
         self.calls.append(len(sources))
         conditions = conditions or [TokenConstraints()] * len(sources)
-        return [[self._say(source, asked)] for source, asked in zip(sources, conditions, strict=True)]
+        return [[self._say(source, constraints)] for source, constraints in zip(sources, conditions, strict=True)]
 
-    def _say(self, source: Sequence[int], asked: TokenConstraints) -> Hypothesis:
+    def _say(self, source: Sequence[int], constraints: TokenConstraints) -> Hypothesis:
         for line in self.lines:
             for ids in _spellings_of(line):
-                if not any(_holds(ids, phrase) for phrase in asked.forbidden):
+                if not any(_holds(ids, phrase) for phrase in constraints.forbidden):
                     return Hypothesis(ids, -1.0, -1.0, True)
         ids: list[int] = []
         dice = random.Random(str(source))
-        place = 0
-        while place < len(asked.prefix):
-            if asked.completions[place] and dice.random() < 0.5:
-                ids.append(dice.choice(asked.completions[place]))
+        index = 0
+        while index < len(constraints.prefix):
+            if constraints.completions[index] and dice.random() < 0.5:
+                ids.append(dice.choice(constraints.completions[index]))
                 break
-            ids.append(asked.prefix[place])
-            place += 1
+            ids.append(constraints.prefix[index])
+            index += 1
         ids += [dice.randrange(4, _TOKENIZER.vocab_size) for _ in range(3)]
         return Hypothesis(ids, -1.0, -1.0, True)
 
@@ -80,10 +80,10 @@ def _spellings_of(line: str) -> list[list[int]]:
     return [usual, *reversed(between)]
 
 
-def _search(engine: Babbler, sources: Sequence[str], asked: Sequence[Constraints]) -> list[str]:
+def _search(engine: Babbler, sources: Sequence[str], constraints: Sequence[Constraints]) -> list[str]:
     ids = [_TOKENIZER.encode(source) for source in sources]
     model, names = Translator(engine, _TOKENIZER, DecodeConfig()), [f"in, line {8 + i}" for i in range(len(ids))]
-    found, _ = constrained_search(model, ids, DecodeConfig(), 1, asked, names)
+    found, _ = constrained_search(model, ids, DecodeConfig(), 1, constraints, names)
     return [_TOKENIZER.decode(best.ids) for [best] in found]
 
 
@@ -98,14 +98,14 @@ def test_the_last_word_of_a_prefix_may_be_completed() -> None:
     heard: list[TokenConstraints] = []
 
     class Listener(Babbler):
-        def _say(self, source: Sequence[int], asked: TokenConstraints) -> Hypothesis:
-            heard.append(asked)
-            return Hypothesis(list(asked.prefix), -1.0, -1.0, True)
+        def _say(self, source: Sequence[int], constraints: TokenConstraints) -> Hypothesis:
+            heard.append(constraints)
+            return Hypothesis(list(constraints.prefix), -1.0, -1.0, True)
 
     _search(Listener(), ["x", "x"], [Constraints(prefix="Two do"), Constraints(prefix="Two ")])
     word, space = heard
     assert len(word.completions) == len(word.prefix)
-    first = next(place for place, tokens in enumerate(word.completions) if tokens)
+    first = next(index for index, tokens in enumerate(word.completions) if tokens)
     assert b"".join(_TOKENIZER.piece_bytes(word.prefix[first:])) == b" do"  # none before the last word
     completed = {piece.decode() for piece in _TOKENIZER.piece_bytes(word.completions[first])}
     assert " dog" in completed
@@ -142,14 +142,14 @@ def test_what_only_looks_like_a_forbidden_phrase_may_stay(line: str, phrase: str
 
 def test_only_lines_that_hold_it_are_searched_again() -> None:
     engine = Babbler(["A dog runs.", "Two run"])
-    asked = [Constraints(), Constraints(forbidden=("dog",)), Constraints(forbidden=("cat",))]
-    assert _search(engine, ["x", "y", "z"], asked) == ["A dog runs.", "Two run", "A dog runs."]
+    constraints = [Constraints(), Constraints(forbidden=("dog",)), Constraints(forbidden=("cat",))]
+    assert _search(engine, ["x", "y", "z"], constraints) == ["A dog runs.", "Two run", "A dog runs."]
     assert engine.calls[0] == 3
     assert set(engine.calls[1:]) == {1}
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("constraints", "message"),
     [
         (
             Constraints(prefix="A dog", forbidden=("dog",)),
@@ -159,13 +159,13 @@ def test_only_lines_that_hold_it_are_searched_again() -> None:
         (Constraints(forbidden=(" ",)), "^in, line 8: a forbidden phrase is empty"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_line(asked: Constraints, message: str) -> None:
+def test_contradictions_are_refused_by_their_line(constraints: Constraints, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        _search(Babbler(), ["x"], [asked])
+        _search(Babbler(), ["x"], [constraints])
 
 
 class Deaf(Babbler):
-    """Says a dog, whatever is asked; as the second best, where there is one, it runs."""
+    """Says a dog, whatever the constraints; its second best output is that two run."""
 
     def translate(
         self,
@@ -179,7 +179,7 @@ class Deaf(Babbler):
         return [both[:n_best] for _ in sources]
 
 
-def test_what_is_forbidden_is_never_written_even_if_nothing_else_is_found() -> None:
+def test_a_forbidden_phrase_is_never_written_even_if_nothing_else_is_found() -> None:
     engine = Deaf()
     translator = Translator(engine, _TOKENIZER, DecodeConfig())
     [[first], [second]] = translator.translate_n_best(["x", "y"], 1, forbidden=[["dog"], ["run"]])
@@ -194,23 +194,23 @@ def test_what_is_forbidden_is_never_written_even_if_nothing_else_is_found() -> N
 class Echo(Babbler):
     """Says its source, with x for the last piece of what is forbidden."""
 
-    def _say(self, source: Sequence[int], asked: TokenConstraints) -> Hypothesis:
+    def _say(self, source: Sequence[int], constraints: TokenConstraints) -> Hypothesis:
         ids, (*_, x) = list(source), _TOKENIZER.encode("x")
-        for phrase in asked.forbidden:
+        for phrase in constraints.forbidden:
             for end in range(len(phrase), len(ids) + 1):
                 if tuple(ids[end - len(phrase) : end]) == tuple(phrase):
                     ids[end - 1] = x
         return Hypothesis(ids, -1.0, -1.0, True)
 
 
-def test_what_two_files_ask_for_in_vain_names_the_sentence() -> None:
+def test_a_contradiction_of_two_files_names_the_sentence() -> None:
     translator = Translator(Echo(), _TOKENIZER, DecodeConfig())
-    asked = {"glossary": {"dog": "Hund"}, "forbidden": ["Hund"], "handling": TextOptions(split="always")}
+    keywords = {"glossary": {"dog": "Hund"}, "forbidden": ["Hund"], "handling": TextOptions(split="always")}
     with pytest.raises(DataError, match=r"^'A dog runs\.': 'Hund' is required, and holds a forbidden phrase"):
-        translator.translate(["Two run. A dog runs."], **asked)  # type: ignore[arg-type]
+        translator.translate(["Two run. A dog runs."], **keywords)  # type: ignore[arg-type]
 
 
-def test_a_list_has_as_many_as_are_asked_for_whatever_its_neighbours_found() -> None:
+def test_a_list_has_n_best_outputs_whatever_its_neighbours_found() -> None:
     class Listing(Obliging):
         def translate(self, *given: Any, **named: Any) -> list[list[Hypothesis]]:
             found, n_best = super().translate(*given, **named), given[2]
@@ -218,10 +218,10 @@ def test_a_list_has_as_many_as_are_asked_for_whatever_its_neighbours_found() -> 
             return [each * n_best if again else each for each in found]  # at first, one output only has ended
 
     engine = Listing(["A dog", "Two run"])
-    asked = [Constraints(required=(("cat",),)), Constraints(required=(("man",),))]
+    constraints = [Constraints(required=(("cat",),)), Constraints(required=(("man",),))]
     ids = [_TOKENIZER.encode(text) for text in ("x", "y")]
     model = Translator(engine, _TOKENIZER, DecodeConfig())
-    found, _ = constrained_search(model, ids, DecodeConfig(), 3, asked, ["x", "y"])
+    found, _ = constrained_search(model, ids, DecodeConfig(), 3, constraints, ["x", "y"])
     assert [len(each) for each in found] == [3, 3]
 
 
@@ -277,8 +277,8 @@ def test_each_of_an_n_best_list_has_to_hold_the_terms() -> None:
             n_best: int = 1,
             conditions: Sequence[TokenConstraints] | None = None,
         ) -> list[list[Hypothesis]]:
-            asked = conditions or [TokenConstraints()] * len(sources)
-            texts = [["A dog runs.", "The dog runs." if each.required else "It runs."] for each in asked]
+            constraints = conditions or [TokenConstraints()] * len(sources)
+            texts = [["A dog runs.", "The dog runs." if each.required else "It runs."] for each in constraints]
             return [[Hypothesis(_TOKENIZER.encode(text), -1.0, -1.0, True) for text in found] for found in texts]
 
     source = _TOKENIZER.encode("A dog runs.")
@@ -294,12 +294,12 @@ class Obliging(Babbler):
     def __init__(self, lines: Sequence[str] = (), deaf_calls: int = 0) -> None:
         super().__init__(lines)
         self.deaf_calls = deaf_calls  # with requirements, that change nothing
-        self.asked: list[tuple[DecodeConfig, TokenConstraints]] = []
+        self.constraints: list[tuple[DecodeConfig, TokenConstraints]] = []
 
-    def _say(self, source: Sequence[int], asked: TokenConstraints) -> Hypothesis:
-        found = super()._say(source, asked)
-        if asked.required and len(self.asked) > self.deaf_calls:
-            found.ids.extend(token for entry in asked.required for token in entry[-1])
+    def _say(self, source: Sequence[int], constraints: TokenConstraints) -> Hypothesis:
+        found = super()._say(source, constraints)
+        if constraints.required and len(self.constraints) > self.deaf_calls:
+            found.ids.extend(token for entry in constraints.required for token in entry[-1])
         return found
 
     def translate(
@@ -310,22 +310,22 @@ class Obliging(Babbler):
         conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         assert conditions is not None
-        self.asked += [(options, each) for source, each in zip(sources, conditions, strict=True) if source]
+        self.constraints += [(options, each) for source, each in zip(sources, conditions, strict=True) if source]
         return super().translate(sources, options, n_best, conditions)
 
 
 def test_terms_that_come_by_themselves_change_nothing() -> None:
     engine = Obliging(["A dog runs."])
-    asked = [Constraints(required=(("dog",), ("cat", "A"))), Constraints()]
-    assert _search(engine, ["x", "y"], asked) == ["A dog runs."] * 2
-    assert all(not each.required for _, each in engine.asked)
+    constraints = [Constraints(required=(("dog",), ("cat", "A"))), Constraints()]
+    assert _search(engine, ["x", "y"], constraints) == ["A dog runs."] * 2
+    assert all(not each.required for _, each in engine.constraints)
     assert engine.calls == [1, 2]  # the first with nothing to translate: can this engine do it?
 
 
 def test_only_lines_without_their_terms_are_searched_again() -> None:
     engine = Obliging(["A dog runs."])
-    asked = [Constraints(required=(("dog",),)), Constraints(required=(("dog",), ("Two", "grass"))), Constraints()]
-    texts = _search(engine, ["x", "y", "z"], asked)
+    constraints = [Constraints(required=(("dog",),)), Constraints(required=(("dog",), ("Two", "grass"))), Constraints()]
+    texts = _search(engine, ["x", "y", "z"], constraints)
     assert texts == ["A dog runs.", "A dog runs. dog grass", "A dog runs."] or "Grass" in texts[1]
     assert engine.calls[:2] == [1, 3]
     assert set(engine.calls[2:]) == {1}
@@ -334,7 +334,7 @@ def test_only_lines_without_their_terms_are_searched_again() -> None:
 def test_a_capital_within_a_sentence_is_searched_for_again_as_it_stands() -> None:
     engine = Obliging(["A dog"])  # takes the last spelling: that with a capital, as long as there is one
     assert _search(engine, ["x"], [Constraints(required=(("green",),))]) == ["A dog green"]
-    first, second = [(options, each) for options, each in engine.asked if each.required]
+    first, second = [(options, each) for options, each in engine.constraints if each.required]
     assert len(first[1].required[0]) == 2
     assert len(second[1].required[0]) == 1
     assert second[0].beam_size == 8
@@ -353,16 +353,16 @@ def test_a_term_that_never_comes_is_left_to_be_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("constraints", "message"),
     [
         (Constraints(required=(("",),)), "line 8: a required term is empty"),
         (Constraints(required=((),)), "line 8: a required term is empty"),
         (Constraints(required=(("a dog", "dog"),), forbidden=("dog",)), "line 8: 'a dog' or 'dog' is required, and"),
     ],
 )
-def test_requirements_that_cannot_be_are_refused(asked: Constraints, message: str) -> None:
+def test_required_terms_that_cannot_be_are_refused(constraints: Constraints, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        _search(Obliging(), ["x"], [asked])
+        _search(Obliging(), ["x"], [constraints])
 
 
 def test_required_terms_from_keywords() -> None:

@@ -47,9 +47,9 @@ class Scripted:
         self.forbidden += [each.forbidden for each in conditions]
         return [[self._say(each)] for each in conditions]
 
-    def _say(self, asked: TokenConstraints) -> Hypothesis:
+    def _say(self, constraints: TokenConstraints) -> Hypothesis:
         for ids in self.outputs:
-            if not any(tuple(ids[i : i + len(p)]) == p for p in asked.forbidden for i in range(len(ids))):
+            if not any(tuple(ids[i : i + len(p)]) == p for p in constraints.forbidden for i in range(len(ids))):
                 return hypothesis(list(ids), -1.0, True, 0.0)
         return hypothesis(list(self.outputs[-1]), -1.0, True, 0.0)
 
@@ -57,8 +57,8 @@ class Scripted:
         return [[self._value([*target[:i], token]) for i, token in enumerate([*target, EOS])] for target in targets]
 
     def _value(self, begun: Sequence[int]) -> float:
-        places = [place for place, ids in enumerate(self.outputs) if [*ids, EOS][: len(begun)] == begun]
-        return SURE - places[0] if places else NEVER
+        matching = [index for index, ids in enumerate(self.outputs) if [*ids, EOS][: len(begun)] == begun]
+        return SURE - matching[0] if matching else NEVER
 
 
 def said(engine: Scripted, constraints: Constraints) -> list[int]:

@@ -34,8 +34,8 @@ class Listed:
         n_best: int = 1,
         conditions: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
-        asked = conditions or [TokenConstraints()] * len(sources)
-        return [[hypothesis(self.output if each.required else KNOWN, -1.0, True, 0.0)] for each in asked]
+        given = conditions or [TokenConstraints()] * len(sources)
+        return [[hypothesis(self.output if each.required else KNOWN, -1.0, True, 0.0)] for each in given]
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         return [[-0.1] * len(KNOWN) + [self.log_probability] * (len(ids) - len(KNOWN) + 1) for ids in targets]

@@ -1,4 +1,4 @@
-"""Glossaries and the terms of one text: what is asked for, and whether it came out."""
+"""Glossaries, and the required terms of one text."""
 
 from pathlib import Path
 

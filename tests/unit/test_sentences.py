@@ -179,7 +179,7 @@ def test_any_text_comes_back_whole(text: str) -> None:
         assert result.replace(" ", "").replace("\n", "") == expected.replace(" ", "").replace("\n", "")
 
 
-def test_what_is_asked_for_must_exist() -> None:
+def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"split = 'alway': must be auto, always, never\. Did you mean 'always'\?"):
         TextOptions(split="alway")  # type: ignore[arg-type]
     with pytest.raises(TokenizerError, match="lone surrogate"):

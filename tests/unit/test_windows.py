@@ -130,10 +130,10 @@ def test_windows_are_read_only_so_far_ahead(tmp_path: Path) -> None:
 
     request = FileRequest(Request(DecodeConfig()), PlainLines())
     with threads(ahead=4) as workers:
-        for place, (window, rows) in enumerate(workers.translate(windows(), request)):
-            assert window.first == place + 1
-            assert rows.rows == [f"LINE {place}"]
-            assert num_read <= place + 4
+        for index, (window, rows) in enumerate(workers.translate(windows(), request)):
+            assert window.first == index + 1
+            assert rows.rows == [f"LINE {index}"]
+            assert num_read <= index + 4
     assert num_read == workers.num_submitted == 50
 
 
@@ -164,14 +164,14 @@ def test_workers_must_have_the_model_that_is_here(tmp_path: Path) -> None:
 
 
 def test_constraints_travel_with_their_lines(source: Path) -> None:
-    """The text engine takes none: that it is asked at all shows that they arrive."""
-    asked = [Constraints(prefix=f"{number}") for number in range(60)]
+    """The text engine takes no constraints: its TypeError shows that they arrive."""
+    constraints = [Constraints(prefix=f"{number}") for number in range(60)]
     seen: list[Window] = []
     with threads() as workers:
         submit = workers.submit
         workers.submit = lambda window: (seen.append(window), submit(window))[1]  # type: ignore[method-assign]
         with pytest.raises(TypeError):
-            translate_file(workers, source, source.with_name("out"), window=7, constraints=asked)
+            translate_file(workers, source, source.with_name("out"), window=7, constraints=constraints)
     assert [each.prefix for window in seen for each in window.constraints or ()] == [
         str(number) for window in seen for number in range(window.first - 1, window.first - 1 + len(window.lines))
     ]

@@ -78,6 +78,7 @@ from transduce.cli.numbers import whole
 from transduce.cli.open_model import Opened, loading_arguments, open_model, say_engine
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
+from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
     from transduce.bundle import Bundle
@@ -199,20 +200,16 @@ def run(args: argparse.Namespace) -> int:
             warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
         )
     if summary.was_finished:
-        lines = _counted(summary.num_lines, "line")
+        lines = counted(summary.num_lines, "line")
         print(f"transduce: {args.output}: finished already, by the same command; {lines}.", file=sys.stderr)
     elif summary.num_resumed and not args.quiet:
-        resumed = _counted(summary.num_resumed, "line")
+        resumed = counted(summary.num_resumed, "line")
         print(f"transduce: resumed after {resumed} done before; {summary.num_lines:,} in all.", file=sys.stderr)
     if summary.num_terms and not args.quiet:
-        of_all = f"{summary.num_honoured:,} of {_counted(summary.num_terms, 'required term')}"
+        of_all = f"{summary.num_honoured:,} of {counted(summary.num_terms, 'required term')}"
         forced = f"; {summary.num_forced:,} more forced" if summary.num_forced else ""
         print(f"transduce: {of_all} came out{forced}.", file=sys.stderr)
     return 0
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _text_options(args: argparse.Namespace) -> "TextOptions":

@@ -68,8 +68,8 @@ def calibrate(values: Sequence[Sequence[float]], quality: Sequence[float], thres
 def require_lines(num_lines: int) -> None:
     """Raises DataError if these are too few for a calibration: worth checking before they are translated."""
     if num_lines < _MIN_LINES:
-        lines = "line" if num_lines == 1 else "lines"
-        raise DataError(f"{num_lines} {lines} with text: a calibration needs at least {_MIN_LINES}, better a thousand.")
+        lines = counted(num_lines, "line")
+        raise DataError(f"{lines} with text: a calibration needs at least {_MIN_LINES}, better a thousand.")
 
 
 def measure(

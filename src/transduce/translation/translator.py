@@ -1,10 +1,10 @@
-"""Text to text: the public face of a trained model.
+"""Text to text: the public interface of a trained model.
 
 translator = Translator.load("models/m30k")
 translator.translate(["A dog runs."])            # one string for each string
 translator.translate_n_best(["A dog runs."], 4)  # several, with scores
-translator.score(["A dog runs."], ["Ein Hund läuft."])  # what the model thinks of a given translation
-translator.attend("A dog runs.")                 # what every head looks at
+translator.score(["A dog runs."], ["Ein Hund läuft."])  # log-probabilities of a given translation
+translator.attend("A dog runs.")                 # what every head attends to
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -94,21 +94,21 @@ class Translator:
 
         Args:
             path: a folder that `transduce train` or `transduce average` wrote.
-            engine: "torch" (the reference), "ctranslate2" (small, quick to start; needs no torch), or "auto". That is
-                torch on a GPU. On a CPU it is ctranslate2, and torch, loaded by the first call that needs it, for what
-                ctranslate2 cannot do: docs/guides/engines.md.
-            device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", …
+            engine: "torch" (the reference), "ctranslate2" (small, quick to start; needs no torch), or "auto". On a GPU
+                "auto" is torch. On a CPU it is ctranslate2, and torch for what ctranslate2 cannot do; the first call
+                that needs torch loads it: docs/guides/engines.md.
+            device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1", …
             threads: CPU threads of the engine; None leaves its default.
-            quantization: the numbers to compute with, such as "int8"; None is float32. The ctranslate2 engine converts
-                the model on first use, into a folder beside the model's files.
+            quantization: the number format to compute with, such as "int8"; None is float32. The ctranslate2 engine
+                converts the model on first use, into a folder beside the model's files.
             ensemble: folders of more models, of the same vocabulary, that translate together with this one; torch only.
-            shortlist: "on" searches in the pieces that can translate those of the source only (`transduce shortlist`
-                learns which); "auto" where the folder has a shortlist and the engine is torch. Scores are then over
-                these pieces: docs/guides/shortlist.md.
+            shortlist: "on" searches only in the pieces that can translate those of the source (`transduce shortlist`
+                learns which). "auto" does so if the folder has a shortlist and the engine is torch. Scores are then
+                over these pieces: docs/guides/shortlist.md.
 
         Raises:
-            BundleError: a folder is incomplete or damaged, a model of the ensemble has another tokenizer, or there is
-                no shortlist where one is asked for.
+            BundleError: a folder is incomplete or damaged, a model of the ensemble has another tokenizer, or the
+                shortlist is missing.
             ConfigError: there is no such engine, device or quantization, or the engine cannot run this model.
             MissingDependencyError: the engine is not installed.
         """
@@ -214,14 +214,14 @@ class Translator:
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, length_penalty: float | None = None
     ) -> list[TargetScore]:
-        """Returns what the model thinks of given translations: the log-probability of each of their pieces, and more.
+        """Returns the scores of given translations: the log-probability of each of their pieces, and more.
 
-        A target is scored in the pieces that the tokenizer spells it with. A search may have written the same text in
-        others, and then had another log-probability.
+        A target is scored in its usual pieces. A search may have written the same text in other pieces, with another
+        log-probability.
 
         Args:
             sources: lines; one of white space is read as empty.
-            targets: a translation for each, as it stands.
+            targets: a translation for each.
             length_penalty: α of GNMT's length penalty, for `TargetScore.score`; None: the model's.
 
         Raises:
@@ -268,10 +268,10 @@ class Translator:
 
         Args:
             source: a line.
-            target: its translation, taken as given; None translates first, and looks at that.
+            target: its translation; None translates the source first.
 
         Raises:
-            ConfigError: the engine cannot tell its attention weights.
+            ConfigError: the engine does not return attention weights.
             DataError: the source is empty or white space.
         """
         if not isinstance(self.engine, AttendingEngine):

@@ -207,8 +207,10 @@ def _hint(sink: StreamOutput, output: Path | None, warn: Callable[[str], None] |
         yield
     except BaseException:
         if warn is not None and isinstance(sink, ResumableOutput) and sink.num_lines and not sink.already_whole:
-            lines = "1 line is" if sink.num_lines == 1 else f"{sink.num_lines:,} lines are"
-            warn(f"{output}: stopped; {lines} done and kept. Add --resume to continue.")
+            verb = "is" if sink.num_lines == 1 else "are"
+            warn(
+                f"{output}: stopped; {counted(sink.num_lines, 'line')} {verb} done and kept. Add --resume to continue."
+            )
         raise
 
 

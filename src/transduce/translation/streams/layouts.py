@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from transduce.errors import ConfigError, DataError, suggestion
+from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
     from transduce.translation.result import Translation
@@ -69,8 +70,9 @@ class Columns:
         """Returns the column of the line; that of an empty line is empty."""
         columns = line.split("\t")
         if line and len(columns) < self.column:
-            count = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
-            raise DataError(f"{where}: has {count}, and column {self.column} is to be translated.")
+            raise DataError(
+                f"{where}: has {counted(len(columns), 'column')}, and column {self.column} is to be translated."
+            )
         return columns[self.column - 1] if line else ""
 
     def rows(self, line: str, number: int, translations: Sequence["Translation"]) -> Iterator[str]:

@@ -26,6 +26,7 @@ from typing import IO, Any, Protocol, Self
 from transduce import files
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
+from transduce.reporting.tables import counted
 from transduce.translation.streams.journal import FORMAT, START_AGAIN, damaged, read_journal
 
 _STDOUT = Path("-")
@@ -181,10 +182,8 @@ class ResumableOutput:
         too_many = self.already_whole and next(lines, None) is not None
         if found < self.num_lines or too_many or self._read_hash.hexdigest() != self._expected_digest:
             which = f"only {found:,}" if found < self.num_lines else "more" if too_many else "others"
-            done = "line" if self.num_lines == 1 else "lines"
-            of_it = (
-                f"all of its {self.num_lines:,} {done}" if self.already_whole else f"{self.num_lines:,} {done} of it"
-            )
+            done = counted(self.num_lines, "line")
+            of_it = f"all of its {done}" if self.already_whole else f"{done} of it"
             raise DataError(
                 f"{self._name}: was made from another input: {of_it} are done, and this input has {which}. "
                 f"Give the same input, or {START_AGAIN}."
@@ -242,7 +241,7 @@ class ResumableOutput:
     def _resume(self, state: Mapping[str, Any], resume: bool) -> None:
         """Resumes the output of an earlier run, whose journal is `state`."""
         if not resume:
-            lines = "1 line" if state["lines"] == 1 else f"{state['lines']:,} lines"
+            lines = counted(state["lines"], "line")
             raise DataError(f"{self.partial}: an earlier run translated {lines}. Add --resume, or {START_AGAIN}.")
         self._overwrite = state["overwrite"]
         if not self._overwrite and _size_of(self.path) > 0:
