@@ -1,24 +1,22 @@
-"""Fits a model's confidence to how good its translations are, and keeps the fit in the model folder.
+"""Fits a model's confidence to the quality of its translations, and writes the fit into the model folder.
 
-The sources are translated, and each translation is compared with its reference: it counts as good where its chrF
-is at least --threshold. The fit makes of the model's probabilities the probability of a good translation, which
-'transduce translate --confidence' then writes. Take text that the model was not trained on, such as the validation
-set; a thousand lines are enough. Without a calibration, a confidence is the geometric mean of the
-tokens' probabilities.
+The sources are translated, and each translation is compared with its reference: it is good if its chrF is at least
+--threshold. The fit turns the model's probabilities into the probability of a good translation, which 'transduce
+translate --confidence' writes. Use text that the model was not trained on, such as the validation set; a thousand lines
+are enough. Without a calibration, the confidence is the geometric mean of the probabilities of the tokens.
 
 examples:
   transduce calibrate models/m30k --source val.en --reference val.de
   transduce calibrate models/m30k --source val.en --reference val.de --test-source test.en --test-reference test.de
   transduce calibrate models/m30k --source val.en --reference val.de --threshold 70 --json
 
-The expected calibration error (ECE) says how far the confidence is from the share of good translations, on average
-over ten groups of lines of equal size: by cross-validation, and on the test lines where some are given. AUC is the
-probability that of a good and a bad translation the good one has the higher confidence.
+The expected calibration error (ECE) is the difference between the confidence and the share of good translations,
+averaged over ten groups of lines of equal size. It is measured by cross-validation, and on the test lines if there are
+any. AUC is the probability that a good translation has a higher confidence than a bad one.
 """
 
 import argparse
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +28,6 @@ from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
     from transduce.translation.pipeline.calibration import Calibration
-    from transduce.translation.translator import Translator
 
 SUMMARY = "fit the confidence of a model's translations to how good they are"
 
@@ -40,12 +37,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="model folder; the fit is written into it")
     parser.add_argument("--source", required=True, type=Path, metavar="FILE", help="lines to translate")
     parser.add_argument("--reference", required=True, type=Path, metavar="FILE", help="their translations")
-    parser.add_argument("--test-source", type=Path, metavar="FILE", help="other lines, to measure the fit on")
+    parser.add_argument("--test-source", type=Path, metavar="FILE", help="other lines, to measure the fit")
     parser.add_argument("--test-reference", type=Path, metavar="FILE", help="their translations")
     parser.add_argument(
-        "--threshold", type=float, default=60.0, metavar="CHRF", help="least chrF of a good one; default: %(default)s"
+        "--threshold",
+        type=float,
+        default=60.0,
+        metavar="CHRF",
+        help="least chrF of a good translation; default: %(default)s",
     )
-    add_overwrite(parser, "the calibration that the model has already")
+    add_overwrite(parser, "the existing calibration")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_options(parser, "search", paper=DecodeConfig())
     add_machine(parser)
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--threshold {args.threshold:g}: chrF goes from 0 to 100; give a number between.")
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.files import require_free
-    from transduce.translation.calibrating import calibrate, measure, require_lines
+    from transduce.translation.calibrating import calibrate, measure, measure_fit, require_lines
     from transduce.translation.pipeline.calibration import FILE, save_calibration
     from transduce.translation.translator import Translator
 
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     calibration = calibrate(*measure(translator, sources, references, **decode_changes(args)), args.threshold)
     report = _report(calibration)
     if test is not None:
-        report["test"] = _test(translator, calibration, *test, args)
+        report["test"] = measure_fit(calibration, *measure(translator, *test, **decode_changes(args)))
     save_calibration(translator.bundle, calibration)
     print(json.dumps(report, indent=2) if args.json else _text(report, args.model))
     return 0
@@ -99,43 +100,10 @@ def _report(calibration: "Calibration") -> dict[str, Any]:
     }
 
 
-def _test(
-    translator: "Translator",
-    calibration: "Calibration",
-    sources: list[str],
-    references: list[str],
-    args: argparse.Namespace,
-) -> dict[str, Any]:
-    import numpy as np
-
-    from transduce.translation.calibrating import measure, reliability
-
-    values, quality = measure(translator, sources, references, **decode_changes(args))
-    good = np.array([score >= calibration.threshold for score in quality], dtype=np.float64)
-    fitted = reliability(np.array([calibration.probability(line) for line in values]), good)
-    plain = reliability(np.array([np.exp(np.mean(line)) for line in values]), good)
-    return {
-        "lines": len(good),
-        "share_good": float(good.mean()),
-        "ece": fitted.ece,
-        "brier": fitted.brier,
-        "auc": _number_or_none(fitted.auc),
-        "ece_uncalibrated": plain.ece,
-        "brier_uncalibrated": plain.brier,
-        "auc_uncalibrated": _number_or_none(plain.auc),
-    }
-
-
-def _number_or_none(auc: float) -> float | None:
-    """Returns None, null in JSON, for the NaN of lines that are all good, or none: JSON has no NaN."""
-    return None if math.isnan(auc) else auc
-
-
 def _text(report: dict[str, Any], model: Path) -> str:
     lines = [
         f"{model}: calibrated on {counted(report['lines'], 'line')}; good (chrF at least "
-        f"{report['threshold_chrf']:g}): "
-        f"{100 * report['share_good']:.1f} %.",
+        f"{report['threshold_chrf']:g}): {100 * report['share_good']:.1f} %.",
         f"ECE, cross-validated: {100 * report['ece_cross_validated']:.1f} % "
         f"(mean probability of the tokens: {100 * report['ece_uncalibrated']:.1f} %).",
     ]

@@ -126,6 +126,28 @@ def reliability(probabilities: np.ndarray, good: np.ndarray, bins: int = 10) -> 
     )
 
 
+def measure_fit(
+    calibration: Calibration, values: Sequence[Sequence[float]], quality: Sequence[float]
+) -> dict[str, Any]:
+    """Returns, for JSON, how reliable confidences are on other lines: by the fit, and without it.
+
+    Args:
+        calibration: the fit.
+        values: as in `calibrate`.
+        quality: likewise.
+    """
+    good = np.array([score >= calibration.threshold for score in quality], dtype=np.float64)
+    report: dict[str, Any] = {"lines": len(good), "share_good": float(good.mean())}
+    for suffix, confidences in (
+        ("", [calibration.probability(line) for line in values]),
+        ("_uncalibrated", [np.exp(np.mean(line)) for line in values]),
+    ):
+        measured = reliability(np.array(confidences), good)
+        auc = None if math.isnan(measured.auc) else measured.auc  # NaN where all lines are good, or none
+        report |= {f"ece{suffix}": measured.ece, f"brier{suffix}": measured.brier, f"auc{suffix}": auc}
+    return report
+
+
 def _fit(features: np.ndarray, good: np.ndarray) -> np.ndarray:
     """Returns the coefficients of logistic regression; those in `_MONOTONE` are never negative."""
     free = list(range(features.shape[1]))
