@@ -216,11 +216,11 @@ def test_a_failed_trial_is_recorded_and_the_others_go_on(
     arguments = command(corpus, tmp_path / "out", "--steps", "2", "--quiet", grid="broken.toml")
     assert command_line(arguments) == TrainingError.exit_code
     assert "2 trainings failed" in capsys.readouterr().err
-    cells = {trial.row: trial for trial in Results.load(tmp_path / "out" / "results.json").trials}
-    assert "cuda:77" in cells["nowhere"].error or "CUDA" in cells["nowhere"].error
-    assert "no training pairs are left" in cells["nothing-left"].error
-    assert cells["base"].error == ""
-    assert cells["base"].steps == 2
+    trials = {trial.row: trial for trial in Results.load(tmp_path / "out" / "results.json").trials}
+    assert "cuda:77" in trials["nowhere"].error or "CUDA" in trials["nowhere"].error
+    assert "no training pairs are left" in trials["nothing-left"].error
+    assert trials["base"].error == ""
+    assert trials["base"].steps == 2
     page = (tmp_path / "out" / "table.md").read_text()
     assert "- nowhere, seed 1: exit code" in page
 

@@ -1,4 +1,4 @@
-"""`transduce paper`: every experiment at smoke scale, from nothing to a picture, stopped and gone on with."""
+"""`transduce paper`: every experiment at smoke scale, from nothing to a picture, stopped and resumed."""
 
 import json
 from pathlib import Path
@@ -18,12 +18,12 @@ PRINTED = {
 }
 
 
-def cells(folder: Path) -> dict[str, Any]:
+def measured(folder: Path) -> dict[str, Any]:
     values: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))["cells"]
     return values
 
 
-# What is trained at smoke scale: more options, cells, what stands in the table, which pictures there are.
+# What is trained at smoke scale: more options, number of measurements, texts of the table, pictures.
 TRAINED: dict[str, tuple[list[str], int, list[str], list[str]]] = {
     "table2": ([], 4, ["| Transformer (big) | 28.4 | 41.8 |", "**measured: demo-en-de, test**"], ["table2"]),
     "table3": (["--rows", "base"], 1, ["| base | 65 | 65.13 | 63.05 |", "rows A1, A2"], ["table3"]),
@@ -47,14 +47,14 @@ def test_what_is_trained_is_not_trained_again(
     with monkeypatch.context() as patch:
         patch.setattr(experiment_module._Results, "add", stop_after_one)
         assert main(command) == 130
-    before = cells(tmp_path)
+    before = measured(tmp_path)
     assert len(before) == 1
     capsys.readouterr()
     assert main(command) == 0
     output, _ = capsys.readouterr()
-    after = cells(tmp_path)
+    after = measured(tmp_path)
     assert len(after) == count
-    assert {cell: after[cell] for cell in before} == before
+    assert {name: after[name] for name in before} == before
     for text in (*texts, "What differs from the paper", "Smoke scale", "PyTorch"):
         assert text in output
     assert "nan" not in output
@@ -63,7 +63,7 @@ def test_what_is_trained_is_not_trained_again(
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_an_experiment_is_stopped_and_gone_on_with(
+def test_a_stopped_experiment_resumes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["paper", name, "--scale", "smoke", "--output", str(tmp_path / name), "--quiet"]
@@ -78,12 +78,12 @@ def test_an_experiment_is_stopped_and_gone_on_with(
         patch.setattr(experiment_module._Results, "add", stop_after_three)
         assert main(command) == 130
     assert "interrupted" in capsys.readouterr().err
-    before = cells(tmp_path / name)
+    before = measured(tmp_path / name)
     assert len(before) == 3
     assert main(command) == 0
     output, messages = capsys.readouterr()
-    after = cells(tmp_path / name)
-    assert {cell: after[cell] for cell in before} == before  # times and all: not measured again
+    after = measured(tmp_path / name)
+    assert {name: after[name] for name in before} == before  # times and all: not measured again
     assert len(after) > 3
     assert output == (tmp_path / name / "table.md").read_text(encoding="utf-8")
     for text in (*PRINTED[name], "What differs from the paper", "PyTorch"):
@@ -105,9 +105,9 @@ def test_a_folder_of_another_experiment_is_refused(tmp_path: Path, capsys: pytes
     assert "experiment was 'table1', now 'scaling'" in capsys.readouterr().err
 
 
-def test_the_parses_of_table_4_are_kept_to_be_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_parses_of_table_4_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["paper", "table4", "--scale", "smoke", "--output", str(tmp_path), "--quiet"]) == 0
-    values = cells(tmp_path)["semi-supervised/seed=1"]["values"]
+    values = measured(tmp_path)["semi-supervised/seed=1"]["values"]
     assert 0 < values["short_scores"]["toy"]["sentences"] <= values["scores"]["toy"]["sentences"]
     gold, parsed = (
         tmp_path / "runs" / "semi-supervised-seed1" / "parses" / f"toy.{side}" for side in ("gold", "parsed")

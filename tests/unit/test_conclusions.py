@@ -11,12 +11,12 @@ from transduce.experiments.ablation.results import Results, RowInfo, TrialResult
 
 def results_of(figures: Mapping[str, Sequence[tuple[float, float]]], grid: str = "table3") -> Results:
     """Results of rows by name, each with (perplexity, BLEU) for seeds 1, 2, …"""
-    cells = [
+    trials = [
         TrialResult(row, seed, perplexity=perplexity, bleu=bleu)
         for row, values in figures.items()
         for seed, (perplexity, bleu) in enumerate(values, start=1)
     ]
-    return Results(grid, "made-up", "", tuple(RowInfo(row, {}) for row in figures), tuple(cells))
+    return Results(grid, "made-up", "", tuple(RowInfo(row, {}) for row in figures), tuple(trials))
 
 
 def finding(results: Results, letter: str, measure: str) -> Finding:

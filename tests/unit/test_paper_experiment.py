@@ -1,4 +1,4 @@
-"""The framework of `transduce paper`: cells are measured once, kept at once, and never mixed with others'."""
+"""The framework of `transduce paper`: each measurement is made once, kept at once, and never mixed with others."""
 
 import json
 from collections.abc import Mapping
@@ -40,8 +40,8 @@ class Counting:
         )
 
 
-def draw(cells: Measured, folder: Path) -> None:
-    (folder / "letters.png").write_text(str(len(cells)))
+def draw(measured: Measured, folder: Path) -> None:
+    (folder / "letters.png").write_text(str(len(measured)))
 
 
 def results(folder: Path) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def results(folder: Path) -> dict[str, Any]:
     return values
 
 
-def test_a_stopped_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_stopped_experiment_resumes(tmp_path: Path) -> None:
     counting = Counting()
     with pytest.raises(KeyboardInterrupt):
         run_experiment(counting.experiment("abcd", stop="c"), tmp_path, show_progress=False)
@@ -75,7 +75,7 @@ def test_a_finished_experiment_measures_nothing_again(tmp_path: Path) -> None:
     assert (tmp_path / "table.md").is_file()
 
 
-def test_cells_of_earlier_calls_are_shown_in_their_order(tmp_path: Path) -> None:
+def test_measurements_of_earlier_calls_are_shown_in_their_order(tmp_path: Path) -> None:
     counting = Counting()
 
     def page(names: str) -> str:
@@ -98,7 +98,7 @@ def test_results_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
     assert counting.measured == ["a"]
 
 
-def test_of_many_settings_those_are_told_that_differ(tmp_path: Path) -> None:
+def test_the_message_names_the_settings_that_differ(tmp_path: Path) -> None:
     counting = Counting()
     first, then = {"deep": {"same": 1, "down": {"x": 1}}, "gone": 2}, {"deep": {"same": 1, "down": {"x": "y" * 99}}}
     run_experiment(counting.experiment("a", settings=first), tmp_path, show_progress=False)
@@ -116,7 +116,7 @@ def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path, text: str) 
     assert (tmp_path / "results.json").read_text() == text
 
 
-def test_each_cell_says_what_machine_it_was_measured_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_measurement_names_its_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counting, here = Counting(), describe_machine()
     with pytest.raises(KeyboardInterrupt):
         run_experiment(counting.experiment("ab", stop="b"), tmp_path, show_progress=False)
@@ -129,7 +129,7 @@ def test_each_cell_says_what_machine_it_was_measured_on(tmp_path: Path, monkeypa
     assert "Times of different machines" in text
 
 
-def test_progress_names_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_names_the_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
 
     class Bar:

@@ -54,7 +54,7 @@ def test_a_word_is_found_with_its_punctuation(random_attention: MakeAttention) -
         found.rows_of("thre")
 
 
-def test_figure_3_tells_what_goes_far(layer: ModelLayer) -> None:
+def test_figure_3_shows_the_weight_of_distant_words(layer: ModelLayer) -> None:
     values = figures._figure3(layer, SENTENCES, print)
     weights = layer.attend(SENTENCES.sentence).weights[:, 1]  # of "two", by words and "</s>"
     for head in range(3):
@@ -77,7 +77,7 @@ def test_figure_4_takes_the_heads_that_find_the_antecedent(layer: ModelLayer) ->
 
 
 def test_the_report_and_the_pictures(layer: ModelLayer, tmp_path: Path) -> None:
-    cells: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "model": {
             "name": "mine",
             "shape": {"num_encoder_layers": 2, "num_heads": 3, "d_model": 12},
@@ -87,14 +87,14 @@ def test_the_report_and_the_pictures(layer: ModelLayer, tmp_path: Path) -> None:
         "figure4": figures._figure4(layer, SENTENCES, print),
         "figure5": figures._figure5(layer, SENTENCES, print),
     }
-    page = render("laptop", cells)
+    page = render("laptop", measured)
     assert "The encoder's layer 1 of 2 of mine (the paper: layer 5 of 6)." in page
-    chosen = cells["figure4"]["heads"]
+    chosen = measured["figure4"]["heads"]
     assert f"Heads {chosen[0]} and {chosen[1]} were chosen, for they give most of the weight of “its” to “dog”" in page
     assert page.count(f"| **{chosen[0]}** |") >= 1
     assert "to “seven”" in page
     assert "Smoke scale" not in page
-    draw(cells, tmp_path)
+    draw(measured, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figure3.png", "figure4.png", "figure5.png"]
 
 

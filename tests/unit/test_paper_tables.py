@@ -1,4 +1,4 @@
-"""Tables 2 to 4 as `transduce paper` makes them: what is asked, what is refused, what stands in the report."""
+"""Tables 2 to 4 of `transduce paper`: their options, what is refused, their reports."""
 
 import dataclasses
 import json
@@ -56,7 +56,7 @@ def recipe(tmp_path: Path) -> Path:
 def row(page: str, name: str, section: str = "") -> list[str]:
     page = page[page.index(section) :]
     line, *_ = [line for line in page.splitlines() if line.startswith(f"| {name} |")]
-    return [cell.strip() for cell in line.strip("|").split("|")]
+    return [part.strip() for part in line.strip("|").split("|")]
 
 
 def make(name: str, scale: str, **options: Any) -> Experiment:
@@ -118,7 +118,7 @@ def test_a_stopped_training_stops_the_experiment(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(trained_models, "train", stopped)
     with pytest.raises(KeyboardInterrupt):
         trained_models.trained(Config(), tmp_path, print, show_progress=False)
-    assert calls == [(tmp_path, True)]  # what there is of it is gone on with
+    assert calls == [(tmp_path, True)]  # it resumes
     save_model(tmp_path / "model", Config())
     assert trained_models.trained(Config(), tmp_path, print, show_progress=False) == tmp_path / "model"
     assert len(calls) == 1
@@ -182,8 +182,8 @@ def test_the_weights_of_a_finished_model_are_part_of_what_was_measured(recipe: P
     save_model(model, trained_models.recipe_config(recipe, corpora))
     systems = make("table2", "laptop", output=tmp_path / "out", models=[str(model)], data=corpora).settings["systems"]
     assert systems[str(model)]["sha256"]["model.safetensors"] == files.sha256(model / "model.safetensors")
-    looked_at = make("figures", "laptop", output=tmp_path / "out", model=model).settings["model"]
-    assert looked_at["sha256"] == systems[str(model)]["sha256"]
+    settings = make("figures", "laptop", output=tmp_path / "out", model=model).settings["model"]
+    assert settings["sha256"] == systems[str(model)]["sha256"]
 
 
 # --- Table 2 ----------------------------------------------------------------------------------------------------
@@ -197,8 +197,8 @@ def test_systems_are_trained_or_given(recipe: Path, tmp_path: Path) -> None:
     experiment = make(
         "table2", "laptop", output=tmp_path / "out", recipes=[recipe], models=[f"{model}:en-fr"], data=corpora
     )
-    cells = [each.name for each in experiment.measurements]
-    assert cells == ["train/own", "test/own/first", f"train/{model}", f"test/{model}/first"]
+    measured = [each.name for each in experiment.measurements]
+    assert measured == ["train/own", "test/own/first", f"train/{model}", f"test/{model}/first"]
     systems = experiment.settings["systems"]
     assert (systems["own"]["pair"], systems["own"]["given"]) == ("en-de", None)
     assert (systems[str(model)]["pair"], systems[str(model)]["given"]) == ("en-fr", {"training_flops": 5})
@@ -224,7 +224,7 @@ def test_a_system_is_named_once(recipe: Path, tmp_path: Path) -> None:
         make("table2", "laptop", output=tmp_path, recipes=[recipe, recipe], data=tmp_path / "corpora")
 
 
-TABLE2_CELLS: dict[str, Any] = {
+TABLE2_MEASURED: dict[str, Any] = {
     "train/ours": {
         "name": "ours", "pair": "en-de", "trained_here": True, "corpus": "wmt14-en-de", "training_pairs": 4_500_000,
         "parameters": 63_050_000, "model": dataclasses.asdict(preset("paper-base").model), "max_steps": 100_000,
@@ -251,7 +251,7 @@ TABLE2_CELLS: dict[str, Any] = {
 
 
 def test_the_report_of_table_2(tmp_path: Path) -> None:
-    page = table2_report.render("laptop", TABLE2_CELLS)
+    page = table2_report.render("laptop", TABLE2_MEASURED)
     assert row(page, "Transformer (base model)")[1:3] == ["27.3", "38.1"]
     ours = ["27.31", "", "4.0e18", "", "1.0e18", ""]
     assert row(page, "**measured: ours, newstest2014**")[1:] == ours
@@ -265,8 +265,8 @@ def test_the_report_of_table_2(tmp_path: Path) -> None:
     (about_old,) = [line for line in page.splitlines() if line.startswith("- old: ")]
     assert about_old.endswith("Measured on toy, not on newstest2014.")
     assert "Smoke scale" not in page
-    assert "Smoke scale" in table2_report.render("smoke", TABLE2_CELLS)
-    table2_report.draw(TABLE2_CELLS, tmp_path)
+    assert "Smoke scale" in table2_report.render("smoke", TABLE2_MEASURED)
+    table2_report.draw(TABLE2_MEASURED, tmp_path)
     assert is_picture(tmp_path / "table2.png")
 
 
@@ -274,7 +274,7 @@ def test_the_report_of_table_2(tmp_path: Path) -> None:
 
 
 def test_parameters_come_out_as_printed() -> None:
-    rows = {name: cells for name, *cells in table3.parameter_rows()}
+    rows = {name: measured for name, *measured in table3.parameter_rows()}
     assert len(rows) == 20
     for name, (printed, t2t, _) in rows.items():
         if printed and name != "big":  # see docs/paper-map.md
@@ -298,7 +298,7 @@ def test_the_base_is_always_among_the_rows(smoke_table3: Experiment, tmp_path: P
         make("table3", "smoke", output=tmp_path, seeds=0)
 
 
-def table3_cell(row: str, perplexities: list[float], bleu: list[float]) -> dict[str, Any]:
+def table3_row(row: str, perplexities: list[float], bleu: list[float]) -> dict[str, Any]:
     seeds = [
         {
             "row": row,
@@ -315,19 +315,19 @@ def table3_cell(row: str, perplexities: list[float], bleu: list[float]) -> dict[
 
 
 def test_the_report_of_table_3(smoke_table3: Experiment, tmp_path: Path) -> None:
-    cells = {"base": table3_cell("base", [6.0, 6.2], [20.0, 20.2]), "D3": table3_cell("D3", [5.0, 5.2], [19.0, 18.8])}
-    page = smoke_table3.render(cells)
+    measured = {"base": table3_row("base", [6.0, 6.2], [20.0, 20.2]), "D3": table3_row("D3", [5.0, 5.2], [19.0, 18.8])}
+    page = smoke_table3.render(measured)
     assert row(page, "D3")[:6] == ["D3", "label_smoothing 0.0", "4.67", "5.10 ± 0.14", "25.3", "18.9 ± 0.1"]
     assert "(§5.4) label smoothing hurts perplexity, but improves BLEU:\n    - perplexity: **holds**" in page
     assert "(A) a single head is worse than the best number of heads: **not measured**" in page
     assert "Not trained here: rows A1, A2, " in page
     assert "demo's made-up corpus" in page
-    smoke_table3.draw(cells, tmp_path)
+    smoke_table3.draw(measured, tmp_path)
     assert is_picture(tmp_path / "table3.png")
 
 
 def test_rows_of_earlier_calls_stay_in_table_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table3.Study, "measure", lambda self, row, say: table3_cell(row, [6.0], [20.0]))
+    monkeypatch.setattr(table3.Study, "measure", lambda self, row, say: table3_row(row, [6.0], [20.0]))
     for rows in (["B1"], ["A1"]):
         experiment = make("table3", "smoke", output=tmp_path, rows=rows)
         page = run_experiment(experiment, tmp_path, show_progress=False).read_text(encoding="utf-8")
@@ -368,14 +368,14 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
         'validation = ["dev.trees"]\ntest = { toy = ["test.trees"] }\n'
     )
 
-    def cells(**options: Any) -> list[str]:
+    def names(**options: Any) -> list[str]:
         experiment = make("table4", "laptop", output=tmp_path / "out", recipe=recipe, data=folder, seeds=2, **options)
         return [each.name for each in experiment.measurements]
 
     supervised, semi = ["supervised/seed=1", "supervised/seed=2"], ["semi-supervised/seed=1", "semi-supervised/seed=2"]
-    assert cells() == supervised
-    assert cells(silver=folder / "silver.trees") == [*supervised, *semi]
-    assert cells(raw=folder / "raw.txt") == [*supervised, "silver", *semi]
+    assert names() == supervised
+    assert names(silver=folder / "silver.trees") == [*supervised, *semi]
+    assert names(raw=folder / "raw.txt") == [*supervised, "silver", *semi]
 
     def settings(**options: Any) -> Any:
         return make("table4", "laptop", output=tmp_path / "out", recipe=recipe, data=folder, **options).settings
@@ -386,9 +386,9 @@ def test_the_semi_supervised_parser_needs_trees(recipe: Path, tmp_path: Path) ->
     (folder / "raw.txt").write_text("a cat .\n")  # as many bytes
     assert settings(raw=folder / "raw.txt")["silver"] != before["silver"]
     with pytest.raises(ConfigError, match=r"--raw is parsed into silver trees"):
-        cells(raw=folder / "raw.txt", silver=folder / "silver.trees")
+        names(raw=folder / "raw.txt", silver=folder / "silver.trees")
     with pytest.raises(ConfigError, match=r"none\.txt: no such file"):
-        cells(raw=folder / "none.txt")
+        names(raw=folder / "none.txt")
     config = trained_models.recipe_config(recipe, folder)
     mixed = table4._with_silver(config, folder / "silver.trees").data
     assert mixed.train == (("train.trees",), (str(folder / "silver.trees"),))
@@ -483,7 +483,7 @@ def test_a_baseline(tmp_path: Path) -> None:
         assert table4.read_baseline(path) == expected * times
 
 
-def parser_cell(setting: str, seed: int, f1: float, silver: int = 0) -> dict[str, Any]:
+def parser_result(setting: str, seed: int, f1: float, silver: int = 0) -> dict[str, Any]:
     figures = dict.fromkeys(("precision", "recall", "complete_match", "tagging_accuracy", "repaired"), 50.0)
     shape = {"num_encoder_layers": 4, "num_decoder_layers": 4, "d_model": 128, "vocab_size": 4000, "norm": "pre"}
     return {
@@ -501,17 +501,17 @@ def parser_cell(setting: str, seed: int, f1: float, silver: int = 0) -> dict[str
 
 
 def test_the_report_of_table_4(tmp_path: Path) -> None:
-    cells = {
-        "supervised/seed=1": parser_cell("supervised", 1, 80.0),
-        "supervised/seed=2": parser_cell("supervised", 2, 82.0),
-        "semi-supervised/seed=1": parser_cell("semi-supervised", 1, 83.0, silver=90_000),
+    measured = {
+        "supervised/seed=1": parser_result("supervised", 1, 80.0),
+        "supervised/seed=2": parser_result("supervised", 2, 82.0),
+        "semi-supervised/seed=1": parser_result("semi-supervised", 1, 83.0, silver=90_000),
     }
     baselines = [
         Baseline("treebank PCFG", "toy", 70.5, 25),
         Baseline("another", "toy", 69.5, 10),
         Baseline("a third", "toy", 68.5),
     ]
-    page = table4_report.render("laptop", cells, baselines=baselines)
+    page = table4_report.render("laptop", measured, baselines=baselines)
     assert len(table4_report.LITERATURE) == 12
     assert "| Transformer (4 layers) | WSJ only, discriminative | WSJ 23 | 91.3 |  |  |" in page
     assert "| **measured: treebank-small** | supervised | toy |  | 81.00 ± 1.41 | 86.00 ± 1.41 |" in page
@@ -522,11 +522,11 @@ def test_the_report_of_table_4(tmp_path: Path) -> None:
     assert "Mean of 2 seeds" in page
     assert "- semi-supervised: 40,000 gold trees and 90,000 silver ones" in page
     assert "was not trained" not in page
-    alone = table4_report.render("laptop", {"supervised/seed=1": parser_cell("supervised", 1, 80.0)})
+    alone = table4_report.render("laptop", {"supervised/seed=1": parser_result("supervised", 1, 80.0)})
     assert "The semi-supervised parser was not trained" in alone
     assert "One seed: there is no spread." in alone
     assert "baseline" not in alone
-    table4_report.draw(cells, tmp_path, baselines=baselines)
+    table4_report.draw(measured, tmp_path, baselines=baselines)
     assert is_picture(tmp_path / "table4.png")
 
 

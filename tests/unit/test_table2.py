@@ -5,7 +5,7 @@ from transduce.experiments.paper.table2_report import LITERATURE, measured_syste
 
 def row(page: str, system: str) -> list[str]:
     (line,) = [line for line in page.splitlines() if line.startswith(f"| {system} |")]
-    return [cell.strip() for cell in line.strip("|").split("|")]
+    return [part.strip() for part in line.strip("|").split("|")]
 
 
 def test_the_printed_rows() -> None:

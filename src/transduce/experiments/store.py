@@ -1,8 +1,8 @@
-"""Results that a stopped command resumes from: JSON files, each written whole as soon as there is something new.
+"""Results that a stopped command resumes from: JSON files, each rewritten whole after every new result.
 
 `transduce paper` and `transduce sweep` keep all results of an output folder in its results.json; `transduce ablate`
-keeps those of each training in a file of its own, and gathers them in results.json. Every file also says what its
-results are of, so that a later call refuses those that do not compare with its own.
+keeps the result of each training in its own file, and gathers them in results.json. Every file also has the
+settings of its results, so that a later call refuses results that do not compare with its own.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -25,7 +25,7 @@ def read(path: Path, what: str, parse: Callable[[dict[str, Any]], T], *, remedy:
 
     Args:
         path: the file.
-        what: it holds, for messages.
+        what: a noun for its content, for messages.
         parse: is given the JSON object; a KeyError, TypeError or ValueError means that it is something else.
         remedy: a sentence that says what to do where it cannot be read.
 
@@ -55,11 +55,11 @@ def require_same(
     ignore: Collection[str] = (),
     remedy: str = "Choose another --output.",
 ) -> None:
-    """Sees that results are of what is measured now.
+    """Checks that results have the settings of what is measured now.
 
     Args:
-        before: what the results are of, as nested settings.
-        now: what is measured now.
+        before: the settings of the results, nested.
+        now: the settings of what is measured now.
         where: begins the message, such as "runs/a: holds results of".
         ignore: keys that may differ.
         remedy: a sentence that says what to do.
@@ -72,7 +72,7 @@ def require_same(
 
 
 def require_folder(output: Path) -> None:
-    """Sees that results can be written.
+    """Checks that results can be written.
 
     Raises:
         ConfigError: `output` is a file.

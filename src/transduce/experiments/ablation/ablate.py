@@ -44,15 +44,15 @@ def ablate(
 ) -> Results:
     """Trains and measures every row with every seed, and writes results, table and picture into the output folder.
 
-    Called again, it resumes: finished trials are left as they are, a stopped one goes on from its last checkpoint, a
-    failed one is tried again. Rows and seeds may be added; the base may not change, nor how finished rows were made.
+    Called again, it resumes: finished trials stay as they are, a stopped one continues at its last checkpoint, a failed
+    one is tried again. Rows and seeds may be added; the base may not change, nor how finished rows were made.
 
     Args:
         ablation: what is trained, and the output folder.
         rows: names of the rows to train now; none: all.
         jobs: trials trained side by side, the machine's threads (and visible GPUs) divided among them.
         mirror: a folder that stands in for the network when the corpus is fetched.
-        show_progress: whether to say on standard error what is done.
+        show_progress: whether to print progress on standard error.
 
     Raises:
         ConfigError: a row cannot be made, the output folder is of another ablation, or has results that do not compare.

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from transduce.experiments.ablation.results import Results, Statistic
+from transduce.experiments.ablation.results import Results
 
 Measure = Literal["perplexity", "bleu"]
 Verdict = Literal["holds", "holds in part", "undecided", "does not hold", "not measured"]
@@ -121,41 +121,30 @@ def _compare(comparison: Comparison, measure: Measure, results: Results) -> tupl
     if ours is None or not measured:
         absent = comparison.row if ours is None else ", ".join(others)
         return "not measured", f"{absent} not measured"
-    best = _best(measured, measure)
-    other = measured[best]
-    error = _standard_error(ours, other, results.pooled_spread(measure))
-    compare = _worse if isinstance(comparison, Worse) else _alike
-    verdict = compare(ours, other, error, measure)
-    margin = f" ± {_STANDARD_ERRORS * error:.2f}" if error else ""
+    sign = 1.0 if measure == "bleu" else -1.0  # low perplexity is good
+    best = max(measured, key=lambda name: sign * measured[name].mean)
+    other, spread = measured[best], results.pooled_spread(measure)
+    margin = 0.0 if spread is None else _STANDARD_ERRORS * (spread * math.sqrt(1 / ours.count + 1 / other.count))
+    if isinstance(comparison, Worse):
+        verdict = _worse(sign * other.mean - sign * ours.mean, margin)
+    else:
+        allowed = _ALIKE_BLEU if measure == "bleu" else _ALIKE_PERPLEXITY_SHARE * other.mean
+        verdict = _alike(abs(ours.mean - other.mean), allowed, margin)
+    bounds = f" ± {margin:.2f}" if margin else ""
     return verdict, (
         f"{comparison.row} {ours.mean:.2f}, {best} {other.mean:.2f}: "
-        f"a difference of {ours.mean - other.mean:+.2f}{margin}, {verdict}"
+        f"a difference of {ours.mean - other.mean:+.2f}{bounds}, {verdict}"
     )
 
 
-def _best(measured: Mapping[str, Statistic], measure: Measure) -> str:
-    return max(measured, key=lambda name: _quality(measured[name], measure))
-
-
-def _quality(statistic: Statistic, measure: Measure) -> float:
-    return statistic.mean if measure == "bleu" else -statistic.mean
-
-
-def _standard_error(ours: Statistic, other: Statistic, spread: float | None) -> float:
-    return 0.0 if spread is None else spread * math.sqrt(1 / ours.count + 1 / other.count)
-
-
-def _worse(ours: Statistic, other: Statistic, error: float, measure: Measure) -> Verdict:
-    lost = _quality(other, measure) - _quality(ours, measure)
-    if abs(lost) <= _STANDARD_ERRORS * error:
+def _worse(lost: float, margin: float) -> Verdict:
+    if abs(lost) <= margin:
         return "undecided"
     return "holds" if lost > 0 else "does not hold"
 
 
-def _alike(ours: Statistic, other: Statistic, error: float, measure: Measure) -> Verdict:
+def _alike(difference: float, allowed: float, margin: float) -> Verdict:
     """Holds if the difference plus two standard errors is small; fails if the difference minus them is not."""
-    allowed = _ALIKE_BLEU if measure == "bleu" else _ALIKE_PERPLEXITY_SHARE * other.mean
-    difference, margin = abs(ours.mean - other.mean), _STANDARD_ERRORS * error
     if difference + margin <= allowed:
         return "holds"
     return "does not hold" if difference - margin > allowed else "undecided"

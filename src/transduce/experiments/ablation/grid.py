@@ -9,7 +9,7 @@
     [rows.more]
     model.dropout = 0.3
     train.label_smoothing = 0.2
-    printed = { perplexity = 4.95, bleu = 25.5, parameters = 65 }    # published, to stand beside; parameters × 10⁶
+    printed = { perplexity = 4.95, bleu = 25.5, parameters = 65 }    # published, for comparison; parameters × 10⁶
 
     [axes]                               # or axes: each combination of their values is a row
     model.dropout = [0.0, 0.1, 0.3]

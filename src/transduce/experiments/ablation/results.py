@@ -1,4 +1,4 @@
-"""What came out of an ablation: the figures of each trial, mean and spread of each row, kept in `results.json`."""
+"""The results of an ablation: the figures of each trial, and the mean and spread of each row."""
 
 import math
 import statistics

@@ -1,4 +1,4 @@
-"""An ablation and its trials, one for each row and seed: what each has to do and what came out, in files.
+"""An ablation and its trials, one for each row and seed: their requests and their results, in files.
 
 OUTPUT/
     base.json            the base and the grid's name: an output folder belongs to one ablation
@@ -26,7 +26,7 @@ from transduce.experiments.ablation.results import TrialResult
 BASE, REQUEST, RESULT, LOG = "base.json", "cell.json", "result.json", "log.txt"
 _RUNS, _KEPT = "runs", "cells"
 
-# Where the corpus lies and what computes: neither makes it another ablation.
+# The path of the corpus and the device do not make another ablation.
 _IRRELEVANT = ("data.folder", "train.device")
 
 
@@ -87,7 +87,7 @@ class Ablation:
         return range(self.base.train.seed, self.base.train.seed + self.num_seeds)
 
     def trials(self, rows: Sequence[str] = ()) -> list[Trial]:
-        """Returns the trials of the named rows, or of all, seed by seed, so that a whole table stands early.
+        """Returns the trials of the named rows, or of all, seed by seed, so that the first whole table is early.
 
         Raises:
             ConfigError: a row cannot be made of this base, or there is no validation data to compare rows by.
@@ -139,7 +139,7 @@ def kept_path(run: Path) -> Path:
 
 
 def read_finished(output: Path) -> list[FinishedTrial]:
-    """Returns all finished trials: those that are kept, and of others those that have a run folder.
+    """Returns all finished trials: those in `cells/`, then those that only have a run folder.
 
     Raises:
         ConfigError: a file of one is missing or damaged.
@@ -150,7 +150,7 @@ def read_finished(output: Path) -> list[FinishedTrial]:
 
 
 def keep_finished(output: Path) -> list[FinishedTrial]:
-    """Keeps what only run folders have yet, and returns all finished trials.
+    """Copies finished trials that only have a run folder into `cells/`, and returns all.
 
     Raises:
         ConfigError: a file of one is missing or damaged.
@@ -219,7 +219,7 @@ def _train_config(config: Config, seed: int) -> TrainConfig:
 
 
 def _data_key(config: Config) -> str:
-    """Returns a name for what the prepared data depends on, wherever the corpus lies."""
+    """Returns a name for all settings that the prepared data depends on; the path of the corpus is not one."""
     values = to_dict(config)
     values["data"].pop("folder")
     settings = json.dumps([values["text"], values["data"]], sort_keys=True)

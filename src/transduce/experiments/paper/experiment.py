@@ -28,10 +28,10 @@ Say = Callable[[str], None]  # shows how far a long measurement has come
 
 @dataclass(frozen=True)
 class Options:
-    """What is said of every experiment; those that have more options add fields."""
+    """Options of every experiment; some have more, in a subclass."""
 
-    scale: str  # one of `SCALES`; decides what is not given
-    output: Path = Path()  # the experiment's folder; models that it trains lie below it
+    scale: str  # one of `SCALES`; decides what the other options leave open
+    output: Path = Path()  # the folder of results; trained models are in subfolders
     quiet: bool = False  # whether trainings show no progress
 
 
@@ -90,7 +90,7 @@ def _measure(measurement: Measurement, bar: Any) -> Values:
 
 
 class _Results:
-    """results.json: what was measured so far, and the machines that it was measured on."""
+    """results.json: the finished measurements, and the machines that made them."""
 
     def __init__(self, path: Path, values: dict[str, Any]) -> None:
         self.path, self._values = path, values
@@ -116,7 +116,7 @@ class _Results:
             now,
             f"{path}: holds results of",
             remedy="Choose another --output, or remove the whole folder "
-            f"{path.parent} to begin anew: what was trained there is of those results.",
+            f"{path.parent} to begin anew: the models there belong to those results.",
         )
         return cls(path, values)
 

@@ -75,7 +75,7 @@ class FiguresOptions(Options):
 
     @property
     def sentences(self) -> Sentences:
-        """The sentences to look into.
+        """The sentences of the figures.
 
         Raises:
             ConfigError: a sentence was given without its words, or words without their sentence.
@@ -140,7 +140,7 @@ class ModelLayer:
     layer: int | None
 
     def attend(self, sentence: str) -> "SentenceAttention":
-        """Returns what its heads attend to in a sentence."""
+        """Returns the attention of its heads in a sentence."""
         attention = Translator.load(self.model, engine="torch").attend(sentence)
         seen = view(attention, "encoder", words=True)
         panel = Panel(seen, self.layer)

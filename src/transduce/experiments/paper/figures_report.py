@@ -1,4 +1,4 @@
-"""What `transduce paper figures` found: pictures in the manner of Figures 3 to 5, and the numbers behind them."""
+"""The report of `transduce paper figures`: pictures like Figures 3 to 5, and the numbers behind them."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -135,7 +135,7 @@ def draw(measured: Measured, folder: Path) -> None:
 
 
 def _view(values: Values, heads: Sequence[int] = ()) -> View:
-    """Returns the view that the kept weights are part of; those that were not kept are zero."""
+    """Returns a view with the weights that results.json has; all others are zero."""
     units = tuple(Unit(label, number) for number, label in enumerate(values["words"]))
     weights = np.zeros((values["num_layers"], values["num_heads"], len(units), len(units)))
     for head, kept in zip(heads, values["weights"], strict=False):

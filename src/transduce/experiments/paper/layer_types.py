@@ -31,7 +31,7 @@ class Shape:
 
 
 class SelfAttentionCore(nn.Module):
-    """Attention of a sequence to itself, as it is: no projections. With a `window`, restricted to it (§4)."""
+    """Self-attention without projections; with a `window`, restricted to it (§4)."""
 
     def __init__(self, num_heads: int, window: int = 0) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class SelfAttentionCore(nn.Module):
 
 
 class SelfAttentionLayer(nn.Module):
-    """Multi-head self-attention with its projections, as models have it (§3.2.2)."""
+    """Multi-head self-attention with its projections, as in models (§3.2.2)."""
 
     def __init__(self, d: int, num_heads: int) -> None:
         super().__init__()

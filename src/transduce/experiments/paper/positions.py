@@ -181,7 +181,7 @@ def _copy(settings: Settings, kind: Kind, seed: int, say: Say) -> Values:
     return {"kind": kind, "seed": seed, "loss": loss, "tokens_right": tokens, "sequences_right": sequences}
 
 
-# --- what came out --------------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------------------
 
 
 def accuracy(measured: Measured, kind: Kind, of: str, length: int) -> list[float]:

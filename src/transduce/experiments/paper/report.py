@@ -1,4 +1,4 @@
-"""What the reports and pictures of several experiments are made of."""
+"""Parts that the reports and pictures of several experiments share."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -8,18 +8,18 @@ from transduce.experiments.paper.experiment import Measured, Values
 
 
 def page(*parts: str | Iterable[str]) -> str:
-    """Returns the parts, each a paragraph or several, with blank lines between."""
+    """Returns the paragraphs with blank lines between; a part is one paragraph or several."""
     return "\n\n".join(text for part in parts for text in ([part] if isinstance(part, str) else part))
 
 
 def differences(lines: Sequence[str], scale: str, smoke: str) -> str:
-    """Returns the section on what differs from the paper; at smoke scale, `smoke` stands first."""
+    """Returns the section on what differs from the paper; at smoke scale, `smoke` comes first."""
     first = [f"- **Smoke scale: {smoke}**"] if scale == "smoke" else []
     return "\n\n".join(["## What differs from the paper", "\n".join([*first, *lines])])
 
 
 def select(measured: Measured, start: str, **fixed: Any) -> list[Values]:
-    """Returns what was measured under the names that begin with `start` and a slash, where it has these values."""
+    """Returns the measurements whose names begin with `start` and a slash, and that have these values."""
     return [
         values
         for name, values in measured.items()
@@ -50,6 +50,6 @@ def plot(axis: Any, samples: Sequence[Values], x: str, y: str, *, scale: float =
 
 
 def name_rows(panel: Any, names: Sequence[str], **style: Any) -> None:
-    """Names the rows of a picture that has one at each whole number of its y axis, the first on top."""
+    """Labels the rows of a picture, which lie at 0, 1, 2 … of its y axis, the first on top."""
     panel.set_yticks(range(len(names)), names, **style)
     panel.set_ylim(len(names) - 0.5, -0.5)

@@ -1,4 +1,4 @@
-"""What `transduce paper scaling` measured, beside what the paper says: the table and the picture."""
+"""The report and picture of `transduce paper scaling`: what the paper says, and what was measured."""
 
 from pathlib import Path
 

@@ -150,7 +150,7 @@ def _path(row: Row, n: int, say: Say) -> Values:
     return {"n": n, "steps": steps}
 
 
-# --- what came out --------------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------------------
 
 
 def _powers(samples: Sequence[Values], of: str, by: Sequence[str] = ("k", "r", "n", "d")) -> str:

@@ -15,12 +15,14 @@ PAIRS = ("en-de", "en-fr")
 
 @dataclass(frozen=True)
 class System:
-    """One row; everything by language pair, and absent where it is not known."""
+    """One row; every figure by language pair, and absent if unknown."""
 
     name: str
     bleu: Mapping[str, float] = field(default_factory=dict)
     flops: Mapping[str, float] = field(default_factory=dict)  # by the paper's estimate: seconds × devices × capacity
-    counted: Mapping[str, float] = field(default_factory=dict)  # really made; nobody but us has counted
+    counted: Mapping[str, float] = field(
+        default_factory=dict
+    )  # operations counted in training; known of our systems only
 
 
 def _both(figure: float) -> dict[str, float]:
@@ -46,9 +48,9 @@ def measured_system(name: str, pair: str, bleu: float, metrics: Mapping[str, Any
     """Returns the row of a model of ours.
 
     Args:
-        name: what the row is called; say in it where data or BLEU are not the paper's.
+        name: the name of the row, which says so if data or BLEU are not the paper's.
         pair: "en-de" or "en-fr".
-        bleu: on the test set, measured as the paper did where it is to stand beside its figures.
+        bleu: on the test set, computed in the paper's way to compare with its scores.
         metrics: the model folder's `metrics.json`.
     """
     flops = {pair: metrics["training_flops_estimate"]} if "training_flops_estimate" in metrics else {}

@@ -91,7 +91,7 @@ class Table4Options(Options):
     raw: Path | None = None  # tokenised sentences, one a line, to be parsed into silver trees
     silver: Path | None = None  # silver trees, in place of `raw`; with neither, only the supervised parser is trained
     seeds: int | None = None  # trainings of each
-    baseline: Path | None = None  # another parser's results on the same test sets, shown beside ours: `read_baseline`
+    baseline: Path | None = None  # another parser's results on the same test sets: see `read_baseline`
 
 
 def experiment(options: Table4Options) -> Experiment:
@@ -152,7 +152,7 @@ def _task(chosen: Settings, options: Table4Options) -> Task:
 
 
 def _semi_recipe(recipe: Path, config: Config, settings: Sequence[str]) -> Config:
-    """Returns a recipe that has silver trees of its own with the treebank of `config` in place of its data."""
+    """Returns the recipe of the semi-supervised parser, with the treebank of `config` as its data."""
     if not recipe.is_file():
         raise ConfigError(f"{recipe}: no such recipe. They come with the source: start where {RECIPES}/ is.")
     semi = load_recipe(recipe, settings)
@@ -291,7 +291,7 @@ def _count(paths: Sequence[Path]) -> int:
 def _silver(task: Task, raw: Path, seed: int, say: Say) -> Values:
     """Parses the raw sentences by the first supervised parser, greedily, and keeps what needed no repair.
 
-    The toy treebank's parser, trained for seconds, may not write any tree: of it, all parses are kept.
+    The toy treebank's parser, trained for seconds, may need repair everywhere: all of its parses are kept.
 
     Raises:
         TrainingError: nothing was kept.

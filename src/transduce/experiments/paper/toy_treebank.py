@@ -1,6 +1,6 @@
-"""A treebank made on the spot: sentences of a small grammar of English, to try a parser on where there is no real one.
+"""A generated treebank: sentences of a small grammar of English, to try a parser without a real treebank.
 
-Phrases attach high or low at random, as prepositional phrases do, so that words alone do not settle every tree.
+Prepositional phrases attach high or low at random, so words alone do not determine every tree.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from transduce.files import write_text
 from transduce.treebank import Leaf, Tree
 from transduce.treebank.pairs import tree_words
 
-# Each label with what it can be rewritten to; words are below their tags.
+# Each label with its expansions; words are below their tags.
 RULES: Mapping[str, Sequence[Sequence[str]]] = {
     "S": (("NP", "VP", "."), ("NP", "VP", "."), ("PP", "NP", "VP", ".")),
     "NP": (("DT", "NN"), ("DT", "NN"), ("DT", "JJ", "NN"), ("NNP",), ("NP", "PP")),
@@ -29,7 +29,7 @@ WORDS: Mapping[str, Sequence[str]] = {
     "RB": ("slowly", "today", "again"),
     ".": (".",),
 }
-_DEEPEST = 5  # levels, after which a label becomes the shortest that it can
+_DEEPEST = 5  # levels; below them a label takes its shortest expansion
 
 
 def random_tree(random: Random, label: str = "S", depth: int = 0) -> Tree:
@@ -46,7 +46,7 @@ def random_tree(random: Random, label: str = "S", depth: int = 0) -> Tree:
 
 
 def make_toy_treebank(folder: Path, sizes: Mapping[str, int], *, seed: int = 1) -> None:
-    """Writes so many trees to each NAME.trees in `folder`, no sentence twice, the same each time."""
+    """Writes NAME.trees with SIZE trees for each of `sizes` into `folder`; no sentence occurs twice."""
     random, seen = Random(seed), set()
     for name, size in sizes.items():
         lines: list[str] = []

@@ -1,4 +1,4 @@
-"""The points of a sweep, what came out at each, and the page and the picture that show it."""
+"""The points of a sweep, their results, and the page and the picture of them."""
 
 import itertools
 import statistics
@@ -37,7 +37,7 @@ class Axes:
 
 @dataclass(frozen=True)
 class Measured:
-    """What came out at one point."""
+    """The result of one point."""
 
     point: Point
     weights: str  # a checksum: a run that was trained further has others
