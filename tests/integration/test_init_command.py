@@ -70,7 +70,7 @@ def test_a_packed_corpus_and_names_that_need_quotes(tmp_path: Path) -> None:
     ("change", "code", "message"),
     [
         ({"exists": "mine.toml"}, 2, "mine.toml: exists already"),
-        ({"exists": "mine.validation.de"}, 2, "mine.validation.de: exists, and is left as it is"),
+        ({"exists": "mine.validation.de"}, 2, "mine.validation.de: exists and is not overwritten"),
         ({"output": "mine.json"}, 2, "a recipe's name ends in .toml"),
         ({"languages": ["en", 'd"']}, 2, "is not a language code"),
         ({"lines": 3}, 3, "3 pairs of lines with text; a recipe needs at least 20"),

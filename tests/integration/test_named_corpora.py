@@ -1,5 +1,6 @@
-"""Named sources against a server on loopback: whole, resumed, wrong, refused, mirrored, unsafe."""
+"""Named corpora from a server on loopback: complete, resumed, wrong, refused, mirrored, unsafe."""
 
+import ast
 import gzip
 import hashlib
 import io
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from transduce.data import download as download_module
+from transduce.data import named_corpora
 from transduce.data.download import check_url, download
 from transduce.data.named_corpora import NAMED_CORPORA, CorpusFile, NamedCorpus, RemoteFile, fetch, segments
 from transduce.errors import ConfigError, DownloadError
@@ -26,7 +28,7 @@ SHA256 = "sha256:" + hashlib.sha256(BODY).hexdigest()
 
 @dataclass
 class Server:
-    """What the loopback server serves, and how it misbehaves."""
+    """The files of the loopback server, and its faults."""
 
     address: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
@@ -116,9 +118,7 @@ def test_a_broken_connection_is_resumed(server: Server, tmp_path: Path) -> None:
     assert server.requests == ["", "bytes=300000-", "bytes=500000-"]
 
 
-def test_a_broken_encryption_is_a_broken_connection(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tls_error_is_a_broken_connection(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.files["a.bin"] = BODY
     copy, times = download_module._copy, [1]
 
@@ -150,14 +150,14 @@ def test_a_server_without_ranges_starts_over(server: Server, tmp_path: Path) -> 
     assert (tmp_path / "a.bin").read_bytes() == BODY
 
 
-def test_a_part_that_is_whole_is_taken(server: Server, tmp_path: Path) -> None:
+def test_a_complete_partial_file_is_used(server: Server, tmp_path: Path) -> None:
     server.files["a.bin"] = BODY
     (tmp_path / "a.bin.part").write_bytes(BODY)
     download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
     assert (tmp_path / "a.bin").read_bytes() == BODY
 
 
-def test_a_part_that_is_too_long_is_thrown_away(server: Server, tmp_path: Path) -> None:
+def test_a_partial_file_that_is_too_long_is_deleted(server: Server, tmp_path: Path) -> None:
     server.files["a.bin"] = BODY
     (tmp_path / "a.bin.part").write_bytes(BODY + b"more")
     download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
@@ -175,14 +175,14 @@ def test_a_file_that_changed_on_the_server_starts_over(server: Server, tmp_path:
     assert (tmp_path / "a.bin").read_bytes() == BODY[::-1]
 
 
-def test_passing_errors_are_tried_again(server: Server, tmp_path: Path) -> None:
+def test_temporary_errors_are_retried(server: Server, tmp_path: Path) -> None:
     server.files["a.bin"] = BODY
     server.failures = [503, 500, 429]
     download(server.url("a.bin"), tmp_path / "a.bin", SHA256, progress=False)
     assert (tmp_path / "a.bin").read_bytes() == BODY
 
 
-def test_lasting_errors_say_what_to_do(server: Server, tmp_path: Path) -> None:
+def test_lasting_errors_give_advice(server: Server, tmp_path: Path) -> None:
     server.files["a.bin"] = BODY
     server.failures = [503] * 20
     with pytest.raises(DownloadError, match=r"503.*after 4 attempts.*TRANSDUCE_MIRROR"):
@@ -191,13 +191,13 @@ def test_lasting_errors_say_what_to_do(server: Server, tmp_path: Path) -> None:
         download(server.url("a.bin"), tmp_path / "a.bin", progress=False)
 
 
-def test_not_found_is_not_tried_again(server: Server, tmp_path: Path) -> None:
+def test_not_found_is_not_retried(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match=r"none\.bin: the server answered 404"):
         download(server.url("none.bin"), tmp_path / "none.bin", progress=False)
     assert len(server.requests) == 1
 
 
-def test_nobody_listens(tmp_path: Path, server: Server) -> None:
+def test_a_server_that_cannot_be_reached(tmp_path: Path, server: Server) -> None:
     with pytest.raises(DownloadError, match="cannot be reached"):
         download("http://127.0.0.1:9/a.bin", tmp_path / "a.bin", progress=False)
 
@@ -244,14 +244,14 @@ def fails(server: Server, folder: Path, match: str, **options: Any) -> None:
     assert not (folder / "a.bin").exists()
 
 
-def test_a_byte_at_each_attempt_is_no_progress(server: Server, tmp_path: Path) -> None:
+def test_one_byte_an_attempt_is_no_progress(server: Server, tmp_path: Path) -> None:
     server.files["a.bin"] = BODY
     server.cut_after = [1] * 1000
     fails(server, tmp_path, "after 4 attempts")
     assert len(server.requests) == 4
 
 
-def test_attempts_have_an_end_though_each_brings_much(
+def test_the_number_of_attempts_is_limited_despite_progress(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(download_module, "_PROGRESS_BYTES", 100)
@@ -262,23 +262,21 @@ def test_attempts_have_an_end_though_each_brings_much(
     assert (tmp_path / "a.bin.part").stat().st_size == 1400  # for the next run
 
 
-def test_ranges_that_were_not_asked_for_have_an_end(server: Server, tmp_path: Path) -> None:
+def test_wrong_ranges_are_not_retried_for_ever(server: Server, tmp_path: Path) -> None:
     server.answer = lambda handler: respond(
         handler, 206, BODY[7:100], Content_Range=f"bytes 7-99/{len(BODY)}", Content_Length="93"
     )
     fails(server, tmp_path, "different range")
 
 
-def test_all_attempts_together_have_a_limit_of_time(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_attempts_together_have_a_deadline(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download_module, "_MAX_SECONDS", -1.0)
     server.files["a.bin"] = BODY
     server.cut_after = [500_000]
     fails(server, tmp_path, "not complete after")
 
 
-def test_a_trickle_is_broken_off(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_connection_is_closed(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download_module, "_SLOW_SECONDS", 0.0)
     monkeypatch.setattr(download_module, "_SLOW_BYTES", len(BODY) + 1)  # as if the connection were slow
     server.files["a.bin"] = BODY
@@ -286,7 +284,7 @@ def test_a_trickle_is_broken_off(server: Server, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("status", [201, 204, 203, 226, 299, 305, 418, 999])
-def test_an_odd_status_is_no_file(status: int, server: Server, tmp_path: Path) -> None:
+def test_an_unexpected_status_is_an_error(status: int, server: Server, tmp_path: Path) -> None:
     server.answer = lambda handler: respond(handler, status, b"", Content_Length="0")
     fails(server, tmp_path, f"answered {status}")
     assert not leftovers(tmp_path)
@@ -313,8 +311,8 @@ def test_a_length_that_is_no_number_is_none(length: str, server: Server, tmp_pat
     assert (tmp_path / "a.bin").read_bytes() == BODY
 
 
-def test_a_range_that_is_cut_short_is_gone_on_with(server: Server, tmp_path: Path) -> None:
-    """A server may send less than the rest of the file, and say so."""
+def test_a_range_that_ends_early_is_continued(server: Server, tmp_path: Path) -> None:
+    """A server may announce and send less than the rest of the file."""
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         start = int((handler.headers.get("Range") or "bytes=0-").removeprefix("bytes=").rstrip("-"))
@@ -328,7 +326,7 @@ def test_a_range_that_is_cut_short_is_gone_on_with(server: Server, tmp_path: Pat
 
 
 @pytest.mark.parametrize("ledger", ["{", "[]", '{"a": 1}', '{"a": "x"}', "[" * 100_000])
-def test_a_damaged_ledger_of_checksums_is_named(
+def test_a_damaged_checksums_file_is_named(
     ledger: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote = RemoteFile(server.url("train.gz"))
@@ -355,7 +353,7 @@ def tar_of(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
 
 @pytest.fixture
 def toy(server: Server, monkeypatch: pytest.MonkeyPatch) -> NamedCorpus:
-    """A source of every kind: plain gzip, a compressed tar, a test set in SGML, a checksum that nobody knows."""
+    """A source of every kind: plain gzip, a compressed tar, a test set in SGML, an unknown checksum."""
     server.files["train.en.gz"] = gzip.compress(b"one\ntwo\n")
     server.files["all.tgz"] = tar_of({"deep/train.de": b"eins\nzwei\n", "deep/test.sgm": SGM, "other": b"x"})
     archive = RemoteFile(server.url("all.tgz"), "sha256:" + hashlib.sha256(server.files["all.tgz"]).hexdigest())
@@ -389,17 +387,17 @@ def test_fetch(server: Server, toy: NamedCorpus, tmp_path: Path, capsys: pytest.
     shown = capsys.readouterr().out
     assert "terms: none" in shown
     assert hashlib.sha256(server.files["train.en.gz"]).hexdigest() in shown
-    assert set(json.loads((tmp_path / "new/checksums.json").read_text())) == {"train.en.gz", "all.tgz"}
+    assert set(json.loads((tmp_path / "new/checksums.json").read_text(encoding="utf-8"))) == {"train.en.gz", "all.tgz"}
 
 
-def test_fetch_again_asks_nobody(server: Server, toy: NamedCorpus, tmp_path: Path) -> None:
+def test_a_second_fetch_downloads_nothing(server: Server, toy: NamedCorpus, tmp_path: Path) -> None:
     fetch("toy", tmp_path, progress=False)
     server.requests.clear()
     fetch("toy", tmp_path, progress=False)
     assert server.requests == []
 
 
-def test_an_absent_file_is_taken_from_the_kept_archive(server: Server, toy: NamedCorpus, tmp_path: Path) -> None:
+def test_a_missing_file_is_extracted_from_the_kept_archive(server: Server, toy: NamedCorpus, tmp_path: Path) -> None:
     fetch("toy", tmp_path, progress=False)
     (tmp_path / "train.de").unlink()
     server.requests.clear()
@@ -472,14 +470,27 @@ def test_an_unknown_name_is_suggested() -> None:
         fetch("multi30k-ende", Path("nowhere"))
 
 
-def test_every_source_is_https_and_unambiguous() -> None:
-    for source in NAMED_CORPORA.values():
-        names = [output.name for output in source.outputs]
+def test_every_corpus_is_https_and_unambiguous() -> None:
+    for corpus in NAMED_CORPORA.values():
+        names = [file.name for file in corpus.files]
         assert len(set(names)) == len(names)
-        for output in source.outputs:
-            assert output.remote.url.startswith("https://")
-            assert output.remote.checksum or output.text_sha256
-            assert output.member or output.remote.name == f"{output.name}.gz"
+        for file in corpus.files:
+            assert file.remote.url.startswith("https://")
+            assert file.remote.checksum or file.text_sha256
+            assert file.member or file.remote.name == f"{file.name}.gz"
+
+
+def test_a_new_corpus_is_one_entry() -> None:
+    """No other module knows a corpus by its name, except the experiments, which use those of the paper."""
+    source = Path(named_corpora.__file__).parents[1]
+    modules = {path for path in source.rglob("*.py") if path.relative_to(source).parts[0] != "experiments"}
+    for path in modules - {Path(named_corpora.__file__)}:
+        texts = {
+            node.value
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant)
+        }
+        assert not texts & NAMED_CORPORA.keys(), path
 
 
 def test_an_unsafe_archive_leaves_nothing(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

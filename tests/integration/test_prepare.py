@@ -48,7 +48,7 @@ def write(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    """A small sound corpus in two parts, with validation and test."""
+    """A small faultless corpus in two parts, with validation and test."""
     folder = tmp_path / "corpus"
     folder.mkdir()
     write(folder, "one", sentences(400, 1))
@@ -74,7 +74,7 @@ def corpus_file(config: Config, name: str) -> Path:
     return Path(config.data.folder) / name
 
 
-def test_what_it_makes(config: Config, tmp_path: Path) -> None:
+def test_the_prepared_files(config: Config, tmp_path: Path) -> None:
     output = tmp_path / "out"
     report = prepare(config, output, progress=False)
     assert sorted(path.name for path in output.iterdir()) == [
@@ -110,7 +110,7 @@ def test_what_it_makes(config: Config, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("num_workers", [1, 3])
-def test_workers_change_nothing(
+def test_the_number_of_workers_does_not_change_the_result(
     config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_workers: int
 ) -> None:
     monkeypatch.setattr("transduce.data.corpus.CHUNK_PAIRS", 32)
@@ -122,7 +122,7 @@ def test_workers_change_nothing(
     assert "TOKENIZERS_PARALLELISM" not in os.environ
 
 
-def test_of_each_part_its_own_pairs_are_dropped(config: Config, tmp_path: Path) -> None:
+def test_pairs_are_dropped_from_the_right_part(config: Config, tmp_path: Path) -> None:
     one, two = sentences(400, 1), sentences(300, 2)
     one[3], two[5] = ("", "leer"), ("empty", " ")
     write(Path(config.data.folder), "one", one)
@@ -138,7 +138,7 @@ def test_of_each_part_its_own_pairs_are_dropped(config: Config, tmp_path: Path) 
     ]
 
 
-def test_validation_is_held_to_no_limits(config: Config, tmp_path: Path) -> None:
+def test_no_limits_apply_to_validation(config: Config, tmp_path: Path) -> None:
     pairs = [*sentences(50, 3), ("long " * 300, "lang " * 300), ("one", "eins " * 40)]
     write(Path(config.data.folder), "dev", pairs)
     report = prepare(config, tmp_path / "out", progress=False)
@@ -146,7 +146,7 @@ def test_validation_is_held_to_no_limits(config: Config, tmp_path: Path) -> None
     assert report.validation.num_kept == report.validation.num_read == 52
 
 
-def test_limits_drop_and_count_with_places(config: Config, tmp_path: Path) -> None:
+def test_pairs_beyond_the_limits_are_dropped_counted_and_located(config: Config, tmp_path: Path) -> None:
     pairs = [*sentences(100, 5), ("long " * 300, "lang " * 300), ("one", "eins " * 40)]
     write(Path(config.data.folder), "one", pairs)
     report = prepare(with_data(config, train=(("one.en", "one.de"),)), tmp_path / "out", progress=False)
@@ -190,8 +190,10 @@ def test_given_tokenizer_is_used(config: Config, tmp_path: Path) -> None:
     assert load_prepared(tmp_path / "b").tokenizer_fingerprint == load_prepared(tmp_path / "a").tokenizer_fingerprint
     assert prepare(config, tmp_path / "b", progress=False, tokenizer=given).reused
     assert difference_from(config, load_prepared(tmp_path / "b")) == ""
-    assert difference_from(other, load_prepared(tmp_path / "a")) == "text.vocab_size was 300, and is 9999"
-    with pytest.raises(DataError, match=r"prepared differently: text\.algorithm was not set"):
+    assert difference_from(other, load_prepared(tmp_path / "a")) == "text.vocab_size was 300, now 9999"
+    with pytest.raises(
+        DataError, match=r"prepared differently: text\.tokenizer was '[0-9a-f]+', now not set; text\.algorithm"
+    ):
         prepare(config, tmp_path / "b", progress=False)
 
 
@@ -207,7 +209,7 @@ def test_without_validation(config: Config, tmp_path: Path) -> None:
 # Reuse.
 
 
-def test_the_same_again_is_reused(config: Config, tmp_path: Path) -> None:
+def test_a_folder_prepared_in_the_same_way_is_reused(config: Config, tmp_path: Path) -> None:
     output = tmp_path / "out"
     first = prepare(config, output, progress=False)
     times = {path: path.stat().st_mtime_ns for path in output.iterdir()}
@@ -233,16 +235,16 @@ def test_a_folder_from_before_a_key_existed_is_reused(config: Config, tmp_path: 
     del manifest["identity"]["data"]["drop_wrong_language"]
     (output / "manifest.json").write_text(json.dumps(manifest))
     assert prepare(config, output, progress=False).reused
-    with pytest.raises(DataError, match=r"data\.drop_wrong_language was false, and is true"):
+    with pytest.raises(DataError, match=r"data\.drop_wrong_language was False, now True"):
         prepare(with_data(config, drop_wrong_language=True), output, progress=False)
 
 
 def test_other_configuration_or_contents_are_refused(config: Config, tmp_path: Path) -> None:
     output = tmp_path / "out"
     prepare(config, output, progress=False)
-    with pytest.raises(DataError, match=r"text\.vocab_size was 300, and is 280.*--overwrite"):
+    with pytest.raises(DataError, match=r"text\.vocab_size was 300, now 280.*--overwrite"):
         prepare(replace(config, text=TextConfig(vocab_size=280)), output, progress=False)
-    with pytest.raises(DataError, match=r"data\.max_tokens was 256, and is 100"):
+    with pytest.raises(DataError, match=r"data\.max_tokens was 256, now 100"):
         prepare(with_data(config, max_tokens=100), output, progress=False)
     source = corpus_file(config, "one.en")
     text = source.read_text()
@@ -250,7 +252,7 @@ def test_other_configuration_or_contents_are_refused(config: Config, tmp_path: P
     with pytest.raises(DataError, match=r"one\.en has different contents"):
         prepare(config, output, progress=False)
     source.write_text(text + "\n")
-    with pytest.raises(DataError, match=r"one\.en has \d+ bytes, and had \d+"):
+    with pytest.raises(DataError, match=r"one\.en had \d+ bytes, now \d+"):
         prepare(config, output, progress=False)
     source.write_text(text)
     assert not prepare(with_data(config, max_tokens=100), output, progress=False, overwrite=True).reused
@@ -305,7 +307,7 @@ def test_killed_while_encoding(config: Config, tmp_path: Path) -> None:
     load_prepared(output)
 
 
-def test_damage_is_noticed(config: Config, tmp_path: Path) -> None:
+def test_damaged_files_are_found(config: Config, tmp_path: Path) -> None:
     output = tmp_path / "out"
     prepare(config, output, progress=False)
     store = output / "train.arrow"
@@ -382,7 +384,7 @@ def test_output_is_a_file(config: Config, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("same_size", [False, True])
-def test_file_changed_meanwhile(
+def test_a_file_that_changes_during_preparation(
     config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same_size: bool
 ) -> None:
     real = prepare_module._epoch_report
@@ -438,7 +440,7 @@ def test_command_with_files(config: Config, tmp_path: Path, capsys: pytest.Captu
     assert main([*arguments, "--output", str(tmp_path / "out")]) == 0
     assert "already prepared" in capsys.readouterr().out
     assert main([*arguments, "--output", str(tmp_path / "out"), "--set", "data.max_ratio=3"]) == 3
-    assert "data.max_ratio was 4.0, and is 3.0" in capsys.readouterr().err
+    assert "data.max_ratio was 4.0, now 3.0" in capsys.readouterr().err
 
 
 def test_command_with_a_recipe(config: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -478,9 +480,7 @@ def test_progress_is_shown_with_an_estimate(
         assert f"{label}: 100%" in shown
 
 
-def test_what_is_not_aligned_stops_before_anything_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_written_for_a_misaligned_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chance = random.Random(1)
     numbers = [[str(chance.randrange(10_000)) for _ in range(6)] for _ in range(800)]
     lines = {"a.en": [" ".join(row) for row in numbers], "a.de": [" ".join(row[::-1]) for row in numbers]}

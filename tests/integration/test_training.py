@@ -498,11 +498,9 @@ def test_prepared_data_that_differ_from_the_recipe_are_named(
         return capsys.readouterr().err
 
     assert "warning" not in said("data.folder=elsewhere")
-    warning = (
-        f"warning: {data}: was prepared differently from what the recipe says: data.max_tokens was 1000, and is 9."
-    )
+    warning = f"warning: {data}: was prepared differently from what the recipe says: data.max_tokens was 1000, now 9."
     assert warning in said("data.max_tokens=9")
-    assert "text.vocab_size was 300, and is 999" in said("text.vocab_size=999")
+    assert "text.vocab_size was 300, now 999" in said("text.vocab_size=999")
 
 
 # --- one run, looked at from all sides ------------------------------------------------------------------------

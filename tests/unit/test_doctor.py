@@ -99,7 +99,7 @@ def test_lines_in_the_language_of_the_other_side(tmp_path: Path) -> None:
     assert dropped.findings.wrong_language_dropped.count == 3
 
 
-def test_sides_that_are_one_language_are_not_judged(tmp_path: Path) -> None:
+def test_sides_in_one_language_are_not_compared(tmp_path: Path) -> None:
     pairs = list(zip(sentences(600, ENGLISH, 1), sentences(600, ENGLISH, 2), strict=True))
     findings = check(tmp_path, pairs).findings
     assert findings.wrong_language_sources.count == findings.wrong_language_targets.count == 0
@@ -116,13 +116,13 @@ def test_copies_and_duplicates(tmp_path: Path) -> None:
     assert dropped.kept.tolist() == [True, True, False, True, False, False, False]
 
 
-def test_a_duplicate_in_another_part_is_named_there(tmp_path: Path) -> None:
+def test_a_duplicate_in_another_part_is_located_there(tmp_path: Path) -> None:
     parts = [[("a", "b"), ("c", "d"), ("e", "f")], [("g", "h"), ("i", "j"), ("c", "d")], [("g", "h")]]
     examples = check(tmp_path, *parts).findings.duplicates.examples
     assert examples == [f"{tmp_path}/train-1.tsv:3", f"{tmp_path}/train-2.tsv:1"]
 
 
-def test_find_duplicates_keeps_the_first_of_those_that_count() -> None:
+def test_find_duplicates_keeps_the_first_of_the_marked_pairs() -> None:
     hashes = np.array([5, -3, 5, 7, -3, 5, 9], dtype=np.int64)
     among = np.array([False, True, True, True, True, True, True])
     assert find_duplicates(hashes, among).tolist() == [4, 5]
@@ -153,7 +153,7 @@ def test_leaks_are_counted_by_side_and_dropped(tmp_path: Path) -> None:
     assert kept.findings.leaks_dropped.count == 0
 
 
-def test_a_line_tells_by_its_bytes(tmp_path: Path) -> None:
+def test_the_length_limit_for_leaks_is_in_bytes(tmp_path: Path) -> None:
     chinese = "这是一句话。"  # six characters, eighteen bytes
     train = [
         (chinese, "anders"),

@@ -1,4 +1,4 @@
-"""Corpora whose lines went astray or whose sides were swapped; and aligned ones of all kinds, left in peace."""
+"""Shifted lines and swapped sides are found; aligned corpora of all kinds pass."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ Sides = tuple[list[str], list[str]]
 
 
 def words(count: int, consonants: str, vowels: str, seed: int) -> list[str]:
-    """Returns made words of one language: its letters tell them from those of another."""
+    """Returns made-up words of one language, with letters that the other language does not use."""
     random = Random(seed)
     made = [
         "".join(random.choice(s) for s in (consonants, vowels, consonants, vowels)[: 2 + i % 3]) for i in range(count)
@@ -32,7 +32,7 @@ HERE = words(600, "prstvz", "ouy", 2)
 
 
 def translations(count: int, seed: int) -> Sides:
-    """Returns lines of made words, rare ones rare, and each word for word in another language and order."""
+    """Returns lines of made-up words, and their translations word for word in another order."""
     random = Random(seed)
     source, target = [], []
     for _ in range(count):
@@ -43,7 +43,7 @@ def translations(count: int, seed: int) -> Sides:
 
 
 def found(folder: Path, train: Sides, **held_out: Sides) -> Findings:
-    """Returns what the doctor says; the files are `train.s`, `train.t` and so on, the held-out ones in order."""
+    """Returns the doctor's findings; the files are `train.s`, `train.t` and so on, the held-out ones in order."""
     for name, sides in {"train": train, **held_out}.items():
         for side, lines in zip("st", sides, strict=True):
             text = "".join(f"{line}\n" for line in lines)
@@ -64,8 +64,8 @@ def found(folder: Path, train: Sides, **held_out: Sides) -> Findings:
     return findings
 
 
-def astray(sides: Sides, line: int, back: int | None = None) -> Sides:
-    """Returns the sides without line `line` (from 0) of the target, and `back` of the source, the last if None."""
+def shifted(sides: Sides, line: int, back: int | None = None) -> Sides:
+    """Returns the sides without line `line` of the target, and line `back` (None: the last) of the source."""
     source, target = list(sides[0]), list(sides[1])
     del target[line]
     del source[-1 if back is None else back]
@@ -84,7 +84,7 @@ def test_a_line_is_missing_in_a_small_corpus(
     line: int, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transduce.data.corpus.CHUNK_PAIRS", chunk)
-    fault, count, first = only(found(tmp_path, astray(translations(1000, 1), line)))
+    fault, count, first = only(found(tmp_path, shifted(translations(1000, 1), line)))
     assert abs(first - (line + 1)) <= 2
     assert count == 999 - (first - 1)
     assert "to the end" in fault
@@ -93,7 +93,7 @@ def test_a_line_is_missing_in_a_small_corpus(
 
 
 def test_shifted_lines_are_located_at_both_ends(tmp_path: Path) -> None:
-    source, target = astray(translations(2000, 2), 1500, back=600)
+    source, target = shifted(translations(2000, 2), 1500, back=600)
     fault, count, first = only(found(tmp_path, (source, target)))
     assert abs(first - 601) <= 2
     assert abs(count - 900) <= 4
@@ -104,28 +104,28 @@ def test_shifted_lines_of_a_big_corpus_are_found_by_reading_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shifted_lines, "_MAX_WINDOWS", 8)  # windows lie far apart
-    _, _, first = only(found(tmp_path, astray(translations(6000, 3), 4321)))
+    _, _, first = only(found(tmp_path, shifted(translations(6000, 3), 4321)))
     assert abs(first - 4322) <= 2
 
 
 def test_the_whole_file_is_one_line_off(tmp_path: Path) -> None:
-    fault, count, first = only(found(tmp_path, astray(translations(1500, 4), 0)))
+    fault, count, first = only(found(tmp_path, shifted(translations(1500, 4), 0)))
     assert (count, first) == (1499, 1)
     assert "from the first line to the end" in fault
 
 
-def test_a_held_out_set_is_scorerd_by_what_training_taught(tmp_path: Path) -> None:
+def test_a_held_out_set_is_checked_by_what_was_learned_from_training(tmp_path: Path) -> None:
     findings = found(
-        tmp_path, translations(1500, 5), validation=translations(100, 6), news=astray(translations(300, 7), 140)
+        tmp_path, translations(1500, 5), validation=translations(100, 6), news=shifted(translations(300, 7), 140)
     )
     fault, _, first = only(findings)
     assert "news.s" in fault
     assert abs(first - 141) <= 2
 
 
-def test_a_part_that_is_read_twice_is_scorerd_once(tmp_path: Path) -> None:
-    """A set that is validation and test, or training too: its end and its beginning are no neighbours."""
-    found(tmp_path, translations(1200, 41), dev=astray(translations(700, 42), 300))  # writes the files
+def test_a_part_that_is_read_twice_is_checked_once(tmp_path: Path) -> None:
+    """A set that is validation and test, or training too: its last and its first line are not neighbours."""
+    found(tmp_path, translations(1200, 41), dev=shifted(translations(700, 42), 300))  # writes the files
     train, dev = ("train.s", "train.t"), ("dev.s", "dev.t")
     for validation, test in ((dev, {"dev": dev}), (dev, {"dev": dev, "again": dev})):
         data = DataConfig(folder=str(tmp_path), train=(train, dev), validation=validation, test=test)
@@ -136,7 +136,7 @@ def test_a_part_that_is_read_twice_is_scorerd_once(tmp_path: Path) -> None:
 
 
 def test_many_small_files_that_are_all_one_line_off() -> None:
-    """No window is long enough for the greatest offsets, of which nothing is known then."""
+    """No window is long enough for the largest offsets, so their means are unknown."""
     source, target = translations(1200, 5)
     windows = [(source[i : i + 39], target[i + 1 : i + 40]) for i in range(0, 1200, 40)]
     scorer = shifted_lines.LineScorer.learn(windows)
@@ -152,7 +152,7 @@ def test_shuffled_lines_do_not_belong_together(tmp_path: Path) -> None:
     assert count == 2000
 
 
-def test_a_shuffled_stretch_is_found(tmp_path: Path) -> None:
+def test_shuffled_lines_in_the_middle_are_found(tmp_path: Path) -> None:
     source, target = translations(2000, 9)
     target[700:1200] = sorted(target[700:1200])
     fault, count, first = only(found(tmp_path, (source, target)))
@@ -166,7 +166,7 @@ def exchanged(sides: Sides) -> Sides:
 
 
 @pytest.mark.parametrize("wrong", ["train", "validation", "news"])
-def test_swapped_sides_are_said_once_of_the_part_that_has_them(wrong: str, tmp_path: Path) -> None:
+def test_swapped_sides_are_reported_once_for_their_part(wrong: str, tmp_path: Path) -> None:
     parts = {"train": translations(1500, 10), "validation": translations(300, 11), "news": translations(300, 12)}
     parts[wrong] = exchanged(parts[wrong])
     findings = found(tmp_path, parts["train"], validation=parts["validation"], news=parts["news"])
@@ -177,7 +177,7 @@ def test_swapped_sides_are_said_once_of_the_part_that_has_them(wrong: str, tmp_p
     assert findings.wrong_language_sources.count == findings.wrong_language_targets.count == 0
 
 
-def test_short_lines_are_scorerd_together(tmp_path: Path) -> None:
+def test_short_lines_are_joined(tmp_path: Path) -> None:
     source, target = translations(3000, 17)
     short = [line.split()[0] for line in source], [line.split()[-1] for line in target]
     findings = found(tmp_path, exchanged(short), validation=translations(300, 18), news=translations(300, 19))
@@ -192,7 +192,7 @@ def test_a_file_in_the_wrong_language_is_named(tmp_path: Path) -> None:
     assert fault == f"{tmp_path}/train.t is in the language that {tmp_path}/train.s should be in"
 
 
-def test_of_two_parts_frequent_words_tell_which_is_swapped(tmp_path: Path) -> None:
+def test_frequent_words_show_which_of_two_parts_is_swapped(tmp_path: Path) -> None:
     english, german = "the dog and cat with house of man are street for", "der hund und katze mit haus von mann sind"
     random = Random(3)
 
@@ -221,7 +221,7 @@ def test_a_swapped_held_out_pair_is_counted_once(tmp_path: Path) -> None:
 
 
 def unspaced(sides: Sides) -> Sides:
-    """Returns the lines in ideographs, each word one or two, without spaces."""
+    """Returns the lines in ideographs, one or two for each word, without spaces."""
 
     def spell(lines: list[str], base: int, numbers: dict[str, int]) -> list[str]:
         return ["".join(chr(base + numbers.setdefault(word, len(numbers))) for word in line.split()) for line in lines]
@@ -254,7 +254,7 @@ ALIGNED: dict[str, Callable[[], Sides]] = {
 
 
 @pytest.mark.parametrize("name", ALIGNED)
-def test_what_is_aligned_is_left_in_peace(name: str, tmp_path: Path) -> None:
+def test_aligned_corpora_pass(name: str, tmp_path: Path) -> None:
     source, target = ALIGNED[name]()
     assert not found(tmp_path, (source, target), validation=(source[:50], target[:50])).misaligned
 
@@ -272,7 +272,7 @@ def test_a_dictionary_is_learned_from_lines_that_belong_together(offset: int) ->
 
 
 @pytest.mark.parametrize("count", [1, 10, 100, 200])
-def test_little_text_is_not_scorerd(count: int, tmp_path: Path) -> None:
+def test_little_text_is_not_checked(count: int, tmp_path: Path) -> None:
     source, target = translations(count, 28)
     assert not found(tmp_path, (source, target)).misaligned
     Random(1).shuffle(target)
@@ -296,8 +296,8 @@ def test_a_validation_set_of_a_few_lines_is_enough_to_see_which_part_is_swapped(
     assert findings.held_out_wrong_language.count == 0
 
 
-def test_no_spaces_is_no_excuse(tmp_path: Path) -> None:
-    _, _, first = only(found(tmp_path, astray(unspaced(translations(2000, 29)), 1200)))
+def test_text_without_spaces_is_checked(tmp_path: Path) -> None:
+    _, _, first = only(found(tmp_path, shifted(unspaced(translations(2000, 29)), 1200)))
     assert abs(first - 1201) <= 4
 
 
@@ -326,7 +326,7 @@ def test_real_text(shared: Path, tmp_path: Path) -> None:
 
     train, validation = read("train"), read("val")
     assert not found(tmp_path, train, validation=validation).misaligned
-    _, _, first = only(found(tmp_path, astray(train, 2345), validation=validation))
+    _, _, first = only(found(tmp_path, shifted(train, 2345), validation=validation))
     assert abs(first - 2346) <= 3
     fault, _, _ = only(found(tmp_path, exchanged(train), validation=validation, news=read("test_2016_flickr")))
     assert f"{tmp_path}/train.s and" in fault

@@ -41,14 +41,14 @@ def test_lines_of_each_kind_of_file(
 
 
 @pytest.mark.parametrize("text", ["", "\n", "a", "a\n", "a\n\n", "\ufeff", "\ufeffa"])
-def test_ends_of_files(tmp_path: Path, text: str) -> None:
+def test_files_with_and_without_a_final_line_end(tmp_path: Path, text: str) -> None:
     path = pack(tmp_path / "a.txt", text.encode())
     bare = text.removeprefix("\ufeff")
     assert list(read_lines(path)) == (bare.removesuffix("\n").split("\n") if bare else [])
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r\ufeff", exclude_categories=["Cs"]))))
-def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+def test_any_text_is_read_unchanged(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     path = tmp_path_factory.mktemp("lines") / "a.txt"
     path.write_bytes("".join(line + "\n" for line in lines).encode())
     assert list(read_lines(path)) == lines
@@ -59,7 +59,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(read_lines(Path("-"))) == ["a", "b"]
 
 
-def test_a_pipe_gives_its_lines_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_a_pipe_are_read_as_they_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     with open(reading) as stdin, open(writing, "wb", buffering=0) as pipe:  # noqa: PTH123 (descriptors)
         monkeypatch.setattr(sys, "stdin", stdin)
@@ -114,7 +114,7 @@ def test_the_lines_before_one_that_is_not_utf8_come_first(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_a_file_of_another_unicode_is_told_so(tmp_path: Path, encoding: str) -> None:
+def test_a_utf16_file_is_recognised(tmp_path: Path, encoding: str) -> None:
     path = pack(tmp_path / "a.txt", "\ufeffeins\tzwei\n".encode(encoding))
     with pytest.raises(DataError, match=r"a\.txt, line 1: not UTF-8 .*iconv -f UTF-16 -t UTF-8"):
         list(read_lines(path))
@@ -131,7 +131,7 @@ def test_missing_file_suggests_a_near_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.zst"])
-def test_files_cut_short_are_noticed(tmp_path: Path, name: str) -> None:
+def test_truncated_files_are_errors(tmp_path: Path, name: str) -> None:
     text = "".join(f"line {random.Random(i).random()}\n" for i in range(500))
     path = pack(tmp_path / name, text.encode())
     whole = path.read_bytes()
@@ -145,7 +145,7 @@ def test_files_cut_short_are_noticed(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.zst"])
-def test_an_empty_packed_file_was_cut_short(tmp_path: Path, name: str) -> None:
+def test_an_empty_compressed_file_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(DataError, match=rf"{name}: damaged or cut short: the file is empty"):
         list(read_lines(tmp_path / name))
@@ -153,7 +153,7 @@ def test_an_empty_packed_file_was_cut_short(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.zst"])
-def test_garbage_after_the_end_is_noticed_with_its_place(tmp_path: Path, name: str) -> None:
+def test_garbage_after_the_end_is_located(tmp_path: Path, name: str) -> None:
     path = pack(tmp_path / name, b"one\ntwo\n")
     size = path.stat().st_size + len(b"garbage after the end")
     path.write_bytes(path.read_bytes() + b"garbage after the end")
@@ -162,8 +162,8 @@ def test_garbage_after_the_end_is_noticed_with_its_place(tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.zst"])
-def test_no_flipped_bit_passes(tmp_path: Path, name: str) -> None:
-    """In any of several frames: those that Transduce writes have checksums."""
+def test_every_flipped_bit_is_found(tmp_path: Path, name: str) -> None:
+    """In any of several frames, which all have checksums."""
     lines = [f"line {random.Random(i).random()}" for i in range(60)]
     with ResumableOutput(tmp_path / name, {}, resume=False) as output:
         for start in range(0, 60, 20):
@@ -251,14 +251,14 @@ def test_unequal_counts_name_files_counts_and_place(tmp_path: Path, place: int, 
     assert f"{longer} has {surplus} extra line" in message
 
 
-def test_a_file_that_ends_early_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_ends_early(tmp_path: Path) -> None:
     source, target = corpus(1000)
     message = unequal(tmp_path, source, target[:-30])
     assert "They seem to be aligned up to line 970" in message
     assert "a.en then has 30 extra lines" in message
 
 
-def test_no_place_is_named_when_nothing_is_aligned(tmp_path: Path) -> None:
+def test_no_line_is_named_if_nothing_is_aligned(tmp_path: Path) -> None:
     source, target = corpus(1000)
     random.Random(1).shuffle(target)
     message = unequal(tmp_path, source, target[:-30])
@@ -267,14 +267,14 @@ def test_no_place_is_named_when_nothing_is_aligned(tmp_path: Path) -> None:
     assert "seem to be aligned" not in message
 
 
-def test_no_place_is_named_when_lines_are_lost_in_several_places(tmp_path: Path) -> None:
+def test_no_line_is_named_if_lines_are_missing_in_several_places(tmp_path: Path) -> None:
     source, target = corpus(2000)
     del target[500], target[1500:1503]
     message = unequal(tmp_path, source, target)
     assert "near line" not in message
 
 
-def test_standard_input_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_name_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n\xff\n")))
     with pytest.raises(DataError, match=r"^standard input, line 2: not UTF-8"):
         list(read_lines(Path("-")))

@@ -111,7 +111,7 @@ def test_missing_truncated_and_foreign_files(tmp_path: Path) -> None:
         ParallelStore.open(path)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("x", pa.int8())])) as writer:
         writer.write_batch(pa.record_batch([pa.array([1], pa.int8())], names=["x"]))
-    with pytest.raises(DataError, match="not one that 'transduce prepare' wrote"):
+    with pytest.raises(DataError, match="that 'transduce prepare' did not write"):
         ParallelStore.open(path)
 
 

@@ -30,12 +30,12 @@ def sides() -> SideLanguages:
     return learned
 
 
-def test_what_is_typical_has_the_sign_of_its_side(sides: SideLanguages) -> None:
+def test_typical_odds_have_the_sign_of_their_side(sides: SideLanguages) -> None:
     assert sides.typical[0] > 0.5
     assert sides.typical[1] < -0.5
 
 
-def test_each_side_is_told_from_the_other(sides: SideLanguages) -> None:
+def test_lines_of_the_other_side_are_found(sides: SideLanguages) -> None:
     ours, theirs = lines(0, 20, seed=2), lines(1, 20, seed=2)
     assert sides.misplaced(ours, 0) == sides.misplaced(theirs, 1) == []
     assert sides.misplaced(theirs, 0) == sides.misplaced(ours, 1) == list(range(20))
@@ -43,7 +43,7 @@ def test_each_side_is_told_from_the_other(sides: SideLanguages) -> None:
     assert sides.misplaced(mixed, 0) == [3, 7]
 
 
-def test_what_is_no_language_or_too_short_is_not_judged(sides: SideLanguages) -> None:
+def test_short_lines_and_lines_without_words_are_skipped(sides: SideLanguages) -> None:
     short = "stren vliks ompf zwirn"  # of the other side, and 22 letters
     neither = ["", " ", "\t", short, "1234567 " * 9, "?!" * 40, "\x00" * 50, "\ud800" * 30, "ξένη γλώσσα " * 9]
     assert sides.misplaced(neither, 0) == sides.misplaced(neither, 1) == []
@@ -51,14 +51,14 @@ def test_what_is_no_language_or_too_short_is_not_judged(sides: SideLanguages) ->
     assert sides.misplaced([], 0) == []
 
 
-def test_half_a_line_of_each_is_not_judged(sides: SideLanguages) -> None:
+def test_a_line_of_both_languages_is_not_misplaced(sides: SideLanguages) -> None:
     half = [f"{ours} {theirs}" for ours, theirs in zip(lines(0, 9, seed=3), lines(1, 9, seed=3), strict=True)]
     assert sides.misplaced(half, 0) == sides.misplaced(half, 1) == []
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n")), max_size=12))
-def test_a_line_is_judged_alone(texts: list[str]) -> None:
-    """By the obvious way to count: trigrams of one line at a time."""
+def test_the_odds_of_a_line_do_not_depend_on_other_lines(texts: list[str]) -> None:
+    """Compared with the obvious way: counting the trigrams of one line at a time."""
     learned = SideLanguages(_random_odds(), (1.0, -1.0))
     together = learned.mean_odds(texts)
     assert len(together) == len(texts)
@@ -82,7 +82,7 @@ def _mean_odds_reference(text: str, learned: SideLanguages) -> float:
 
 
 @pytest.mark.parametrize("swapped", [0.0, 0.04])
-def test_some_noise_does_not_keep_it_from_learning(swapped: float) -> None:
+def test_learning_tolerates_noise(swapped: float) -> None:
     random = Random(5)
     pairs = list(zip(lines(0, 1000), lines(1, 1000), strict=True))
     wrong = [i for i in range(len(pairs)) if random.random() < swapped]
@@ -93,7 +93,7 @@ def test_some_noise_does_not_keep_it_from_learning(swapped: float) -> None:
     assert learned.misplaced([src for src, _ in pairs], 0) == learned.misplaced([tgt for _, tgt in pairs], 1) == wrong
 
 
-def test_too_little_or_nothing_to_tell_apart() -> None:
+def test_no_result_for_too_little_text_or_equal_sides() -> None:
     assert SideLanguages.learn([]) is None
     assert SideLanguages.learn(zip(lines(0, 150), lines(1, 150), strict=True)) is None
     assert SideLanguages.learn(zip(lines(0, 900), lines(0, 900, seed=2), strict=True)) is None
@@ -101,7 +101,7 @@ def test_too_little_or_nothing_to_tell_apart() -> None:
     assert SideLanguages.learn(zip(copies, copies, strict=True)) is None
 
 
-def test_short_lines_at_the_beginning_are_passed_over() -> None:
+def test_short_lines_at_the_beginning_are_skipped() -> None:
     """Some corpora are sorted by length."""
     pairs = [*[("popu", "acht")] * 30_000, *zip(lines(0, 600), lines(1, 600), strict=True)]
     assert SideLanguages.learn(pairs) is not None

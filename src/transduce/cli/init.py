@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Writes the recipe, and returns the exit code."""
-    from transduce.data.first_recipe import language_of, look_at, write_recipe
+    from transduce.data.first_recipe import language_of, measure_corpus, write_recipe
 
     if args.output.suffix != ".toml":
         raise ConfigError(f"--output {args.output}: a recipe's name ends in .toml.")
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(
                 f"--languages {' '.join(languages)}: '{language}' is not a language code, such as en or pt-BR."
             )
-    corpus = look_at(args.source, args.target)
+    corpus = measure_corpus(args.source, args.target)
     validation = tuple(args.validation) if args.validation else None
     config = write_recipe(corpus, (languages[0], languages[1]), args.output, validation)
     codes = " → ".join(languages) if all(languages) else "languages unknown: name them in the recipe"

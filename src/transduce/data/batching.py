@@ -3,7 +3,7 @@
 A batch holds pairs of similar length, so that little of it is padding. Its padded size, rows times longest,
 stays within a budget of tokens on each side. The same arguments give the same plan on any machine and with
 any version of numpy: randomness comes from the integer hash below, not from a generator. So a run resumes
-from the number of the next batch, and ranks agree on the plan without talking.
+from the number of the next batch, and all ranks compute the same plan.
 
 DEVIATION: the paper's batches have "approximately" 25 000 tokens a side; our budgets are upper bounds, padding counted.
 """
@@ -46,8 +46,8 @@ class BatchPlan:
 
     def batch(self, index: int) -> Indices:
         """Returns the row indices of the batch that is trained as number `index`, from 0."""
-        place = self.order[index]
-        return self.rows[self.starts[place] : self.starts[place + 1]]
+        batch = self.order[index]
+        return self.rows[self.starts[batch] : self.starts[batch + 1]]
 
     @property
     def source_padding_share(self) -> float:
@@ -70,13 +70,7 @@ def _share_of_padding(real: int, padded: int) -> float:
 
 
 def plan_epoch(
-    source_lengths: Lengths,
-    target_lengths: Lengths,
-    *,
-    source_budget: int,
-    target_budget: int,
-    seed: int,
-    epoch: int,
+    source_lengths: Lengths, target_lengths: Lengths, *, source_budget: int, target_budget: int, seed: int, epoch: int
 ) -> BatchPlan:
     """Returns the batches of an epoch: each pair exactly once, like lengths together, order shuffled.
 
@@ -122,7 +116,7 @@ def _arrange(source: Lengths, groups: NDArray[np.int32], noise: NDArray[np.uint6
         group   0  0  0  1  1  1  2  2  2
         source  5  7 10 10  8  6  6  9 12
     """
-    # In place: a corpus has tens of millions of rows, and each array of them hundreds of megabytes.
+    # In place: a corpus may have tens of millions of rows, and each array hundreds of megabytes.
     noise >>= np.uint64(11)
     key = noise.astype(np.float64)
     key *= 2.0**-53

@@ -1,20 +1,19 @@
-"""The demo's parallel corpus, made on the spot: real language, unlimited, no licence, no network.
+"""The demo's parallel corpus, generated when needed: real language, unlimited, no licence, no network.
 
 English→German puts dates, times, quantities, amounts and numbers into carrier phrases; any other pair of CLDR
 locales gets the plain patterns, alone and in lists of two. A source line never has two translations, so that
 exact match means something.
 
-How training, validation and test are kept apart:
+How training, validation and test are separated:
 
 - **Values.** A hash of each value (March 3, 15:47, 17 kilometers, €3.50, the number 342) says which part
-  it belongs to: 6 in 100 to test, 4 to validation. Every value in a test line is a test value, in whatever
-  format it is written, and stands nowhere in training or validation; so for the other parts. Words of closed
-  classes (weekdays, nouns, names), the blocks that numbers are spelled with ("seven", "forty", "three
-  hundred") and singulars ("1 day") are not held out: a held-out value can be put together from parts seen.
-- **Combinations.** So does a hash of each combination of a carrier phrase with the kinds of value in it ("The
-  parcel weighs …" with grams): 10 in 100 belong to test, 5 to validation, and training never sees them. Half
-  of the test and validation lines are such combinations; the other half are known combinations with unknown
-  values.
+  it belongs to: 6 in 100 to test, 4 to validation. Every value in a test line is a test value, in any format,
+  and never occurs in training or validation; likewise for the other parts. Words of closed classes (weekdays,
+  nouns, names), the parts of spelled-out numbers ("seven", "forty", "three hundred") and singulars ("1 day") are
+  not held out, so that a held-out value can be composed of known parts.
+- **Combinations.** The same holds for each combination of a carrier phrase with the kinds of value in it ("The
+  parcel weighs …" with grams): 10 in 100 belong to test, 5 to validation, and are never in training. Half of the
+  test and validation lines are such combinations; the other half are known combinations with unknown values.
 
 The hashes do not depend on the seed: no corpus of one seed leaks the test lines of another.
 """
@@ -40,7 +39,7 @@ Part = Literal["train", "validation", "test"]
 _SLOT = re.compile(r"\{(\w+?)\d?\}")
 _VALUE_SHARES = {"test": 6, "validation": 4}  # in 100
 _COMBINATION_SHARES = {"test": 10, "validation": 5}
-_MAX_TRIES = 20_000  # for one new line; a corpus that needs more has run out of lines
+_MAX_TRIES = 20_000  # for one new line; after that there are no new lines left
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class DemoCorpus:
 
 @dataclass(frozen=True)
 class Line:
-    """One pair, with what decided where it belongs."""
+    """One pair, with the combination and values that determine its part."""
 
     source: str
     target: str
@@ -99,7 +98,7 @@ def demo_files(folder: Path, source_language: str, target_language: str) -> dict
 def generate(
     source_language: str, target_language: str, sizes: dict[Part, int], seed: int = 1
 ) -> dict[Part, list[Line]]:
-    """Returns `sizes[part]` lines for each part; no source line stands twice in the whole corpus."""
+    """Returns `sizes[part]` lines for each part; no source line occurs twice in the whole corpus."""
     from transduce.data.demo.cldr import Cldr  # needs babel, which is optional
 
     if source_language == target_language:
@@ -107,7 +106,7 @@ def generate(
     phrasebook = _phrasebook(Cldr(source_language), Cldr(target_language))
     corpus: dict[Part, list[Line]] = {}
     seen: set[str] = set()
-    # The small parts go first: they are drawn from few values, and no training line can equal theirs.
+    # The smallest parts come first: they have few values to draw from.
     for part in sorted(sizes, key=lambda part: sizes[part]):
         lines = phrasebook.lines(part, Random(f"{seed}/{part}"))
         corpus[part] = list(itertools.islice(_distinct(lines, seen, part), sizes[part]))
@@ -123,7 +122,7 @@ def _distinct(lines: Iterator[Line], seen: set[str], part: Part) -> Iterator[Lin
             tries = 0
             yield line
         elif tries > _MAX_TRIES:
-            raise ConfigError(f"The demo corpus has no more different {part} lines for this pair: ask for fewer.")
+            raise ConfigError(f"The demo corpus has no more distinct {part} lines for this pair. Request fewer.")
 
 
 def _phrasebook(source: "Cldr", target: "Cldr") -> "Phrasebook":
@@ -144,21 +143,21 @@ def _phrasebook(source: "Cldr", target: "Cldr") -> "Phrasebook":
 
 def bucket(text: str, shares: dict[str, int]) -> Part:
     """Returns the part that `text` belongs to, by its hash alone."""
-    place = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % 100
-    if place < shares["test"]:
+    number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % 100
+    if number < shares["test"]:
         return "test"
-    return "validation" if place < shares["test"] + shares["validation"] else "train"
+    return "validation" if number < shares["test"] + shares["validation"] else "train"
 
 
 class Phrasebook:
-    """Carrier phrases and what may fill their slots; draws lines of a part of the corpus."""
+    """Carrier phrases and the values for their slots; draws lines of a part of the corpus."""
 
     def __init__(self, phrases: Sequence["Pair"], slots: "Slots") -> None:
         self._phrases = [_Phrase(source, target, slots) for source, target in phrases]
         self._bucket = functools.lru_cache(100_000)(bucket_value)
 
     def lines(self, part: Part, random: Random) -> Iterator[Line]:
-        """Yields lines of `part` without end; a line may come up more than once."""
+        """Yields lines of `part` endlessly; a line may occur more than once."""
         while True:
             # Half of the held-out lines are known combinations with unknown values.
             wanted: Part = part if random.random() < 0.5 else "train"
@@ -185,7 +184,7 @@ class Phrasebook:
 class _Phrase:
     def __init__(self, source: str, target: str, slots: "Slots") -> None:
         self.source, self.target = source, target
-        self.places = re.findall(r"\{(\w+)\}", source)
+        self.slots = re.findall(r"\{(\w+)\}", source)
         self.choices = [slots[name] for name in _SLOT.findall(source)]
         # Nouns count as part of the combination only where there are hardly any kinds of value to combine.
         kinds = 1
@@ -196,9 +195,9 @@ class _Phrase:
         self.part = functools.cache(lambda text: "train" if text == first else bucket(text, _COMBINATION_SHARES))
 
     def fill(self, texts: "Sequence[Pair]") -> "Pair":
-        """Returns the source and the target with `texts` in their places."""
-        sources = {place: text[0] for place, text in zip(self.places, texts, strict=True)}
-        targets = {place: text[1] for place, text in zip(self.places, texts, strict=True)}
+        """Returns the source and the target with `texts` in their slots."""
+        sources = {slot: text[0] for slot, text in zip(self.slots, texts, strict=True)}
+        targets = {slot: text[1] for slot, text in zip(self.slots, texts, strict=True)}
         return self.source.format(**sources), self.target.format(**targets)
 
     def combination(self, forms: Sequence["Form"]) -> str:
@@ -222,7 +221,7 @@ def _names(form: "Form", value: object) -> list[str]:
 
 
 def _draw(form: "Form", part: Part, random: Random, bucket_of: Callable[[str], Part]) -> object:
-    """Draws a value that belongs to `part`, or returns `_NOTHING` where the form hardly has one."""
+    """Draws a value that belongs to `part`, or returns `_NOTHING` if none is found."""
     if not form.family:
         return form.draw(random)
     for _ in range(2000):

@@ -1,4 +1,4 @@
-"""A first recipe for a corpus of one's own: files are counted, and a preset, a vocabulary and steps chosen by size."""
+"""A first recipe for the user's own corpus: preset, vocabulary size and number of steps follow from its size."""
 
 import json
 import math
@@ -13,22 +13,22 @@ from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
 
 _PACKED = (".gz", ".zst")
-_LARGE_PAIRS = 1_000_000  # from here on a corpus feeds the paper's base model
+_LARGE_PAIRS = 1_000_000  # enough for the paper's base model
 _MIN_PAIRS = 20
 _MAX_VALIDATION = 1000
-_VALIDATION_SHARE = 20  # one pair in so many is held out, up to the number above
-_EPOCHS = 34  # of a small corpus: what recipes/multi30k-en-de.toml takes
+_VALIDATION_STEP = 20  # every 20th pair is held out, up to the number above
+_EPOCHS = 34  # for a small corpus, as in recipes/multi30k-en-de.toml
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What is known of two aligned files.
+    """The size of two aligned files.
 
     Attributes:
         source: the file of the sources.
         target: the file of the targets.
         num_pairs: pairs of lines with text on both sides.
-        num_tokens: subwords of the longer side, about: 1.3 a word, or one for four letters where there are no words.
+        num_tokens: estimated subwords of the longer side: 1.3 a word, or one for four letters if there are no spaces.
     """
 
     source: Path
@@ -37,8 +37,8 @@ class Corpus:
     num_tokens: int
 
 
-def look_at(source: Path, target: Path) -> Corpus:
-    """Reads two aligned files once.
+def measure_corpus(source: Path, target: Path) -> Corpus:
+    """Counts pairs and tokens of two aligned files.
 
     Raises:
         DataError: a file is missing or not UTF-8, both are the same file, they differ in length, or there is too little
@@ -47,9 +47,9 @@ def look_at(source: Path, target: Path) -> Corpus:
     for path in (source, target):
         require_file(path)
         if not path.is_file():
-            raise DataError(f"{path}: is no file on disk; a recipe names files that can be read again.")
+            raise DataError(f"{path}: not a regular file. A recipe needs files that can be read again.")
     if source.samefile(target):
-        raise DataError(f"{source} and {target} are the same file; name the sources and their translations.")
+        raise DataError(f"{source} and {target} are the same file. Name a file of sources and a file of translations.")
     num_pairs, tokens = 0, [0.0, 0.0]
     for pair in read_pairs([source, target]):
         if all(line.strip() for line in pair):
@@ -66,7 +66,7 @@ def look_at(source: Path, target: Path) -> Corpus:
 
 
 def language_of(path: Path) -> str:
-    """Returns "de" for `train.de` and `train.de.gz`, and nothing where the name does not say."""
+    """Returns "de" for `train.de` and `train.de.gz`, and "" if the name has no language code."""
     suffixes = [suffix[1:] for suffix in path.suffixes if suffix not in _PACKED]
     last = suffixes[-1] if suffixes else ""
     return last if len(last) == 2 and last.isalpha() and last.isascii() and last.islower() else ""
@@ -75,19 +75,19 @@ def language_of(path: Path) -> str:
 def write_recipe(
     corpus: Corpus, languages: tuple[str, str], output: Path, validation: tuple[Path, Path] | None = None
 ) -> Config:
-    """Writes a recipe, and beside it a validation set where none is given; returns the recipe as it loads.
+    """Writes a recipe, and a validation set beside it if none is given; returns the loaded recipe.
 
-    The validation set is pairs of the corpus, evenly spread. They stay in the corpus, which is not touched: training
-    leaves out what is held out (`data.drop_leaked`).
+    The validation set consists of pairs of the corpus, evenly spread. The corpus itself is not changed: training leaves
+    out the validation pairs (`data.drop_leaked`).
 
     Raises:
-        ConfigError: a file stands where one is to be written.
+        ConfigError: a file that would be written exists.
         DataError: the validation files are not aligned, or have no text.
     """
     held_out = validation or _beside(output, corpus)
     for path in (output, *(() if validation else held_out)):
         if path.exists():
-            raise ConfigError(f"{path}: exists, and is left as it is. Choose another --output, or delete it.")
+            raise ConfigError(f"{path}: exists and is not overwritten. Choose another --output, or delete it.")
     if validation is None:
         _hold_out(corpus, held_out)
     elif not any(source.strip() and target.strip() for source, target in read_pairs(validation)):
@@ -106,7 +106,7 @@ def _beside(output: Path, corpus: Corpus) -> tuple[Path, Path]:
 
 def _hold_out(corpus: Corpus, paths: tuple[Path, Path]) -> None:
     pairs = (pair for pair in read_pairs([corpus.source, corpus.target]) if all(line.strip() for line in pair))
-    step = max(_VALIDATION_SHARE, -(-corpus.num_pairs // _MAX_VALIDATION))
+    step = max(_VALIDATION_STEP, -(-corpus.num_pairs // _MAX_VALIDATION))
     chosen = list(islice(pairs, 0, None, step))
     for path, lines in zip(paths, zip(*chosen, strict=True), strict=True):
         files.write_text(path, "".join(f"{line}\n" for line in lines))
@@ -144,7 +144,7 @@ validation = {json.dumps(held_out, ensure_ascii=False)}
 
 
 def _named(path: Path, output: Path) -> str:
-    """Returns a file's name as the recipe has it: relative where it lies in the recipe's folder, or below."""
+    """Returns a file's name for the recipe: a relative path if it is in the recipe's folder or below."""
     absolute, folder = path.resolve(), output.parent.resolve()
     return str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute)
 

@@ -57,7 +57,7 @@ class NamedCorpus:
     description: str
     homepage: str
     terms: str
-    outputs: tuple[CorpusFile, ...]
+    files: tuple[CorpusFile, ...]
 
 
 def _multi30k(name: str, text_sha256: str) -> CorpusFile:
@@ -118,7 +118,7 @@ NAMED_CORPORA: dict[str, NamedCorpus] = {
         description="Image captions: 29 000 training pairs, validation, test sets of 2016 and 2017",
         homepage="https://github.com/multi30k/dataset",
         terms="None stated; used for research. The captions describe Flickr photographs.",
-        outputs=(
+        files=(
             _multi30k("train.en", "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6"),
             _multi30k("train.de", "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72"),
             _multi30k("val.en", "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227"),
@@ -133,13 +133,13 @@ NAMED_CORPORA: dict[str, NamedCorpus] = {
         description="WMT 2014 English-German: Europarl v7, Common Crawl, News Commentary v9; newstest2013 and 2014",
         homepage=_WMT_HOMEPAGE,
         terms=_WMT_TERMS,
-        outputs=_wmt14("de"),
+        files=_wmt14("de"),
     ),
     "wmt14-en-fr": NamedCorpus(
         description="WMT 2014 English-French: as English-German, with the UN and 10^9 corpora; 36 million pairs",
         homepage=_WMT_HOMEPAGE,
         terms=_WMT_TERMS,
-        outputs=(
+        files=(
             *_wmt14("fr"),
             CorpusFile("undoc.2000.fr-en.en", _UN, "un/undoc.2000.fr-en.en"),
             CorpusFile("undoc.2000.fr-en.fr", _UN, "un/undoc.2000.fr-en.fr"),
@@ -165,34 +165,34 @@ def fetch(name: str, folder: Path, *, mirror: Path | None = None, progress: bool
     if mirror is None and os.environ.get(MIRROR_VARIABLE):
         mirror = Path(os.environ[MIRROR_VARIABLE])
     corpus = NAMED_CORPORA[name]
-    missing = [output for output in corpus.outputs if not (folder / output.name).is_file()]
+    missing = [file for file in corpus.files if not (folder / file.name).is_file()]
     if missing and progress:
         print(f"{name}: {corpus.description}\n  from {mirror or corpus.homepage}\n  terms: {corpus.terms}")
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        for remote in dict.fromkeys(output.remote for output in missing):
-            outputs = [output for output in missing if output.remote == remote]
-            _fetch_file(remote, outputs, folder, mirror, progress=progress)
+        for remote in dict.fromkeys(file.remote for file in missing):
+            files = [file for file in missing if file.remote == remote]
+            _fetch_file(remote, files, folder, mirror, progress=progress)
     except OSError as error:
         raise DownloadError(f"{name}: cannot write to or read from '{error.filename or folder}': {error}") from None
 
 
 def _fetch_file(
-    remote: RemoteFile, outputs: list[CorpusFile], folder: Path, mirror: Path | None, *, progress: bool
+    remote: RemoteFile, files: list[CorpusFile], folder: Path, mirror: Path | None, *, progress: bool
 ) -> None:
-    """Extracts `outputs` from `remote`. They appear in `folder` when all of them are extracted and verified."""
+    """Extracts `files` from `remote`. They appear in `folder` when all of them are extracted and verified."""
     with tempfile.TemporaryDirectory(prefix=".extract.", dir=folder) as staging:
-        staged = {output.member: Path(staging, str(number)) for number, output in enumerate(outputs)}
-        plain = [mirror / output.name for output in outputs] if mirror else []
+        staged = {file.member: Path(staging, str(number)) for number, file in enumerate(files)}
+        plain = [mirror / file.name for file in files] if mirror else []
         if plain and all(path.is_file() for path in plain) and not any(p.name == remote.name for p in plain):
-            for output, path in zip(outputs, plain, strict=True):
-                shutil.copyfile(path, staged[output.member])
-            _accept(outputs, staged, folder, converted=True)
+            for file, path in zip(files, plain, strict=True):
+                shutil.copyfile(path, staged[file.member])
+            _accept(files, staged, folder, converted=True)
             return
         archive = _archive(remote, folder, mirror, progress=progress)
         try:
             extract(archive, staged, remote.max_bytes)
-            _accept(outputs, staged, folder, converted=False)
+            _accept(files, staged, folder, converted=False)
         except DownloadError:
             if mirror is None and remote.checksum is None:
                 archive.unlink()  # unverified, and now known to be wrong: the next run shall not use it again
@@ -248,20 +248,20 @@ def _archive(remote: RemoteFile, folder: Path, mirror: Path | None, *, progress:
     return archive
 
 
-def _accept(outputs: list[CorpusFile], staged: dict[str, Path], folder: Path, *, converted: bool) -> None:
+def _accept(files: list[CorpusFile], staged: dict[str, Path], folder: Path, *, converted: bool) -> None:
     """Verifies the staged files, then moves all of them to `folder`."""
-    for output in outputs:
-        path = staged[output.member]
-        if output.member.endswith(".sgm") and not converted:
+    for file in files:
+        path = staged[file.member]
+        if file.member.endswith(".sgm") and not converted:
             lines = segments(path.read_text(encoding="utf-8"))
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        if output.text_sha256 is not None:
-            verify(path, f"sha256:{output.text_sha256}", f"{output.name} from {output.remote.url}")
+        if file.text_sha256 is not None:
+            verify(path, f"sha256:{file.text_sha256}", f"{file.name} from {file.remote.url}")
         if path.stat().st_size == 0:
-            raise DownloadError(f"{output.remote.url}: '{output.name}' is empty. {advice(output.remote.url)}")
+            raise DownloadError(f"{file.remote.url}: '{file.name}' is empty. {advice(file.remote.url)}")
         sync_file(path)
-    for output in outputs:
-        staged[output.member].replace(folder / output.name)
+    for file in files:
+        staged[file.member].replace(folder / file.name)
     sync_folder(folder)
 
 

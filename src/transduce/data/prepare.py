@@ -209,11 +209,7 @@ def _learn_tokenizer(
             stack.enter_context(elapsed_time("learning the vocabulary", shown=progress))
 
         return SubwordTokenizer.train(
-            lines(),
-            algorithm=text.algorithm,
-            vocab_size=text.vocab_size,
-            min_frequency=text.min_frequency,
-            whole=whole,
+            lines(), algorithm=text.algorithm, vocab_size=text.vocab_size, min_frequency=text.min_frequency, whole=whole
         )
 
 

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.config import Config, DataConfig
+from transduce.config import Config
+from transduce.config.differences import describe, differences
 from transduce.errors import DataError
 from transduce.files import read_json_object, sha256
 from transduce.reporting.tables import counted
@@ -163,17 +164,17 @@ def with_checksums(inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """Returns the first difference between two identities, in words; empty if there is none.
+    """Returns the first differences between two identities, in words; empty if there are none.
 
     A file whose path or time differs is compared by checksum.
     """
-    if differs := _difference_of_settings(old, new):
-        return differs
+    if changed := _changed_settings(old, new):
+        return changed
     if len(old["inputs"]) != len(new["inputs"]):
-        return f"the corpus has {counted(len(new['inputs']), 'file')}, and had {len(old['inputs'])}"
+        return f"the corpus had {counted(len(old['inputs']), 'file')}, now {len(new['inputs'])}"
     for before, now in zip(old["inputs"], new["inputs"], strict=True):
         if before["bytes"] != now["bytes"]:
-            return f"{now['path']} has {now['bytes']} bytes, and had {before['bytes']}"
+            return f"{now['path']} had {before['bytes']} bytes, now {now['bytes']}"
         unmoved = before["path"] == now["path"] and before["mtime_ns"] == now["mtime_ns"]
         if not unmoved and sha256(Path(now["path"])) != before["sha256"]:
             return f"{now['path']} has different contents"
@@ -181,24 +182,15 @@ def difference(old: dict[str, Any], new: dict[str, Any]) -> str:
 
 
 def difference_from(config: Config, prepared: Prepared) -> str:
-    """Returns the first difference between `config` and how a folder was prepared, in words; empty if there is none.
+    """Returns the first differences between `config` and how a folder was prepared, in words; empty if there are none.
 
     The location of the files is no difference, nor is a tokenizer that was given.
     """
     old, new = prepared.manifest["identity"], _settings(config)
-    return _difference_of_settings(old, new | {"text": old["text"]} if "tokenizer" in old["text"] else new)
+    return _changed_settings(old, new | {"text": old["text"]} if "tokenizer" in old["text"] else new)
 
 
-def _difference_of_settings(old: dict[str, Any], new: dict[str, Any]) -> str:
+def _changed_settings(old: dict[str, Any], new: dict[str, Any]) -> str:
     """Compares the settings. A key of `data` that did not exist when the folder was prepared counts as its default."""
-    defaults: dict[str, Any] = json.loads(json.dumps({"text": {}, "data": asdict(DataConfig())}))
-    for section in ("text", "data"):
-        for key in [*new[section], *(key for key in old[section] if key not in new[section])]:
-            before, now = old[section].get(key, defaults[section].get(key)), new[section].get(key)
-            if before != now:
-                return f"{section}.{key} was {_show(before)}, and is {_show(now)}"
-    return ""
-
-
-def _show(value: Any) -> str:
-    return "not set" if value is None else json.dumps(value, ensure_ascii=False)
+    before = {"text": old["text"], "data": _settings(Config())["data"] | old["data"]}
+    return describe(differences(before, {"text": new["text"], "data": new["data"]}))

@@ -1,4 +1,4 @@
-"""Progress on standard error for whatever lasts over two seconds."""
+"""Progress bars on standard error for work that takes more than two seconds."""
 
 import contextlib
 import sys
@@ -10,10 +10,10 @@ _DELAY_SECONDS = 2.0
 
 
 def progress_bar(label: str, total: int | None, *, unit: str, shown: bool) -> Any:
-    """Returns a bar with an estimate of the time left, where `total` is known; it appears after two seconds."""
+    """Returns a progress bar, with an estimate of the time left if `total` is known. It appears after two seconds."""
     if not shown:
         return _NoBar(total)
-    from tqdm import tqdm  # here: it takes longer to import than a short text to translate
+    from tqdm import tqdm  # here, since importing it is slow
 
     return tqdm(
         desc=label,
@@ -22,12 +22,12 @@ def progress_bar(label: str, total: int | None, *, unit: str, shown: bool) -> An
         unit_scale=total is None or total >= 1000,  # "12k"; a small total would be shown as "12.0"
         dynamic_ncols=True,
         delay=_DELAY_SECONDS,
-        mininterval=0.2 if sys.stderr.isatty() else 10.0,  # a log file wants a line now and then
+        mininterval=0.2 if sys.stderr.isatty() else 10.0,  # less often in a log file
     )
 
 
 class _NoBar:
-    """What of a bar its users reach for, where none is shown."""
+    """Replaces a progress bar that is not shown."""
 
     def __init__(self, total: int | None) -> None:
         self.initial, self.n, self.total = 0, 0, total
@@ -47,7 +47,7 @@ class _NoBar:
 
 @contextlib.contextmanager
 def elapsed_time(label: str, *, shown: bool) -> Iterator[None]:
-    """Shows how long the block has been running: for work whose end cannot be foreseen."""
+    """Shows how long the block has been running, for work of unknown length."""
     done = threading.Event()
 
     def tick() -> None:

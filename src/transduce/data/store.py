@@ -1,9 +1,9 @@
-"""Token ids of a parallel corpus in one memory-mapped Arrow file, each pair reachable in constant time.
+"""Token ids of a parallel corpus in one memory-mapped Arrow file, with access to any pair in constant time.
 
 The file is Arrow IPC: two columns `source` and `target`, lists of uint16 (int32 for vocabularies above 65 536), in
-record batches of a fixed number of rows, so that row i stands in batch i // BATCH_ROWS. Ids are stored without the
-final EOS. Reading makes numpy views on the mapped bytes: nothing is copied until a pair is asked for, and many
-processes share one copy in memory.
+record batches of a fixed number of rows, so that row i is in batch i // BATCH_ROWS. Ids are stored without the final
+EOS. Reading returns numpy views on the mapped bytes: nothing is copied until a pair is used, and processes share one
+copy in memory.
 """
 
 import contextlib
@@ -40,10 +40,10 @@ class ParallelStore:
 
     Attributes:
         path: the file.
-        tokenizer_fingerprint: of the tokenizer that made the ids.
-        vocab_size: of that tokenizer; every id is below it.
-        source_lengths: tokens of each source, the final EOS counted.
-        target_lengths: the same of each target.
+        tokenizer_fingerprint: fingerprint of the tokenizer that made the ids.
+        vocab_size: its vocabulary size; every id is below it.
+        source_lengths: number of tokens of each source, EOS counted.
+        target_lengths: number of tokens of each target, EOS counted.
     """
 
     def __init__(self, path: Path, metadata: dict[str, Any], columns: list["_Column"]) -> None:
@@ -104,7 +104,7 @@ class _Column:
         self._offsets: list[NDArray[np.int32]] = []
         self._values: list[Ids] = []
         dtype = id_type(metadata["vocab_size"])
-        self._arrays = arrays  # they own the bytes that the views look at
+        self._arrays = arrays  # keeps the bytes behind the views alive
         for array in arrays:
             if array.type != pa.list_(pa.from_numpy_dtype(dtype)):
                 raise ValueError(f"a column of {array.type}, not of lists of {dtype}")
@@ -130,12 +130,12 @@ class _Column:
 
 
 class StoreWriter:
-    """Writes a store, a record batch at a time; use it in a `with` statement.
+    """Writes a store, one record batch at a time. Use it in a `with` statement.
 
-    The file appears at `path` when the block ends without an exception, and not before.
+    The file appears at `path` only when the block ends without an exception.
 
     Attributes:
-        num_pairs: written so far.
+        num_pairs: number of pairs written.
     """
 
     def __init__(self, path: Path, *, tokenizer_fingerprint: str, vocab_size: int) -> None:
@@ -195,13 +195,13 @@ class StoreWriter:
         self._flush(whole=True)
 
     def _flush(self, *, whole: bool) -> None:
-        """Writes what is pending in whole batches; with `whole` false, the last and shorter one too."""
+        """Writes pending rows in full batches; if `whole` is False, also a shorter last batch."""
         while (rows := min(self._pending[0].num_rows, BATCH_ROWS)) == BATCH_ROWS or (rows and not whole):
             self._writer.write_batch(pa.record_batch([side.take(rows) for side in self._pending], schema=self._schema))
 
 
 class _Pending:
-    """Rows of one column that wait for their record batch to fill."""
+    """Rows of one column that wait until their record batch is full."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self.num_rows = 0
@@ -230,10 +230,10 @@ class _Pending:
 
 def _read_metadata(path: Path, schema: Any) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
-    with contextlib.suppress(KeyError, TypeError, ValueError):  # foreign or unreadable: said just below
+    with contextlib.suppress(KeyError, TypeError, ValueError):  # reported just below
         metadata = json.loads(schema.metadata[_METADATA_KEY])
     if not {"format_version", "tokenizer_fingerprint", "vocab_size"} <= metadata.keys():
-        raise DataError(f"{path}: an Arrow file, but not one that 'transduce prepare' wrote.")
+        raise DataError(f"{path}: an Arrow file that 'transduce prepare' did not write.")
     if metadata["format_version"] != FORMAT_VERSION:
         raise DataError(
             f"{path}: store format {metadata['format_version']}; this version reads format {FORMAT_VERSION}. "

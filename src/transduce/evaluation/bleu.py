@@ -65,11 +65,7 @@ def bleu(
 
 
 def tokenized_bleu(
-    hypotheses: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    lowercase: bool = False,
-    confidence: bool = False,
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, lowercase: bool = False, confidence: bool = False
 ) -> Score:
     """Returns BLEU of text that is already tokenised: tokens are separated by spaces."""
     score = bleu(hypotheses, references, tokenizer="none", lowercase=lowercase, confidence=confidence)

@@ -1,18 +1,18 @@
-"""Subword tokenisers, BPE and WordPiece, whose pieces spell any text and give it back unchanged (§5.1).
+"""Subword tokenisers, BPE and WordPiece. Their pieces can spell any text, and decoding restores it exactly (§5.1).
 
-Text becomes pieces in four steps, all of them written in the one file `tokenizer.json`:
+Text becomes pieces in four steps, all of them defined in one file, `tokenizer.json`:
 
-1. a space goes in front, so that the first word is a word like any other;
-2. the text is cut into words, each with the one space before it. Runs of letters stay together, every digit
-   stands alone (a number never seen is then spelled from pieces that are well trained), a run of one and the
-   same sign stays together, and `<` stands alone, so that no learned piece can ever spell `<s>` or its like;
-3. each word becomes its UTF-8 bytes, each byte one character ("é" is "Ã©", the space is "Ġ");
-4. the model joins bytes to pieces. All 256 bytes are pieces, so nothing is ever unknown.
+1. A space is added in front, so that the first word is like any other.
+2. The text is cut into words, each with the one space before it. A run of letters is one word, every digit is one
+   (so unseen numbers are spelled from well-trained pieces), a run of the same sign is one, and `<` is one, so that no
+   learned piece can spell `<s>` and the like.
+3. Each word becomes its UTF-8 bytes, each byte one character ("é" is "Ã©", the space is "Ġ").
+4. The model joins bytes to pieces. All 256 bytes are pieces, so nothing is unknown.
 
     "A dog, 12."  →  " A dog, 12."  →  " A", " dog", ",", " 1", "2", "."
 
-Special tokens have the first ids of the vocabulary, and no text is ever read as one of them: they come from
-whoever builds a batch.
+Special tokens have the first ids of the vocabulary. No text is encoded as one of them; they are added when a batch is
+built.
 
 DEVIATION: the paper's BPE and word pieces start from characters; ours start from bytes, which loses nothing.
 DEVIATION: the paper's word pieces were chosen by likelihood (Wu et al. 2016); ours are learned as BPE merges
@@ -40,7 +40,7 @@ SPECIAL_TOKENS = (PAD_TOKEN, BOS_TOKEN, EOS_TOKEN, UNK_TOKEN)
 _NUM_SPECIAL = len(SPECIAL_TOKENS)
 _MIN_VOCAB_SIZE = _NUM_SPECIAL + 256
 
-# The limit of 100 keeps WordPiece, whose time is quadratic in a word's length, quick on text without spaces.
+# The limit of 100 keeps WordPiece fast on text without spaces: its time is quadratic in the length of a word.
 _WORD_PATTERN = (
     r" ?(?:"
     r"[\p{L}\p{M}]{1,100}"  # letters with their accents
@@ -48,13 +48,12 @@ _WORD_PATTERN = (
     r"|<"
     r"|([^\s\p{L}\p{M}\p{N}<])\1{0,99}"  # one sign, or a run of it: "...", "--"
     r")"
-    r"|\s{1,100}(?!\S)"  # white space, but for the space that belongs to the next word
+    r"|\s{1,100}(?!\S)"  # white space, except the space that belongs to the next word
     r"|\s"
 )
 
-# A tokenizer that gives these back unchanged, without a special id, is one of ours or as good.
-# The last is the longest word that there is: 100 letters of four bytes and the space, of which WordPiece makes <unk>
-# where its `max_input_chars_per_word` is smaller.
+# A tokenizer is accepted if it restores these texts exactly, without special ids. The last is the longest possible
+# word: 100 letters of four bytes and the space. WordPiece turns it into <unk> if `max_input_chars_per_word` is small.
 _PROBES = ("", " ", "A dog, 12.", "  <s>\t<unk> Ä\n", "\x00\u2028😀 ▁Ġ##<0x41> ", "\U00010400" * 100)
 
 _ALGORITHM_OF_MODEL: dict[str, Algorithm] = {"BPE": "bpe", "WordPiece": "wordpiece"}
@@ -67,7 +66,7 @@ class SubwordTokenizer:
     """
 
     def __init__(self, tokenizer: Tokenizer, definition: str, algorithm: Algorithm) -> None:
-        """Takes what `from_json` has checked; use that instead."""
+        """Do not call this: use `from_json`, which checks the definition."""
         self._tokenizer = tokenizer
         self._definition = definition
         self.algorithm: Algorithm = algorithm
@@ -85,15 +84,15 @@ class SubwordTokenizer:
         whole: str = "",
         progress: bool = False,
     ) -> "SubwordTokenizer":
-        """Learns a vocabulary from `lines`, read once; memory grows with the number of different words only.
+        """Learns a vocabulary from `lines`, which are read once. Memory grows only with the number of distinct words.
 
         Args:
             lines: The training text of both sides together, for a shared vocabulary.
             algorithm: "bpe" or "wordpiece".
-            vocab_size: Size of the vocabulary, special tokens and bytes included. It comes out smaller where
-                the text has too few pairs of pieces that occur `min_frequency` times.
+            vocab_size: Size of the vocabulary, special tokens and bytes included. It is smaller if the text has too
+                few pairs of pieces that occur `min_frequency` times.
             min_frequency: How often a pair of pieces must occur to become one piece.
-            whole: A regular expression without groups: what it matches is a word, though step 2 would cut it.
+            whole: A regular expression without groups: its matches are words that step 2 does not cut.
             progress: Whether to show progress bars.
 
         Raises:
@@ -127,7 +126,7 @@ class SubwordTokenizer:
         tokenizer.train_from_iterator(_checked(lines), trainer)
 
         definition = json.loads(tokenizer.to_str())
-        # The trainer registers the special tokens as strings to be found in text: what must never happen.
+        # The trainer registers the special tokens as strings to find in text, which must not happen.
         definition["added_tokens"] = []
         if algorithm == "wordpiece":
             definition["model"]["max_input_chars_per_word"] = 1_000_000  # else a long word becomes <unk>
@@ -162,7 +161,7 @@ class SubwordTokenizer:
         files.write_text(path, self._definition)
 
     def to_json(self) -> str:
-        """Returns what `save` writes: what was loaded, to the letter."""
+        """Returns what `save` writes: exactly what was loaded."""
         return self._definition
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -173,7 +172,7 @@ class SubwordTokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON: equal for two tokenizers whose files differ in layout only."""
+        """SHA-256 of the canonical JSON: equal for tokenizers whose files differ only in layout."""
         canonical = json.dumps(json.loads(self._definition), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -181,7 +180,7 @@ class SubwordTokenizer:
         """Returns the ids of `text`, without BOS or EOS.
 
         Raises:
-            TokenizerError: `text` has a lone surrogate, which no encoding can hold.
+            TokenizerError: `text` has a lone surrogate, which cannot be encoded.
         """
         return self.encode_batch([text])[0]
 
@@ -189,12 +188,12 @@ class SubwordTokenizer:
         """Returns the ids of each text, without BOS or EOS, computed on all cores.
 
         Raises:
-            TokenizerError: A text has a lone surrogate, which no encoding can hold.
+            TokenizerError: A text has a lone surrogate, which cannot be encoded.
         """
         texts = list(texts)
         try:
             encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-        except TypeError:  # what the library says to a lone surrogate
+        except TypeError:  # raised by the library for a lone surrogate
             for index, text in enumerate(texts):
                 _require_encodable(text, f"text {index}: " if len(texts) > 1 else "")
             raise
@@ -203,7 +202,7 @@ class SubwordTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of `ids`; special tokens are skipped.
 
-        Bytes that are not UTF-8, as a model may produce, come out as U+FFFD.
+        Bytes that are not UTF-8, which a model may produce, become U+FFFD.
 
         Raises:
             TokenizerError: An id is not in the vocabulary.
@@ -219,17 +218,17 @@ class SubwordTokenizer:
         return self._tokenizer.decode_batch(ordinary, skip_special_tokens=False)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns each id for the eye: "▁" for a space, `\\xc3` for bytes that are not whole characters."""
+        """Returns each id in readable form: "▁" for a space, `\\xc3` for bytes that are not whole characters."""
         ids = list(ids)
         self._require_known(ids)
         return [self._shown(index) for index in ids]
 
     def tokens(self) -> list[str]:
-        """Returns the name that each id has in the file, in order: all different, in the byte-level alphabet."""
+        """Returns the name of each id in the file, in order: all distinct, in the byte-level alphabet."""
         return [self._tokenizer.id_to_token(index) or "" for index in range(self.vocab_size)]
 
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
-        """Returns the bytes that each id stands for, none for a special token; joined, they are " " and the text."""
+        """Returns the bytes of each id, none for a special token; joined, they are " " and the text."""
         ids = list(ids)
         self._require_known(ids)
         return [self._piece(index) for index in ids]
@@ -237,8 +236,8 @@ class SubwordTokenizer:
     def ids_beginning_with(self, start: bytes) -> tuple[int, ...]:
         """Returns the ids of all pieces whose bytes begin with `start`, which is not empty."""
         found = []
-        for place in range(bisect_left(self._sorted, (start, 0)), len(self._sorted)):
-            piece, index = self._sorted[place]
+        for position in range(bisect_left(self._sorted, (start, 0)), len(self._sorted)):
+            piece, index = self._sorted[position]
             if not piece.startswith(start):
                 break
             found.append(index)
@@ -250,7 +249,7 @@ class SubwordTokenizer:
             raise TokenizerError(f"id {wrong} is not in the vocabulary, which has {self.vocab_size} pieces.")
 
     def _piece(self, index: int) -> bytes:
-        """Returns the bytes of one id; remembered, since a table of all takes longer than a sentence to translate."""
+        """Returns the bytes of one id. They are cached: a table of all takes longer than translating a sentence."""
         if index not in self._pieces:
             self._pieces[index] = bytes(map(_BYTE_OF_CHARACTER.__getitem__, self._tokenizer.id_to_token(index) or ""))
         return self._pieces[index]
@@ -285,9 +284,9 @@ def _pipeline(model: models.BPE | models.WordPiece, whole: str) -> Tokenizer:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Returns the byte that each character of the byte-level alphabet stands for.
+    """Returns the byte of each character of the byte-level alphabet.
 
-    A byte that is a visible character in Latin-1 is that character; the others are, in order, U+0100 and on.
+    A byte that is a visible character in Latin-1 is that character; the others are U+0100 and following, in order.
     """
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in visible]
@@ -317,24 +316,22 @@ def _from_text(text: str, origin: str) -> SubwordTokenizer:
     try:
         definition = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise TokenizerError(
-            f"{origin}: damaged: {error}. Copy the file again, or train the tokenizer anew."
-        ) from error
+        raise TokenizerError(f"{origin}: damaged: {error}. Copy the file again, or train a new tokenizer.") from error
     algorithm = _require_ours(definition, origin)
     try:
         tokenizer = Tokenizer.from_str(text)
-        is_whole = _spells_everything(tokenizer)
+        restores_text = _restores_text(tokenizer)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # the library raises plain Exception, and panics with what is not even that
+    except BaseException as error:  # the library raises plain Exception, and panics with other classes
         raise TokenizerError(f"{origin}: damaged: {error}.") from error
-    if not is_whole:
-        raise _foreign(origin, "it does not give text back unchanged")
+    if not restores_text:
+        raise _foreign(origin, "it does not restore text exactly")
     return SubwordTokenizer(tokenizer, text, algorithm)
 
 
 def _require_ours(definition: Any, origin: str) -> Algorithm:
-    """Checks what the promises of `SubwordTokenizer` rest on, and returns the algorithm."""
+    """Checks what `SubwordTokenizer` relies on, and returns the algorithm."""
     model = definition.get("model") if isinstance(definition, dict) else None
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     kind = model.get("type") if isinstance(model, dict) else None
@@ -344,7 +341,7 @@ def _require_ours(definition: Any, origin: str) -> Algorithm:
         if vocabulary.get(token) != index:
             raise _foreign(origin, f"{token} is not id {index}")
     if definition.get("added_tokens"):
-        raise _foreign(origin, "it reads special tokens out of text ('added_tokens' is not empty)")
+        raise _foreign(origin, "it encodes text as special tokens ('added_tokens' is not empty)")
     if missing := _BYTE_OF_CHARACTER.keys() - vocabulary.keys():
         raise _foreign(origin, f"{len(missing)} of the 256 bytes are not in the vocabulary")
     if set(map(str, vocabulary.values())) != set(map(str, range(len(vocabulary)))):
@@ -358,7 +355,7 @@ def _foreign(origin: str, reason: str) -> TokenizerError:
     return TokenizerError(f"{origin}: not a tokenizer of Transduce: {reason}.")
 
 
-def _spells_everything(tokenizer: Tokenizer) -> bool:
+def _restores_text(tokenizer: Tokenizer) -> bool:
     encodings = tokenizer.encode_batch(list(_PROBES), add_special_tokens=False)
     return all(
         min(encoding.ids, default=_NUM_SPECIAL) >= _NUM_SPECIAL and tokenizer.decode(encoding.ids) == probe

@@ -1,6 +1,6 @@
-"""Words as alignments count them: what stands between ASCII white space, as for `awk`, `wc -w` and most aligners.
+"""Words of alignments: separated by ASCII white space, as for `awk`, `wc -w` and most aligners.
 
-A no-break space or an ideographic one is part of its word: a line has the same words here as for those tools.
+As for those tools, a no-break space or an ideographic space is part of a word.
 """
 
 import re
@@ -16,9 +16,9 @@ def split_words(text: str) -> list[str]:
 
 
 def word_of_each(pieces: Iterable[bytes]) -> list[int | None]:
-    """Returns for each piece the word, counted from 0, that it is part of; None for one that is white space or empty.
+    """Returns for each piece the index of its word; None for a piece that is white space or empty.
 
-    The pieces are cut from one text, in order, and none reaches from one word into the next.
+    The pieces are consecutive parts of one text, and no piece spans two words.
 
         [b" A", b" do", b"gs", b".", b""]  →  [0, 1, 1, 1, None]
     """

@@ -158,11 +158,7 @@ def compare_sentences(
 
 
 def _compare(
-    number: int,
-    lines: tuple[str, str],
-    names: tuple[str, str],
-    parameters: BracketParameters,
-    gold_punctuation: bool,
+    number: int, lines: tuple[str, str], names: tuple[str, str], parameters: BracketParameters, gold_punctuation: bool
 ) -> Comparison:
     sides = (BracketedSentence(parameters), BracketedSentence(parameters))
     gold, parsed = sides

@@ -1,4 +1,4 @@
-"""Dates, times, quantities and amounts as one locale writes them (Unicode CLDR, by way of `babel`)."""
+"""Dates, times, quantities and amounts in the format of a locale (Unicode CLDR, through `babel`)."""
 
 import datetime
 import functools
@@ -18,7 +18,7 @@ except ImportError as error:
         f"The demo corpus needs the package '{error.name}': pip install 'transduce[demo]'"
     ) from None
 
-# CLDR puts no-break, narrow and thin spaces inside numbers and dates; nobody types them.
+# CLDR has no-break, narrow and thin spaces in numbers and dates, which people do not type.
 _SPACES = str.maketrans(dict.fromkeys("\u00a0\u202f\u2009\u2007", " ") | dict.fromkeys("\u200e\u200f\u061c", ""))
 _CACHE = 100_000
 
@@ -26,12 +26,12 @@ RelativeUnit = Literal["minute", "hour", "day", "week"]
 
 
 def plain_spaces(text: str) -> str:
-    """Returns `text` with every special space made a plain one, and direction marks taken out."""
+    """Returns `text` with plain spaces instead of special ones, and without direction marks."""
     return text.translate(_SPACES)
 
 
 class Cldr:
-    """Formats values for one locale, with plain spaces, and remembers what it formatted."""
+    """Formats values for one locale, with plain spaces. Results are cached."""
 
     def __init__(self, language: str) -> None:
         try:

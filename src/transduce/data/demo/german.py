@@ -166,10 +166,7 @@ def _spans(source: Cldr, target: Cldr) -> Slots:
         return Form(
             unit,
             lambda random: (draw_small(random), f"duration-{unit}"),
-            lambda value: (
-                source.quantity(*value),
-                target.relative(value[0], unit).removeprefix("in "),
-            ),
+            lambda value: (source.quantity(*value), target.relative(value[0], unit).removeprefix("in ")),
             family="quantity",
         )
 

@@ -133,12 +133,7 @@ def time_slots(source: Cldr, target: Cldr) -> Slots:
 
 
 def _spoken_english(hour: str, following: str, minute: int, cldr: Cldr) -> str:
-    named = {
-        0: f"{hour} o'clock",
-        15: f"quarter past {hour}",
-        30: f"half past {hour}",
-        45: f"quarter to {following}",
-    }
+    named = {0: f"{hour} o'clock", 15: f"quarter past {hour}", 30: f"half past {hour}", 45: f"quarter to {following}"}
     if minute in named:
         return named[minute]
     if minute < 30:

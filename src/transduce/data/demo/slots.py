@@ -1,9 +1,8 @@
-"""Slots: what fills a place in a phrase, as a value drawn at random and its text in both languages.
+"""Slots of a phrase: a value is drawn at random for each, and written in both languages.
 
-A slot, such as `{length}`, has several forms (kilometers, miles, …). A form's values belong to a *family*: a
-value that is held out is held out of its whole family, whatever form it would have been written in, so that
-"March 3" and "3/3/2021" go into the same part of the corpus. A form without a family is a closed class of
-words (weekdays, nouns): there is nothing in it to hold out.
+A slot, such as `{length}`, has several forms (kilometers, miles, …). A form's values belong to a *family*. A value
+that is held out is held out of its whole family, in every form, so that "March 3" and "3/3/2021" go into the same
+part of the corpus. A form without a family is a closed class of words (weekdays, nouns), which are never held out.
 """
 
 import calendar
@@ -24,12 +23,13 @@ class Form:
     """One way to fill a slot.
 
     Attributes:
-        name: of the form, unique within its slot.
-        draw: a value from a random generator.
-        render: the value's source and target text.
+        name: the form's name, unique within its slot.
+        draw: draws a value with a random generator.
+        render: returns the value's source and target text.
         family: values of one family are held out together; "" for a closed class.
-        keys: what of the value decides where it belongs (the day, whatever the year); if several, all must
-            agree. None: it is a building block of others, such as "twenty", and belongs to training only.
+        keys: returns what determines the part that a value belongs to, such as the day without the year. If there are
+            several, all must belong to the part. None: the value is part of others, such as "twenty", and belongs to
+            training only.
     """
 
     name: str
@@ -68,7 +68,7 @@ def month_of(day: datetime.date) -> tuple[Hashable, ...]:
 
 
 def draw_time(random: Random) -> datetime.time:
-    """Any minute; the round ones, which people name more often, come up more often."""
+    """Any minute; quarters of an hour are more frequent."""
     minute = random.choice((0, 15, 30, 45)) if random.random() < 0.3 else random.randint(0, 59)
     return datetime.time(random.randint(0, 23), minute)
 
@@ -108,7 +108,7 @@ def draw_per_mille(random: Random) -> int:
 
 
 def is_number_part(number: int) -> bool:
-    """Whether spelled-out numbers are made of this one: it is taught, and never held out."""
+    """Whether spelled-out numbers are composed of this number; then it is never held out."""
     return number <= 20 or (number < 100 and number % 10 == 0) or (number < 1000 and number % 100 == 0)
 
 
@@ -139,14 +139,7 @@ def twice(form: Form, source_text: str, target_text: str) -> Form:
 # --- forms for any pair of locales -------------------------------------------------------------------------
 
 DIMENSIONS: dict[str, tuple[str, ...]] = {
-    "length": (
-        "length-kilometer",
-        "length-meter",
-        "length-centimeter",
-        "length-mile",
-        "length-foot",
-        "length-inch",
-    ),
+    "length": ("length-kilometer", "length-meter", "length-centimeter", "length-mile", "length-foot", "length-inch"),
     "mass": ("mass-kilogram", "mass-gram", "mass-tonne", "mass-milligram", "mass-ounce"),
     "volume": ("volume-liter", "volume-milliliter", "volume-cubic-meter", "volume-gallon"),
     "area": ("area-square-meter", "area-square-kilometer", "area-hectare"),
