@@ -216,7 +216,7 @@ def remove_leftovers(folder: Path, *targets: str) -> None:
             continue
         try:
             descriptor = os.open(path, os.O_RDONLY)
-        except OSError:  # gone meanwhile, or another user's
+        except OSError:  # removed meanwhile, or another user's
             continue
         try:
             if lock(descriptor, without_locks=False):

@@ -1,4 +1,4 @@
-"""The reference of the configuration has each key with its default and with what the schema says of it."""
+"""The reference of the configuration has each key of the schema, with default, range and description."""
 
 import inspect
 import io
@@ -18,7 +18,7 @@ _GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "configuratio
 
 
 def comments_of(kind: type) -> dict[str, str]:
-    """Returns what is said of each field: the help of its option, or the comment behind it or in the line above it."""
+    """Returns the description of each field: the help of its option, or the comment behind or above it."""
     tokens = list(tokenize.generate_tokens(io.StringIO(inspect.getsource(kind)).readline))
     comments = {token.start[0]: token for token in tokens if token.type == tokenize.COMMENT}
     lines = inspect.getsource(kind).splitlines()

@@ -16,7 +16,7 @@ from transduce.errors import MissingDependencyError
 from transduce.files import write_json
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_a_closed_pipe_is_no_error() -> None:
     """`transduce info --presets | true`."""
     command = [sys.executable, "-m", "transduce", "info", "--presets"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -43,7 +43,7 @@ def in_shell(command: str, **environment: str) -> subprocess.CompletedProcess[st
         ("evaluate --hypothesis - --reference /dev/null <&-", "standard input is closed: nothing can be read from it."),
     ],
 )
-def test_a_standard_stream_that_refuses_is_one_line(command: str, message: str) -> None:
+def test_an_unusable_standard_stream_is_one_line(command: str, message: str) -> None:
     if "/dev/full" in command and not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full: a full disk on standard output is NOT tested")
     done = in_shell(command, PYTHONUNBUFFERED="1")  # then a print fails at once, as one of much text does
@@ -141,7 +141,9 @@ def test_a_misspelt_command_or_choice_is_corrected(
     assert hint in capsys.readouterr().err
 
 
-def test_trouble_with_files_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_the_file_system_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def refuse(args: object) -> int:
         raise PermissionError(13, "Permission denied", "/srv/models/x")
 

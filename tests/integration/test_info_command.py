@@ -1,4 +1,4 @@
-"""`transduce info` of each kind of subject; where a run stands, and what a recipe changes, are in it."""
+"""`transduce info` of each kind of subject, with the progress of a run and the changes of a recipe."""
 
 import json
 import shutil

@@ -25,7 +25,7 @@ def test_what_it_writes_trains_as_it_is(files: list[str], tmp_path: Path, capsys
     assert main(["init", *files, "--output", str(recipe)]) == 0
     said = capsys.readouterr().err
     assert "887 pairs, en → de" in said
-    assert "held out beside it: mine.validation.en mine.validation.de" in said
+    assert "validation set: mine.validation.en mine.validation.de" in said
     for name in ("train.en", "train.de"):
         assert (tmp_path / name).read_bytes() == (CORPUS / name).read_bytes()
     held_out = (tmp_path / "mine.validation.en").read_text(encoding="utf-8").splitlines()

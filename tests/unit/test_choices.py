@@ -1,4 +1,4 @@
-"""A kind of model that an exporter does not know is refused by name, and never written down as another kind."""
+"""A new value of a model's option is refused where it is not supported, and never treated as another value."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +23,8 @@ from transduce.model.positions import Positions, sinusoids
 from transduce.training.loss import Smoothing
 
 
-def with_new_kind(bundle: Bundle, key: str) -> Bundle:
-    """Gives the model a kind that the schema does not have (yet)."""
+def with_new_value(bundle: Bundle, key: str) -> Bundle:
+    """Gives the model a value that the schema does not have."""
     object.__setattr__(bundle.config.model, key, "brand-new")
     return bundle
 
@@ -47,7 +47,7 @@ WRITERS: dict[str, Callable[[Bundle, Path], object]] = {
 def test_every_exporter_refuses_what_it_does_not_know(tmp_path: Path, writer: str, key: str) -> None:
     bundle = made_bundle(tmp_path / "model")
     weights = bundle.weights()
-    new = with_new_kind(bundle, key)
+    new = with_new_value(bundle, key)
     object.__setattr__(new, "weights", lambda: weights)
     with pytest.raises(TransduceError, match=f"model.{key} = 'brand-new'"):
         WRITERS[writer](new, tmp_path)
@@ -66,7 +66,7 @@ def test_the_keys_that_are_choices_are_declared_by_all() -> None:
 
 @pytest.mark.parametrize("key", choices())
 def test_the_model_itself_refuses_it(tmp_path: Path, key: str) -> None:
-    config = with_new_kind(made_bundle(tmp_path / "model"), key).config.model
+    config = with_new_value(made_bundle(tmp_path / "model"), key).config.model
     assert unsupported(config, choices()) == [f"model.{key} = 'brand-new'"]
 
     def run() -> None:
@@ -81,11 +81,11 @@ def test_the_model_itself_refuses_it(tmp_path: Path, key: str) -> None:
                 count(config)
 
 
-def test_a_third_position_encoding_is_never_taken_for_one_of_the_two(
+def test_a_third_position_encoding_is_not_treated_as_one_of_the_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where `learns_positions` knows it, but nobody has written its vectors yet."""
-    bundle = with_new_kind(made_bundle(tmp_path / "model"), "positions")
+    bundle = with_new_value(made_bundle(tmp_path / "model"), "positions")
     config = bundle.config.model
     for call in (
         lambda: CTRANSLATE2.lack(DecodeConfig(), model=config),

@@ -197,7 +197,7 @@ def test_a_value_out_of_range_is_refused_where_it_is_made(make: Callable[[], Any
     assert message in str(refused.value)
 
 
-def test_what_looks_odd_and_is_allowed() -> None:
+def test_unusual_values_are_allowed() -> None:
     assert ModelConfig(d_model=5, positions="learned").d_model == 5
     assert ModelConfig(d_model=6, num_heads=5, d_k=3, d_v=7).num_heads == 5  # 5 × 3 is not 6, and need not be
     assert DataConfig(train=(("a.tsv",),), validation=()).train == (("a.tsv",),)
@@ -251,7 +251,7 @@ checkpoint_minutes = 3   # a whole number where a number is wanted
 """
 
 
-def test_a_recipe_is_laid_over_its_preset(tmp_path: Path) -> None:
+def test_a_recipe_changes_its_preset(tmp_path: Path) -> None:
     config = load_recipe(recipe(tmp_path, RECIPE))
     tiny = preset("tiny")
     assert config.name == "mine"
@@ -421,13 +421,13 @@ def test_to_dict_is_plain_and_complete() -> None:
     assert values["model"].keys() == {field.name for field in dataclasses.fields(ModelConfig)}
 
 
-def test_a_value_that_was_called_otherwise_is_still_known() -> None:
+def test_an_old_name_of_a_value_is_accepted() -> None:
     values = to_dict(Config())
     values["train"]["best_by"] = "bleu"
     assert from_dict(values, "models/old/config.json").train.best_by == "score"
 
 
-def test_a_model_of_before_a_key_existed_has_its_default() -> None:
+def test_a_key_that_an_old_model_lacks_has_its_default() -> None:
     values = to_dict(Config())
     del values["model"]["attention_window"]
     assert from_dict(values, "models/old/config.json").model.attention_window == 0

@@ -1,4 +1,4 @@
-"""What a configuration is reckoned to cost, against what is counted in training; tables as a terminal shows them."""
+"""Estimated costs agree with those counted in training; tables are aligned on a terminal."""
 
 import dataclasses
 

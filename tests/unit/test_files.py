@@ -28,7 +28,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     return tmp_path / "target"
 
 
-def test_a_folder_replaces_another_and_leaves_nothing_beside_it(target: Path) -> None:
+def test_a_folder_replaces_another_and_leaves_no_other_files(target: Path) -> None:
     write_folder(target, "new")
     assert [path.name for path in target.iterdir()] == ["new.txt"]
     assert [path.name for path in target.parent.iterdir()] == ["target"]
@@ -138,7 +138,7 @@ def test_a_process_killed_between_two_renamings_loses_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "null", '{"a": ' * 100_000, "\udcff"])
-def test_what_is_no_json_object_is_one_kind_of_error(tmp_path: Path, text: str) -> None:
+def test_anything_but_a_json_object_is_a_value_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(ValueError, match=r"."):
         files.read_json_object(tmp_path / "a.json")
@@ -207,7 +207,7 @@ def test_pipes_and_devices_are_written_to_and_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("as_folder", [False, True])
 def test_a_disk_that_is_full_is_told_with_the_name_of_what_was_being_written(tmp_path: Path, as_folder: bool) -> None:
-    """A limit on a file's size stands for a full disk; the system's own error names no file."""
+    """A limit on file size takes the part of a full disk; the system's own error names no file."""
     write = write_folder if as_folder else files.write_text
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))

@@ -102,7 +102,7 @@ def test_the_length_of_a_header_is_no_promise(tmp_path: Path, length: int) -> No
         read_header(write(tmp_path / "x", HEADER, length=length))
 
 
-def test_a_file_that_is_none(tmp_path: Path) -> None:
+def test_a_file_of_another_format(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent", write(tmp_path / "short", "", 0)):
         with pytest.raises(BundleError, match="cannot be read"):
             read_header(path)

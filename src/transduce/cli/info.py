@@ -126,8 +126,8 @@ def _estimate_text(config: Config) -> str:
     rows = [
         ("FLOPs of a step", short(costs.step_flops)),
         ("memory to train", mebibytes(costs.memory_bytes)),
-        ("of it weights, gradients and Adam", mebibytes(costs.training_bytes)),
-        ("of it activations", mebibytes(costs.activation_bytes)),
+        ("of which weights, gradients and Adam", mebibytes(costs.training_bytes)),
+        ("of which activations", mebibytes(costs.activation_bytes)),
         ("memory to translate, float32", mebibytes(costs.weights_bytes)),
         ("memory to translate, int8", mebibytes(costs.weights_bytes / 4)),
     ]

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     if validation is None:
-        print(f"held out beside it: {' '.join(Path(name).name for name in config.data.validation)}", file=sys.stderr)
+        print(f"validation set: {' '.join(Path(name).name for name in config.data.validation)}", file=sys.stderr)
     recipe = shlex.quote(str(args.output))
     print(f"next: transduce prepare {recipe} --check-only", file=sys.stderr)
     print(f"then: transduce train {recipe} --output runs/{shlex.quote(args.output.stem)}", file=sys.stderr)

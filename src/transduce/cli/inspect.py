@@ -137,12 +137,13 @@ def _require_outputs(args: argparse.Namespace) -> None:
 
     texts = [path for path in (args.source, args.target) if path != STDIN]
     model = [args.model / name for name in ("config.json", "model.safetensors", "tokenizer.json")]
-    asked = [args.output, args.figure, args.arrays, args.pharaoh]
-    for output in asked if any(asked) else [_DEFAULT_PAGE]:
+    named = [args.output, args.figure, args.arrays, args.pharaoh]
+    outputs = named if any(named) else [_DEFAULT_PAGE]
+    for output in outputs:
         if output != _STDOUT:
             require_apart(output, *texts, *model)
     options = ("--output", "--figure", "--arrays", "--pharaoh")
-    for option, output in zip(options, asked if any(asked) else [_DEFAULT_PAGE], strict=False):
+    for option, output in zip(options, outputs, strict=False):
         if output is not None:
             require_free(output, overwrite=args.overwrite, option=option)
 
@@ -169,7 +170,7 @@ def _attend(translator: "Translator", pair: tuple[str, str | None], line: int) -
     if attention.source_truncated or attention.target_truncated:
         print(
             f"transduce: warning: line {line}: longer than the {translator.engine.max_source_tokens} tokens that the "
-            "model reads; only its beginning is looked at.",
+            "model reads; only its beginning is read.",
             file=sys.stderr,
         )
     return attention

@@ -9,7 +9,7 @@ examples:
 
 The output has a tab-separated row for each pair:
 
-  perplexity       exp of the mean -log p of a piece; 1 is certain, and wrong translations stand out
+  perplexity       exp of the mean -log p of a piece; 1 is certain; wrong translations have high values
   score            log-probability / ((5 + length) / 6)^alpha, as in a search
   log-probability  sum over the pieces of the target and its end mark; natural logarithm
 

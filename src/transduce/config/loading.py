@@ -153,7 +153,7 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         near = suggestion(value[:100], map(str, arguments)) if isinstance(value, str) else ""
         raise ConfigError(f"{key} = {shown(value)}: must be one of {choices}.{near}")
     if origin is tuple and isinstance(value, list | tuple):
-        return tuple(_convert(item, arguments[0], f"{key}[{place}]") for place, item in enumerate(value))
+        return tuple(_convert(item, arguments[0], f"{key}[{index}]") for index, item in enumerate(value))
     if origin is dict and isinstance(value, dict):
         return {_text(k, key): _convert(item, arguments[1], f"{key}.{k}") for k, item in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
