@@ -13,6 +13,8 @@ import pytest
 from made_models import made_bundle
 from transduce.cli.main import main
 from transduce.config.choices import choices
+from transduce.data.named_corpora import NAMED_CORPORA
+from transduce.engines.capabilities import ENGINES
 from transduce.model import attention
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -42,6 +44,7 @@ _MOVING = {"scoring"}  # goes into a room; then this set and a layer go too
 _MAX_LAYERS = 11 + len(_MOVING)
 _MAX_PARAMETERS = 8
 _MAX_FILES_OF_A_DECODING_OPTION = 4
+_MAX_FILES_OF_A_CORPUS = 2
 _MAX_FRAMES_OF_A_LINE, _MAX_FILES_OF_A_LINE = 12, 8
 
 # Functions with more parameters than `_MAX_PARAMETERS`. Take out what no longer has; add nothing.
@@ -209,6 +212,33 @@ def test_a_decoding_option_touches_few_files(option: str) -> None:
     }
     assert "config/schema.py" in files
     assert len(files) <= _MAX_FILES_OF_A_DECODING_OPTION, sorted(files)
+
+
+def engines_asked_for(tree: ast.AST) -> set[str]:
+    """Returns the names of engines that something is compared with."""
+    compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    constants = [side for node in compared for side in (node.left, *node.comparators) if isinstance(side, ast.Constant)]
+    return {constant.value for constant in constants if constant.value in ENGINES}
+
+
+def test_only_engines_know_the_name_of_an_engine() -> None:
+    """So that a new one touches three files: its own, what engines can do, and how they are loaded."""
+    assert engines_asked_for(ast.parse('choice.name == "torch"')) == {"torch"}
+    rooms = {path.relative_to(_SOURCE).parts[0] for path, tree in _TREES.items() if engines_asked_for(tree)}
+    assert rooms <= {"engines", "export"}, "ask its capabilities; an export's format may have an engine's name"
+
+
+@pytest.mark.parametrize("name", NAMED_CORPORA)
+def test_a_named_corpus_touches_few_files(name: str) -> None:
+    """Its entry, and an experiment that uses it."""
+    found = {
+        name_of(path)
+        for path, tree in _TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value == name
+    }
+    assert "data/named_corpora.py" in found
+    assert len(found) <= _MAX_FILES_OF_A_CORPUS, sorted(found)
 
 
 # --- the way of a line ----------------------------------------------------------------------------------------
