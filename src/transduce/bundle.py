@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from transduce import files
 from transduce.__about__ import __version__
 from transduce.config import Config, from_dict, to_dict
-from transduce.config.parameters import count_parameters, require_shapes
 from transduce.config.tensors import read_header, read_weights, require_finite
+from transduce.config.weights import count_parameters, require_shapes
 from transduce.errors import BundleError
 from transduce.text import SubwordTokenizer
 

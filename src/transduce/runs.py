@@ -22,7 +22,7 @@ import numpy as np
 from transduce import files
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config
-from transduce.config.parameters import require_memory
+from transduce.config.weights import require_memory
 from transduce.data.corpus import locate_tests
 from transduce.data.prepare import Prepared, difference_from, load_prepared, prepare
 from transduce.data.store import ParallelStore

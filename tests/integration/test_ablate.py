@@ -15,8 +15,8 @@ import pytest
 
 from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line
-from transduce.config.parameters import count_parameters
 from transduce.config.tensors import read_weights
+from transduce.config.weights import count_parameters
 from transduce.errors import ConfigError, TrainingError
 from transduce.experiments.ablation.results import Results
 from transduce.runs import load_run_config

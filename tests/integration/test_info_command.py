@@ -9,7 +9,7 @@ import pytest
 
 from transduce.cli.main import main
 from transduce.config import load_recipe, preset, to_dict
-from transduce.config.parameters import count_parameters
+from transduce.config.weights import count_parameters
 from transduce.errors import BundleError
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "0.1.0"

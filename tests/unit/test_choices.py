@@ -10,7 +10,7 @@ from made_models import made_bundle
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.config.choices import Supported, choices, unsupported
-from transduce.config.parameters import count_parameters, weight_shapes
+from transduce.config.weights import count_parameters, weight_shapes
 from transduce.engines import ctranslate2_limits, ctranslate2_model
 from transduce.engines.capabilities import CTRANSLATE2
 from transduce.engines.ctranslate2_limits import require_convertible

@@ -8,7 +8,7 @@ import torch
 
 from transduce.config import ModelConfig, preset
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
-from transduce.config.parameters import count_parameters
+from transduce.config.weights import count_parameters
 from transduce.model import Transformer
 from transduce.reporting.tables import aligned, table
 from transduce.training.batch import pad

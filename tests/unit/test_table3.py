@@ -6,7 +6,7 @@ import pytest
 
 from transduce.config import Config, preset
 from transduce.config import presets as absolute
-from transduce.config.parameters import count_parameters
+from transduce.config.weights import count_parameters
 from transduce.errors import ConfigError
 from transduce.experiments.ablation.built_in import TABLE3, at_width
 

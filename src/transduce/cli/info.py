@@ -61,7 +61,7 @@ class _Subject:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the facts, and returns the exit code."""
-    from transduce.config.parameters import count_parameters
+    from transduce.config.weights import count_parameters
     from transduce.data.prepared import is_prepared
 
     if args.presets:

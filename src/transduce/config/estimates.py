@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from transduce.config.parameters import count_parameters
 from transduce.config.schema import Config, ModelConfig
+from transduce.config.weights import count_parameters
 
 SENTENCE_TOKENS = 32  # of each side; the cost of attention depends on it
 _FLOAT_BYTES = 4

@@ -20,7 +20,7 @@ from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig
 from transduce.config.choices import EMBEDDINGS, interleaves_sinusoids, is_pre_norm, learns_positions, starts_from_zero
-from transduce.config.parameters import require_shapes
+from transduce.config.weights import require_shapes
 from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS, require_convertible, require_quantization
 from transduce.engines.shortlist.table import Shortlist
 from transduce.text import BOS_TOKEN, EOS_TOKEN, UNK_TOKEN

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from transduce.config import ModelConfig
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, starts_from_zero
-from transduce.config.parameters import TARGET_SPACES, require_memory, require_shapes
 from transduce.config.special_ids import BOS
+from transduce.config.weights import TARGET_SPACES, require_memory, require_shapes
 from transduce.model.attention import mask_bias
 from transduce.model.cache import DecoderState, LayerCache, Memory, StepContext
 from transduce.model.dropout import dropout

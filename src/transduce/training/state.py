@@ -25,8 +25,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from transduce import files
-from transduce.config.parameters import require_shapes
 from transduce.config.tensors import read_header, read_tensors, read_weights, require_finite
+from transduce.config.weights import require_shapes
 from transduce.errors import BundleError
 from transduce.model import Transformer
 from transduce.training.cost import CostAccount

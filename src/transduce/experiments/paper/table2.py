@@ -12,7 +12,7 @@ from pathlib import Path
 
 from transduce.bundle import Bundle
 from transduce.config import Config
-from transduce.config.parameters import count_parameters
+from transduce.config.weights import count_parameters
 from transduce.data.prepare import load_prepared
 from transduce.data.readers import read_pairs
 from transduce.data.store import ParallelStore

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from transduce.config import Config, apply_settings, preset
-from transduce.config.parameters import count_parameters
 from transduce.config.presets import TABLE3
+from transduce.config.weights import count_parameters
 from transduce.errors import ConfigError, TrainingError
 from transduce.experiments.ablation.ablate import ablate
 from transduce.experiments.ablation.built_in import TABLE3 as GRID

@@ -14,7 +14,7 @@ from typing import Any
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import Config, DataConfig, load_recipe
-from transduce.config.parameters import count_parameters
+from transduce.config.weights import count_parameters
 from transduce.data.readers import read_lines
 from transduce.data.treebank_reader import read_treebank, treebank_files
 from transduce.errors import ConfigError, TrainingError

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from transduce.config import ModelConfig, preset
-from transduce.config.parameters import count_parameters, require_memory, weight_shapes
+from transduce.config.weights import count_parameters, require_memory, weight_shapes
 from transduce.errors import ConfigError
 from transduce.model import Transformer
 
@@ -106,6 +106,6 @@ def test_a_model_that_no_memory_holds_is_refused_by_the_keys_that_make_it_large(
 
 def test_a_model_is_weighed_before_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     config = ModelConfig(vocab_size=300)
-    monkeypatch.setattr("transduce.config.parameters._memory_bytes", lambda: 4 * count_parameters(config) - 1)
+    monkeypatch.setattr("transduce.config.weights._memory_bytes", lambda: 4 * count_parameters(config) - 1)
     with pytest.raises(ConfigError, match="the weights alone would take"):
         Transformer(config)
