@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -139,26 +139,23 @@ class _OneTranslator:
 def translate_window(model: TextModel, request: FileRequest, window: Window) -> tuple[Window, Rows]:
     """Returns the window with its rows; raises DataError, which names file and line, if a line is wrong."""
     texts = [request.layout.text(line, window.name(index)) for index, line in enumerate(window.lines)]
-    constraints = window.constraints
+    plain = replace(window, lines=texts)
     if request.inline_terms:
-        texts, constraints = _with_inline_terms(texts, window)
-    found = run_pipeline(model, replace(window, lines=texts, constraints=constraints), request.translation)
-    return window, rows_of(model, window, texts, found, request)
+        plain = _without_inline_terms(plain)
+    found = run_pipeline(model, plain, request.translation)
+    return window, rows_of(model, window, plain.lines, found, request)
 
 
-def _with_inline_terms(texts: Sequence[str], window: Window) -> tuple[list[str], Sequence[Constraints] | None]:
-    """Returns the texts without their marks, and the window's constraints with the marked terms."""
+def _without_inline_terms(window: Window) -> Window:
+    """Returns the window without the marks in its texts; the marked terms are constraints."""
     from transduce.translation.constraints.inline_terms import read_inline_terms
 
-    read = [read_inline_terms(text, window.name(index)) for index, text in enumerate(texts)]
-    constraints = window.constraints
-    if any(terms for _, terms in read):
-        given = (window.constraints_of(index) for index in range(len(texts)))
-        constraints = [
-            replace(each, required=(*each.required, *terms)) if terms else each
-            for each, (_, terms) in zip(given, read, strict=True)
-        ]
-    return [text for text, _ in read], constraints
+    read = [read_inline_terms(text, window.name(index)) for index, text in enumerate(window.lines)]
+    given = [window.constraints_of(index) for index in range(len(read))]
+    constraints = [
+        replace(each, required=(*each.required, *terms)) for each, (_, terms) in zip(given, read, strict=True)
+    ]
+    return replace(window, lines=[text for text, _ in read], constraints=constraints)
 
 
 def _with_constraints(lines: Iterable[str], constraints: Iterable[Constraints]) -> Iterator[str]:
