@@ -66,7 +66,7 @@ def test_a_tolerance_below_rounding_fails(bundle: Bundle, capsys: pytest.Capture
     """The tolerance is what decides, and the report names the place of the worst difference."""
     assert main(["verify", str(bundle.path), *QUICK, "--tolerance", "1e-12"]) == 1
     out = capsys.readouterr().out
-    assert "where 1.0e-12 is allowed" in out
+    assert "at most 1.0e-12 is allowed" in out
     assert "position" in out
 
 
@@ -148,7 +148,7 @@ def test_sentences_are_made_where_there_are_none(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample = choose(bundle, None, 6)
-    assert sample.origin == "made here: the demo corpus, en"
+    assert sample.origin == "generated: the demo corpus, en"
     assert len(sample.lines) == 6
     away = DataConfig(folder=str(tmp_path / "elsewhere"), validation=("dev.en", "dev.de"))
     assert choose(save_model(tmp_path / "model", data=away), None, 6) == sample
@@ -158,7 +158,7 @@ def test_sentences_are_made_where_there_are_none(
 
     monkeypatch.setattr(demo_corpus, "generate", no_babel)
     noise = choose(bundle, None, 6)
-    assert noise.origin == "made here: random pieces of the model's vocabulary"
+    assert noise.origin == "generated: random pieces of the model's vocabulary"
     assert len(set(noise.lines)) == 6
     assert noise == choose(bundle, None, 6)
 

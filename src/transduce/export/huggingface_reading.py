@@ -1,7 +1,7 @@
-"""A Marian or Pegasus checkpoint as one of our models: the way of `huggingface_weights`, backwards; needs no torch.
+"""A Marian or Pegasus checkpoint as one of our models; needs no torch.
 
-Where the folder is one of our exports, it says what it was made of, and the very model comes back: heads without their
-filling, the vocabulary without its starting token. Any other becomes the model of our kind that computes the same.
+An export of ours names the configuration that it was made from, and the same model comes back: heads without the zeros
+that fill them up, the vocabulary without its start token. Any other checkpoint becomes a model that computes the same.
 """
 
 import math
@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 
 from transduce.config import Config, DecodeConfig, ModelConfig, TextConfig, from_dict
-from transduce.config.choices import is_pre_norm, learns_positions
 from transduce.config.tensors import read_weights
 from transduce.engines.ctranslate2_model import sinusoids
 from transduce.errors import BundleError, ConfigError, ExportError
@@ -23,11 +22,10 @@ from transduce.export.huggingface_shape import (
     NEVER_BIAS,
     HuggingFaceShape,
     model_settings,
-    query_scale,
     shape_of,
 )
 from transduce.export.huggingface_tokenizer import ForeignTokenizer, read_tokenizer
-from transduce.export.huggingface_weights import Arrays, dimension_order
+from transduce.export.huggingface_weights import Arrays, dimension_order, from_huggingface
 
 _NORMS: dict[str, Literal["post", "pre"]] = {"marian": "post", "pegasus": "pre"}
 # What ties become where the encoder's table is no longer the decoder's.
@@ -70,8 +68,7 @@ def read_checkpoint(folder: Path, *, original: str = "transduce.json") -> Checkp
         text = TextConfig(algorithm=tokenizer.tokenizer.algorithm, vocab_size=max(260, vocab_size))
         config = Config(name=folder.resolve().name, model=model, text=text, decode=_decode_config(folder))
     shape = shape_of(config.model, num_positions=int(settings["max_position_embeddings"]))
-    weights = _Reader(arrays, config.model, shape, tokenizer.order).read()
-    return Checkpoint(config, weights, tokenizer)
+    return Checkpoint(config, from_huggingface(arrays, config.model, shape, tokenizer.order), tokenizer)
 
 
 def _read_arrays(folder: Path) -> Arrays:
@@ -245,82 +242,3 @@ def _decode_config(folder: Path) -> DecodeConfig:
         return DecodeConfig(beam_size=int(beam), length_penalty=0.6 if penalty is None else max(0.0, float(penalty)))
     except (TypeError, ValueError):
         raise BundleError(f"{path}: num_beams = {beam!r}, length_penalty = {penalty!r}: must be numbers.") from None
-
-
-class _Reader:
-    """Undoes what `huggingface_weights` does, part by part."""
-
-    def __init__(self, arrays: Arrays, config: ModelConfig, shape: HuggingFaceShape, rows: np.ndarray) -> None:
-        self.arrays, self.config, self.shape, self.rows = arrays, config, shape, rows
-        order = dimension_order(config.d_model) if shape.permuted else np.arange(config.d_model)
-        self.back = np.argsort(order)
-        self.weights: Arrays = {}
-
-    def read(self) -> Arrays:
-        """Returns our weights by name."""
-        self._embeddings()
-        if learns_positions(self.config):
-            for side, ours in zip(_SIDES, ("source", "target"), strict=True):
-                table = self._get(f"model.{side}.embed_positions.weight")
-                self.weights[f"{ours}_positions.table"] = table[:, self.back]
-        counts = (self.config.num_encoder_layers, self.config.num_decoder_layers)
-        for side, count in zip(_SIDES, counts, strict=True):
-            for layer in range(count):
-                self._layer(side, layer)
-            if is_pre_norm(self.config):
-                self._norm(f"{side}_norm", f"model.{side}.layer_norm")
-        return {name: np.ascontiguousarray(array, np.float32) for name, array in self.weights.items()}
-
-    def _get(self, name: str) -> np.ndarray:
-        try:
-            return self.arrays[name]
-        except KeyError:
-            raise BundleError(f"the checkpoint has no weight '{name}', which its config.json demands.") from None
-
-    def _embeddings(self) -> None:
-        tables = {"all": ["source"], "target": ["source", "target"], "none": ["source", "target", "output"]}
-        for name in tables[self.config.tie_embeddings]:
-            self.weights[f"{name}_embedding"] = self._get(name)[self.rows][:, self.back]
-
-    def _layer(self, side: str, layer: int) -> None:
-        ours, theirs = f"{side}.{layer}", f"model.{side}.layers.{layer}"
-        query, key, value = (self._projection(f"{theirs}.self_attn", letter) for letter in "qkv")
-        self._store(f"{ours}.self_attention.query_key_value", query, key, value)
-        self._output(f"{ours}.self_attention.output", f"{theirs}.self_attn")
-        self._norm(f"{ours}.self_attention_residual.norm", f"{theirs}.self_attn_layer_norm")
-        if side == "decoder":
-            query, key, value = (self._projection(f"{theirs}.encoder_attn", letter) for letter in "qkv")
-            self._store(f"{ours}.cross_attention.query", query)
-            self._store(f"{ours}.cross_attention.key_value", key, value)
-            self._output(f"{ours}.cross_attention.output", f"{theirs}.encoder_attn")
-            self._norm(f"{ours}.cross_attention_residual.norm", f"{theirs}.encoder_attn_layer_norm")
-        self.weights[f"{ours}.feed_forward.inner.weight"] = self._get(f"{theirs}.fc1.weight")[:, self.back]
-        self.weights[f"{ours}.feed_forward.inner.bias"] = self._get(f"{theirs}.fc1.bias")
-        self.weights[f"{ours}.feed_forward.outer.weight"] = self._get(f"{theirs}.fc2.weight")[self.back]
-        self.weights[f"{ours}.feed_forward.outer.bias"] = self._get(f"{theirs}.fc2.bias")[self.back]
-        self._norm(f"{ours}.feed_forward_residual.norm", f"{theirs}.final_layer_norm")
-
-    def _projection(self, theirs: str, letter: str) -> tuple[np.ndarray, np.ndarray]:
-        size = self.config.d_v if letter == "v" else self.config.d_k
-        factor = np.float32(query_scale(self.config.d_k, self.shape.head_size) if letter == "q" else 1)
-        weight = self._cut_heads(self._get(f"{theirs}.{letter}_proj.weight"), size)[:, self.back]
-        return weight / factor, self._cut_heads(self._get(f"{theirs}.{letter}_proj.bias"), size) / factor
-
-    def _output(self, ours: str, theirs: str) -> None:
-        weight = self._cut_heads(self._get(f"{theirs}.out_proj.weight").T, self.config.d_v).T
-        self._store(ours, (weight[self.back], self._get(f"{theirs}.out_proj.bias")[self.back]))
-
-    def _store(self, ours: str, *parts: tuple[np.ndarray, np.ndarray]) -> None:
-        self.weights[f"{ours}.weight"] = np.concatenate([weight for weight, _ in parts])
-        if self.config.attention_bias:
-            self.weights[f"{ours}.bias"] = np.concatenate([bias for _, bias in parts])
-
-    def _cut_heads(self, rows: np.ndarray, size: int) -> np.ndarray:
-        """Takes (h'·E', …) to (h·E, …), leaving out what fills up the heads."""
-        rest = rows.shape[1:]
-        split = rows.reshape(self.shape.num_heads, self.shape.head_size, *rest)
-        return split[: self.config.num_heads, :size].reshape(-1, *rest)
-
-    def _norm(self, ours: str, theirs: str) -> None:
-        for kind in ("weight", "bias"):
-            self.weights[f"{ours}.{kind}"] = self._get(f"{theirs}.{kind}")[self.back]

@@ -1,127 +1,194 @@
 """Weights in the names and the layout of `transformers`, and back; needs no torch.
 
-Ours lay W_Q, W_K and W_V in one matrix and pair each sine of a position with its cosine; Marian's and Pegasus's lie in
-three, and all sines stand before all cosines. The dimensions of the model are only names, so putting them into another
-order, in every matrix that reads or writes them, changes no output:
+Ours has W_Q, W_K and W_V in one matrix, and the sine of a position next to its cosine. Marian and Pegasus have three
+matrices, and all sines before all cosines. The dimensions of a model are only names: if they are permuted in every
+matrix that reads or writes them, no output changes:
 
     ours    sin₀ cos₀ sin₁ cos₁   →   theirs  sin₀ sin₁ cos₀ cos₁
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from transduce.config import ModelConfig
-from transduce.config.choices import is_pre_norm, learns_positions
+from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions
 from transduce.engines.ctranslate2_model import sinusoids
+from transduce.errors import BundleError
 from transduce.export.huggingface_shape import NEVER_BIAS, HuggingFaceShape, query_scale
 
 Arrays = dict[str, np.ndarray]
+_POSITIONS = {"source_positions.table": "model.encoder.embed_positions.weight"}
+_POSITIONS |= {"target_positions.table": "model.decoder.embed_positions.weight"}
+# The feed-forward network: our name, theirs, and the axis that is as wide as the model.
+_FEED_FORWARD = (
+    ("inner.weight", "fc1.weight", 1),
+    ("inner.bias", "fc1.bias", None),
+    ("outer.weight", "fc2.weight", 0),
+    ("outer.bias", "fc2.bias", 0),
+)
 
 
 def dimension_order(d_model: int) -> np.ndarray:
-    """Returns which of our dimensions stands at each place of theirs: the even ones, then the odd ones."""
+    """Returns which of our dimensions stands at each index of theirs: the even ones, then the odd ones."""
     order: np.ndarray = np.r_[0:d_model:2, 1:d_model:2]
     return order
 
 
 def to_huggingface(weights: Mapping[str, np.ndarray], config: ModelConfig, shape: HuggingFaceShape) -> Arrays:
     """Returns the state dict that the class of `shape` loads."""
-    return _Writer(weights, config, shape).write()
+    heads = _Heads(config, shape)
+    order = _order(config, shape)
+
+    def get(name: str) -> np.ndarray:
+        """Returns a weight, or the zeros that stand for a bias that the model does not have."""
+        if name not in weights and name.endswith(".bias"):
+            return np.zeros(len(weights[f"{name.removesuffix('bias')}weight"]), np.float32)
+        return weights[name]
+
+    arrays = _embeddings(weights, config, shape, order)
+    for ours, theirs in _POSITIONS.items():
+        table = weights[ours] if learns_positions(config) else sinusoids(shape.num_positions, config)
+        arrays[theirs] = table[:, order]
+    for ours, theirs, matrices in _attentions(config):
+        for name, letters in matrices.items():
+            ends = np.cumsum([heads.width(letter) for letter in letters])
+            for kind in ("weight", "bias"):
+                parts = np.split(get(f"{ours}.{name}.{kind}"), ends[:-1])
+                for letter, part in zip(letters, parts, strict=True):
+                    part = part[:, order] if kind == "weight" else part
+                    arrays[f"{theirs}.{letter}_proj.{kind}"] = heads.pad(part) * heads.factor(letter)
+        arrays[f"{theirs}.out_proj.weight"] = heads.pad(get(f"{ours}.output.weight")[order].T).T
+        arrays[f"{theirs}.out_proj.bias"] = get(f"{ours}.output.bias")[order]
+    for ours, theirs, axis in _other_weights(config):
+        arrays[theirs] = weights[ours] if axis is None else np.take(weights[ours], order, axis)
+    return {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}
 
 
-class _Writer:
-    """Fills `arrays` part by part."""
+def from_huggingface(
+    arrays: Mapping[str, np.ndarray], config: ModelConfig, shape: HuggingFaceShape, rows: np.ndarray
+) -> Arrays:
+    """Returns our weights; `rows` is their id of each of our ids.
 
-    def __init__(self, weights: Mapping[str, np.ndarray], config: ModelConfig, shape: HuggingFaceShape) -> None:
-        self.weights, self.config, self.shape = weights, config, shape
-        self.order = dimension_order(config.d_model) if shape.permuted else np.arange(config.d_model)
-        self.arrays: Arrays = {}
+    `arrays` holds the embeddings as "source", "target" and "output".
 
-    def write(self) -> Arrays:
-        self._embeddings()
-        self._positions()
-        for side, count in (("encoder", self.config.num_encoder_layers), ("decoder", self.config.num_decoder_layers)):
-            for layer in range(count):
-                self._layer(side, layer)
-            if is_pre_norm(self.config):
-                self._norm(f"{side}_norm", f"model.{side}.layer_norm")
-        return {name: np.ascontiguousarray(array, np.float32) for name, array in self.arrays.items()}
+    Raises:
+        BundleError: a weight is missing.
+    """
+    heads = _Heads(config, shape)
+    back = np.argsort(_order(config, shape))
+    weights: Arrays = {}
 
-    def _embeddings(self) -> None:
-        source = self.weights["source_embedding"]
-        target = self.weights.get("target_embedding", source)
-        output = self.weights.get("output_embedding", target)
-        if self.config.target_space_embedding:  # added to each scaled embedding of the encoder
-            source = source + self.weights["target_space"][0] / np.float32(math.sqrt(self.config.d_model))
-        if self.shape.untied_encoder:
-            self.arrays["model.encoder.embed_tokens.weight"] = self._table(source)
-            self.arrays["model.decoder.embed_tokens.weight"] = self._table(target)
-        if not self.shape.untied_encoder or self.shape.model_type == "pegasus":
-            self.arrays["model.shared.weight"] = self._table(source)
-        if self.shape.untied_output or (self.shape.untied_encoder and self.shape.model_type == "pegasus"):
-            self.arrays["lm_head.weight"] = self._table(output)
-        bias = np.zeros((1, self.config.vocab_size + self.shape.extra_start), np.float32)
-        if self.shape.extra_start:
-            bias[0, -1] = NEVER_BIAS
-        self.arrays["final_logits_bias"] = bias
+    def get(name: str) -> np.ndarray:
+        if name not in arrays:
+            raise BundleError(f"the checkpoint has no weight '{name}', which its config.json demands.")
+        return arrays[name]
 
-    def _table(self, embedding: np.ndarray) -> np.ndarray:
-        permuted = embedding[:, self.order]
-        return np.pad(permuted, ((0, int(self.shape.extra_start)), (0, 0)))
+    for name in EMBEDDINGS[config.tie_embeddings]:
+        weights[name] = get(name.removesuffix("_embedding"))[rows][:, back]
+    if learns_positions(config):
+        weights |= {ours: get(theirs)[:, back] for ours, theirs in _POSITIONS.items()}
+    found: Arrays = {}
+    for ours, theirs, matrices in _attentions(config):
+        for name, letters in matrices.items():
+            for kind in ("weight", "bias"):
+                parts = [(letter, heads.cut(get(f"{theirs}.{letter}_proj.{kind}"), letter)) for letter in letters]
+                matrix = np.concatenate([part / heads.factor(letter) for letter, part in parts])
+                found[f"{ours}.{name}.{kind}"] = matrix[:, back] if kind == "weight" else matrix
+        found[f"{ours}.output.weight"] = heads.cut(get(f"{theirs}.out_proj.weight").T, "v").T[back]
+        found[f"{ours}.output.bias"] = get(f"{theirs}.out_proj.bias")[back]
+    weights |= {name: array for name, array in found.items() if config.attention_bias or not name.endswith(".bias")}
+    for ours, theirs, axis in _other_weights(config):
+        weights[ours] = get(theirs) if axis is None else np.take(get(theirs), back, axis)
+    return {name: np.ascontiguousarray(array, np.float32) for name, array in weights.items()}
 
-    def _positions(self) -> None:
-        for side, ours in (("encoder", "source"), ("decoder", "target")):
-            if learns_positions(self.config):
-                table = self.weights[f"{ours}_positions.table"]
-            else:
-                table = sinusoids(self.shape.num_positions, self.config)
-            self.arrays[f"model.{side}.embed_positions.weight"] = table[:, self.order]
 
-    def _layer(self, side: str, layer: int) -> None:
-        ours, theirs = f"{side}.{layer}", f"model.{side}.layers.{layer}"
-        d_k, heads = self.config.d_k, self.config.num_heads
-        widths = np.cumsum([heads * d_k, heads * d_k])
-        packed = f"{ours}.self_attention.query_key_value"
-        parts = zip(*(np.split(self._get(packed, kind), widths) for kind in ("weight", "bias")), strict=True)
-        self._attention(f"{theirs}.self_attn", list(parts), f"{ours}.self_attention.output")
-        self._norm(f"{ours}.self_attention_residual.norm", f"{theirs}.self_attn_layer_norm")
+def _order(config: ModelConfig, shape: HuggingFaceShape) -> np.ndarray:
+    return dimension_order(config.d_model) if shape.permuted else np.arange(config.d_model)
+
+
+def _embeddings(
+    weights: Mapping[str, np.ndarray], config: ModelConfig, shape: HuggingFaceShape, order: np.ndarray
+) -> Arrays:
+    """Returns the tables of embeddings and the bias of the logits."""
+    source = weights["source_embedding"]
+    target = weights.get("target_embedding", source)
+    output = weights.get("output_embedding", target)
+    if config.target_space_embedding:  # added to each scaled embedding of the encoder
+        source = source + weights["target_space"][0] / np.float32(math.sqrt(config.d_model))
+    source, target, output = (
+        np.pad(table[:, order], ((0, int(shape.extra_start)), (0, 0))) for table in (source, target, output)
+    )
+    arrays: Arrays = {}
+    if shape.untied_encoder:
+        arrays["model.encoder.embed_tokens.weight"] = source
+        arrays["model.decoder.embed_tokens.weight"] = target
+    if not shape.untied_encoder or shape.model_type == "pegasus":
+        arrays["model.shared.weight"] = source
+    if shape.untied_output or (shape.untied_encoder and shape.model_type == "pegasus"):
+        arrays["lm_head.weight"] = output
+    bias = np.zeros((1, config.vocab_size + shape.extra_start), np.float32)
+    if shape.extra_start:
+        bias[0, -1] = NEVER_BIAS
+    return arrays | {"final_logits_bias": bias}
+
+
+def _layers(config: ModelConfig) -> Iterator[tuple[str, str, str]]:
+    """Yields the stack of each layer, and the layer's name, ours and theirs."""
+    for side, count in (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers)):
+        yield from ((side, f"{side}.{layer}", f"model.{side}.layers.{layer}") for layer in range(count))
+
+
+def _attentions(config: ModelConfig) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yields the name of each attention, ours and theirs, and which projections each matrix of ours holds."""
+    for side, ours, theirs in _layers(config):
+        yield f"{ours}.self_attention", f"{theirs}.self_attn", {"query_key_value": "qkv"}
         if side == "decoder":
-            cross = f"{ours}.cross_attention"
-            query = (self._get(f"{cross}.query", "weight"), self._get(f"{cross}.query", "bias"))
-            split = (np.split(self._get(f"{cross}.key_value", kind), [heads * d_k]) for kind in ("weight", "bias"))
-            self._attention(f"{theirs}.encoder_attn", [query, *zip(*split, strict=True)], f"{cross}.output")
-            self._norm(f"{ours}.cross_attention_residual.norm", f"{theirs}.encoder_attn_layer_norm")
-        self.arrays[f"{theirs}.fc1.weight"] = self.weights[f"{ours}.feed_forward.inner.weight"][:, self.order]
-        self.arrays[f"{theirs}.fc1.bias"] = self.weights[f"{ours}.feed_forward.inner.bias"]
-        self.arrays[f"{theirs}.fc2.weight"] = self.weights[f"{ours}.feed_forward.outer.weight"][self.order]
-        self.arrays[f"{theirs}.fc2.bias"] = self.weights[f"{ours}.feed_forward.outer.bias"][self.order]
-        self._norm(f"{ours}.feed_forward_residual.norm", f"{theirs}.final_layer_norm")
+            yield f"{ours}.cross_attention", f"{theirs}.encoder_attn", {"query": "q", "key_value": "kv"}
 
-    def _get(self, name: str, kind: str) -> np.ndarray:
-        """Returns a weight, or the bias of zeros that stands for none."""
-        if kind == "bias" and not self.config.attention_bias:
-            return np.zeros(self.weights[f"{name}.weight"].shape[0], np.float32)
-        return self.weights[f"{name}.{kind}"]
 
-    def _attention(self, theirs: str, query_key_value: list[tuple[np.ndarray, np.ndarray]], output: str) -> None:
-        scale = np.float32(query_scale(self.config.d_k, self.shape.head_size))
-        for letter, (weight, bias) in zip("qkv", query_key_value, strict=True):
-            factor = scale if letter == "q" else np.float32(1)
-            self.arrays[f"{theirs}.{letter}_proj.weight"] = self._pad_heads(weight[:, self.order]) * factor
-            self.arrays[f"{theirs}.{letter}_proj.bias"] = self._pad_heads(bias) * factor
-        joined = self._pad_heads(self.weights[f"{output}.weight"][self.order].T).T
-        self.arrays[f"{theirs}.out_proj.weight"] = joined
-        self.arrays[f"{theirs}.out_proj.bias"] = self._get(output, "bias")[self.order]
+def _other_weights(config: ModelConfig) -> Iterator[tuple[str, str, int | None]]:
+    """Yields the names of norms and feed-forward networks, ours and theirs, and the axis as wide as the model."""
+    norms = []
+    for side, ours, theirs in _layers(config):
+        norms.append((f"{ours}.self_attention_residual.norm", f"{theirs}.self_attn_layer_norm"))
+        if side == "decoder":
+            norms.append((f"{ours}.cross_attention_residual.norm", f"{theirs}.encoder_attn_layer_norm"))
+        norms.append((f"{ours}.feed_forward_residual.norm", f"{theirs}.final_layer_norm"))
+        yield from ((f"{ours}.feed_forward.{one}", f"{theirs}.{other}", axis) for one, other, axis in _FEED_FORWARD)
+    if is_pre_norm(config):
+        norms += [(f"{side}_norm", f"model.{side}.layer_norm") for side in ("encoder", "decoder")]
+    yield from ((f"{ours}.{kind}", f"{theirs}.{kind}", 0) for ours, theirs in norms for kind in ("weight", "bias"))
 
-    def _pad_heads(self, rows: np.ndarray) -> np.ndarray:
-        """Fills (h·E, …) up with zeros to (h'·E', …), the heads and sizes of `shape`."""
-        heads, rest = self.config.num_heads, rows.shape[1:]
+
+class _Heads:
+    """Heads of our number and size, filled up with zeros to those of `shape`, and back."""
+
+    def __init__(self, config: ModelConfig, shape: HuggingFaceShape) -> None:
+        self._config, self._shape = config, shape
+
+    def size(self, letter: str) -> int:
+        """Returns the size of one head of the projection q, k or v."""
+        return self._config.d_v if letter == "v" else self._config.d_k
+
+    def width(self, letter: str) -> int:
+        """Returns the size of all heads."""
+        return self._config.num_heads * self.size(letter)
+
+    def factor(self, letter: str) -> np.float32:
+        """Returns what a projection is multiplied by there."""
+        return np.float32(query_scale(self._config.d_k, self._shape.head_size) if letter == "q" else 1)
+
+    def pad(self, rows: np.ndarray) -> np.ndarray:
+        """Fills (h·E, …) up with zeros to (h'·E', …)."""
+        heads, rest = self._config.num_heads, rows.shape[1:]
         split = rows.reshape(heads, -1, *rest)
-        missing = [(0, self.shape.num_heads - heads), (0, self.shape.head_size - split.shape[1])]
+        missing = [(0, self._shape.num_heads - heads), (0, self._shape.head_size - split.shape[1])]
         return np.pad(split, missing + [(0, 0)] * len(rest)).reshape(-1, *rest)
 
-    def _norm(self, ours: str, theirs: str) -> None:
-        for kind in ("weight", "bias"):
-            self.arrays[f"{theirs}.{kind}"] = self.weights[f"{ours}.{kind}"][self.order]
+    def cut(self, rows: np.ndarray, letter: str) -> np.ndarray:
+        """Returns (h·E, …) of (h'·E', …), without what fills up the heads."""
+        rest = rows.shape[1:]
+        split = rows.reshape(self._shape.num_heads, self._shape.head_size, *rest)
+        return split[: self._config.num_heads, : self.size(letter)].reshape(-1, *rest)

@@ -1,4 +1,4 @@
-"""Whether a model keeps what Transduce promises: `transduce verify`, and the same from Python.
+"""Whether a model fulfils what Transduce guarantees: `transduce verify`, and the same from Python.
 
 report = verify("models/m30k")
 print(report.to_text())

@@ -1,4 +1,4 @@
-"""Cache = no cache: decoding one position at a time gives the log-probabilities of whole sequences."""
+"""Cache = no cache: decoding step by step gives the log-probabilities of whole sequences."""
 
 from random import Random
 
@@ -22,7 +22,7 @@ def steps(tested: ModelUnderTest) -> Finding:
     """Feeds targets token by token, and compares each step with the whole target decoded without a cache."""
     seen, pairs = Differences(), tested.pairs
     number = _follow(tested, pairs, max(map(len, pairs.targets)), seen)
-    long = pairs.take(range(min(2, len(pairs))))
+    long = pairs.select(range(min(2, len(pairs))))
     number = max(number, _follow(tested, long, min(_LONG, tested.position_limit), seen))
     return seen.finding(
         f"{counted(len(pairs), 'sentence')}, up to {counted(number, 'step')}", tested.settings.log_probability
@@ -30,7 +30,7 @@ def steps(tested: ModelUnderTest) -> Finding:
 
 
 def _follow(tested: ModelUnderTest, pairs: Pairs, num_steps: int, seen: Differences) -> int:
-    """Takes `num_steps` steps side by side; targets that are shorter go on with random tokens."""
+    """Compares `num_steps` steps; shorter targets are continued with random tokens."""
     model = tested.engine.model
     memory = model.encode(*padded(pairs.sources, tested.device))
     random_BT = tested.random_ids(len(pairs), num_steps)
@@ -46,12 +46,12 @@ def _follow(tested: ModelUnderTest, pairs: Pairs, num_steps: int, seen: Differen
 
 
 def beams(tested: ModelUnderTest) -> Finding:
-    """A search's life: one row a sentence, then several beams, moved about, then fewer sentences in another order.
+    """Does what a search does: one row a sentence, several beams, reordering, then fewer sentences in another order.
 
-    At each step every beam is compared with its own past decoded without a cache.
+    At each step every beam is compared with the same tokens decoded without a cache.
     """
     model, seen, device = tested.engine.model, Differences(), tested.device
-    pairs = tested.pairs.take(range(len(tested.pairs))[-_BEAM_SENTENCES:])
+    pairs = tested.pairs.select(range(len(tested.pairs))[-_BEAM_SENTENCES:])
     memory = model.encode(*padded(pairs.sources, device))
     state = model.start(memory, max_steps=_BEAM_STEPS)
     sentences = torch.arange(len(pairs), device=device)
@@ -62,7 +62,7 @@ def beams(tested: ModelUnderTest) -> Finding:
         logits_RV, state = model.step(tokens_R, state)
         rows_R = sentences.repeat_interleave(past_RT.size(0) // sentences.numel())
         whole_RTV = model.decode(_repeated(memory, rows_R), torch.cat([past_RT, tokens_R[:, None]], dim=1))
-        where = [f"{pairs.names[place]}, step {t + 1} (row {row})" for row, place in enumerate(rows_R.tolist(), 1)]
+        where = [f"{pairs.names[index]}, step {t + 1} (row {row})" for row, index in enumerate(rows_R.tolist(), 1)]
         _compare(seen, logits_RV, whole_RTV[:, t], where)
         if t == 1:
             state, past_RT = state.expand(_BEAMS), past_RT.repeat_interleave(_BEAMS, dim=0)

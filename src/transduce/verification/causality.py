@@ -1,4 +1,4 @@
-"""Causality (§3.2.3): what is predicted at a position depends on the tokens before it, and on no later one."""
+"""Causality (§3.2.3): the prediction at a position depends on the tokens before it, and on no later one."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from transduce.verification.model_under_test import NUM_SPECIAL, ModelUnderTest,
 
 
 def causality(tested: ModelUnderTest) -> Finding:
-    """Changes targets from a position on: nothing may change up to it, and something must after it.
+    """Changes targets from a position on: predictions up to it must stay the same, and a later one must change.
 
     Row t of the log-probabilities predicts target token t from those before it, so a change from token c on may show in
     rows c + 1 and later only.
@@ -21,13 +21,13 @@ def causality(tested: ModelUnderTest) -> Finding:
     for cut in cuts:
         changed = forced(model, _changed(tested, pairs, cut))
         for row, (old_TV, new_TV) in enumerate(zip(before, changed, strict=True)):
-            if len(pairs.targets[row]) < cut + 2:  # no input token was changed: the last is only ever predicted
+            if len(pairs.targets[row]) < cut + 2:  # no input token was changed: the last one is never an input
                 continue
             name = f"{pairs.names[row]}, with its target changed from token {cut + 1} on"
             seen.compare(old_TV[: cut + 1], new_TV[: cut + 1], f"{name}, position {{}}")
             after.compare(old_TV[cut + 1 :], new_TV[cut + 1 :], name)
     if after.count and after.worst == 0:
-        seen.faults.append("a change shows nowhere, not even after it: the decoder does not read its own output")
+        seen.faults.append("no later prediction changes: the decoder does not read its own output")
     compared = f"{counted(len(pairs), 'sentence')}, targets changed from {counted(len(cuts), 'position')} on"
     return seen.finding(compared, tested.settings.log_probability, f"after the change up to {after.worst:.3g}")
 
@@ -35,7 +35,7 @@ def causality(tested: ModelUnderTest) -> Finding:
 def _cuts(longest: int, number: int) -> list[int]:
     """Returns at most `number` positions spread over a target, the first among them."""
     last = max(longest - 2, 0)
-    return sorted({place * last // max(number - 1, 1) for place in range(number)})
+    return sorted({index * last // max(number - 1, 1) for index in range(number)})
 
 
 def _changed(tested: ModelUnderTest, pairs: Pairs, cut: int) -> Pairs:

@@ -10,7 +10,7 @@ from transduce.verification.findings import Finding, Tie
 
 
 class Differences:
-    """Keeps the greatest difference seen and its place. What is not a number differs infinitely."""
+    """Keeps the greatest difference and where it was. NaN counts as an infinite difference."""
 
     def __init__(self) -> None:
         self.worst = 0.0
@@ -20,19 +20,19 @@ class Differences:
         self.ties: list[Tie] = []
 
     def add(self, value: float, where: str) -> None:
-        """Takes one difference."""
+        """Adds one difference."""
         self.count += 1
         value = math.inf if math.isnan(value) else abs(value)
         if value > self.worst:
             self.worst, self.where = value, where
 
     def compare(self, ours: Tensor, theirs: Tensor, where: str | Sequence[str]) -> None:
-        """Takes the difference of each pair of numbers.
+        """Adds the difference of each pair of numbers.
 
         Args:
             ours: numbers.
             theirs: as many.
-            where: names the places along the first axis: one for each, or all of them with "{}" for their number.
+            where: names along the first axis: one for each index, or one for all with "{}" for the number.
         """
         if ours.shape != theirs.shape:
             name = where if isinstance(where, str) else where[0]
@@ -44,15 +44,15 @@ class Differences:
         difference = (ours - theirs).abs()
         difference = torch.where(torch.isnan(difference), torch.inf, difference)
         difference = torch.where(ours == theirs, 0.0, difference)  # two equal infinities, too
-        place = int(difference.argmax())
-        value = float(difference.flatten()[place])
+        index = int(difference.argmax())
+        value = float(difference.flatten()[index])
         if value > self.worst:
             self.worst = value
-            first = place // max(1, ours.numel() // ours.size(0))
+            first = index // max(1, ours.numel() // ours.size(0))
             self.where = where.replace("{}", str(first + 1)) if isinstance(where, str) else where[first]
 
     def finding(self, compared: str, tolerance: float, note: str = "") -> Finding:
-        """Returns what was found; nothing compared is a fault of the check, and fails it."""
+        """Returns what was found; a check that compared nothing fails."""
         if not self.count and not self.faults:
             self.faults.append("nothing was compared: give more or longer sentences (--source FILE)")
         return Finding(compared, self.worst, tolerance, self.where, tuple(self.faults), tuple(self.ties), note=note)

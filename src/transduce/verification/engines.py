@@ -1,4 +1,4 @@
-"""Exported = native: every other engine that is here and can hold the model, against the reference engine."""
+"""Other engine = reference: every installed engine that supports the model, compared with PyTorch in float32."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,13 +20,14 @@ from transduce.verification.search import Search
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """How far another engine may be from the reference, by the precision that it computes in.
+    """How much another engine may differ from the reference, by the precision that it computes in.
 
     Attributes:
-        token: the mean difference of a target token's log-probability.
-        bleu: the least BLEU of its outputs with the reference's as references. Less than 100 even in float32: engines
-            search by rules of their own.
-        batch: what a line's log-probability may differ by between batch sizes, and from its forced score.
+        token: the greatest mean difference of a target token's log-probability.
+        bleu: the least BLEU of its outputs, with those of the reference engine as references. It is below 100 even in
+            float32, because engines search by different rules.
+        batch: the greatest difference of a line's log-probability between batch sizes, and from its score as a given
+            translation.
     """
 
     token: float
@@ -67,7 +68,7 @@ OTHERS = tuple(
 
 
 class Other:
-    """Another engine for the tested model, loaded when first needed."""
+    """Another engine for the tested model, loaded when it is first needed."""
 
     def __init__(self, tested: ModelUnderTest, name: str, quantization: str, load: Load, threads: int | None) -> None:
         self.tested, self.name = tested, f"{name} {quantization}"
@@ -76,10 +77,10 @@ class Other:
         self._engine: Engine | None = None
 
     def loads(self) -> Finding:
-        """Loads the engine, which converts the model where that is not done yet.
+        """Loads the engine, which converts the model first where necessary; skipped if it does not support the model.
 
         Raises:
-            BundleError: the folder cannot be converted; a model that the engine has no counterpart of is skipped.
+            BundleError: the folder cannot be converted.
         """
         try:
             self._engine = self._load()
@@ -106,17 +107,17 @@ class Other:
     def forced(self) -> Finding:
         """Scores the reference's translations with both engines, token by token."""
         tested, seen, total = self.tested, Differences(), 0.0
-        best = [(place, found[0]) for place, found in enumerate(tested.found)]
-        sources = [tested.sources[place] for place, _ in best]
+        best = [(index, found[0]) for index, found in enumerate(tested.found)]
+        sources = [tested.sources[index] for index, _ in best]
         targets = [hypothesis.ids for _, hypothesis in best]
         theirs, ours = self.search.engine.score(sources, targets), tested.engine.score(sources, targets)
-        for place, (one, two) in enumerate(zip(ours, theirs, strict=True)):
+        for index, (one, two) in enumerate(zip(ours, theirs, strict=True)):
             if len(one) != len(two):
                 seen.faults.append(
-                    f"{tested.sample.names[place]}: {counted(len(two), 'score')} for {counted(len(one), 'token')}"
+                    f"{tested.sample.names[index]}: {counted(len(two), 'score')} for {counted(len(one), 'token')}"
                 )
             for position, (native, exported) in enumerate(zip(one, two, strict=False), start=1):
-                seen.add(native - exported, f"{tested.sample.names[place]}, token {position}")
+                seen.add(native - exported, f"{tested.sample.names[index]}, token {position}")
                 total += abs(native - exported)
         mean = total / max(seen.count, 1)
         return Finding(
@@ -130,7 +131,7 @@ class Other:
         )
 
     def outputs(self) -> Finding:
-        """Translates the sentences with both engines, and sets BLEU between the outputs against the threshold."""
+        """Translates the sentences with both engines, and compares BLEU between the outputs with the threshold."""
         tested = self.tested
         decode = tested.bundle.tokenizer.decode_batch
         ours = decode([found[0].ids for found in tested.found])
@@ -140,7 +141,7 @@ class Other:
         same = sum(one == two for one, two in zip(ours, theirs, strict=True))
         faults = []
         if not score >= self.thresholds.bleu:
-            faults.append(f"BLEU {score:.1f} between the outputs, where {self.thresholds.bleu:.0f} is the least")
+            faults.append(f"BLEU {score:.1f} between the outputs; at least {self.thresholds.bleu:.0f} is required")
         note = (
             f"BLEU {score:.1f} (at least {self.thresholds.bleu:.0f}), {same} of {counted(len(ours), 'line')} identical"
         )

@@ -1,4 +1,4 @@
-"""Exported = native, of exports that lie in folders: still what was certified, and still what the model says."""
+"""Checks of exported folders: their files are those that were certified, and they still give what the model gives."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from transduce.verification.model_under_test import ModelUnderTest
 
 @dataclass(frozen=True)
 class ExportChecks:
-    """One exported folder; its certificate is read anew for each check."""
+    """The checks of one exported folder; each reads its certificate again."""
 
     folder: Path
 
@@ -24,7 +24,7 @@ class ExportChecks:
         return f"export {self.folder}"
 
     def files(self, tested: ModelUnderTest) -> Finding:
-        """Sets the files against the checksums in the certificate, and the model against that which was exported."""
+        """Compares the files with the checksums in the certificate, and the model with the one that was exported."""
         export = ExportedFolder.read(self.folder)
         faults = export.changes(tested.bundle)
         if export.verdict == "failed":
@@ -34,9 +34,9 @@ class ExportChecks:
         return Finding(compared, faults=faults)
 
     def again(self, tested: ModelUnderTest) -> Finding:
-        """Runs the export against the model on the sentences at hand, with the thresholds of its certificate.
+        """Compares export and model on the sentences, with the thresholds of the certificate.
 
-        One that was written with --force has missed some: there it must do nearly as well as when it was certified.
+        An export that was written with --force has missed some. It must do nearly as well as when it was certified.
         """
         export = ExportedFolder.read(self.folder)
         try:
@@ -50,7 +50,7 @@ class ExportChecks:
         tokens, outputs = counted(measured.target_tokens, "token"), counted(measured.lines, "translation")
         compared = f"{tokens} of {outputs}, mean difference of a log-probability"
         note = f"token agreement {measured.token_agreement:.2%}, greatest {measured.max_difference:.3g}{between}"
-        if export.verdict == "forced":  # written although it is not the same, which whoever wrote it was told
+        if export.verdict == "forced":
             then = export.measured
             note += (
                 f"; exported with --force, certified at {then.token_agreement:.2%}, mean {then.mean_difference:.3g}, "

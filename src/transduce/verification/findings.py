@@ -1,4 +1,4 @@
-"""What a verification found: values to read, to print and to keep as JSON; needs no torch."""
+"""The results of `verify`: what each check found, and the report as text or JSON; needs no torch."""
 
 import math
 from collections.abc import Sequence
@@ -10,32 +10,32 @@ from transduce.reporting.tables import counted
 Outcome = Literal["passed", "failed", "skipped"]
 
 _MARKS: dict[Outcome, str] = {"passed": "✓", "failed": "✗", "skipped": "–"}
-_MAX_SHOWN = 10  # faults or ties of one check that are printed; JSON has all
+_MAX_PRINTED = 10  # faults or ties of one check; JSON has all
 
 
 @dataclass(frozen=True, slots=True)
 class Tie:
-    """Two outputs for one sentence whose scores are as good as equal: either is right."""
+    """Two outputs for one sentence whose scores differ by no more than rounding: either is right."""
 
     sentence: str
     first: str
     second: str
-    difference: float  # of their scores, both forced in one batch
+    difference: float  # of their scores, both given to the model in one batch
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check saw.
+    """What one check found.
 
     Attributes:
-        compared: what was set against what, and how much of it.
-        worst: the greatest difference; None where the check has no number, only a yes or no.
-        tolerance: the greatest difference that is still right.
+        compared: what was compared, and how much of it.
+        worst: the greatest difference; None where the check gives no number.
+        tolerance: the greatest difference that passes.
         where: where the greatest difference was.
-        faults: what is broken, each naming its place; with a `worst` above the tolerance, why the check failed.
-        ties: what differs for a reason that is no fault.
+        faults: what is wrong, and where. A check fails for these, or for a `worst` above the tolerance.
+        ties: differences that are no fault.
         skipped: why nothing was checked; "" where something was.
-        note: figures that were measured beside.
+        note: further figures.
     """
 
     compared: str
@@ -49,7 +49,7 @@ class Finding:
 
     @property
     def outcome(self) -> Outcome:
-        """Whether it holds; a difference that is not a number never does."""
+        """Whether it passes; a difference of NaN never does."""
         if self.skipped:
             return "skipped"
         within = self.worst is None or (self.tolerance is not None and self.worst <= self.tolerance)
@@ -58,11 +58,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One check, as it ended."""
+    """The result of one check."""
 
     name: str
-    promise: str  # what holds where the check passes
-    advice: str  # what to do where it fails
+    promise: str  # what holds if the check passes
+    advice: str  # what to do if it fails
     finding: Finding
     seconds: float
 
@@ -86,11 +86,11 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether no check failed, and at least one was made."""
+        """Whether no check failed, and at least one passed."""
         return self.count("failed") == 0 and self.count("passed") > 0
 
     def count(self, outcome: Outcome) -> int:
-        """Returns how many checks ended so."""
+        """Returns the number of checks with this outcome."""
         return sum(check.outcome == outcome for check in self.checks)
 
     def named(self, name: str) -> CheckResult:
@@ -101,16 +101,16 @@ class Report:
         return found[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what `--json` writes: numbers that JSON cannot hold, such as infinity, become strings."""
+        """Returns what `--report` writes; numbers that JSON does not have, such as infinity, become strings."""
         values = asdict(self)
         for check, result in zip(values["checks"], self.checks, strict=True):
             check["outcome"] = result.outcome
         values["passed"] = self.passed
-        holdable: dict[str, Any] = _holdable(values)
-        return holdable
+        converted: dict[str, Any] = _as_json(values)
+        return converted
 
     def to_text(self) -> str:
-        """Returns the report for the eye: a table, what failed and what to do, ties, and a last line that sums up."""
+        """Returns the report as text: a table, what failed and what to do, ties, and a summary in the last line."""
         head = [("model", self.model), ("engine", self.engine), ("sentences", self.sentences), ("search", self.search)]
         head.append(("versions", ", ".join(f"{name} {version}" for name, version in self.versions.items())))
         parts = ["\n".join(f"{label:<11}{value}" for label, value in head if value), _table(self.checks)]
@@ -119,7 +119,7 @@ class Report:
         return "\n\n".join([*parts, self.summary()])
 
     def summary(self) -> str:
-        """Returns the one line that matters."""
+        """Returns the last line of the report."""
         failed, skipped = self.count("failed"), self.count("skipped")
         ties = sum(len(check.finding.ties) for check in self.checks)
         rest = f"; {skipped} skipped" if skipped else ""
@@ -131,7 +131,7 @@ class Report:
 
 
 def number(value: float | None) -> str:
-    """Returns a difference as it stands in the table."""
+    """Returns a difference as text."""
     if value is None:
         return ""
     return "0" if value == 0 else f"{value:.1e}" if value < 0.1 else f"{value:.3g}"
@@ -160,29 +160,29 @@ def _table(checks: Sequence[CheckResult]) -> str:
 
 def _failure(check: CheckResult) -> str:
     found = check.finding
-    lines = [f"✗ {check.name}: this should hold, and does not: {check.promise}"]
+    lines = [f"✗ {check.name}: failed. Expected: {check.promise}"]
     if found.worst is not None and not found.worst <= (found.tolerance or 0.0):
         place = f" at {found.where}" if found.where else ""
-        lines.append(f"  difference {number(found.worst)}{place}, where {number(found.tolerance)} is allowed")
-    lines += [f"  {fault}" for fault in found.faults[:_MAX_SHOWN]]
-    if len(found.faults) > _MAX_SHOWN:
-        lines.append(f"  … and {len(found.faults) - _MAX_SHOWN} more (--json FILE has all)")
+        lines.append(f"  difference {number(found.worst)}{place}; at most {number(found.tolerance)} is allowed")
+    lines += [f"  {fault}" for fault in found.faults[:_MAX_PRINTED]]
+    if len(found.faults) > _MAX_PRINTED:
+        lines.append(f"  … and {len(found.faults) - _MAX_PRINTED} more (--report FILE has all)")
     return "\n".join([*lines, f"  to do: {check.advice}"])
 
 
 def _ties(check: CheckResult) -> str:
     ties = check.finding.ties
     lines = [f"{check.name}: {len(ties)} {'ties' if len(ties) > 1 else 'tie'}, either output is right"]
-    for tie in ties[:_MAX_SHOWN]:
+    for tie in ties[:_MAX_PRINTED]:
         lines.append(f"  {tie.sentence}, scores {tie.difference:.1e} apart: {tie.first!r} | {tie.second!r}")
-    if len(ties) > _MAX_SHOWN:
-        lines.append(f"  … and {len(ties) - _MAX_SHOWN} more (--json FILE has all)")
+    if len(ties) > _MAX_PRINTED:
+        lines.append(f"  … and {len(ties) - _MAX_PRINTED} more (--report FILE has all)")
     return "\n".join(lines)
 
 
-def _holdable(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _holdable(each) for key, each in value.items()}
+        return {key: _as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_holdable(each) for each in value]
+        return [_as_json(each) for each in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

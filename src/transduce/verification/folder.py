@@ -1,4 +1,4 @@
-"""The model folder: whole, unchanged, and the same again when it is saved and loaded."""
+"""Checks of the model folder: complete, unchanged, and the same after saving and loading."""
 
 import json
 import tempfile
@@ -19,8 +19,8 @@ from transduce.verification.model_under_test import ModelUnderTest
 _FILES = ("model.safetensors", "tokenizer.json")
 _TRANSLATED = 8
 
-# Text that tokenisers lose: empty and white space, odd line ends, controls, combining marks, scripts without spaces,
-# emoji joined by zero-width joiners, both directions, private and unassigned code points, what looks like markup.
+# Text that tokenisers often lose: empty and white space, odd line ends, controls, combining marks, scripts without
+# spaces, emoji with zero-width joiners, both directions, private and unassigned code points, text that looks like markup.
 NASTY = (
     "",
     " ",
@@ -52,9 +52,7 @@ def checksums(bundle: Bundle) -> Finding:
     faults = []
     for name in _FILES:
         if name not in bundle.checksums:
-            faults.append(
-                f"{bundle.path / 'config.json'} has no checksum of {name}: nobody can tell whether it changed"
-            )
+            faults.append(f"{bundle.path / 'config.json'} has no checksum of {name}: it may have changed")
         elif files.sha256(bundle.path / name) != bundle.checksums[name]:
             faults.append(f"{bundle.path / name}: changed or damaged: its checksum differs from config.json's")
     return Finding(f"SHA-256 of {' and '.join(_FILES)}", faults=tuple(faults))
@@ -75,7 +73,7 @@ def loads(bundle: Bundle) -> Finding:
 
 
 def saved_is_loaded(tested: ModelUnderTest) -> Finding:
-    """Saves the model to a temporary folder, loads it again and compares everything, translations too."""
+    """Saves the model to a temporary folder, loads it again and compares everything, including translations."""
     bundle = tested.bundle
     with tempfile.TemporaryDirectory(prefix="transduce-verify-") as temporary:
         weights = bundle.weights()
@@ -93,7 +91,7 @@ def saved_is_loaded(tested: ModelUnderTest) -> Finding:
         outputs = [each.translate(sources, tested.options) for each in (tested.engine, engine)]
     for name, [one], [two] in zip(names, *outputs, strict=False):
         if (one.ids, one.log_probability) != (two.ids, two.log_probability):
-            faults.append(f"{name}: translated as {tested.text(one.ids)!r}, after loading {tested.text(two.ids)!r}")
+            faults.append(f"{name}: translated as {tested.text(one.ids)!r}, after loading as {tested.text(two.ids)!r}")
     compared = f"{counted(len(weights), 'tensor')} bit for bit, configuration, tokeniser, "
     compared += counted(len(sources), "translation")
     return Finding(compared, faults=tuple(faults))
@@ -109,7 +107,7 @@ def _unequal_weights(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray])
 
 
 def tokenizer(tested: ModelUnderTest) -> Finding:
-    """Encodes and decodes the sentences, and text that tokenisers lose: every character must come back."""
+    """Encodes and decodes the sentences, and text that tokenisers often lose: every character must come back."""
     tokens, faults = tested.bundle.tokenizer, []
     texts = [(*pair, "") for pair in zip(tested.sample.names, tested.sample.lines, strict=True)]
     texts += [(f"odd text {number}", text, repr(text[:40])) for number, text in enumerate(NASTY, start=1)]
@@ -123,12 +121,12 @@ def tokenizer(tested: ModelUnderTest) -> Finding:
         if back != text:
             faults.append(f"{name} {shown}: comes back as {back[:60]!r}")
         if alone != ids:
-            faults.append(f"{name} {shown}: alone it is cut in other pieces than among others")
+            faults.append(f"{name} {shown}: encoded alone, it gives other pieces than in a batch")
         if ids and min(ids) <= UNK:
-            faults.append(f"{name} {shown}: is read as a special token")
+            faults.append(f"{name} {shown}: becomes a special token")
         if ids and max(ids) >= tokens.vocab_size:
             faults.append(f"{name} {shown}: a piece is outside of the vocabulary")
     return Finding(
-        f"{counted(len(tested.sample.lines), 'sentence')} and {len(NASTY)} odd texts, there and back",
+        f"{counted(len(tested.sample.lines), 'sentence')} and {len(NASTY)} odd texts, encoded and decoded",
         faults=tuple(faults),
     )

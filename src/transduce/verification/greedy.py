@@ -1,4 +1,4 @@
-"""A beam of 1 is greedy search, and greedy search takes the most probable token: shown without cache or search."""
+"""A beam of 1 is greedy search: compared with beam search itself, and with an argmax that needs no cache."""
 
 import torch
 
@@ -15,15 +15,17 @@ from transduce.verification.model_under_test import ModelUnderTest, Pairs, padde
 
 
 def greedy(tested: ModelUnderTest) -> Finding:
-    """Compares what the engine gives for a beam of 1 with a beam search of one beam, and with a plain argmax.
+    """Compares the engine's output for a beam of 1 with a beam search of one beam, and with a plain argmax.
 
-    Where two tokens are equally probable, up to rounding, either may be taken: a tie.
+    If two tokens are equally probable, up to rounding, either is right: a tie.
     """
     seen, pairs, options = Differences(), tested.pairs, tested.options
     sources = [list(source[:-1]) for source in pairs.sources]
-    asked = DecodeConfig(beam_size=1, length_penalty=options.length_penalty, max_extra_tokens=options.max_extra_tokens)
-    engine = [best for [best] in tested.engine.translate(sources, asked)]
-    for row, (one, two) in enumerate(zip(engine, _one_beam(tested, pairs, asked), strict=True)):
+    one_beam = DecodeConfig(
+        beam_size=1, length_penalty=options.length_penalty, max_extra_tokens=options.max_extra_tokens
+    )
+    engine = [best for [best] in tested.engine.translate(sources, one_beam)]
+    for row, (one, two) in enumerate(zip(engine, _one_beam(tested, pairs, one_beam), strict=True)):
         if _same(tested, row, one.ids, two.ids, "engine and one beam", seen):
             seen.add(one.log_probability - two.log_probability, f"{pairs.names[row]}: log-probability of one beam")
             if one.finished != two.finished:
@@ -36,7 +38,7 @@ def greedy(tested: ModelUnderTest) -> Finding:
 
 
 def _one_beam(tested: ModelUnderTest, pairs: Pairs, options: DecodeConfig) -> list[Hypothesis]:
-    """Runs beam search itself with one beam, which the engine never does."""
+    """Runs beam search with one beam, for which the engine uses greedy search."""
     model = tested.engine.model
     limits = [len(source) - 1 + options.max_extra_tokens for source in pairs.sources]
     if model.target_positions.limit is not None:
@@ -50,7 +52,7 @@ def _argmax(tested: ModelUnderTest, pairs: Pairs, num_tokens: int) -> list[list[
     """Returns up to `num_tokens` tokens of each output, each the argmax after its whole prefix; ends before EOS."""
     model, never = tested.engine.model, list(NEVER_GENERATED)
     memory = model.encode(*padded(pairs.sources, tested.device))
-    prefix_BT = torch.full((len(pairs), 1), PAD, device=tested.device)  # its last token is predicted, never read
+    prefix_BT = torch.full((len(pairs), 1), PAD, device=tested.device)  # its last token is predicted, never an input
     for _ in range(num_tokens):
         logits_BV = model.decode(memory, prefix_BT)[:, -1]
         logits_BV[:, never] = -torch.inf
@@ -62,22 +64,21 @@ def _argmax(tested: ModelUnderTest, pairs: Pairs, num_tokens: int) -> list[list[
 
 
 def _same(tested: ModelUnderTest, row: int, first: list[int], second: list[int], how: str, seen: Differences) -> bool:
-    """Tells whether two outputs agree; if not, notes a tie of the two tokens where they part, or a fault."""
+    """Returns whether two outputs agree; if not, adds a tie of the first two tokens that differ, or a fault."""
     seen.count += 1
     if first == second:
         return True
     pairs, name = tested.pairs, f"{tested.pairs.names[row]}, {how}"
     parted = next((t for t, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), -1)
-    if parted < 0:  # one ends where the other goes on
+    if parted < 0:  # one is a prefix of the other
         parted = min(len(first), len(second))
     source = list(pairs.sources[row][:-1])
-    # Of an output that ended there, the token at `parted` is EOS, whose log-probability comes last.
+    # Where an output ends there, the token at `parted` is EOS, whose log-probability comes last.
     one, two = (s[parted] for s in tested.engine.score([source] * 2, [first[: parted + 1], second[: parted + 1]]))
     texts = tested.text(first), tested.text(second)
     if abs(one - two) < tested.settings.tie:
         seen.ties.append(Tie(f"{name}, token {parted + 1}", *texts, abs(one - two)))
     else:
-        seen.faults.append(
-            f"{name}: {texts[0]!r} and {texts[1]!r} part at token {parted + 1}, {abs(one - two):.3g} apart"
-        )
+        different = f"{texts[0]!r} and {texts[1]!r} differ from token {parted + 1} on"
+        seen.faults.append(f"{name}: {different}; the log-probabilities of that token differ by {abs(one - two):.3g}")
     return False

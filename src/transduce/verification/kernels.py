@@ -1,4 +1,4 @@
-"""Fast paths against slow, obvious ones: attention, weights laid out for the CPU, float32."""
+"""Fast paths compared with slow, obvious ones: attention, weights in the CPU's layout, float32."""
 
 import copy
 from collections.abc import Callable
@@ -19,10 +19,10 @@ _LONG = 300
 
 
 def attention(tested: ModelUnderTest) -> Finding:
-    """Recomputes what each attention of the model gave, from what it was given, as eq. 1 writes it.
+    """Recomputes the output of each attention of the model from its input, as eq. 1 writes it.
 
-    With a window (§4) the reference is full attention with all but the neighbourhood masked. Differences are in the
-    unit of the attention's output, over its greatest number where that is above 1.
+    With a window (§4) the reference is full attention with all but the neighbourhood masked. Differences are divided by
+    the greatest number of the output where that is above 1.
     """
     seen = Differences()
     lengths = [_watch(tested, tested.pairs, seen)]
@@ -45,7 +45,7 @@ def _long_pair(tested: ModelUnderTest) -> Pairs:
 
 
 def _watch(tested: ModelUnderTest, pairs: Pairs, seen: Differences) -> int:
-    """Runs the model over whole sequences with every attention watched; returns the greatest length."""
+    """Runs the model on whole sequences with a hook on every attention; returns the greatest length."""
     model, handles = tested.plain, []
     for name, module in model.named_modules():
         if isinstance(module, SelfAttention | CrossAttention):
@@ -54,7 +54,7 @@ def _watch(tested: ModelUnderTest, pairs: Pairs, seen: Differences) -> int:
         memory = model.encode(*padded(pairs.sources, tested.device))
         target_BT, _ = padded(pairs.targets, tested.device)
         model.decode(memory, target_BT)
-        forced(model, pairs)  # the way of training, where padding is left out between attentions
+        forced(model, pairs)  # as in training, where padding is left out between attentions
     finally:
         for handle in handles:
             handle.remove()
@@ -93,7 +93,7 @@ def _cross_again(
 
 
 def prepacked(tested: ModelUnderTest) -> Finding:
-    """Compares the engine's model, whose weights are laid out for this machine, with the weights as on disk."""
+    """Compares the engine's model, with weights in the layout of this machine, with the weights on disk."""
     compared = f"{counted(len(tested.pairs), 'sentence')}, the engine's weights and those of the folder"
     if tested.engine.model.output_projection is None:
         return Finding(compared, skipped=f"on {tested.device} the engine uses the weights as they are")
@@ -105,7 +105,7 @@ def prepacked(tested: ModelUnderTest) -> Finding:
 
 
 def precision(tested: ModelUnderTest) -> Finding:
-    """Compares the engine with the same weights computed in float64: how much rounding costs."""
+    """Compares the engine with the same weights in float64: the effect of rounding."""
     seen, pairs = Differences(), tested.pairs
     exact = forced(copy.deepcopy(tested.plain).double(), pairs)
     for row, ours_TV in enumerate(forced(tested.engine.model, pairs)):

@@ -23,19 +23,19 @@ NUM_SPECIAL = UNK + 1  # the last of the special ids
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How much is looked at, and what may differ.
+    """How much is checked, and how much may differ.
 
-    In float32, what is the same on paper differs by rounding: 1e-5 in a log-probability is usual, 1e-4 is the most
-    that any model of ours showed. A fault (a missing mask, a wrong position) moves it by 0.01 to 10.
+    In float32, results that are equal on paper differ by rounding: usually by 1e-5 in a log-probability, and by at most
+    1e-4 in any model of ours. A fault (a missing mask, a wrong position) changes it by 0.01 to 10.
     """
 
     num_sentences: int = 40  # translated
-    num_pairs: int = 12  # looked at number by number
-    num_changes: int = 6  # positions from which targets are changed, to see whether that shows before
+    num_pairs: int = 12  # whose log-probabilities are compared
+    num_changes: int = 6  # positions from which targets are changed, for the check of causality
     max_target_tokens: int = 40  # of those pairs
     batch_sizes: tuple[int, ...] = (1, 7, 64)
-    log_probability: float = 1e-3  # what the log-probability of one token, or of one line, may differ by
-    tie: float = 1e-4  # two outputs whose scores differ by less are as good as each other
+    log_probability: float = 1e-3  # greatest difference of the log-probability of a token, or of a line
+    tie: float = 1e-4  # two outputs whose scores differ by less are equally good
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ QUICK: dict[str, Any] = {"num_sentences": 16, "num_pairs": 4, "num_changes": 3, 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Sources and targets in ids, EOS last, and what each sentence is called."""
+    """Sources and targets as ids, EOS last, and the names of the sentences."""
 
     names: tuple[str, ...]
     sources: tuple[tuple[int, ...], ...]
@@ -61,12 +61,12 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.names)
 
-    def take(self, places: Sequence[int]) -> "Pairs":
-        """Returns the pairs at these places, in that order."""
+    def select(self, indices: Sequence[int]) -> "Pairs":
+        """Returns the pairs at these indices, in that order."""
         return Pairs(
-            tuple(self.names[place] for place in places),
-            tuple(self.sources[place] for place in places),
-            tuple(self.targets[place] for place in places),
+            tuple(self.names[index] for index in indices),
+            tuple(self.sources[index] for index in indices),
+            tuple(self.targets[index] for index in indices),
         )
 
 
@@ -78,28 +78,28 @@ class ModelUnderTest:
         self.sample = sample
         self.engine = engine
         self.settings = settings
-        asked = bundle.config.decode
-        # The model's own search, but for what leaves the scores of hypotheses no plain sums of log-probabilities.
+        decode = bundle.config.decode
+        # The model's own search options, but only those with which a score is a sum of log-probabilities.
         self.options = DecodeConfig(
-            beam_size=asked.beam_size if asked.beam_size > 1 else 4,
-            length_penalty=asked.length_penalty,
-            max_extra_tokens=asked.max_extra_tokens,
-            batch_size=asked.batch_size,
+            beam_size=decode.beam_size if decode.beam_size > 1 else 4,
+            length_penalty=decode.length_penalty,
+            max_extra_tokens=decode.max_extra_tokens,
+            batch_size=decode.batch_size,
         )
 
     @property
     def device(self) -> torch.device:
-        """Where the engine works."""
+        """The device of the engine."""
         return self.engine.device
 
     @cached_property
     def plain(self) -> Transformer:
-        """The model as its weights lie on the disk, in evaluation mode: nothing prepacked, nothing converted."""
+        """The model with the weights as on disk, in evaluation mode: not prepacked, not converted."""
         return load_model(self.bundle, self.device).eval()
 
     @cached_property
     def sources(self) -> list[list[int]]:
-        """The sentences in ids, without EOS, as far as the model reads."""
+        """The sentences as ids, without EOS, cut to what the model reads."""
         limit = self.engine.max_source_tokens
         return [ids[:limit] for ids in self.bundle.tokenizer.encode_batch(list(self.sample.lines))]
 
@@ -110,30 +110,30 @@ class ModelUnderTest:
 
     @cached_property
     def pairs(self) -> Pairs:
-        """Some sentences, from the shortest to the longest, with what the model makes of them greedily.
+        """Some sentences, from the shortest to the longest, with their greedy translations.
 
-        A target that is too short to look at is lengthened by random tokens, one that is too long is cut.
+        A target that is too short to check is extended by random tokens, and one that is too long is cut.
         """
-        by_length = sorted(range(len(self.sources)), key=lambda place: len(self.sources[place]))
+        by_length = sorted(range(len(self.sources)), key=lambda index: len(self.sources[index]))
         number = min(self.settings.num_pairs, len(by_length))
         last = max(number - 1, 1)
-        chosen = [by_length[place * (len(by_length) - 1) // last] for place in range(number)]
-        chosen = [place for place in dict.fromkeys(chosen) if self.sources[place]]
-        sources = [self.sources[place] for place in chosen]
+        chosen = [by_length[index * (len(by_length) - 1) // last] for index in range(number)]
+        chosen = [index for index in dict.fromkeys(chosen) if self.sources[index]]
+        sources = [self.sources[index] for index in chosen]
         greedy = DecodeConfig(beam_size=1, max_extra_tokens=self.options.max_extra_tokens)
         outputs = self.engine.translate(sources, greedy)
         random, limit = Random(self.settings.seed), self.max_target_tokens - 1
         vocabulary = range(NUM_SPECIAL, self.bundle.config.model.vocab_size)
         targets = [[*best.ids, *random.choices(vocabulary, k=max(0, 6 - len(best.ids)))][:limit] for [best] in outputs]
         return Pairs(
-            tuple(self.sample.names[place] for place in chosen),
+            tuple(self.sample.names[index] for index in chosen),
             tuple((*source, EOS) for source in sources),
             tuple((*target, EOS) for target in targets),
         )
 
     @cached_property
     def max_target_tokens(self) -> int:
-        """The longest target, EOS counted, that is looked at number by number."""
+        """The longest target of `pairs`, EOS counted."""
         return min(self.settings.max_target_tokens, self.position_limit)
 
     @property
@@ -161,7 +161,7 @@ def padded(
         sequences: ids, EOS last.
         device: of the ids.
         width: T is at least this.
-        fill: (B, T) of what stands in the padding; None for the padding id.
+        fill: (B, T), the ids to use as padding; None: the padding id.
     """
     lengths_B = torch.tensor([len(sequence) for sequence in sequences])
     width = max(width, int(lengths_B.max()))
@@ -174,7 +174,7 @@ def padded(
 def forced(model: Transformer, pairs: Pairs, width: int = 0) -> list[Tensor]:
     """Returns the log-probabilities of all tokens at each target position, (T, V) for each pair, in one batch.
 
-    This is the way of training and of forced scoring: whole sequences, padding left out. `width` pads further.
+    As in training and scoring: whole sequences, without their padding. `width` adds padding.
     """
     device = model.source_embedding.device
     source_BS, source_lengths_B = padded(pairs.sources, device, width)

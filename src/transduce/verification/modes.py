@@ -1,4 +1,4 @@
-"""Evaluation is not random, and training without dropout is the same function."""
+"""Evaluation mode is deterministic, and training mode without dropout gives the same results."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ _TRANSLATED = 8
 
 
 def repeats(tested: ModelUnderTest) -> Finding:
-    """Does everything twice: the second time must give the same bits."""
+    """Computes everything twice: both must give the same bits."""
     pairs, seen = tested.pairs, Differences()
     for model, what in ((tested.plain, "weights as on disk"), (tested.engine.model, "the engine")):
         first, second = forced(model, pairs), forced(model, pairs)
@@ -33,8 +33,7 @@ def repeats(tested: ModelUnderTest) -> Finding:
 def training_mode(tested: ModelUnderTest) -> Finding:
     """Compares training mode with all dropouts at 0 with evaluation mode.
 
-    That dropout acts in training, where the model has any, is no promise; but whether it does is noted, since a
-    comparison in which it never could would say little.
+    If the model has dropout, it must also have an effect in training: otherwise the comparison would say little.
     """
     pairs, seen, config = tested.pairs, Differences(), tested.bundle.config.model
     weights = tested.plain.weights()
@@ -51,7 +50,7 @@ def training_mode(tested: ModelUnderTest) -> Finding:
         dropped = Differences()
         for row, trained_TV in enumerate(forced(in_training(config), pairs)):
             dropped.compare(trained_TV, evaluated[row], "")
-        note = f"with its dropouts up to {dropped.worst:.3g}"
+        note = f"with dropout up to {dropped.worst:.3g}"
         if dropped.worst == 0:
-            seen.faults.append("dropout is configured, but training mode with it is evaluation mode: it does not act")
+            seen.faults.append("dropout is configured, but has no effect in training mode")
     return seen.finding(f"{counted(len(pairs), 'sentence')}, every dropout at 0", tested.settings.log_probability, note)

@@ -1,4 +1,4 @@
-"""Padding and neighbours: what a sentence gives does not depend on the batch that it is in."""
+"""Padding: the results of a sentence do not depend on the batch that it is in."""
 
 import torch
 from torch import Tensor
@@ -13,10 +13,10 @@ _EXTRA = (0, 1, 33)  # padding beyond that of the longest
 
 
 def padding(tested: ModelUnderTest) -> Finding:
-    """Runs each sentence alone, then all in one batch with more and more padding, and with other ids in the padding."""
+    """Compares each sentence alone with all in one batch, with more and more padding, and with other ids as padding."""
     model, pairs, seen = tested.engine.model, tested.pairs, Differences()
     alone = [model.encode(*padded([source], tested.device)) for source in pairs.sources]
-    alone_TV = [forced(model, pairs.take([row]))[0] for row in range(len(pairs))]
+    alone_TV = [forced(model, pairs.select([row]))[0] for row in range(len(pairs))]
     longest_source, longest = max(map(len, pairs.sources)), max(map(len, (*pairs.sources, *pairs.targets)))
     limit = tested.position_limit
     for extra in _EXTRA:
@@ -34,7 +34,7 @@ def padding(tested: ModelUnderTest) -> Finding:
 
 
 def _compare_states(tested: ModelUnderTest, memory: Memory, alone: list[Memory], seen: Differences, how: str) -> None:
-    """Compares the encoder's output, in its own unit: a layer norm's, about 1."""
+    """Compares the encoder's output; its numbers are those of a layer norm, about 1."""
     for row, (name, single) in enumerate(zip(tested.pairs.names, alone, strict=True)):
         states_SD = memory.states_BSD[row, : single.states_BSD.size(1)]
         seen.compare(states_SD, single.states_BSD[0], f"{name} {how}: encoder state, position {{}}")

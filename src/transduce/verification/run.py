@@ -75,7 +75,7 @@ def verify(
     settings = settings or (Settings(**QUICK) if quick else Settings())
     given = Path(sentences) if isinstance(sentences, str) else sentences
     results = [_run(check, bundle) for check in FOLDER_CHECKS]
-    if results[-1].outcome == "failed":  # it does not load, or holds what is no number
+    if results[-1].outcome == "failed":  # it does not load, or has weights that are not finite
         reason = f"this model cannot be used: see '{results[-1].name}'"
         results += [_skipped(check, reason) for check in CHECKS]
         return _report(bundle, str(device), None, "", results, start)
@@ -103,13 +103,13 @@ def verify(
 
 
 def _run(check: Check[S], tested: S) -> CheckResult:
-    """Makes one check. One that stops with an error has failed, and the others are made all the same."""
+    """Makes one check. An error in it is a failure, and the other checks are still made."""
     start = time.perf_counter()
     try:
         finding = check.run(tested)
     except TransduceError as error:
         finding = Finding("", faults=(str(error),))
-    except Exception as error:  # whatever a broken model does to PyTorch: it belongs into the report
+    except Exception as error:  # a broken model may raise anything in PyTorch: it belongs in the report
         place = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
         finding = Finding("", faults=(f"stopped by {what}",))

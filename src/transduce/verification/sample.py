@@ -1,4 +1,4 @@
-"""The sentences that a model is verified on: the user's own, else the model's validation set, else made ones."""
+"""The sentences that a model is verified on: the user's, else the model's validation set, else generated ones."""
 
 import itertools
 import os
@@ -14,21 +14,21 @@ from transduce.data.readers import read_lines
 from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import ConfigError, DataError, MissingDependencyError
 
-_MAX_READ = 20_000  # lines of a file that are looked at
+_MAX_READ = 20_000  # lines of a file that are read
 _SEED = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Sentences, what each is called in the report, and where they came from."""
+    """Sentences, their names in the report, and where they come from."""
 
     lines: tuple[str, ...]
-    names: tuple[str, ...]  # "line 12" of a file, "sentence 3" of made ones
+    names: tuple[str, ...]  # "line 12" of a file, "sentence 3" of generated ones
     origin: str
 
 
 def choose(bundle: Bundle, given: Path | Sequence[str] | None, count: int) -> Sample:
-    """Returns at most `count` sentences, spread evenly over where they come from; lines of white space are left out.
+    """Returns at most `count` sentences, evenly spread over their source; lines of white space are skipped.
 
     Args:
         bundle: whose validation set, languages and vocabulary are used where nothing is given.
@@ -51,14 +51,14 @@ def choose(bundle: Bundle, given: Path | Sequence[str] | None, count: int) -> Sa
 
 
 def _spread(lines: Iterable[str], count: int, origin: str, called: str = "line") -> Sample:
-    """Returns `count` of the lines, evenly spread over all that are looked at."""
+    """Returns `count` of the lines, evenly spread over all that are read."""
     taken = itertools.islice(lines, _MAX_READ)
-    found = [(place, line) for place, line in enumerate(taken, start=1) if line.strip()]
+    found = [(index, line) for index, line in enumerate(taken, start=1) if line.strip()]
     if not found:
         raise DataError(f"{origin}: no sentences: every line is empty. Give a text with one sentence a line.")
     number = min(count, len(found))
-    chosen = [found[place * len(found) // number] for place in range(number)]
-    return Sample(tuple(line for _, line in chosen), tuple(f"{called} {place}" for place, _ in chosen), origin)
+    chosen = [found[index * len(found) // number] for index in range(number)]
+    return Sample(tuple(line for _, line in chosen), tuple(f"{called} {index}" for index, _ in chosen), origin)
 
 
 def _of_validation(data: DataConfig, count: int) -> Sample | None:
@@ -88,11 +88,11 @@ def _of_demo(data: DataConfig, count: int) -> Sample | None:
         lines = [line.source for line in generate(source, target, {"test": count}, _SEED)["test"]]
     except (MissingDependencyError, ConfigError):  # no babel here, or a language that it does not know
         return None
-    return _spread(lines, count, f"made here: the demo corpus, {source}", called="sentence")
+    return _spread(lines, count, f"generated: the demo corpus, {source}", called="sentence")
 
 
 def _of_vocabulary(bundle: Bundle, count: int) -> Sample:
-    """Returns random pieces of the model's own vocabulary strung together: noise, but invariant it must be."""
+    """Returns sequences of random pieces of the model's vocabulary: noise, but every check must hold for it."""
     tokenizer, random = bundle.tokenizer, Random(_SEED)
     lines: list[str] = []
     while len(lines) < count:
@@ -100,4 +100,4 @@ def _of_vocabulary(bundle: Bundle, count: int) -> Sample:
         text = tokenizer.decode(ids).replace("\n", " ").replace("\ufffd", "").strip()
         if text:
             lines.append(text)
-    return _spread(lines, count, "made here: random pieces of the model's vocabulary", called="sentence")
+    return _spread(lines, count, "generated: random pieces of the model's vocabulary", called="sentence")

@@ -1,4 +1,4 @@
-"""What the search of any engine promises: independence of the batch, n-best lists in order, scores to be relied on."""
+"""Checks of any engine's search: results do not depend on the batch, n-best lists are sorted, scores are right."""
 
 import itertools
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from transduce.verification.differences import Differences
 from transduce.verification.findings import Finding, Tie
 
 _NEVER = {*NEVER_GENERATED, EOS}
-# A score is a float32 sum over a float64 penalty: what it may differ from their quotient by, as a part of it.
+# A score is a float32 sum divided by a float64 penalty; this is the relative rounding error.
 _SCORE_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class Search:
-    """An engine's search over sentences, and what may differ."""
+    """An engine's search on the sentences, and how much its results may differ."""
 
     engine: Engine
     names: tuple[str, ...]
@@ -40,7 +40,7 @@ class Search:
         return self.tokenizer.decode(hypothesis.ids)
 
     def forced_score(self, sources: Sequence[Sequence[int]], found: Sequence[Hypothesis]) -> list[tuple[float, float]]:
-        """Returns log-probability and score of each hypothesis, given to the model as a translation of its source."""
+        """Returns log-probability and score of each hypothesis as a given translation of its source."""
         tokens = self.engine.score(sources, [hypothesis.ids for hypothesis in found])
         sums = [sum(each if h.finished else each[:-1]) for each, h in zip(tokens, found, strict=True)]
         return [
@@ -48,19 +48,19 @@ class Search:
             for total, h in zip(sums, found, strict=True)
         ]
 
-    def same(self, place: int, first: Hypothesis, second: Hypothesis, how: str, seen: Differences) -> None:
-        """Compares two outputs for the sentence at `place`; a proven tie is noted as one, all else is a fault."""
-        name = f"{self.names[place]}, {how}"
+    def same(self, index: int, first: Hypothesis, second: Hypothesis, how: str, seen: Differences) -> None:
+        """Compares two outputs for one sentence. If they differ, it is a tie in score or else a fault."""
+        name = f"{self.names[index]}, {how}"
         if first.ids == second.ids and first.finished == second.finished:
             seen.add(first.log_probability - second.log_probability, name)
             return
         seen.count += 1
-        (_, one), (_, two) = self.forced_score([self.sources[place]] * 2, [first, second])
+        (_, one), (_, two) = self.forced_score([self.sources[index]] * 2, [first, second])
         difference, texts = abs(one - two), (self.text(first), self.text(second))
         if difference < self.tie:
             seen.ties.append(Tie(name, *texts, difference))
         else:
-            seen.faults.append(f"{name}: {texts[0]!r} becomes {texts[1]!r}, scores {difference:.3g} apart")
+            seen.faults.append(f"{name}: {texts[0]!r} becomes {texts[1]!r}; their scores differ by {difference:.3g}")
 
 
 def batches(search: Search, sizes: Sequence[int], seed: int) -> Finding:
@@ -68,14 +68,14 @@ def batches(search: Search, sizes: Sequence[int], seed: int) -> Finding:
     seen, number = Differences(), len(search.sources)
     expected = search.run(batch_size=sizes[-1])
     for size in sizes[:-1]:
-        for place, ([one], [two]) in enumerate(zip(expected, search.run(batch_size=size), strict=True)):
-            search.same(place, one, two, f"at batch size {sizes[-1]} and {size}", seen)
+        for index, ([one], [two]) in enumerate(zip(expected, search.run(batch_size=size), strict=True)):
+            search.same(index, one, two, f"at batch size {sizes[-1]} and {size}", seen)
     order = list(range(number))
     Random(seed).shuffle(order)
     for size in sizes[1:]:
-        shuffled = replace(search, sources=[search.sources[place] for place in order]).run(batch_size=size)
-        for place, [found] in zip(order, shuffled, strict=True):
-            search.same(place, expected[place][0], found, f"in order and shuffled at batch size {size}", seen)
+        shuffled = replace(search, sources=[search.sources[index] for index in order]).run(batch_size=size)
+        for index, [found] in zip(order, shuffled, strict=True):
+            search.same(index, expected[index][0], found, f"in order and shuffled at batch size {size}", seen)
     compared = f"{counted(number, 'sentence')} at batch size {', '.join(map(str, sizes))}, and shuffled"
     return seen.finding(compared, search.tolerance, f"{number - _num_different(seen)} identical in every way")
 
@@ -85,58 +85,58 @@ def _num_different(seen: Differences) -> int:
 
 
 def n_best(search: Search, found: list[list[Hypothesis]]) -> Finding:
-    """Looks at n-best lists as long as the beam is wide, and compares them with shorter ones.
+    """Checks n-best lists as long as the beam is wide, and compares them with shorter ones.
 
     Args:
         search: how they were found.
         found: an n-best list for each sentence.
     """
     seen, beam_size = Differences(), search.options.beam_size
-    for place, (name, hypotheses) in enumerate(zip(search.names, found, strict=True)):
+    for index, (name, hypotheses) in enumerate(zip(search.names, found, strict=True)):
         seen.count += len(hypotheses)
-        seen.faults += [f"{name}: {fault}" for fault in _disorder(search, place, hypotheses)]
+        seen.faults += [f"{name}: {fault}" for fault in _disorder(search, index, hypotheses)]
     shorter = sorted({1, max(1, beam_size // 2)} - {beam_size})
     for size in shorter:
-        for place, (hypotheses, begin) in enumerate(zip(found, search.run(n_best=size), strict=True)):
+        for index, (hypotheses, begin) in enumerate(zip(found, search.run(n_best=size), strict=True)):
             if len(begin) != min(size, len(hypotheses)):
                 lengths = f"{len(begin)} of {size} are found, and {len(hypotheses)} of {beam_size}"
-                seen.faults.append(f"{search.names[place]}: {lengths}")
+                seen.faults.append(f"{search.names[index]}: {lengths}")
             for rank, (one, two) in enumerate(zip(hypotheses, begin, strict=False), start=1):
-                search.same(place, one, two, f"rank {rank} of {beam_size} and of {size}", seen)
+                search.same(index, one, two, f"rank {rank} of {beam_size} and of {size}", seen)
     compared = f"{len(found)} lists of {beam_size}: sorted, distinct, within limits, beginning as those of " + (
         " and ".join(map(str, shorter)) or "1"
     )
     return seen.finding(compared, search.tolerance)
 
 
-def _disorder(search: Search, place: int, found: list[Hypothesis]) -> list[str]:
+def _disorder(search: Search, index: int, found: list[Hypothesis]) -> list[str]:
     """Returns what is wrong with one n-best list."""
     faults = []
     if not 1 <= len(found) <= search.options.beam_size:
         faults.append(
-            f"{counted(len(found), 'hypothesis', 'hypotheses')}, where 1 to {search.options.beam_size} were asked for"
+            f"{counted(len(found), 'hypothesis', 'hypotheses')}, where 1 to {search.options.beam_size} are expected"
         )
     for rank, (better, worse) in enumerate(itertools.pairwise(found), start=1):
         if not better.score >= worse.score:
             faults.append(f"rank {rank} scores {better.score:.6f}, rank {rank + 1} {worse.score:.6f}: not sorted")
     if len({(tuple(h.ids), h.finished) for h in found}) < len(found):
-        faults.append("the same hypothesis stands twice in its list")
-    limit = len(search.sources[place]) + search.options.max_extra_tokens
+        faults.append("the list holds the same hypothesis twice")
+    limit = len(search.sources[index]) + search.options.max_extra_tokens
     for hypothesis in found:
         if len(hypothesis.ids) > limit:
             faults.append(f"{counted(len(hypothesis.ids), 'token')}, where {limit} are allowed")
         if _NEVER & set(hypothesis.ids):
-            faults.append("a special token stands in an output")
+            faults.append("an output holds a special token")
     return faults
 
 
 def scores(search: Search, found: list[list[Hypothesis]]) -> Finding:
     """Gives each hypothesis back to the model as a translation, and compares the search's score with its own."""
     seen = Differences()
-    flat = [(place, rank, h) for place, hs in enumerate(found) for rank, h in enumerate(hs, start=1)]
-    checked = search.forced_score([search.sources[place] for place, _, _ in flat], [h for _, _, h in flat])
-    for (place, rank, hypothesis), (log_probability, score) in zip(flat, checked, strict=True):
-        name = f"{search.names[place]}, rank {rank}"
+    flat = [(index, rank, h) for index, hs in enumerate(found) for rank, h in enumerate(hs, start=1)]
+    checked = search.forced_score([search.sources[index] for index, _, _ in flat], [h for _, _, h in flat])
+    for (index, rank, hypothesis), (log_probability, score) in zip(flat, checked, strict=True):
+        name = f"{search.names[index]}, rank {rank}"
         seen.add(hypothesis.log_probability - log_probability, name)
         penalty = gnmt_penalty(len(hypothesis.ids) + hypothesis.finished, search.options.length_penalty)
         expected = hypothesis.log_probability / penalty
