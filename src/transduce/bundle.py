@@ -1,12 +1,12 @@
-"""A model folder: everything that makes a model usable, and nothing that can run code.
+"""A model folder: all that is needed to use a model, and nothing that can run code.
 
-    config.json          format, version, the whole configuration and its checksum, checksums of the files beside it
+    config.json          format, version, the whole configuration and its checksum, checksums of the other files
     model.safetensors    weights, float32
     tokenizer.json       the subword tokeniser
     metrics.json         what was measured when it was made
     README.md            the model card
 
-Reading one needs no torch. Weights and tokeniser are compared with their checksums whenever they are read.
+Reading one needs no torch. Weights and tokeniser are checked against their checksums whenever they are read.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from transduce.errors import BundleError
 from transduce.text import SubwordTokenizer
 
 if TYPE_CHECKING:
-    import numpy as np  # at run time where weights are read: an engine with a copy of its own starts sooner without
+    import numpy as np  # imported where weights are read: an engine with its own copy of them starts faster without it
 
 FORMAT = 1  # raised when older versions could no longer read what this one writes
 WEIGHTS, _TOKENIZER, _METRICS, _CONFIG, _CARD = (
@@ -74,7 +74,7 @@ the model. Scores are of labelled brackets as EVALB counts them with COLLINS.prm
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model folder, opened. Weights and tokeniser are read when first asked for."""
+    """An open model folder. Weights and tokeniser are read when they are first used."""
 
     path: Path
     config: Config
@@ -85,7 +85,7 @@ class Bundle:
         """Opens the model folder at `path`.
 
         Raises:
-            BundleError: no such folder, a file is missing, or it was written by a later, incompatible version.
+            BundleError: there is no such folder, a file is missing, or a later, incompatible version wrote it.
         """
         path = Path(path)
         if not path.is_dir():
@@ -125,7 +125,7 @@ class Bundle:
 
     @cached_property
     def tokenizer(self) -> SubwordTokenizer:
-        """The model's tokeniser; raises BundleError where it is damaged or that of another model."""
+        """The model's tokeniser; raises BundleError if it is damaged or belongs to another model."""
         self.check_checksum(_TOKENIZER)
         tokenizer = SubwordTokenizer.load(self.path / _TOKENIZER)
         if tokenizer.vocab_size != self.config.model.vocab_size:
@@ -137,7 +137,7 @@ class Bundle:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """What was measured when the model was made; empty where nothing was."""
+        """What was measured when the model was made; empty if nothing was."""
         file = self.path / _METRICS
         try:
             return dict(files.read_json(file)) if file.is_file() else {}
@@ -156,15 +156,15 @@ class Bundle:
         """Reads the weights, by parameter name, float32.
 
         Raises:
-            BundleError: the file is damaged, does not fit the configuration (before anything is allocated), is not the
-                one of `config.json`'s checksum, or has numbers that are not finite.
+            BundleError: the file is damaged, does not fit the configuration (checked before memory is allocated), does
+                not have its checksum, or has numbers that are not finite.
         """
         self.require_shapes()
         self.check_checksum(WEIGHTS)
         return read_weights(self.path / WEIGHTS)
 
     def require_shapes(self) -> None:
-        """Compares the configuration with the header of the weights, and reads no more of them than that.
+        """Compares the configuration with the header of the weights; reads nothing else.
 
         Raises:
             BundleError: the header is damaged, or lists all weights that are missing, unknown, or of another shape.
@@ -174,16 +174,16 @@ class Bundle:
         require_shapes(self.config.model, shapes, str(self.path / WEIGHTS))
 
     def checksum(self, name: str) -> str:
-        """Returns the SHA-256 that a file must have; raises BundleError where `config.json` has none."""
+        """Returns the SHA-256 that a file must have; raises BundleError if `config.json` has none."""
         if name not in self.checksums:
             raise BundleError(
-                f"{self.path / _CONFIG}: has no checksum of {name}, so nobody can tell whether that is whole. Get the "
-                "folder again, or make it anew with 'transduce average'."
+                f"{self.path / _CONFIG}: has no checksum of {name}, so that damage could not be noticed. Get the "
+                "folder again, or make a new one with 'transduce average'."
             )
         return self.checksums[name]
 
     def check_checksum(self, name: str) -> None:
-        """Compares a file with its checksum; raises BundleError where it differs or there is none."""
+        """Compares a file with its checksum; raises BundleError if it differs or there is none."""
         if files.cached_sha256(self.path / name) != self.checksum(name):
             raise BundleError(f"{self.path / name}: changed or damaged: its checksum differs from {_CONFIG}'s.")
 
@@ -200,7 +200,7 @@ def save_bundle(
     tokenizer: SubwordTokenizer,
     metrics: Mapping[str, Any],
 ) -> Bundle:
-    """Writes a model folder, whole or not at all; one that stands there already is replaced.
+    """Writes a complete model folder, or none; an existing one is replaced.
 
     Raises:
         BundleError: a weight is NaN or infinite, or the folder cannot be written.
@@ -215,9 +215,9 @@ def save_bundle(
     with files.atomic_folder(path) as folder:
         try:
             save_file(arrays, folder / WEIGHTS)
-        except SafetensorError as error:  # a full disk, say: the library has errors of its own
+        except SafetensorError as error:  # such as a full disk: the library has its own errors
             raise BundleError(f"{path}: cannot be written: {error}.") from None
-        files.make_readable(folder / WEIGHTS)  # the library makes it its writer's alone
+        files.make_readable(folder / WEIGHTS)  # the library lets only its writer read it
         tokenizer.save(folder / _TOKENIZER)
         files.write_json(folder / _METRICS, dict(metrics))
         num_parameters = sum(value.size for value in weights.values())
@@ -236,7 +236,7 @@ def save_bundle(
 
 
 def model_card(config: Config, num_parameters: int, metrics: Mapping[str, Any]) -> str:
-    """Returns the card as Markdown; it says only what the configuration and the measurements say."""
+    """Returns the card as Markdown; it uses only the configuration and the measurements."""
     model, data, train = config.model, config.data, config.train
     is_parser = data.format == "trees"
     languages = (
@@ -277,14 +277,14 @@ A Transformer encoder-decoder (Vaswani et al., 2017), trained with Transduce {__
 
 
 def format_metric(value: Any) -> str:
-    """Returns a measured value for people: two decimals, and large numbers as 3.2e+15."""
+    """Returns a measured value as text: two decimals, and large numbers as 3.2e+15."""
     if isinstance(value, int | float) and abs(value) >= 1e12:
         return f"{value:.3e}"
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def _checksum_of(config: Any) -> str:
-    """Returns the SHA-256 of a configuration, whatever the order and layout of its file."""
+    """Returns the SHA-256 of a configuration, independent of the order and layout of its file."""
     return hashlib.sha256(json.dumps(config, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

@@ -58,7 +58,7 @@ def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureF
         (["import", str(model), "--format", "torch", "--output", str(tmp_path / "out")], 2, "--description"),
         (["import", str(tmp_path / "x"), "--format", "huggingface", "--output", str(tmp_path / "out")], 4, "no such"),
         (["import", str(tmp_path / "x"), "--output", str(tmp_path / "out")], 4, "x: no such file or folder"),
-        (["import", str(model), "--output", str(tmp_path / "out")], 4, "this is a model folder already"),
+        (["import", str(model), "--output", str(tmp_path / "out")], 4, "this is already a model folder"),
     ]
     for arguments, code, named in cases:
         assert main(arguments) == code, arguments

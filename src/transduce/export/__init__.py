@@ -1,4 +1,4 @@
-"""Models to and from other systems: exports that carry a certificate, and imports that are checked alike.
+"""Models to and from other systems: exports with a certificate, and imports that are checked in the same way.
 
 from transduce.export import export_model, import_huggingface, import_torch
 export_model("models/m30k", "exports/m30k", "huggingface")

@@ -1,4 +1,4 @@
-"""The certificate of an export: what two systems agreed on, over which sentences, and whether that was enough."""
+"""The certificate of an export: how far two systems agree, on which sentences, and whether that is enough."""
 
 import importlib.metadata
 import json
@@ -28,7 +28,7 @@ class Thresholds:
     """What an export must reach."""
 
     token_agreement: float  # share of positions at which both find the same token most probable
-    mean_difference: float  # of the log-probabilities of given tokens, without sign
+    mean_difference: float  # of the log-probabilities of given tokens, absolute
 
 
 EXACT = Thresholds(token_agreement=0.999, mean_difference=1e-3)  # the same arithmetic in another order
@@ -41,7 +41,7 @@ class Measured:
 
     lines: int
     target_tokens: int
-    lines_cut_alike: float  # share of lines that both tokenise alike
+    lines_cut_alike: float  # share of lines that both encode as the same tokens
     token_agreement: float
     mean_difference: float
     max_difference: float
@@ -69,14 +69,14 @@ class Certificate:
     measured: Measured
     thresholds: Thresholds
     forced: bool = False  # written although it failed
-    notes: tuple[str, ...] = ()  # differences that are known and meant
+    notes: tuple[str, ...] = ()  # known, intended differences
     format: str = ""  # of an export, as `export_model` has it
     quantization: str = ""
     original_sha256: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failures(self) -> list[str]:
-        """What is below the thresholds, in words; nothing where the export passes."""
+        """What fails, in words; empty if the export passes."""
         measured, bounds = self.measured, self.thresholds
         reasons = []
         if measured.lines_cut_alike < 1:
@@ -94,13 +94,13 @@ class Certificate:
 
     @property
     def verdict(self) -> str:
-        """`passed`, `failed`, or `forced`: failed, and written all the same."""
+        """`passed`, `failed`, or `forced`: failed, but written."""
         if not self.failures:
             return "passed"
         return "forced" if self.forced else "failed"
 
     def to_dict(self, folder: Path) -> dict[str, Any]:
-        """Returns what is written to `folder`, with the checksums of the files that are there, the card's apart."""
+        """Returns what is written to `folder`, with the checksums of its files; that of the card is separate."""
         measured = asdict(self.measured) | {"bleu_difference": self.measured.bleu_difference}
         return {
             "format": FORMAT,
@@ -122,7 +122,7 @@ class Certificate:
         }
 
     def to_markdown(self) -> str:
-        """Returns the certificate for people."""
+        """Returns the certificate as Markdown."""
         found, bounds = self.measured, self.thresholds
         rows = [
             ["lines, target tokens", f"{found.lines:,}, {found.target_tokens:,}", ""],
@@ -166,7 +166,7 @@ def measure(
     sources: Sequence[Sequence[int]],
     targets: Sequence[Sequence[int]],
 ) -> Measured:
-    """Compares two systems: on `sentences` by their own search, on the ids of `sources` and `targets` by force."""
+    """Compares two systems: by their own search on `sentences`, and by the scores of `targets` for `sources`."""
     ours, theirs = original.encode(sentences.sources), export.encode(sentences.sources)
     first, second = original.force(sources, targets), export.force(sources, targets)
     pairs = list(zip(first, second, strict=True))
@@ -199,7 +199,7 @@ def _compare_translations(original: System, export: System, sentences: Sentences
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of all that may have computed."""
+    """Returns the versions of all packages that may have been used."""
     found = {"transduce": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -210,15 +210,15 @@ def versions() -> dict[str, str]:
 
 
 def write_certificate(folder: Path, certificate: Certificate) -> None:
-    """Writes `certificate.json` beside what it certifies: last, for it notes what all else is, the card too."""
+    """Writes `certificate.json`, with the checksums of all other files in the folder: the last one to be written."""
     files.write_json(folder / CERTIFICATE, certificate.to_dict(folder))
 
 
 def why_not_replaceable(folder: Path, *, is_export: bool) -> str:
-    """Returns why a folder may not be replaced by a new export (or import), in words; "" where it is an old one, whole.
+    """Returns why a folder may not be replaced by a new export (or import), in words; "" for an unchanged old one.
 
-    It is replaced only if it holds, to the byte, what an export (or import) wrote: not what was trained further in
-    place, no calibration or shortlist that was learned since, and no card that somebody has edited.
+    It must hold, to the byte, what an export (or import) wrote: no further training in place, no calibration or
+    shortlist that was learned since, no edited card.
     """
     kind = "export" if is_export else "import"
     try:
@@ -237,7 +237,7 @@ def why_not_replaceable(folder: Path, *, is_export: bool) -> str:
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    """Returns the SHA-256 of each file of an export, but for the certificate and the card at its top."""
+    """Returns the SHA-256 of each file of an export, except the certificate and the card."""
     named = sorted(path for path in folder.rglob("*") if path.is_file())
     unlisted = {folder / CERTIFICATE, folder / CARD}
     return {str(path.relative_to(folder)): files.sha256(path) for path in named if path not in unlisted}

@@ -1,4 +1,4 @@
-"""A folder of CTranslate2, run by the engine that also runs our own conversions."""
+"""A CTranslate2 folder, run by our CTranslate2 engine."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -41,14 +41,14 @@ class CTranslate2System:
         return self.translator.translate(lines)
 
     def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
-        """Scores the targets, and asks for one more token after each beginning of them."""
+        """Scores the targets, and finds the most probable next token after each prefix of them."""
         scores = self.translator.engine.score(sources, targets)
         choices = self._choices(sources, targets)
         return [Forced(*each) for each in zip(scores, choices, strict=True)]
 
     def _choices(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[int]]:
-        """CTranslate2 tells no logits: each position is a search of one step, many of the same length at once."""
-        index = {token: place for place, token in enumerate(self.tokens)}
+        """CTranslate2 returns no logits: each position is a search of one step, in batches of equal length."""
+        ids = {token: index for index, token in enumerate(self.tokens)}
         choices = [[EOS] * (len(target) + 1) for target in targets]
         by_length: dict[int, list[int]] = defaultdict(list)
         for row, target in enumerate(targets):
@@ -56,7 +56,7 @@ class CTranslate2System:
                 by_length[length].append(row)
         for length, rows in by_length.items():
             for batch in in_batches(len(rows), _BATCH):
-                chosen = [rows[place] for place in batch]
+                chosen = [rows[index] for index in batch]
                 found = self.model.translate_batch(
                     [[self.tokens[token] for token in sources[row]] for row in chosen],
                     [[self.tokens[token] for token in targets[row][:length]] for row in chosen] if length else None,
@@ -67,5 +67,5 @@ class CTranslate2System:
                     return_end_token=True,
                 )
                 for row, result in zip(chosen, found, strict=True):
-                    choices[row][length] = index[result.hypotheses[0][length]]
+                    choices[row][length] = ids[result.hypotheses[0][length]]
         return choices

@@ -1,4 +1,4 @@
-"""An export that lies in a folder: what its certificate says, whether it is still that, and its model to run again."""
+"""An exported folder: what its certificate says, whether that still holds, and its model, to run it again."""
 
 import json
 import math
@@ -19,7 +19,7 @@ _DIFFERENCE_FACTOR, _DIFFERENCE_MARGIN = 1.25, 1e-3  # of a log-probability, on 
 
 @dataclass(frozen=True)
 class ExportedFolder:
-    """What is known of an export by its certificate."""
+    """An export as its certificate describes it."""
 
     folder: Path
     format: str
@@ -61,9 +61,9 @@ class ExportedFolder:
         return found
 
     def changes(self, bundle: Bundle) -> tuple[str, ...]:
-        """Returns what is no longer as it was certified, in words: files of the export, and the model it is of.
+        """Returns what has changed since it was certified, in words: files of the export, and the model.
 
-        Files that have come into the folder since, as a download may bring them, are nothing that is run.
+        New files in the folder, such as a download may add, are ignored: they are not run.
         """
         now = checksums(self.folder)
         changed = [name for name, digest in self.sha256.items() if name in now and now[name] != digest]
@@ -82,20 +82,20 @@ class ExportedFolder:
 
     @property
     def bounds(self) -> Thresholds:
-        """What it must reach when it is run again: the thresholds, and where it missed one, nearly what it reached."""
-        asked, reached = self.thresholds, self.measured
-        missed = math.isfinite(reached.mean_difference) and reached.mean_difference > asked.mean_difference
+        """What it must reach when it is run again: the thresholds, or nearly what it reached where it missed one."""
+        required, reached = self.thresholds, self.measured
+        missed = math.isfinite(reached.mean_difference) and reached.mean_difference > required.mean_difference
         return Thresholds(
-            token_agreement=_loosened(asked.token_agreement, reached.token_agreement),
+            token_agreement=_loosened(required.token_agreement, reached.token_agreement),
             mean_difference=reached.mean_difference * _DIFFERENCE_FACTOR + _DIFFERENCE_MARGIN
             if missed
-            else asked.mean_difference,
+            else required.mean_difference,
         )
 
     def failures(self, found: Certificate) -> list[str]:
-        """Returns what falls short, in words, where it was run again: `found`, measured with `bounds`.
+        """Returns what fails, in words, in a new comparison `found`, which was made with `bounds`.
 
-        Lines that were cut otherwise when it was certified may be again, of others nearly as many.
+        If lines gave other tokens when it was certified, nearly as many may do so again.
         """
         measured = found.measured
         if measured.lines_cut_alike >= _loosened(1.0, self.measured.lines_cut_alike):
@@ -122,6 +122,6 @@ class ExportedFolder:
 _FIGURES = {each.name for each in fields(Measured)}
 
 
-def _loosened(asked: float, reached: float) -> float:
-    """Returns the share to ask for again: `asked`, or a little less than was `reached` where that is below it."""
-    return asked if reached >= asked else reached - _SHARE_MARGIN
+def _loosened(required: float, reached: float) -> float:
+    """Returns the share to require again: `required`, or a little less than was `reached` where that is lower."""
+    return required if reached >= required else reached - _SHARE_MARGIN

@@ -1,4 +1,4 @@
-"""Writes a model for another system, runs it there against the original, and keeps it only if both do the same."""
+"""Writes a model for another system, compares the two there, and keeps the export only if both do the same."""
 
 import math
 from collections.abc import Callable
@@ -31,13 +31,13 @@ from transduce.export.sentences import Sentences
 from transduce.export.system import System
 
 FORMATS = ("huggingface", "onnx", "ctranslate2")
-ORIGINAL = "transduce.json"  # in an exported folder: the configuration that it was made of, for the way back
+ORIGINAL = "transduce.json"  # in an exported folder: the configuration that it was made from, for an import
 _FLOAT32 = "float32"
 
 
 @dataclass(frozen=True)
 class _Written:
-    """What was written to a folder: how it is run, and what is known to be otherwise there."""
+    """What was written to a folder: how to run it, and known differences."""
 
     run: Callable[[], System]
     notes: tuple[str, ...] = ()
@@ -100,10 +100,10 @@ def certify(
     notes: tuple[str, ...] = (),
     imported: bool = False,
 ) -> Certificate:
-    """Compares `system` and the model of `bundle`, on the translations that the latter writes.
+    """Compares `system` with the model of `bundle`, on the translations of the latter.
 
-    The original is the model of `bundle`; that of `system`, where the bundle is what was `imported`. Sentences are cut
-    to the positions that both have.
+    The original is the model of `bundle`; or, if the bundle was `imported`, that of `system`. Sentences are cut to the
+    positions that both have.
     """
     from transduce.export.native_system import NativeSystem
 
@@ -126,7 +126,7 @@ def certify(
 
 
 def position_limit(bundle: Bundle) -> int:
-    """Returns how many positions an export has: those of a learned table, or all that our engines ever use."""
+    """Returns the number of positions of an export: those of a learned table, or all that our engines use."""
     config = bundle.config
     if learns_positions(config.model):
         return config.model.max_positions
@@ -134,7 +134,7 @@ def position_limit(bundle: Bundle) -> int:
 
 
 def require_writable(output: Path, *, overwrite: bool) -> None:
-    """Refuses to replace what is not an export, as it was written, and any for lack of `overwrite`."""
+    """Refuses to replace what is not an unchanged export, and any export without `overwrite`."""
     foreign = why_not_replaceable(output, is_export=True)
     files.require_free(output, overwrite=overwrite, foreign=foreign, error=ExportError)
 
@@ -166,7 +166,7 @@ def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> _Writ
     system = module_of("transformers", "huggingface", "transduce.export.huggingface_system").HuggingFaceSystem
     weights = to_huggingface(bundle.weights(), config.model, shape)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "model.safetensors").chmod(0o644)  # the library makes it its writer's alone
+    (folder / "model.safetensors").chmod(0o644)  # the library lets only its writer read it
     files.write_json(folder / "config.json", model_settings(config.model, shape))
     files.write_json(folder / "generation_config.json", generation_settings(config, shape))
     max_tokens = min(MAX_SOURCE_TOKENS + 1, shape.num_positions)
@@ -232,7 +232,7 @@ def _write_ctranslate2(bundle: Bundle, folder: Path, quantization: str) -> _Writ
 
 
 def module_of(package: str, extra: str, name: str) -> Any:
-    """Imports a module of ours that needs `package`, or says which extra brings it."""
+    """Imports a module of ours that needs `package`, or says which extra installs it."""
     try:
         import_module(package)
     except ModuleNotFoundError as error:

@@ -35,7 +35,7 @@ _ROLES = ("pad_token", "bos_token", "eos_token", "unk_token")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder of `transformers`, read as a model of ours."""
+    """A folder of `transformers`, read as one of our models."""
 
     config: Config
     weights: Arrays
@@ -47,7 +47,7 @@ def read_checkpoint(folder: Path, *, original: str = "transduce.json") -> Checkp
 
     Args:
         folder: what `save_pretrained` or our export wrote.
-        original: the file in which an export of ours says what it was made of.
+        original: the file in which our export stores the configuration that it was made from.
 
     Raises:
         BundleError: a file is missing or damaged, `config.json` lacks a key or does not fit the weights, or the
@@ -75,10 +75,10 @@ def _read_arrays(folder: Path) -> Arrays:
     index = folder / "model.safetensors.index.json"
     names = ["model.safetensors"]
     if index.is_file():
-        places = read_json(index).get("weight_map")
-        if not isinstance(places, dict):
+        files = read_json(index).get("weight_map")
+        if not isinstance(files, dict):
             raise BundleError(f"{index}: damaged: has no 'weight_map'.")
-        names = sorted(set(map(str, places.values())))
+        names = sorted(set(map(str, files.values())))
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         pickled = (folder / "pytorch_model.bin").is_file()
@@ -95,7 +95,7 @@ def _read_arrays(folder: Path) -> Arrays:
 
 
 def _tables(arrays: Arrays, settings: Mapping[str, Any]) -> Arrays:
-    """Gives each of the three tables a name of its own, shared or not, scaled as ours are."""
+    """Returns the arrays with the three tables of embeddings by their own names, scaled like ours."""
     shared = arrays.get("model.shared.weight")
     encoder = arrays.get("model.encoder.embed_tokens.weight", shared)
     decoder = arrays.get("model.decoder.embed_tokens.weight", shared)
@@ -113,10 +113,10 @@ def _tables(arrays: Arrays, settings: Mapping[str, Any]) -> Arrays:
 
 
 def _has_extra_start(arrays: Arrays, settings: Mapping[str, Any]) -> bool:
-    """Tells whether the decoder starts from a vector of zeros that stands for no token; refuses any other bias.
+    """Returns whether the decoder starts from a zero vector that is no token.
 
     Raises:
-        ExportError: logits have biases, which ours have not.
+        ExportError: logits have other biases; ours have none.
     """
     last = int(settings["vocab_size"]) - 1
     bias = arrays.get("final_logits_bias", np.zeros((1, last + 1), np.float32))[0]
@@ -141,7 +141,7 @@ def _special_tokens(folder: Path) -> dict[str, str]:
 
 
 def _original_config(path: Path, settings: Mapping[str, Any], arrays: Arrays) -> Config | None:
-    """Returns the configuration that an export was made of, if the checkpoint, trained on perhaps, still fits it."""
+    """Returns the configuration that an export was made from, if the checkpoint still fits it: it may be fine-tuned."""
     if not path.is_file():
         return None
     try:
@@ -162,14 +162,14 @@ def _original_config(path: Path, settings: Mapping[str, Any], arrays: Arrays) ->
     fits = all(settings.get(key) == expected[key] for key in (*fixed, *shapes))
     fits = fits and _tie(arrays) in _AT_LEAST_AS_TIED[config.model.tie_embeddings]
     fits = fits and (config.model.attention_bias or not _has_attention_bias(arrays))
-    return config if fits and not _has_filling(arrays, config.model, shape) else None
+    return config if fits and not _has_trained_filling(arrays, config.model, shape) else None
 
 
 _AT_LEAST_AS_TIED = {"all": ("all",), "target": ("all", "target"), "none": ("all", "target", "none")}
 
 
-def _has_filling(arrays: Arrays, config: ModelConfig, shape: HuggingFaceShape) -> bool:
-    """Tells whether the rows that fill up the heads are other than zero, by training perhaps."""
+def _has_trained_filling(arrays: Arrays, config: ModelConfig, shape: HuggingFaceShape) -> bool:
+    """Returns whether the rows that fill up the heads are no longer zero, as after fine-tuning."""
     for name, array in arrays.items():
         start, _, rest = name.rpartition("_proj.")
         kind = start[-1:]
@@ -220,7 +220,7 @@ def _model_config(settings: Mapping[str, Any], arrays: Arrays, vocab_size: int, 
 
 
 def _has_learned_positions(arrays: Arrays, d_model: int) -> bool:
-    """Tells whether a stored table of positions is other than the class's own sinusoids."""
+    """Returns whether a stored table of positions differs from the sinusoids of the class."""
     tables = [arrays[name] for side in _SIDES if (name := f"model.{side}.embed_positions.weight") in arrays]
     if not tables:
         return False

@@ -1,4 +1,4 @@
-"""The `config.json` of a Marian or Pegasus checkpoint, held against what ours can be and against its own weights."""
+"""The `config.json` of a Marian or Pegasus checkpoint, checked for what we support and against its weights."""
 
 import json
 from collections.abc import Mapping
@@ -41,10 +41,10 @@ _PARTS: dict[str, tuple[str, ...]] = {
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Reads the `config.json` of a checkpoint and looks at all of it that a model is made of.
+    """Reads the `config.json` of a checkpoint and checks all keys that we use.
 
     Raises:
-        BundleError: it is missing or damaged, or a key is missing or no number that it can be.
+        BundleError: it is missing or damaged, or a key is missing or not a number in its range.
         ExportError: our model cannot compute what this one does; all reasons are named.
     """
     path = folder / SETTINGS
@@ -54,7 +54,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
         _require_numbers(path, settings)
         reasons = _obstacles(settings)
     if reasons:
-        raise ExportError(f"{folder}: cannot become a model of Transduce:\n  " + "\n  ".join(reasons))
+        raise ExportError(f"{folder}: cannot be imported:\n  " + "\n  ".join(reasons))
     return settings
 
 
@@ -79,7 +79,7 @@ def _obstacles(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _require_numbers(path: Path, settings: Mapping[str, Any]) -> None:
-    """Checks that all sizes are there and can be sizes.
+    """Checks that all sizes are there and in their range.
 
     Raises:
         BundleError: names the file and the key.
@@ -106,7 +106,7 @@ def _require_numbers(path: Path, settings: Mapping[str, Any]) -> None:
 
 
 def require_shapes(folder: Path, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Checks that the weights that are there have the sizes of `config.json`, and no more layers.
+    """Checks that the weights have the sizes and no more layers than `config.json` says.
 
     Raises:
         BundleError: names the weights, and both shapes of each.
@@ -132,7 +132,7 @@ def require_shapes(folder: Path, settings: Mapping[str, Any], arrays: Mapping[st
 
 
 def _shape_keys(name: str) -> tuple[str, ...] | None:
-    """Returns which keys make up a weight's shape, "" for an axis of 1; None for a weight that nothing is made of."""
+    """Returns the keys that give a weight's shape, "" for an axis of 1; None for a weight that we do not use."""
     if name == "final_logits_bias":
         return ("", "vocab_size")
     if name in _WHOLE_NAMES:

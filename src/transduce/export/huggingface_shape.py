@@ -1,13 +1,13 @@
-"""Which class of `transformers` holds a model, and in what shape: refusals are by name, before anything is written.
+"""Which class of `transformers` a model is exported to, and in what shape; what is not supported is named.
 
 Two stock classes compute what our Transformer does:
 
     MarianMTModel                     post-norm; sinusoids, sines before cosines
-    PegasusForConditionalGeneration   pre-norm, a final norm to each stack; its position table is stored: any will do
+    PegasusForConditionalGeneration   pre-norm, a final norm for each stack; any table of positions, which is stored
 
-Both have heads of d_model / heads numbers for queries, keys and values alike. Smaller ones are filled up with zeros,
-and a number of heads that does not divide d_model is filled up with heads that give zero. A decoder that starts from a
-zero vector gets one more token, whose vector is zero and whose logit is so low that it is never written.
+Both have heads of size d_model / heads for queries, keys and values. Smaller heads are filled up with zeros. If the
+number of heads does not divide d_model, heads that give zero are added. A decoder that starts from a zero vector gets
+one more token: its embedding is zero, and its logit so low that it is never generated.
 """
 
 import math
@@ -43,31 +43,31 @@ NEVER_BIAS = -1e9  # a logit of this adds nothing to a sum of exponentials
 
 @dataclass(frozen=True)
 class HuggingFaceShape:
-    """Where each number of a model goes."""
+    """The class that a model is exported to, and its shape there."""
 
     architecture: str
     model_type: str
     num_heads: int
     head_size: int
     num_positions: int
-    permuted: bool  # whether the model's dimension is put into Marian's order
+    permuted: bool  # whether the dimensions are put into Marian's order
     untied_encoder: bool  # whether the encoder's table differs from the decoder's
     untied_output: bool  # whether the logits' table differs from the decoder's
-    extra_start: bool  # whether a token of zeros stands after the last
+    extra_start: bool  # whether a token with a zero embedding is added, for the decoder to start from
 
 
 def shape_of(config: ModelConfig, *, num_positions: int) -> HuggingFaceShape:
-    """Returns how `transformers` holds the model; sinusoids get a table of `num_positions`.
+    """Returns the shape of the model in `transformers`; sinusoids get a table of `num_positions`.
 
     Raises:
-        ExportError: no class can hold it; all reasons are named.
+        ExportError: no class supports it; all reasons are named.
     """
     reasons = _obstacles(config)
     if reasons:
         raise ExportError(
             "No class of transformers computes what this model does:\n  "
             + "\n  ".join(reasons)
-            + "\nThe formats 'onnx' and 'ctranslate2' may hold it."
+            + "\nTry the formats 'onnx' and 'ctranslate2'."
         )
     num_heads = _padded_heads(config)
     assert num_heads is not None
@@ -90,7 +90,7 @@ def _is_marian_sinusoid(config: ModelConfig) -> bool:
 
 
 def _obstacles(config: ModelConfig) -> list[str]:
-    reasons = [f"{kind}: it has no such kind" for kind in unsupported(config, SUPPORTED)]
+    reasons = [f"{option}: not supported" for option in unsupported(config, SUPPORTED)]
     if reasons:
         return reasons
     if config.attention_window:
@@ -163,9 +163,10 @@ def model_settings(config: ModelConfig, shape: HuggingFaceShape) -> dict[str, An
 
 
 def generation_settings(config: Config, shape: HuggingFaceShape) -> dict[str, Any]:
-    """Returns the `generation_config.json`: what `generate` does where it is told nothing.
+    """Returns the `generation_config.json`: the defaults of `generate`.
 
-    `transformers` divides by length^α, and has one limit for all outputs: here that of the longest source in training.
+    `transformers` divides by length^α. It has one limit for all outputs: here, the one for the longest source in
+    training.
     """
     model, decode = config.model, config.decode
     return {

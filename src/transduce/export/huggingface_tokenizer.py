@@ -1,6 +1,6 @@
-"""Our tokeniser as `AutoTokenizer` loads it, and theirs as ours where that is possible.
+"""Our tokeniser in the form that `AutoTokenizer` loads, and theirs as ours where that is possible.
 
-The file is the same `tokenizer.json` with two things more: special tokens are named, and EOS is appended. With
+The file is the same `tokenizer.json` with two additions: special tokens are named, and EOS is appended. With
 `split_special_tokens`, text that looks like one of them ("</s>") stays text, as it does here.
 """
 
@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from transduce import files
 from transduce.config.special_ids import EOS
 from transduce.errors import BundleError, ConfigError, TokenizerError
+from transduce.export.huggingface_settings import read_json
 from transduce.export.huggingface_shape import START_TOKEN
 from transduce.text import BOS_TOKEN, EOS_TOKEN, PAD_TOKEN, SPECIAL_TOKENS, UNK_TOKEN, SubwordTokenizer
 
@@ -66,7 +67,7 @@ class ForeignTokenizer:
 
 
 def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, vocab_size: int) -> ForeignTokenizer:
-    """Makes a fast tokeniser of `tokenizers` one of ours: the same pieces, special tokens first.
+    """Converts a fast tokeniser of `tokenizers` into one of ours: the same pieces, special tokens first.
 
     Args:
         path: a `tokenizer.json`.
@@ -76,11 +77,11 @@ def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, v
         vocab_size: rows of the model's tables; tokens beyond them are left out.
 
     Raises:
-        BundleError: it cannot be had exactly; the message says why.
-        ConfigError: it has no such token as a description names.
+        BundleError: no tokeniser of ours does exactly the same; the message says why.
+        ConfigError: it does not have a token that the description names.
     """
-    definition = _read_json(path)
-    model = definition.get("model") if isinstance(definition, dict) else None
+    definition = read_json(path)
+    model = definition.get("model")
     if not isinstance(model, dict) or model.get("type") not in ("BPE", "WordPiece"):
         kind = model.get("type") if isinstance(model, dict) else None
         raise _impossible(path, f"it is of type {kind or 'unknown'}, ours are byte-level BPE and WordPiece")
@@ -94,7 +95,9 @@ def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, v
     except (TypeError, KeyError) as error:
         raise BundleError(f"{path}: damaged: a token has no text or no number ({error}).") from None
     if sorted(vocabulary.values()) != list(range(vocab_size)):
-        raise _impossible(path, f"its {len(vocabulary)} pieces are not the model's {vocab_size} rows, one each")
+        raise _impossible(
+            path, f"it has {len(vocabulary)} pieces, and the model {vocab_size} rows: one row for each piece is needed"
+        )
     if isinstance(start, str):
         _require_described(path, vocabulary, roles, start)
     start_id = vocabulary[start or roles["bos_token"]] if isinstance(start, str) else start
@@ -116,9 +119,9 @@ def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, v
 
 
 def _require_described(path: Path, vocabulary: dict[str, int], roles: dict[str, str], start: str) -> None:
-    """Refuses a start, or a "bos_token" where one is needed, that the tokeniser has not.
+    """Refuses a start, or a "bos_token" where one is needed, that the tokeniser does not have.
 
-    It is needed where a decoder starts from it, and where one starts from padding: it becomes what pads then.
+    It is needed where a decoder starts from it, and where one starts from padding: then it becomes our PAD.
 
     Raises:
         ConfigError: names the key of the description and the file.
@@ -135,10 +138,10 @@ def _require_described(path: Path, vocabulary: dict[str, int], roles: dict[str, 
 
 
 def _special_tokens(path: Path, vocabulary: dict[str, int], roles: dict[str, str], start_id: int | None) -> list[str]:
-    """Returns their tokens in the places of our PAD, BOS, EOS and UNK.
+    """Returns their tokens for our PAD, BOS, EOS and UNK, in that order.
 
-    Where a decoder starts from its padding token, as Marian's does, that is our BOS, and their BOS our PAD: what pads
-    is never read, so only the place of its logit matters.
+    A decoder that starts from its padding token, as Marian's does: that is our BOS, and their BOS is our PAD. Padding
+    is never read, so only the index of its logit matters.
     """
     found = {role: roles.get(role) for role in _ROLES}
     token_of = {index: token for token, index in vocabulary.items()}
@@ -149,7 +152,9 @@ def _special_tokens(path: Path, vocabulary: dict[str, int], roles: dict[str, str
         found["bos_token"] = start
     missing = [role for role, token in found.items() if token is None or token not in vocabulary]
     if missing:
-        raise _impossible(path, f"it has no {', '.join(missing)} beside the others, and a model here has all four")
+        raise _impossible(
+            path, f"it has no {', '.join(missing)}, and a model of Transduce needs all four special tokens"
+        )
     specials = [token for token in found.values() if token is not None]
     if len(set(specials)) < len(specials):
         raise _impossible(path, f"one token has two roles: {found}")
@@ -157,26 +162,17 @@ def _special_tokens(path: Path, vocabulary: dict[str, int], roles: dict[str, str
 
 
 def _compare(path: Path, tokenizer: SubwordTokenizer, order: np.ndarray) -> None:
-    """Checks that both cut some lines alike; their special tokens count as text."""
+    """Checks that both give the same tokens for some lines; their special tokens count as text."""
     try:
         theirs = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing more precise
+    except Exception as error:  # the library raises nothing more specific
         raise BundleError(f"{path}: damaged: {error}.") from None
     theirs.encode_special_tokens = True
     for probe in _PROBES:
         expected = theirs.encode(probe, add_special_tokens=False).ids
         if [int(order[index]) for index in tokenizer.encode(probe)] != expected:
-            raise _impossible(path, f"it cuts {probe!r} otherwise once its special tokens are ours")
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BundleError(f"{path}: cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise BundleError(f"{path}: damaged: {error}.") from None
+            raise _impossible(path, f"with our special tokens it gives other tokens for {probe!r}")
 
 
 def _impossible(path: Path, reason: str) -> BundleError:
-    return BundleError(f"{path}: cannot become a tokenizer of Transduce: {reason}.")
+    return BundleError(f"{path}: cannot be imported: {reason}.")

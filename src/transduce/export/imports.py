@@ -1,4 +1,4 @@
-"""Makes a model folder of another system's model, and checks it against what that system computes."""
+"""Makes a model folder from another system's model, and compares it with that system."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ FORMATS = ("huggingface", "torch")
 
 
 def find_format(path: Path) -> str:
-    """Returns the format of what stands at `path`: "huggingface" for a folder, "torch" for a file of weights.
+    """Returns the format of `path`: "huggingface" for a folder, "torch" for a file of weights.
 
     Raises:
         BundleError: neither fits; the message says what was looked for, and what was found.
@@ -43,7 +43,7 @@ def find_format(path: Path) -> str:
     if path.suffix in (".pt", ".pth", ".bin", ".ckpt"):
         found += ", and nothing is unpickled: save the state dict with safetensors.torch.save_file"
     if path.is_dir() and "transduce" in settings:
-        found = "its config.json is of Transduce: this is a model folder already"
+        found = "its config.json was written by Transduce: this is already a model folder"
     raise BundleError(
         f"{path}: no format fits. Looked for a folder whose config.json names a model_type (huggingface) and for a "
         f".safetensors file (torch); {found}."
@@ -51,7 +51,7 @@ def find_format(path: Path) -> str:
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    """Returns the settings in a JSON file; nothing where it cannot be read, which who imports it then says."""
+    """Returns the settings in a JSON file; none if it cannot be read, for which the import has an error message."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -137,18 +137,18 @@ def import_torch(
     if not isinstance(description, TorchDescription):
         description = read_description(Path(description))
     parts = read_state(read_weights(Path(state)), description)
-    taken = _take_tokenizer(Path(tokenizer), description, len(parts.tables["source"]))
-    shape, weights = to_model(parts, taken.order)
-    text = TextConfig(algorithm=taken.tokenizer.algorithm, vocab_size=max(260, len(taken.order)))
+    read = _read_tokenizer(Path(tokenizer), description, len(parts.tables["source"]))
+    shape, weights = to_model(parts, read.order)
+    text = TextConfig(algorithm=read.tokenizer.algorithm, vocab_size=max(260, len(read.order)))
     config = Config(name=output.resolve().name, model=shape, text=text)
 
     def system() -> System:
         from transduce.export.torch_system import TorchSystem
 
-        return TorchSystem(parts, taken.order, taken.tokenizer)
+        return TorchSystem(parts, read.order, read.tokenizer)
 
     runnable = system if find_spec("torch") is not None else None
-    return _write(output, _ForeignModel(Path(state), config, weights, taken.tokenizer, runnable), comparison)
+    return _write(output, _ForeignModel(Path(state), config, weights, read.tokenizer, runnable), comparison)
 
 
 def _write(output: Path, model: _ForeignModel, comparison: Comparison) -> Certificate | None:
@@ -175,7 +175,7 @@ def _write(output: Path, model: _ForeignModel, comparison: Comparison) -> Certif
 
 
 def _checksums(origin: Path) -> dict[str, str]:
-    """Returns those of the file that was read, or of all weights and the tokeniser in a folder."""
+    """Returns the SHA-256 of the file that was read, or of all weights and the tokeniser in a folder."""
     if origin.is_file():
         return {origin.name: files.sha256(origin)}
     read = [*sorted(origin.glob("*.safetensors")), origin / "tokenizer.json"]
@@ -183,19 +183,19 @@ def _checksums(origin: Path) -> dict[str, str]:
 
 
 def require_new(output: Path, *, overwrite: bool) -> None:
-    """Refuses to replace what no import wrote as it stands, with a certificate, and any for lack of `overwrite`."""
+    """Refuses to replace what is not an unchanged import with a certificate, and any import without `overwrite`."""
     foreign = why_not_replaceable(output, is_export=False)
     files.require_free(output, overwrite=overwrite, foreign=foreign, error=BundleError)
 
 
 def _with_rest(order: np.ndarray, folder: Path) -> np.ndarray:
-    """Adds the rows of a checkpoint that are no tokens of ours: the one that a decoder starts from."""
+    """Adds the rows of a checkpoint that are not among our tokens, such as the one that a decoder starts from."""
     size = int(json.loads((folder / "config.json").read_text(encoding="utf-8"))["vocab_size"])
     return np.concatenate([order, np.setdiff1d(np.arange(size), order)])
 
 
-def _take_tokenizer(path: Path, description: TorchDescription, num_rows: int) -> ForeignTokenizer:
-    """Loads one of ours, or makes one of another's."""
+def _read_tokenizer(path: Path, description: TorchDescription, num_rows: int) -> ForeignTokenizer:
+    """Loads a tokeniser of ours, or converts another one."""
     file = path / "tokenizer.json" if path.is_dir() else path
     try:
         own = SubwordTokenizer.load(file)

@@ -1,4 +1,4 @@
-"""Our own model, as one of the systems that are compared."""
+"""Our own model, as one of the systems to compare."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ class NativeSystem:
 
 
 def padded(sequences: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns token ids as one tensor, filled up with PAD on the right, and the lengths."""
+    """Returns token ids as one tensor, padded on the right, and the lengths."""
     lengths = [len(sequence) for sequence in sequences]
     rows = [[*sequence, *[PAD] * (max(lengths) - len(sequence))] for sequence in sequences]
     return torch.tensor(rows), torch.tensor(lengths)

@@ -1,6 +1,6 @@
-"""The parts of a Transformer as ONNX nodes, written one by one from its weights: no PyTorch, no exporter that changes.
+"""The parts of a Transformer as ONNX nodes, written one by one from its weights, without PyTorch and its exporter.
 
-Numbers lie in one file that several graphs share. Shape suffixes: see `transduce.model.attention`.
+The weights are in one file that several graphs share. Shape suffixes as in `transduce.model.attention`.
 """
 
 import math
@@ -24,22 +24,22 @@ _ALIGNMENT = 64
 
 
 class Weights:
-    """One file of arrays, each written once, however many graphs name it."""
+    """One file of arrays; each is written once, even if several graphs use it."""
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
         self.size = 0
-        self.places: dict[str, tuple[int, int]] = {}
+        self.ranges: dict[str, tuple[int, int]] = {}
 
     def tensor(self, name: str, array: np.ndarray) -> onnx.TensorProto:
-        """Returns a tensor whose numbers lie in the file."""
+        """Returns a tensor whose numbers are in the file."""
         data = np.ascontiguousarray(array, np.float32)
-        if name not in self.places:
-            self.places[name] = (self.size, data.nbytes)
+        if name not in self.ranges:
+            self.ranges[name] = (self.size, data.nbytes)
             padding = -data.nbytes % _ALIGNMENT
             self.chunks.append(data.tobytes() + bytes(padding))
             self.size += data.nbytes + padding
-        offset, length = self.places[name]
+        offset, length = self.ranges[name]
         tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=data.shape)
         tensor.data_location = TensorProto.EXTERNAL
         for key, value in (("location", WEIGHTS), ("offset", offset), ("length", length)):
@@ -53,7 +53,7 @@ class Weights:
 
 
 class Graph:
-    """Nodes under construction; each method adds some and returns the name of what they compute."""
+    """A graph under construction; each method adds nodes and returns the name of their output."""
 
     def __init__(self, weights: Mapping[str, np.ndarray], config: ModelConfig, store: Weights) -> None:
         self.weights, self.config, self.store = weights, config, store
@@ -69,12 +69,12 @@ class Graph:
         return output
 
     def stored(self, name: str, array: np.ndarray) -> str:
-        """Names an array of the shared file."""
+        """Stores an array in the shared file; returns its name."""
         self.constants.setdefault(name, self.store.tensor(name, array))
         return name
 
     def constant(self, value: Any, dtype: type = np.int64) -> str:
-        """Names a small array of the graph itself."""
+        """Stores a small array in the graph itself; returns its name."""
         array: np.ndarray = np.asarray(value, dtype)
         name = f"constant_{array.dtype}_{'_'.join(map(str, array.reshape(-1)))}_{array.ndim}".replace("-", "m")
         self.constants.setdefault(name, numpy_helper.from_array(array, name))
@@ -114,11 +114,11 @@ class Graph:
         return self.add("Reshape", joined, self.constant([0, 0, self.config.num_heads * self.config.d_v]))
 
     def masked_where(self, hidden: str) -> str:
-        """Returns what is added to scores: 0, and where `hidden` a number that leaves no weight."""
+        """Returns a term of the scores: 0, or where `hidden` a number so low that the weight is 0."""
         return self.add("Where", hidden, self.constant(_MASKED, np.float32), self.constant(0, np.float32))
 
     def outside_window(self, queries_T: str, keys_S: str, *, causal: bool) -> str | None:
-        """Returns the pairs of positions that may not meet, (T, S); None where all may."""
+        """Returns the pairs of positions that may not attend to each other, (T, S); None if all may."""
         if not causal and not self.config.attention_window:
             return None
         rows = self.add("Unsqueeze", queries_T, self.constant([1]))
@@ -140,7 +140,7 @@ class Graph:
         return self.norm(self.add("Add", x, sublayer(x)), norm)
 
     def projections(self, x: str, name: str, sizes: Sequence[int]) -> list[str]:
-        """Returns the heads of what lies in one matrix, (B, H, T, E) each; `sizes` are of one head."""
+        """Returns the heads of the projections in one matrix, (B, H, T, E) each; `sizes` are of one head."""
         weight, bias = self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias")
         ends = np.cumsum([self.config.num_heads * size for size in sizes])
         found = []

@@ -3,9 +3,9 @@
     encoder.onnx   source_ids (B, S)  →  source_mask (B, 1, 1, S), and cross_key_N, cross_value_N of each decoder layer
     decoder.onnx   target_ids (R, T), source_mask, cross_*, past_*  →  logits (R, T, V), present_*
 
-T tokens are fed at once: one in a step of a search, a whole target to score it. Keys and values of what came before are
-handed in as `past_key_N` and `past_value_N`, (R, H, P, E) with P = 0 at the beginning, and come back longer by T as
-`present_*`. B, R, S, T and P may be any number at each call. Zeros on the right of `source_ids` are padding.
+The decoder is fed T tokens at once: one in a step of a search, a whole target to score it. Keys and values of earlier
+tokens go in as `past_key_N` and `past_value_N`, (R, H, P, E), with P = 0 at the start. They come back, longer by T, as
+`present_*`. B, R, S, T and P may differ in each call. Zeros on the right of `source_ids` are padding.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def write_graphs(weights: Mapping[str, np.ndarray], config: ModelConfig, folder:
     """Writes both graphs and the weights that they share; a table of sinusoids gets `num_positions` rows.
 
     Raises:
-        ExportError: the graphs have nothing that computes what this model does.
+        ExportError: the graphs do not support an option of the model.
     """
     if unknown := unsupported(config, SUPPORTED):
         raise ExportError(f"{', '.join(unknown)}: these ONNX graphs do not support it.")

@@ -1,4 +1,4 @@
-"""A folder of ONNX graphs, run by the script that it holds."""
+"""A folder of ONNX graphs, run by the script in it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ class OnnxSystem:
         return [self.translator.translate(line) for line in lines]
 
     def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
-        """Feeds each target in two calls, so that the cache takes part."""
+        """Feeds each target in two calls, so that the cache is tested, too."""
         results = []
         for source, target in zip(sources, targets, strict=True):
             memory, past = self.translator.encode(list(source)), self.translator.no_past(1)

@@ -1,4 +1,4 @@
-"""The sentences that systems are compared on: a file's, the model's own validation data, or a few that are built in."""
+"""The sentences to compare systems on: those of a file, the model's validation data, or a few built-in ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Sentences:
-    """What is translated, and what ought to come out where that is known."""
+    """Sources, and their reference translations where there are any."""
 
-    origin: str  # where they are from, for the certificate
+    origin: str  # where they come from, for the certificate
     sources: tuple[str, ...]
     references: tuple[str, ...] | None = None
 
@@ -27,16 +27,16 @@ class Sentences:
 def choose_sentences(
     config: Config, file: Path | None = None, references: Path | None = None, *, limit: int = 200
 ) -> Sentences:
-    """Returns at most `limit` sentences, evenly spread over where they come from.
+    """Returns at most `limit` sentences, evenly spread over their source.
 
     Args:
-        config: the model's; its validation data is used where no file is given and those files are there still.
-        file: a line a sentence; lines of white space are passed over.
+        config: the model's; its validation data is used if no file is given and the data is still there.
+        file: one sentence a line; lines of white space are skipped.
         references: their translations, line by line.
         limit: at least 1.
 
     Raises:
-        DataError: a file is missing, has no sentences, or as many lines as the other.
+        DataError: a file is missing or has no sentences, or the two differ in their number of lines.
     """
     if limit < 1:
         raise DataError(f"{counted(limit, 'sentence')}: at least 1 is needed to compare anything.")
@@ -76,7 +76,7 @@ def _from_validation(config: Config, limit: int) -> Sentences | None:
         if trees:
             paths = [file for path in paths for file in treebank_files(path)]
         pairs = [pair for pair in Part(tuple(paths), trees).open() if pair[0].strip()] if paths else []
-    except (DataError, OSError):  # moved, or another machine's: there are others
+    except (DataError, OSError):  # moved, or on another machine: use built-in sentences
         return None
     if not pairs:
         return None
@@ -89,7 +89,7 @@ def _from_validation(config: Config, limit: int) -> Sentences | None:
 
 def _spread(items: Sequence[_T], limit: int) -> tuple[_T, ...]:
     count = min(limit, len(items))
-    return tuple(items[place * len(items) // count] for place in range(count))
+    return tuple(items[index * len(items) // count] for index in range(count))
 
 
 _BUILT_IN: dict[str, tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""What systems are compared by: the log-probabilities of given translations, and what each would write instead."""
+"""What every system to compare provides: the log-probabilities of given translations, and its own translations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """One target, EOS included, as a system sees it when the tokens before each are given."""
+    """A system's predictions for one target, EOS included, given the tokens before each (teacher forcing)."""
 
     log_probabilities: list[float]
     choices: list[int]  # the most probable token at each position, over the whole vocabulary
 
 
 class System(Protocol):
-    """Something that runs a model: ours, or that of a library."""
+    """Runs a model: ours, or that of a library."""
 
     @property
     def name(self) -> str:
@@ -25,7 +25,7 @@ class System(Protocol):
 
     @property
     def num_positions(self) -> int | None:
-        """How many positions a source with its EOS, or a target, may fill; None: as many as our engines ever use."""
+        """The greatest length of a source with its EOS, or of a target; None: as long as our engines allow."""
         ...
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
@@ -33,7 +33,7 @@ class System(Protocol):
         ...
 
     def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
-        """Returns what the model makes of each pair; ids without EOS, which is added to both."""
+        """Returns the model's predictions for each pair; ids are without EOS, which is added to both."""
         ...
 
     def translate(self, lines: Sequence[str]) -> list[str] | None:
@@ -42,7 +42,7 @@ class System(Protocol):
 
 
 def forced(logits_TV: np.ndarray, target: Sequence[int]) -> Forced:
-    """Returns what logits say of one target: rows of `logits_TV` beyond it, which are padding, are not looked at."""
+    """Returns the predictions for one target from its logits; rows of `logits_TV` beyond it are padding."""
     logits = np.asarray(logits_TV[: len(target)], np.float64)
     greatest = logits.max(axis=1, keepdims=True)
     normaliser = np.log(np.exp(logits - greatest).sum(axis=1)) + greatest[:, 0]
@@ -51,5 +51,5 @@ def forced(logits_TV: np.ndarray, target: Sequence[int]) -> Forced:
 
 
 def in_batches(num_rows: int, size: int) -> list[range]:
-    """Cuts rows 0 … num_rows - 1 into batches."""
+    """Divides rows 0 … num_rows - 1 into batches."""
     return [range(start, min(start + size, num_rows)) for start in range(0, num_rows, size)]

@@ -1,4 +1,4 @@
-"""What a state dict of `torch.nn.Transformer` does not say of itself: a small TOML file.
+"""What a state dict of `torch.nn.Transformer` does not say: a small TOML file.
 
 num_heads = 8
 norm_first = false
@@ -17,7 +17,7 @@ from typing import Any, Literal, get_type_hints
 
 from transduce.errors import ConfigError, suggestion
 
-# What `positions` may be, and which layout of sinusoids that is; learned tables have none, and ours is not read.
+# The values of `positions`, and the layout of sinusoids that each means; for learned tables it is not used.
 LAYOUTS: dict[str, Literal["interleaved", "concatenated"]] = {
     "interleaved": "interleaved",
     "concatenated": "concatenated",
@@ -34,7 +34,7 @@ class TorchDescription:
     target_embedding: str
     output: str
     norm_first: bool = False
-    activation: str = "relu"  # nothing else can be held
+    activation: str = "relu"  # nothing else is supported
     layer_norm_eps: float = 1e-5
     prefix: str = ""
     output_bias: str = ""  # name of one; it must be zero
@@ -49,7 +49,9 @@ class TorchDescription:
     unk_token: str = "<unk>"
 
     def __post_init__(self) -> None:
-        _require_one_of("activation", self.activation, ("relu",), "the feed-forward network here is relu's (eq. 2)")
+        _require_one_of(
+            "activation", self.activation, ("relu",), "the feed-forward network of Transduce has relu (eq. 2)"
+        )
         _require_one_of("embedding_scale", self.embedding_scale, ("sqrt", "none"))
         _require_one_of("positions", self.positions, tuple(LAYOUTS))
         if self.num_heads < 1:
@@ -59,7 +61,7 @@ class TorchDescription:
 
     @property
     def tables(self) -> dict[str, str]:
-        """The names of embeddings and positions in the state dict, by what they are for; "" for none."""
+        """The names of embeddings and positions in the state dict, by their roles; "" for none."""
         return {
             "source": self.source_embedding,
             "target": self.target_embedding,
@@ -70,7 +72,7 @@ class TorchDescription:
 
     @property
     def roles(self) -> dict[str, str]:
-        """The special tokens, by what they are for."""
+        """The special tokens by their roles."""
         return {role: getattr(self, role) for role in ("pad_token", "bos_token", "eos_token", "unk_token")}
 
 

@@ -1,8 +1,8 @@
 """A state dict of `torch.nn.Transformer` as one of our models.
 
-Its layers compute what ours do, and pack W_Q, W_K and W_V alike. But `nn.Transformer` ends each stack in a norm, also
-in post-norm, where ours have none: that norm is held by one more layer whose sub-layers are zero. Its other norms do
-nothing that the last one would not do again:
+Its layers compute what ours do, and have W_Q, W_K and W_V in one matrix, too. But `nn.Transformer` ends each stack in
+a norm, also in post-norm, where ours have none. For that norm we add a layer whose sub-layers are zero. The other norms
+of that layer change nothing, because the last one normalises again:
 
     LN(x) = LN(LN₀(x + 0) + 0)      with LN₀ of weight 1 and bias 0
 """
@@ -61,21 +61,21 @@ def read_state(state: Mapping[str, np.ndarray], description: TorchDescription) -
         raise ExportError("norm_first without final norms: the pre-norm stacks of Transduce end in one each.")
     if description.output_bias and np.any(state[description.output_bias]):
         raise ExportError(f"{description.output_bias} is not zero: the logits of a model of Transduce have no biases.")
-    held = _names(arrays, layers, final_norms)
-    if left := sorted(set(state) - {f"{prefix}{name}" for name in held} - named):
+    known = _names(arrays, layers, final_norms)
+    if left := sorted(set(state) - {f"{prefix}{name}" for name in known} - named):
         raise BundleError(
-            f"the state dict has what neither the description names nor torch.nn.Transformer has: {', '.join(left[:8])}"
-            f"{', …' if len(left) > 8 else ''}. Tables and the output's bias are named in the description; no model of "
-            "Transduce holds anything else."
+            f"the state dict has weights that are neither in the description nor in torch.nn.Transformer: "
+            f"{', '.join(left[:8])}{', …' if len(left) > 8 else ''}. Name tables and the bias of the output in the "
+            "description; a model of Transduce has nothing else."
         )
-    for name in sorted(held):
+    for name in sorted(known):
         _get(arrays, name)
-    arrays = {name: arrays[name] for name in held if name in arrays}
+    arrays = {name: arrays[name] for name in known if name in arrays}
     return TorchModel(description, arrays, {role: state[name] for role, name in tables.items()}, layers, final_norms)
 
 
 def _names(arrays: Arrays, layers: Mapping[str, int], final_norms: Mapping[str, bool]) -> set[str]:
-    """Returns all names that `to_model` reads: biases only where the first layer has them, as it does."""
+    """Returns all names that `to_model` reads; biases only if the first layer has them."""
     attention = ("weight", "bias") if _has_attention_bias(arrays) else ("weight",)
     rest = ("weight", "bias") if _has_bias(arrays) else ("weight",)
     names = {f"{side}.norm.{kind}" for side, there in final_norms.items() if there for kind in rest}
@@ -94,7 +94,7 @@ def _has_attention_bias(arrays: Arrays) -> bool:
 
 
 def _has_bias(arrays: Arrays) -> bool:
-    """Tells whether the feed-forward networks and the norms have biases."""
+    """Returns whether the feed-forward networks and the norms have biases."""
     return "encoder.layers.0.linear1.bias" in arrays
 
 
@@ -187,20 +187,20 @@ def _layer(arrays: Arrays, side: str, layer: int, *, bias: bool) -> Arrays:
 
 
 def _final_norm(arrays: Arrays, side: str, count: int, config: ModelConfig) -> Arrays:
-    """Returns the norm at a stack's end: our own in pre-norm; in post-norm one more layer, see above."""
+    """Returns the norm at the end of a stack; in post-norm it is one more layer, see above."""
     norm = {kind: _get_or_zeros(arrays, f"{side}.norm", kind) for kind in ("weight", "bias")}
     if is_pre_norm(config):
         return {f"{side}_norm.{kind}": array for kind, array in norm.items()}
     last = _layer(arrays, side, count - 1, bias=config.attention_bias)
     added = {}
     for name, array in last.items():
-        place = name.replace(f"{side}.{count - 1}.", f"{side}.{count}.", 1)
-        added[place] = np.ones_like(array) if name.endswith("norm.weight") else np.zeros_like(array)
+        new_name = name.replace(f"{side}.{count - 1}.", f"{side}.{count}.", 1)
+        added[new_name] = np.ones_like(array) if name.endswith("norm.weight") else np.zeros_like(array)
     return added | {f"{side}.{count}.feed_forward_residual.norm.{kind}": array for kind, array in norm.items()}
 
 
 def _get_or_zeros(arrays: Arrays, name: str, kind: str) -> np.ndarray:
-    """Returns a weight, or a bias: of zeros in a model that has none at all (`bias=False`)."""
+    """Returns a weight or a bias; zeros for a bias in a model without any (`bias=False`)."""
     if kind == "bias" and not _has_bias(arrays):
         return np.zeros(len(_get(arrays, f"{name}.weight")), np.float32)
     return _get(arrays, f"{name}.{kind}")

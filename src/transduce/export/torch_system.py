@@ -1,4 +1,4 @@
-"""A `torch.nn.Transformer` put together from its state dict, run on what ours is run on."""
+"""A `torch.nn.Transformer` made from its state dict, to compare our model with."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The attention weights of every layer and head, for a source and a target at hand (the data of Figures 3 to 5)."""
+"""The attention weights of every layer and head, for a source and a given target (the data of Figures 3 to 5)."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,7 +16,7 @@ from transduce.model.transformer import Transformer
 class AttentionMaps:
     """Weights by layer: [layer][b, h, query position, key position]; each row of real keys sums to 1.
 
-    Decoder positions are those of the target as it is predicted: row t is what was looked at to predict target token t.
+    Decoder positions are those of the predictions: row t holds the weights with which target token t was predicted.
     """
 
     encoder: list[Tensor]  # (B, H, S, S)
@@ -28,7 +28,7 @@ def attention_maps(model: Transformer, source_BS: Tensor, source_lengths_B: Tens
     """Runs `model` over whole sequences and returns all attention weights, without dropout.
 
     Args:
-        model: left in the mode that it was in.
+        model: its mode, training or evaluation, is restored.
         source_BS: ids that end in EOS, right-padded.
         source_lengths_B: lengths with EOS.
         target_BT: ids to predict, EOS last.
@@ -40,10 +40,10 @@ def attention_maps(model: Transformer, source_BS: Tensor, source_lengths_B: Tens
         with torch.no_grad(), ExitStack() as stack:
             for layer in model.modules():
                 if isinstance(layer, EncoderLayer):
-                    stack.enter_context(_watching(layer.self_attention, maps.encoder))
+                    stack.enter_context(_recording(layer.self_attention, maps.encoder))
                 elif isinstance(layer, DecoderLayer):
-                    stack.enter_context(_watching(layer.self_attention, maps.decoder))
-                    stack.enter_context(_watching(layer.cross_attention, maps.cross))
+                    stack.enter_context(_recording(layer.self_attention, maps.decoder))
+                    stack.enter_context(_recording(layer.cross_attention, maps.cross))
             model.decode(model.encode(source_BS, source_lengths_B), target_BT)
     finally:
         model.train(was_training)
@@ -51,8 +51,8 @@ def attention_maps(model: Transformer, source_BS: Tensor, source_lengths_B: Tens
 
 
 @contextmanager
-def _watching(attention: nn.Module, into: list[Tensor]) -> Iterator[None]:
-    """Calls the attention's `weights` with the arguments of each of its forward passes."""
+def _recording(attention: nn.Module, into: list[Tensor]) -> Iterator[None]:
+    """Appends the attention's `weights` for each of its forward passes to `into`."""
 
     def note(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
         into.append(module.weights(*args, **kwargs))

@@ -1,10 +1,12 @@
-"""Weights laid out for the CPU's matrix kernels once, instead of at each product; in 8 or 16 bits where asked for.
+"""Weights in the layout of the CPU's matrix kernels, converted once instead of at each product; also in 8 or 16 bits.
 
-A decoding step multiplies few rows (sentences × beams) by all weights of the decoder. PyTorch's product for
-`nn.Linear` is tuned for many rows: on two cores, the base model's weights take it 1.4 times as long at 128 rows as
-oneDNN takes with weights in its own layout, twice as long at 32, three times at 4 (docs/lab-log.md). At the thousand
-rows of training the two are equal. What bounds the product of few rows is reading the weights, so that smaller ones
-are faster still.
+A decoding step multiplies few rows (sentences × beams) by all weights of the decoder. PyTorch's `nn.Linear` is tuned
+for many rows. Its time, relative to oneDNN with weights in oneDNN's layout (base model, two cores, docs/lab-log.md):
+
+    rows    4    32    128    1000
+    time    3    2     1.4    1
+
+Reading the weights is what takes the time of a product of few rows, so smaller weights are faster still.
 """
 
 import copy
@@ -18,23 +20,23 @@ from transduce.config.choices import Precision
 from transduce.errors import ConfigError
 from transduce.model.transformer import Transformer
 
-# Inputs of a block of Wᵀ, where there are several: fewer are not worth a thread.
+# The least number of inputs of a block of Wᵀ: fewer are not worth a thread.
 _LEAST_BLOCK = 32
 
-# Numbers of a weight below which PyTorch's own product in float32 is as fast: calling oneDNN costs 40 microseconds.
+# Weights with fewer numbers are as fast in PyTorch's own float32 product: calling oneDNN costs 40 microseconds.
 _LEAST_WEIGHT = 1 << 17
 
-# Rows that the layout is chosen for. It works for any number; this one was nearly the best of 1 … 300 for all of them.
+# The number of rows that the layout is chosen for. It works for any number; this one was nearly the best for 1 … 300.
 _ROWS = 128
 
 
 class PrepackedLinear(nn.Module):
     """x Wᵀ + b like `nn.Linear`, for inference on a CPU, with weights in float32 or bfloat16.
 
-    In bfloat16 the product takes its input rounded too and sums in float32; what comes in and goes out is float32.
+    In bfloat16 the product rounds its input, too, and sums in float32; input and output are float32.
 
-    For a single row, as greedy search of one sentence has it, oneDNN's layout is no help: that product is bound by how
-    fast the weights can be read (docs/lab-log.md). With `single_rows` they are kept for that as well, in `_RowProduct`.
+    For a single row, as in greedy search of one sentence, oneDNN's layout does not help: the time is that of reading
+    the weights (docs/lab-log.md). With `single_rows` they are stored for that case as well, in `_RowProduct`.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class PrepackedLinear(nn.Module):
         self._bias = None if bias is None else bias.detach().to(dtype)
 
     def with_weight(self, weight: Tensor) -> "PrepackedLinear":
-        """Returns the same kind of product with another weight, and no bias."""
+        """Returns the same kind of product with another weight and no bias."""
         return PrepackedLinear(weight, None, self._dtype)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -65,20 +67,20 @@ class PrepackedLinear(nn.Module):
 
 
 class _RowProduct:
-    """x Wᵀ + b of a single row x, whose matrix is read from end to end: by each thread a part of the inputs."""
+    """x Wᵀ + b of a single row x, for which each thread reads the weights of a part of the inputs, end to end."""
 
     def __init__(self, blocks_TIO: Tensor, bias: Tensor | None) -> None:
         self._blocks_TIO = blocks_TIO
         self._num_blocks = blocks_TIO.size(0)
         self._weight = blocks_TIO[0].t() if self._num_blocks == 1 else None
         self._bias = None if bias is None else bias.detach()
-        if self._bias is not None and self._num_blocks > 1:  # goes into the first of the sums
+        if self._bias is not None and self._num_blocks > 1:  # added to the first of the sums
             zeros_TO = torch.zeros(self._num_blocks - 1, self._bias.numel())
             self._bias = torch.cat([self._bias[None], zeros_TO])[:, None]
 
     @classmethod
     def of(cls, weight: Tensor, bias: Tensor | None) -> "_RowProduct | None":
-        """Returns the product with a weight (out, in), or None where the packed one may be as fast."""
+        """Returns the product with a weight (out, in), or None if the packed one may be as fast."""
         num_outputs, num_inputs = weight.shape
         num_threads = torch.get_num_threads()
         if num_threads == 1 and num_outputs < num_inputs:  # rows of W are the longer ones
@@ -103,11 +105,11 @@ class _RowProduct:
 class QuantizedLinear(nn.Module):
     """x Wᵀ + b in 8-bit integers, for inference on a CPU.
 
-    Each row of W has a scale of its own, and so has each row of x, found as it comes: a row's product depends on that
-    row alone, and a translation not on its neighbours in the batch, as it would with one scale for all of x.
+    Each row of W has its own scale, and so has each row of x, computed when it is used. So the product of a row depends
+    on that row alone, and a translation does not depend on the rest of its batch, as it would with one scale for all.
 
-    Activations get 7 bits of the 8: before VNNI, x86 adds two products of bytes in 16 bits, and they must not overflow.
-    Integers are summed exactly, in whatever order.
+    Activations use 7 of the 8 bits: before VNNI, x86 adds two products of bytes in 16 bits, which must not overflow.
+    Sums of integers are exact, in any order.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
@@ -116,15 +118,15 @@ class QuantizedLinear(nn.Module):
         scales_O = weight.abs().amax(dim=1).clamp_min(_TINY) / 127
         zeros_O = torch.zeros(weight.size(0), dtype=torch.long)
         with warnings.catch_warnings():
-            # FBGEMM takes weights as tensors of a kind that PyTorch means to give up. Its other products in 8 bits take
-            # one scale for all rows of x, or have no fast kernel for few rows (decision 12).
+            # FBGEMM needs weights as a kind of tensor that PyTorch has deprecated. Other 8-bit products have one scale
+            # for all rows of x, or no fast kernel for few rows (decision 12).
             warnings.filterwarnings("ignore", message=".*deprecated", category=UserWarning)
             quantized = torch.quantize_per_channel(weight, scales_O.double(), zeros_O, 0, torch.qint8)
         self._weight = torch.ops.quantized.linear_prepack(quantized, None)  # opaque: no parameter
         self._bias = None if bias is None else bias.detach()
 
     def with_weight(self, weight: Tensor) -> "QuantizedLinear":
-        """Returns the same kind of product with another weight, and no bias."""
+        """Returns the same kind of product with another weight and no bias."""
         return QuantizedLinear(weight, None)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -136,15 +138,15 @@ class QuantizedLinear(nn.Module):
         return product.mul_(scales) if self._bias is None else torch.addcmul(self._bias, product, scales)
 
 
-_TINY = 1e-30  # in place of a scale of 0: a row of zeros
+_TINY = 1e-30  # instead of a scale of 0, for a row of zeros
 _LEVELS = 63  # steps from 0 to the greatest absolute value of a row
 
 
 def prepack(model: Transformer, precision: Precision = "float32") -> Transformer:
-    """Returns a copy of `model` for inference: in evaluation mode, and prepacked where this device gains by it.
+    """Returns a copy of `model` for inference: in evaluation mode, and prepacked where that is faster on its device.
 
-    The copy shares what it does not prepack, and does not follow when the model's weights change afterwards; it is not
-    for saving. The model itself stays as it is. A prepacked model is returned unchanged.
+    The copy shares the parameters that it does not prepack. Later changes of the model's weights do not reach it, and
+    it cannot be saved. The model itself does not change. A prepacked model is returned as it is.
 
     Args:
         model: any, on any device.
@@ -152,22 +154,22 @@ def prepack(model: Transformer, precision: Precision = "float32") -> Transformer
             on a GPU, bfloat16 is that of the whole model.
 
     Raises:
-        ConfigError: this device has no products in that precision.
+        ConfigError: this device does not support that precision.
     """
     if model.output_projection is not None:
         return model
     if model.output_embedding.device.type != "cpu":
         if precision == "int8":
-            raise ConfigError("int8: PyTorch's products in 8 bits are for the CPU. On a GPU use 'bfloat16'.")
+            raise ConfigError("int8: PyTorch supports it on the CPU only. On a GPU use 'bfloat16'.")
         return copy.deepcopy(model).eval().to(getattr(torch, precision)) if precision != "float32" else _shared(model)
     packed = _shared(model)
     if precision == "int8":
         if not _has_int8():
-            raise ConfigError("int8: this PyTorch has no FBGEMM, whose products in 8 bits are for x86. Use 'float32'.")
+            raise ConfigError("int8: it needs FBGEMM, which this PyTorch does not have; it is for x86. Use 'float32'.")
         return _prepacked(packed, QuantizedLinear)
     if not torch.backends.mkldnn.is_available() or model.output_embedding.dtype != torch.float32:
         if precision == "bfloat16":
-            raise ConfigError("bfloat16: this PyTorch has no oneDNN, whose products it would take. Use 'float32'.")
+            raise ConfigError("bfloat16: it needs oneDNN, which this PyTorch does not have. Use 'float32'.")
         return packed
     if precision == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         raise ConfigError("bfloat16: this processor has no instructions for it. Use 'int8' or 'float32'.")
@@ -178,7 +180,7 @@ def prepack(model: Transformer, precision: Precision = "float32") -> Transformer
 
 
 class _Linear(nn.Module):
-    """x Wᵀ as `Transformer.logits` has it, where nothing is prepacked."""
+    """x Wᵀ as in `Transformer.logits` of a model that is not prepacked."""
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
@@ -192,8 +194,8 @@ class _Linear(nn.Module):
 def narrow_projection(model: Transformer, ids_N: Tensor) -> nn.Module:
     """Returns the output projection of `model` to the given ids only, (…, D) to (…, N), in the model's own precision.
 
-    A column is what the whole projection has for its id: exactly so in int8, where a row of W has its own scale and
-    sums are of integers; elsewhere within rounding.
+    A logit is that of the whole projection: exactly in int8, where each row of W has its own scale and sums are of
+    integers, and otherwise within rounding.
     """
     weight_ND = model.output_embedding.detach().index_select(0, ids_N)
     whole = model.output_projection
@@ -216,14 +218,14 @@ _Make = Callable[[Tensor, Tensor | None], nn.Module]
 
 
 def _prepacked(model: Transformer, make: _Make, least: int = 0) -> Transformer:
-    """Puts what `make` makes of weight and bias in the place of each `nn.Linear`, and of the output projection."""
+    """Replaces each `nn.Linear`, and the output projection, by what `make` returns for its weight and bias."""
     _replace_linears(model, make, least)
     model.output_projection = make(model.output_embedding, None)
     return model
 
 
 def _replace_linears(module: nn.Module, make: _Make, least: int) -> None:
-    """Does so where a weight has at least `least` numbers."""
+    """Replaces each `nn.Linear` whose weight has at least `least` numbers."""
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, nn.Linear) and child.weight.numel() >= least:

@@ -20,7 +20,7 @@ _FILES = ("model.safetensors", "tokenizer.json")
 _TRANSLATED = 8
 
 # Text that tokenisers often lose: empty and white space, odd line ends, controls, combining marks, scripts without
-# spaces, emoji with zero-width joiners, both directions, private and unassigned code points, text that looks like markup.
+# spaces, emoji with zero-width joiners, both directions, private and unassigned code points, what looks like markup.
 NASTY = (
     "",
     " ",
