@@ -1,4 +1,4 @@
-"""Looking inside a model: what its heads attend to, as data, pictures, word alignments and a page (Figures 3 to 5).
+"""What the heads of a model attend to: as data, pictures, word alignments and a web page (Figures 3 to 5).
 
 attention = translator.attend("A dog runs.")
 draw(view(attention, "encoder"), Path("layer-5.svg"), layer=5)

@@ -1,6 +1,6 @@
 """Word alignments from the decoder's attention to the source, and the heads that give good ones.
 
-Words are what stands between white space (`text.words`). A pair's alignment is written as Pharaoh did: `0-0 1-2` ties
+Words are separated by white space (`text.words`). Alignments are written in the format of Pharaoh: `0-0 1-2` links
 source word 0 to target word 0 and source word 1 to target word 2.
 """
 
@@ -28,10 +28,10 @@ __all__ = [
 
 
 def word_weights(attention: Attention) -> np.ndarray:
-    """Returns how much each target word looks at each source word: (layers, heads, target words, source words).
+    """Returns how much each target word attends to each source word: (layers, heads, target words, source words).
 
-    Summed over the pieces of a source word, averaged over those of a target word. What goes to "</s>" belongs to no
-    word, so rows sum to 1 at most. A word cut off because the text was too long has zeros.
+    Summed over the pieces of a source word, averaged over those of a target word. The weight on "</s>" belongs to no
+    word, so rows sum to at most 1. A word that was cut off because the text was too long has zeros.
     """
     from_source = _membership(attention.source_words, attention.source)  # (source words, S)
     from_target = _membership(attention.target_words, attention.target)  # (target words, T)
@@ -41,7 +41,7 @@ def word_weights(attention: Attention) -> np.ndarray:
 
 
 def _membership(word_of_each: Sequence[int | None], text: str) -> np.ndarray:
-    """Returns 1 where a piece is part of a word, else 0: (words of `text`, pieces)."""
+    """Returns 1 where a piece belongs to a word, else 0: (words of `text`, pieces)."""
     member = np.zeros((len(split_words(text)), len(word_of_each)))
     for piece, word in enumerate(word_of_each):
         if word is not None:
@@ -50,7 +50,7 @@ def _membership(word_of_each: Sequence[int | None], text: str) -> np.ndarray:
 
 
 def parse_heads(text: str, num_layers: int, num_heads: int) -> list[Head]:
-    """Returns the heads that `text` names: "5" all of layer 5, "5.3" its third, "4.1,5.3" both, "mean" all there are.
+    """Returns the heads that `text` names: "5" all of layer 5, "5.3" its third, "4.1,5.3" both, "mean" all heads.
 
     Raises:
         ConfigError: it names none, or one that does not exist; the message names the range.
@@ -92,12 +92,12 @@ def choose_heads(text: str, sample: Sequence[np.ndarray]) -> list[Head]:
 
 
 def align(weights: np.ndarray, heads: Iterable[Head]) -> list[tuple[int, int]]:
-    """Returns (source word, target word) for each target word: the source word that the mean of `heads` looks at most.
+    """Returns (source word, target word) for each target word: the source word with the most attention of `heads`.
 
-    Of equal weights the first wins; a word without any weight stays alone. Sorted, words count from 0.
+    If weights are equal the first wins; a word without any weight is not linked. Sorted; words count from 0.
 
     Args:
-        weights: what `word_weights` returned; where a side has no words, there is nothing to align.
+        weights: what `word_weights` returned; may be empty.
         heads: at least one.
     """
     if weights.size == 0:

@@ -1,7 +1,7 @@
 """A pair's attention as a file for other programs: NumPy's .npz, or .json.
 
-Both hold what `Attention` holds, under the same names, and `input_pieces`. In an .npz the word of a piece that is part
-of none is -1, in JSON null.
+Both have the fields of `Attention`, under the same names, and `input_pieces`. A piece that belongs to no word has the
+word -1 in an .npz, null in JSON.
 """
 
 import json
@@ -21,13 +21,13 @@ _DIGITS = 6  # of a weight in JSON: float32 has about seven
 
 
 def require_ending(path: Path) -> None:
-    """Raises ConfigError where `path` does not end in one of `ENDINGS`."""
+    """Raises ConfigError if `path` does not end in one of `ENDINGS`."""
     if path.suffix.lower() not in ENDINGS:
         raise ConfigError(f"{path}: data files end in {' or '.join(ENDINGS)}.")
 
 
 def write_arrays(attention: Attention, path: Path) -> None:
-    """Writes all that `attention` holds, atomically; the ending of `path` says in which form.
+    """Writes all fields of `attention`, atomically; the ending of `path` sets the format.
 
     Raises:
         ConfigError: another ending.

@@ -1,7 +1,7 @@
-"""The explorer: every head of every layer in one HTML file that needs nothing else, neither network nor server.
+"""The explorer: every head of every layer in one HTML file that needs neither network nor server.
 
-`page/` holds its parts: the frame, the style and the scripts. The data goes in as JSON, each weight as one byte (0 to
-255), which is as fine as a shade on a screen; statistics are computed before that, from the weights themselves.
+`page/` holds its parts: the HTML, the style and the scripts. The data is JSON, with each weight as one byte (0 to 255),
+which is as fine as a shade on a screen. Statistics are computed before, from the exact weights.
 """
 
 import base64
@@ -20,19 +20,19 @@ from transduce.inspection.view import View, views
 from transduce.text import split_words
 from transduce.translation.result import Attention
 
-# One script on the page: each part knows the functions of all, and the last one starts.
+# They become one script: each part can call the functions of all, and the last one starts the page.
 _SCRIPTS = ("data.js", "choices.js", "words.js", "heads.js", "tables.js", "start.js")
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _STATISTICS = tuple(HeadStatistics.__dataclass_fields__)
 
 
 def explorer_page(attention: Attention, *, model: str, words: bool = False) -> str:
-    """Returns the page for one pair, the same text each time. It opens on the head that aligns the two best, by words.
+    """Returns the page for one pair, the same text each time. It first shows the head that aligns the two best.
 
     Args:
         attention: what `Translator.attend` returned.
         model: the model's name, for the title.
-        words: whether to leave out the weights by subword pieces, which keeps the page of a long pair small.
+        words: whether to leave out the weights by subword pieces, which keeps the page of a long pair smaller.
     """
     parts = {
         "title": html.escape(f"Attention of {model}"),
@@ -40,7 +40,7 @@ def explorer_page(attention: Attention, *, model: str, words: bool = False) -> s
         "script": '"use strict";\n\n' + "\n".join(map(_part, _SCRIPTS)),
         "data": _json_in_html(_data(attention, model, words)),
     }
-    # One pass over the frame: what text brings along is never taken for a placeholder.
+    # One pass over the HTML: text that looks like a placeholder is not replaced.
     return _PLACEHOLDER.sub(lambda match: parts[match[1]], _part("explorer.html"))
 
 
@@ -89,6 +89,6 @@ def _view(view: View, alignment: np.ndarray) -> dict[str, Any]:
 
 
 def _json_in_html(value: Any) -> str:
-    """Returns JSON that no text in it can end early: `<`, as in `</script>`, stands there as an escape."""
+    """Returns JSON for a script: `<`, as in `</script>`, is escaped, so that no text can end the script."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""Pictures of attention in the manner of Figures 3 to 5: two columns of words, lines between, one colour a head."""
+"""Pictures of attention like Figures 3 to 5: two columns of words with lines between them, one colour a head."""
 
 import unicodedata
 import warnings
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 ENDINGS = (".png", ".svg")
 
-# A line's opacity is its weight: what would be fainter than this is left out.
+# A line's opacity is its weight; fainter ones are left out.
 MIN_WEIGHT = 0.01
 
-# Columns' captions: who looks, and what is looked at.
+# Captions of the columns: queries, then keys.
 _CAPTIONS = {"encoder": ("source", "source"), "decoder": ("written", "read"), "cross": ("written", "source")}
 _TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Decoder to encoder"}
 # In inches.
 _ROW, _GAP, _CHARACTER, _MARGIN, _HEAD = 0.21, 2.6, 0.1, 0.25, 0.75
 _SQUARE = 0.09
 _FONT_SIZE = 10  # points
-# Installed or not, in this order: what DejaVu Sans, which comes with matplotlib, has no characters for.
+# For characters that DejaVu Sans, which comes with matplotlib, does not have; used if they are installed, in this order.
 _FALLBACKS = ("Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Devanagari")
 
 
 def require_ending(path: Path) -> None:
-    """Raises ConfigError where `path` does not end in one of `ENDINGS`."""
+    """Raises ConfigError if `path` does not end in one of `ENDINGS`."""
     if path.suffix.lower() not in ENDINGS:
         raise ConfigError(f"{path}: pictures end in {' or '.join(ENDINGS)}.")
 

@@ -2,7 +2,7 @@
 
 import colorsys
 
-# Told apart on white and on near-black, side by side and by most colour-blind readers.
+# Distinct on white and on near-black, next to each other, and for most colour-blind readers.
 _CHOSEN = ("#3a78d6", "#e07b1a", "#23a06b", "#d2455a", "#8d62d6", "#a8742c", "#d665a8", "#1ba1b5")
 _GOLDEN_ANGLE = 0.381966  # of a turn: hues that never come close to each other for long
 

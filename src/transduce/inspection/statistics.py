@@ -1,7 +1,7 @@
-"""What sets heads apart, in numbers: how far they look, how widely, and whether at a fixed place.
+"""Statistics that tell heads apart: how far they attend, how widely, and whether to a fixed position.
 
-Each is a mean over the rows of a head, "</s>" included. Where rows and columns are different in number (source and
-target), "the same place" is the straight line from the first row and column to the last.
+Each is a mean over the rows of a head, "</s>" included. Where the numbers of rows and columns differ (source and
+target), "the diagonal" is the straight line from the first row and column to the last.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from transduce.inspection.view import View
 class HeadStatistics:
     """One number a head, (layers, heads) each, float64."""
 
-    distance: np.ndarray  # mean of |column - same place|, in units (pieces or words)
-    entropy: np.ndarray  # of a row, in bits: 0 looks at one unit; log2(n) at n alike
+    distance: np.ndarray  # mean of |column - diagonal|, in units (pieces or words)
+    entropy: np.ndarray  # of a row, in bits: 0 for one unit; log2(n) for n units with equal weights
     peak: np.ndarray  # greatest weight of a row
-    previous: np.ndarray  # weight one before the same place
-    diagonal: np.ndarray  # weight on the same place
-    next: np.ndarray  # weight one after it; what no row has (the decoder's future) counts as 0
+    previous: np.ndarray  # weight one column before the diagonal
+    diagonal: np.ndarray  # weight on the diagonal
+    next: np.ndarray  # weight one column after it; 0 for the decoder, which does not see its future
 
 
 def head_statistics(view: View) -> HeadStatistics:

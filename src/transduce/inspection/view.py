@@ -1,6 +1,6 @@
-"""One of a model's three attentions, ready to be shown: weights with a label for each row and column (§3.2.3).
+"""One of a model's three kinds of attention, to be shown: weights with a label for each row and column (§3.2.3).
 
-Whatever people read or type counts layers and heads from 1, as the paper does ("layer 5 of 6"); arrays start at 0.
+In what people read or type, layers and heads count from 1, as in the paper ("layer 5 of 6"); arrays start at 0.
 """
 
 from collections.abc import Sequence
@@ -24,16 +24,16 @@ _CONTINUES = "·"
 class Unit:
     """A row or column of a view: a subword piece, or a whole word."""
 
-    label: str  # "·" in front: goes on with the word that the unit before began
+    label: str  # with "·" in front: continues the word of the unit before
     word: int | None  # the white-space word that it is, or is part of; None for "</s>", "<s>" and white space
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The weights of one attention. Row q of a head is what unit q looks at, and sums to 1.
+    """The weights of one attention. Row q of a head holds the weights of query q, which sum to 1.
 
-    encoder: the source looks at the source. cross: what is written looks at the source. decoder: what is written looks
-    at what was read by then, "<s>" and the pieces before it.
+    encoder: the source attends to the source. cross: the target attends to the source. decoder: the target attends to
+    the decoder's input so far, "<s>" and the pieces before it.
     """
 
     kind: Kind
@@ -66,15 +66,15 @@ class View:
 
     @property
     def usual_layer(self) -> int:
-        """The layer to show where none is asked for: the last but one, the paper's 5 of 6."""
+        """The default layer to show: the last but one, as in the paper (5 of 6)."""
         return max(1, self.num_layers - 1)
 
 
 def view(attention: Attention, kind: Kind, *, words: bool = False) -> View:
     """Returns one attention of a pair, by pieces or by `words`.
 
-    A word's column is the sum of its pieces' columns, and its row the mean of their rows. The decoder then looks a
-    little into the word that it is writing: from a later piece of it to an earlier one.
+    A word's column is the sum of its pieces' columns, and its row the mean of their rows. So in the decoder a word
+    attends a little to itself: its later pieces to its earlier ones.
 
     Raises:
         ConfigError: there is no such attention.
@@ -120,7 +120,7 @@ def _merged(pieces: Sequence[str], words: Sequence[int | None], starts: Sequence
 
 
 def _starts(words: Sequence[int | None]) -> list[int]:
-    """Returns where units begin: at each new word, and at each piece that is part of none."""
+    """Returns where units begin: at each new word, and at each piece that belongs to none."""
     return [i for i, word in enumerate(words) if i == 0 or word is None or word != words[i - 1]]
 
 

@@ -6,7 +6,7 @@ report.passed
 """
 
 from transduce.verification.findings import CheckResult, Finding, Outcome, Report, Tie
-from transduce.verification.model_under_test import QUICK, Settings
 from transduce.verification.run import verify
+from transduce.verification.settings import QUICK, Settings
 
 __all__ = ["QUICK", "CheckResult", "Finding", "Outcome", "Report", "Settings", "Tie", "verify"]

@@ -11,7 +11,6 @@ from transduce.verification.engines import LOADERS, OTHERS, Other
 from transduce.verification.exports import ExportChecks
 from transduce.verification.findings import Finding
 from transduce.verification.model_under_test import ModelUnderTest
-from transduce.verification.search import Search
 
 S = TypeVar("S")
 
@@ -36,22 +35,9 @@ _SEARCH_FAULT = (
 )
 
 
-def _native(tested: ModelUnderTest) -> Search:
-    settings = tested.settings
-    return Search(
-        tested.engine,
-        tested.sample.names,
-        tested.sources,
-        tested.options,
-        tested.bundle.tokenizer,
-        settings.log_probability,
-        settings.tie,
-    )
-
-
-def _batches(tested: ModelUnderTest) -> Finding:
-    return search.batches(_native(tested), tested.settings.batch_sizes, tested.settings.seed)
-
+_BATCHES = "a translation does not depend on batch size, order or the other sentences of the batch"
+_N_BEST = "n-best lists are sorted, have no duplicates, and begin with the list of any smaller n"
+_SCORES = "the score of a hypothesis is the one that it gets as a given translation"
 
 # Of the folder alone, in this order. If the last one fails, there is no model to check.
 FOLDER_CHECKS: tuple[Check[Bundle], ...] = (
@@ -138,9 +124,9 @@ CHECKS: tuple[Check[ModelUnderTest], ...] = (
     ),
     Check(
         "batch size and order",
-        "a translation does not depend on batch size, order or the other sentences of the batch",
+        _BATCHES,
         _SEARCH_FAULT,
-        _batches,
+        lambda tested: search.batches(tested.search),
     ),
     Check(
         "beam 1 = greedy",
@@ -150,15 +136,15 @@ CHECKS: tuple[Check[ModelUnderTest], ...] = (
     ),
     Check(
         "n-best",
-        "n-best lists are sorted, have no duplicates, and begin with the list of any smaller n",
+        _N_BEST,
         _SEARCH_FAULT,
-        lambda tested: search.n_best(_native(tested), tested.found),
+        lambda tested: search.n_best(tested.search),
     ),
     Check(
         "scores = forced",
-        "the score of a hypothesis is the one that it gets as a given translation",
+        _SCORES,
         _SEARCH_FAULT,
-        lambda tested: search.scores(_native(tested), tested.found),
+        lambda tested: search.scores(tested.search),
     ),
 )
 
@@ -166,15 +152,12 @@ CHECKS: tuple[Check[ModelUnderTest], ...] = (
 def of_exports(folders: Sequence[Path]) -> list[tuple[Check[ModelUnderTest], ...]]:
     """Returns the checks of each exported folder; if the first fails, the second is not made."""
     advice = "do not use this folder: export the model again (transduce export)"
+    files = "the files are those that were certified, of this model"
+    native = "the export gives what the model gives, within the thresholds of its certificate"
     return [
         (
-            Check(f"{each.name}: files", "the files are those that were certified, of this model", advice, each.files),
-            Check(
-                f"{each.name}: = native",
-                "the export gives what the model gives, within the thresholds of its certificate",
-                advice,
-                each.again,
-            ),
+            Check(f"{each.name}: files", files, advice, each.files),
+            Check(f"{each.name}: = native", native, advice, each.again),
         )
         for each in map(ExportChecks, folders)
     ]
@@ -187,26 +170,12 @@ def of_other_engines(tested: ModelUnderTest, threads: int | None) -> list[tuple[
 
 def _of_engine(other: Other) -> tuple[Check[ModelUnderTest], ...]:
     advice = f"use --engine torch for now, and report it: {other.name} does not give what this model gives"
-    described: tuple[tuple[str, str, Callable[[], Finding]], ...] = (
-        ("loads", "the engine supports this model", other.loads),
-        ("forced scores", "the engine gives translations the same scores as the reference", other.forced),
-        ("outputs", "the engine translates as the reference does, apart from its own search rules", other.outputs),
-        (
-            "batches",
-            "its translations do not depend on batch size, order or the other sentences of the batch",
-            other.batches,
-        ),
-        (
-            "n-best",
-            "its n-best lists are sorted, have no duplicates, and begin with the list of any smaller n",
-            other.n_best,
-        ),
-        ("scores", "the score of a hypothesis is the one that it gets as a given translation", other.scores),
+    checks: tuple[tuple[str, str, Callable[[ModelUnderTest], Finding]], ...] = (
+        ("loads", "the engine supports this model", lambda _: other.loads()),
+        ("forced scores", "the engine gives translations the same scores as the reference", lambda _: other.forced()),
+        ("outputs", "it translates as the reference does, apart from its search rules", lambda _: other.outputs()),
+        ("batches", _BATCHES, lambda _: search.batches(other.search)),
+        ("n-best", _N_BEST, lambda _: search.n_best(other.search)),
+        ("scores", _SCORES, lambda _: search.scores(other.search)),
     )
-    return tuple(
-        Check(f"{other.name}: {name}", promise, advice, _ignoring_the_model(run)) for name, promise, run in described
-    )
-
-
-def _ignoring_the_model(run: Callable[[], Finding]) -> Callable[[ModelUnderTest], Finding]:
-    return lambda _: run()
+    return tuple(Check(f"{other.name}: {name}", promise, advice, run) for name, promise, run in checks)

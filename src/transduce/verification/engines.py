@@ -1,8 +1,8 @@
 """Other engine = reference: every installed engine that supports the model, compared with PyTorch in float32."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 from transduce.bundle import Bundle
 from transduce.engines.capabilities import ENGINES, REFERENCE
@@ -11,7 +11,6 @@ from transduce.engines.loading import EngineChoice, load_engine, require_engine
 from transduce.errors import ConfigError, MissingDependencyError
 from transduce.evaluation import bleu, tokenized_bleu
 from transduce.reporting.tables import counted
-from transduce.verification import search
 from transduce.verification.differences import Differences
 from transduce.verification.findings import Finding
 from transduce.verification.model_under_test import ModelUnderTest
@@ -88,26 +87,17 @@ class Other:
             return Finding("", skipped=str(error))
         return Finding(self._engine.name)
 
-    @property
+    @cached_property
     def search(self) -> Search:
-        """Its search over the sentences of the tested model."""
-        tested = self.tested
-        self._engine = self._engine or self._load()
-        limit = self._engine.max_source_tokens
-        return Search(
-            self._engine,
-            tested.sample.names,
-            [source[:limit] for source in tested.sources],
-            tested.options,
-            tested.bundle.tokenizer,
-            self.thresholds.batch,
-            tested.settings.tie,
-        )
+        """Its search on the sentences of the tested model."""
+        engine = self._engine or self._load()
+        sources = [source[: engine.max_source_tokens] for source in self.tested.sources]
+        return replace(self.tested.search, engine=engine, sources=sources, tolerance=self.thresholds.batch)
 
     def forced(self) -> Finding:
         """Scores the reference's translations with both engines, token by token."""
         tested, seen, total = self.tested, Differences(), 0.0
-        best = [(index, found[0]) for index, found in enumerate(tested.found)]
+        best = [(index, found[0]) for index, found in enumerate(tested.search.found)]
         sources = [tested.sources[index] for index, _ in best]
         targets = [hypothesis.ids for _, hypothesis in best]
         theirs, ours = self.search.engine.score(sources, targets), tested.engine.score(sources, targets)
@@ -134,7 +124,7 @@ class Other:
         """Translates the sentences with both engines, and compares BLEU between the outputs with the threshold."""
         tested = self.tested
         decode = tested.bundle.tokenizer.decode_batch
-        ours = decode([found[0].ids for found in tested.found])
+        ours = decode([found[0].ids for found in tested.search.found])
         theirs = decode([found[0].ids for found in self.search.run()])
         trees = tested.bundle.config.data.format == "trees"
         score = (tokenized_bleu if trees else bleu)(theirs, [ours]).value
@@ -146,16 +136,3 @@ class Other:
             f"BLEU {score:.1f} (at least {self.thresholds.bleu:.0f}), {same} of {counted(len(ours), 'line')} identical"
         )
         return Finding(f"{counted(len(ours), 'translation')} by both", faults=tuple(faults), note=note)
-
-    def batches(self) -> Finding:
-        """See `search.batches`."""
-        settings = self.tested.settings
-        return search.batches(self.search, settings.batch_sizes, settings.seed)
-
-    def n_best(self) -> Finding:
-        """See `search.n_best`."""
-        return search.n_best(self.search, self.search.run(self.tested.options.beam_size))
-
-    def scores(self) -> Finding:
-        """See `search.scores`."""
-        return search.scores(self.search, self.search.run(self.tested.options.beam_size))

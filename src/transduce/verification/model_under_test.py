@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,42 +11,13 @@ from torch import Tensor
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS, PAD, UNK
-from transduce.decoding.scores import Hypothesis
 from transduce.engines.torch import TorchEngine, load_model
-from transduce.errors import ConfigError
 from transduce.model import Transformer
 from transduce.verification.sample import Sample
+from transduce.verification.search import Search
+from transduce.verification.settings import Settings
 
 NUM_SPECIAL = UNK + 1  # the last of the special ids
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How much is checked, and how much may differ.
-
-    In float32, results that are equal on paper differ by rounding: usually by 1e-5 in a log-probability, and by at most
-    1e-4 in any model of ours. A fault (a missing mask, a wrong position) changes it by 0.01 to 10.
-    """
-
-    num_sentences: int = 40  # translated
-    num_pairs: int = 12  # whose log-probabilities are compared
-    num_changes: int = 6  # positions from which targets are changed, for the check of causality
-    max_target_tokens: int = 40  # of those pairs
-    batch_sizes: tuple[int, ...] = (1, 7, 64)
-    log_probability: float = 1e-3  # greatest difference of the log-probability of a token, or of a line
-    tie: float = 1e-4  # two outputs whose scores differ by less are equally good
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("num_sentences", "num_pairs", "num_changes", "max_target_tokens"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} = {getattr(self, name)}: must be 1 or greater.")
-        for name in ("log_probability", "tie"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} = {getattr(self, name)}: must be greater than 0.")
-
-
-QUICK: dict[str, Any] = {"num_sentences": 16, "num_pairs": 4, "num_changes": 3, "max_target_tokens": 24}
 
 
 @dataclass(frozen=True)
@@ -104,9 +74,10 @@ class ModelUnderTest:
         return [ids[:limit] for ids in self.bundle.tokenizer.encode_batch(list(self.sample.lines))]
 
     @cached_property
-    def found(self) -> list[list[Hypothesis]]:
-        """The n-best list of each sentence, as long as the beam is wide."""
-        return self.engine.translate(self.sources, self.options, n_best=self.options.beam_size)
+    def search(self) -> Search:
+        """The engine's search on the sentences."""
+        tolerance, tokenizer = self.settings.log_probability, self.bundle.tokenizer
+        return Search(self.engine, self.sample.names, self.sources, self.options, tokenizer, self.settings, tolerance)
 
     @cached_property
     def pairs(self) -> Pairs:

@@ -21,8 +21,9 @@ from transduce.reporting.tables import counted
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.engines import LOADERS
 from transduce.verification.findings import CheckResult, Finding, Report
-from transduce.verification.model_under_test import QUICK, ModelUnderTest, Settings
+from transduce.verification.model_under_test import ModelUnderTest
 from transduce.verification.sample import Sample, choose
+from transduce.verification.settings import QUICK, Settings
 
 S = TypeVar("S")
 
@@ -81,22 +82,19 @@ def verify(
         return _report(bundle, str(device), None, "", results, start)
     sample = choose(bundle, given, settings.num_sentences)
     tested = ModelUnderTest(bundle, sample, TorchEngine.load(bundle, device=str(device), threads=threads), settings)
-    with torch.inference_mode(), progress_bar("verify", len(CHECKS), unit=" checks", shown=progress) as bar:
-        others = of_other_engines(tested, threads) if other_engines else []
-        others += of_exports([Path(folder) for folder in exports])
-        bar.total += sum(map(len, others))
-        for check in CHECKS:
-            bar.set_postfix_str(check.name, refresh=False)
-            results.append(_run(check, tested))
-            bar.update()
-        for first, *rest in others:
-            bar.set_postfix_str(first.name, refresh=False)
-            results.append(_run(first, tested))
-            bar.update(1 + len(rest) if results[-1].outcome != "passed" else 1)
-            for check in rest if results[-1].outcome == "passed" else ():
+    groups: list[tuple[Check[ModelUnderTest], ...]] = [(check,) for check in CHECKS]
+    groups += of_other_engines(tested, threads) if other_engines else []
+    groups += of_exports([Path(folder) for folder in exports])
+    num_checks = sum(map(len, groups))
+    with torch.inference_mode(), progress_bar("verify", num_checks, unit=" checks", shown=progress) as bar:
+        for group in groups:
+            for number, check in enumerate(group, start=1):
                 bar.set_postfix_str(check.name, refresh=False)
                 results.append(_run(check, tested))
                 bar.update()
+                if number == 1 and results[-1].outcome != "passed":  # then the others of the group say nothing
+                    bar.update(len(group) - 1)
+                    break
     options = tested.options
     search = f"beam {options.beam_size}, length penalty {options.length_penalty}"
     return _report(bundle, tested.engine.name, sample, search, results, start)

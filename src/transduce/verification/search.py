@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
 
 from transduce.config import DecodeConfig
@@ -13,6 +14,7 @@ from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
 from transduce.verification.differences import Differences
 from transduce.verification.findings import Finding, Tie
+from transduce.verification.settings import Settings
 
 _NEVER = {*NEVER_GENERATED, EOS}
 # A score is a float32 sum divided by a float64 penalty; this is the relative rounding error.
@@ -28,8 +30,13 @@ class Search:
     sources: Sequence[Sequence[int]]
     options: DecodeConfig
     tokenizer: SubwordTokenizer
+    settings: Settings
     tolerance: float  # of a line's log-probability
-    tie: float  # of scores
+
+    @cached_property
+    def found(self) -> list[list[Hypothesis]]:
+        """The n-best list of each sentence, as long as the beam is wide."""
+        return self.run(self.options.beam_size)
 
     def run(self, n_best: int = 1, **changes: int) -> list[list[Hypothesis]]:
         """Translates the sentences, with changes to the options."""
@@ -57,21 +64,21 @@ class Search:
         seen.count += 1
         (_, one), (_, two) = self.forced_score([self.sources[index]] * 2, [first, second])
         difference, texts = abs(one - two), (self.text(first), self.text(second))
-        if difference < self.tie:
+        if difference < self.settings.tie:
             seen.ties.append(Tie(name, *texts, difference))
         else:
             seen.faults.append(f"{name}: {texts[0]!r} becomes {texts[1]!r}; their scores differ by {difference:.3g}")
 
 
-def batches(search: Search, sizes: Sequence[int], seed: int) -> Finding:
+def batches(search: Search) -> Finding:
     """Translates the sentences at several batch sizes, and in another order."""
-    seen, number = Differences(), len(search.sources)
+    seen, number, sizes = Differences(), len(search.sources), search.settings.batch_sizes
     expected = search.run(batch_size=sizes[-1])
     for size in sizes[:-1]:
         for index, ([one], [two]) in enumerate(zip(expected, search.run(batch_size=size), strict=True)):
             search.same(index, one, two, f"at batch size {sizes[-1]} and {size}", seen)
     order = list(range(number))
-    Random(seed).shuffle(order)
+    Random(search.settings.seed).shuffle(order)
     for size in sizes[1:]:
         shuffled = replace(search, sources=[search.sources[index] for index in order]).run(batch_size=size)
         for index, [found] in zip(order, shuffled, strict=True):
@@ -84,26 +91,21 @@ def _num_different(seen: Differences) -> int:
     return len({name.partition(", ")[0] for name in (*(tie.sentence for tie in seen.ties), *seen.faults)})
 
 
-def n_best(search: Search, found: list[list[Hypothesis]]) -> Finding:
-    """Checks n-best lists as long as the beam is wide, and compares them with shorter ones.
-
-    Args:
-        search: how they were found.
-        found: an n-best list for each sentence.
-    """
+def n_best(search: Search) -> Finding:
+    """Checks n-best lists as long as the beam is wide, and compares them with shorter ones."""
     seen, beam_size = Differences(), search.options.beam_size
-    for index, (name, hypotheses) in enumerate(zip(search.names, found, strict=True)):
+    for index, (name, hypotheses) in enumerate(zip(search.names, search.found, strict=True)):
         seen.count += len(hypotheses)
         seen.faults += [f"{name}: {fault}" for fault in _disorder(search, index, hypotheses)]
     shorter = sorted({1, max(1, beam_size // 2)} - {beam_size})
     for size in shorter:
-        for index, (hypotheses, begin) in enumerate(zip(found, search.run(n_best=size), strict=True)):
+        for index, (hypotheses, begin) in enumerate(zip(search.found, search.run(n_best=size), strict=True)):
             if len(begin) != min(size, len(hypotheses)):
                 lengths = f"{len(begin)} of {size} are found, and {len(hypotheses)} of {beam_size}"
                 seen.faults.append(f"{search.names[index]}: {lengths}")
             for rank, (one, two) in enumerate(zip(hypotheses, begin, strict=False), start=1):
                 search.same(index, one, two, f"rank {rank} of {beam_size} and of {size}", seen)
-    compared = f"{len(found)} lists of {beam_size}: sorted, distinct, within limits, beginning as those of " + (
+    compared = f"{len(search.found)} lists of {beam_size}: sorted, distinct, within limits, beginning as those of " + (
         " and ".join(map(str, shorter)) or "1"
     )
     return seen.finding(compared, search.tolerance)
@@ -130,10 +132,10 @@ def _disorder(search: Search, index: int, found: list[Hypothesis]) -> list[str]:
     return faults
 
 
-def scores(search: Search, found: list[list[Hypothesis]]) -> Finding:
+def scores(search: Search) -> Finding:
     """Gives each hypothesis back to the model as a translation, and compares the search's score with its own."""
     seen = Differences()
-    flat = [(index, rank, h) for index, hs in enumerate(found) for rank, h in enumerate(hs, start=1)]
+    flat = [(index, rank, h) for index, hs in enumerate(search.found) for rank, h in enumerate(hs, start=1)]
     checked = search.forced_score([search.sources[index] for index, _, _ in flat], [h for _, _, h in flat])
     for (index, rank, hypothesis), (log_probability, score) in zip(flat, checked, strict=True):
         name = f"{search.names[index]}, rank {rank}"
