@@ -44,7 +44,7 @@ def test_export_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["info", str(back)]) == 0
 
 
-def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = make_model(tmp_path / "model", attention_window=4).path
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()

@@ -99,7 +99,7 @@ def report(*results: CheckResult) -> Report:
     return Report("m", "torch", "1", "beam 4", {"torch": "2"}, results, 1.0)
 
 
-def test_what_is_no_number_fails() -> None:
+def test_a_difference_of_nan_fails() -> None:
     assert Finding("", worst=float("nan"), tolerance=1.0).outcome == "failed"
     assert Finding("", worst=float("inf"), tolerance=1.0).outcome == "failed"
     assert Finding("", worst=0.5, tolerance=None).outcome == "failed"
@@ -108,7 +108,7 @@ def test_what_is_no_number_fails() -> None:
     assert json.loads(json.dumps(report(result("a", Finding("", worst=float("inf")))).to_dict(), allow_nan=False))
 
 
-def test_nothing_checked_is_nothing_passed() -> None:
+def test_a_report_of_skipped_checks_has_not_passed() -> None:
     assert not report(result("a", Finding("", skipped="not here"))).passed
     assert report(result("a", Finding("", skipped="not here")), result("b", Finding("x"))).passed
 
@@ -144,7 +144,7 @@ def test_a_parser_reads_words(tmp_path: Path) -> None:
     assert choose(bundle, ["A  (dog)"], 5).lines == ("A -LRB-dog-RRB-",)
 
 
-def test_sentences_are_made_where_there_are_none(
+def test_sentences_are_generated_where_there_are_none(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample = choose(bundle, None, 6)

@@ -59,9 +59,7 @@ def test_an_export_of_another_model_fails(folder: Path, capsys: pytest.CaptureFi
     assert "other-onnx: = native" not in said  # pointless
 
 
-def test_weights_that_were_exchanged_are_found_by_running_them(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exchanged_weights_are_found_by_running_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     export(folder / "model", folder / "changed", "onnx")
     certificate = folder / "changed" / "certificate.json"
     values = json.loads(certificate.read_text(encoding="utf-8"))
@@ -79,7 +77,7 @@ def test_weights_that_were_exchanged_are_found_by_running_them(
     assert "token agreement" in said
 
 
-def test_what_is_no_export_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_no_export_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["verify", str(folder / "model"), "--export", str(folder / "nowhere")]
     assert main(command) == ExportError.exit_code
     captured = capsys.readouterr()

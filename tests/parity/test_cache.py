@@ -175,7 +175,7 @@ def test_a_sentence_does_not_depend_on_its_neighbours(model: Transformer) -> Non
     assert_same(got, with_others[turned])
 
 
-def test_what_the_padding_holds_does_not_matter(model: Transformer) -> None:
+def test_the_contents_of_the_padding_do_not_matter(model: Transformer) -> None:
     noise = torch.where(source() == 0, torch.randint(4, 40, (3, 7)), source())
     assert not torch.equal(noise, source())
     assert_same(model.decode(model.encode(noise, LENGTHS), targets(3, 5)), model.decode(encoded(model), targets(3, 5)))

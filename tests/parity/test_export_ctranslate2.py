@@ -69,7 +69,7 @@ def test_ctranslate2_loads_it_alone(tmp_path: Path) -> None:
     assert NativeSystem(bundle).force([bundle.tokenizer.encode(LINES[0])], [ids])[0].choices[: len(ids)] == ids
 
 
-def test_what_it_cannot_hold_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_unsupported_model_is_refused_by_name(tmp_path: Path) -> None:
     windowed = make_model(tmp_path / "windowed", attention_window=4)
     with pytest.raises(ConfigError, match="attention_window"):
         export_model(windowed.path, tmp_path / "out", "ctranslate2")

@@ -23,7 +23,7 @@ pytest.importorskip("transformers")
 
 # The norms of transformers add 1e-5 to a variance; the paper-map says what ours add.
 EXACT = {"layer_norm_epsilon": 1e-5}
-HELD: dict[str, dict[str, Any]] = {
+SUPPORTED_MODELS: dict[str, dict[str, Any]] = {
     "post-norm": {},
     "pre-norm": {"norm": "pre"},
     "pre-norm, learned positions": {"norm": "pre", "positions": "learned", "max_positions": 40},
@@ -41,7 +41,7 @@ HELD: dict[str, dict[str, Any]] = {
     "target space": {"target_space_embedding": True},
     "unequal stacks": {"num_encoder_layers": 1, "num_decoder_layers": 3},
 }
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+UNSUPPORTED_MODELS: dict[str, tuple[dict[str, Any], str]] = {
     "window": ({"attention_window": 4}, "model.attention_window = 4"),
     "post-norm, learned": ({"positions": "learned", "max_positions": 40}, "model.positions = 'learned'"),
     "post-norm, sines first": ({"sinusoid_layout": "concatenated"}, "model.sinusoid_layout = 'concatenated'"),
@@ -54,7 +54,7 @@ def export(bundle: Bundle, output: Path, **changes: Any) -> Certificate:
     return export_model(bundle.path, output, "huggingface", **({"sample": 6} | changes))
 
 
-@pytest.mark.parametrize("changes", HELD.values(), ids=HELD)
+@pytest.mark.parametrize("changes", SUPPORTED_MODELS.values(), ids=SUPPORTED_MODELS)
 def test_logits_are_the_same(tmp_path: Path, changes: dict[str, Any]) -> None:
     bundle = make_model(tmp_path / "model", **(EXACT | changes))
     certificate = export(bundle, tmp_path / "export")
@@ -70,8 +70,8 @@ def test_logits_are_the_same(tmp_path: Path, changes: dict[str, Any]) -> None:
         assert b.log_probabilities == pytest.approx(a.log_probabilities, abs=1e-4)
 
 
-@pytest.mark.parametrize(("changes", "named"), REFUSED.values(), ids=REFUSED)
-def test_what_no_class_holds_is_refused_by_name(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
+@pytest.mark.parametrize(("changes", "named"), UNSUPPORTED_MODELS.values(), ids=UNSUPPORTED_MODELS)
+def test_an_unsupported_model_is_refused_by_name(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
     bundle = make_model(tmp_path / "model", **changes)
     with pytest.raises(ExportError, match=named):
         export(bundle, tmp_path / "export")

@@ -78,7 +78,7 @@ def test_padded_heads_come_back(tmp_path: Path) -> None:
         assert b == pytest.approx(a, abs=1e-4)
 
 
-def test_a_checkpoint_that_is_not_ours_is_read_as_it_is(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
+def test_a_checkpoint_of_others_is_read(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
     bundle, folder = exported
     (folder / "transduce.json").unlink()
     certificate = import_huggingface(folder, tmp_path / "back", sample=3)
@@ -88,7 +88,7 @@ def test_a_checkpoint_that_is_not_ours_is_read_as_it_is(exported: tuple[Bundle, 
     assert back.config.model == replace(bundle.config.model, layer_norm_epsilon=1e-5, max_positions=1033, dropout=0.1)
 
 
-def test_a_checkpoint_that_was_trained_on_is_not_forced_into_its_old_shape(
+def test_a_fine_tuned_checkpoint_is_not_forced_into_its_old_shape(
     exported: tuple[Bundle, Path], tmp_path: Path
 ) -> None:
     """transduce.json says that there are no biases; now there are, and they must not be lost."""
@@ -102,7 +102,7 @@ def test_a_checkpoint_that_was_trained_on_is_not_forced_into_its_old_shape(
     assert Bundle.load(tmp_path / "back").config.model.attention_bias
 
 
-def test_filling_of_heads_that_was_trained_on_is_kept(tmp_path: Path) -> None:
+def test_padding_of_heads_that_was_fine_tuned_is_kept(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     bundle = make_model(tmp_path / "model", num_heads=4, d_k=3, d_v=4)
     export_model(bundle.path, tmp_path / "export", "huggingface", sample=3)
@@ -152,7 +152,7 @@ def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_what_cannot_be_held_is_refused_by_name(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
+def test_unsupported_checkpoints_are_refused_by_name(exported: tuple[Bundle, Path], tmp_path: Path) -> None:
     _, folder = exported
     cases = [({"activation_function": "swish"}, "swish"), ({"model_type": "t5"}, "t5"), ({"decoder_ffn_dim": 7}, "ffn")]
     for changes, named in cases:
@@ -214,7 +214,7 @@ def test_settings_that_lack_something_or_do_not_fit_are_named(exported: tuple[Bu
     assert not (tmp_path / "back").exists()
 
 
-def test_settings_of_the_search_that_are_no_numbers_are_named(exported: tuple[Bundle, Path]) -> None:
+def test_search_settings_that_are_not_numbers_are_named(exported: tuple[Bundle, Path]) -> None:
     _, folder = exported
     (folder / "transduce.json").unlink()
     for changes in ({"num_beams": [4]}, {"length_penalty": "long"}):
@@ -225,7 +225,7 @@ def test_settings_of_the_search_that_are_no_numbers_are_named(exported: tuple[Bu
         (folder / "generation_config.json").write_text(before)
 
 
-def test_what_an_export_was_made_of_may_be_damaged(exported: tuple[Bundle, Path]) -> None:
+def test_the_stored_configuration_of_an_export_may_be_damaged(exported: tuple[Bundle, Path]) -> None:
     """The checkpoint is then read as any other; so is one with weights beside it that are not the model's own."""
     bundle, folder = exported
     extra = {"model.encoder.layers.0.self_attn.q_proj.lora_A.weight": np.ones((2, 24), np.float32)}
@@ -360,7 +360,7 @@ NOT_OF_LAYERS = (
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
 @pytest.mark.parametrize("name", NOT_OF_LAYERS)
-def test_weights_that_nothing_would_be_made_of_are_refused_by_name(tmp_path: Path, name: str) -> None:
+def test_unused_weights_are_refused_by_name(tmp_path: Path, name: str) -> None:
     paths = write_state(tmp_path, "", norm_first=False)
     save_file(load_file(paths[0]) | {name: np.ones((4, 24), np.float32)}, paths[0])
     with pytest.raises(BundleError, match=re.escape(name)):
@@ -433,7 +433,7 @@ def foreign(tmp_path: Path) -> tuple[Path, Path, Path]:
         ('decoder_start = "[BOS]"\nbos_token = "[BOS]"', "decoder_start = '[BOS]'"),
     ],
 )
-def test_a_start_that_the_tokenizer_has_not_is_refused(
+def test_a_start_token_that_the_tokenizer_does_not_have_is_refused(
     foreign: tuple[Path, Path, Path], tmp_path: Path, described: str, named: str
 ) -> None:
     state, description, tokenizer = foreign

@@ -386,7 +386,7 @@ def test_every_check_is_shown_to_fail() -> None:
     assert {name for name, _ in SABOTAGE} | elsewhere == {check.name for check in CHECKS}
 
 
-def test_what_is_not_a_number_differs_infinitely() -> None:
+def test_nan_is_an_infinite_difference() -> None:
     one, all_of_it = Differences(), Differences()
     one.add(float("nan"), "here")
     all_of_it.compare(torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 2.0]), "place {}")
@@ -435,7 +435,7 @@ def test_a_folder_without_checksums_is_found(tmp_path: Path) -> None:
     assert outcomes(made.path)["checksums"] == "failed"
 
 
-def test_a_model_that_does_not_load_is_reported_and_not_looked_at(tmp_path: Path) -> None:
+def test_a_model_that_does_not_load_is_reported_and_not_checked(tmp_path: Path) -> None:
     path = save_model(tmp_path / "model").path
     file = path / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
@@ -444,7 +444,7 @@ def test_a_model_that_does_not_load_is_reported_and_not_looked_at(tmp_path: Path
     assert {outcome for name, outcome in found.items() if name not in ("checksums", "loads")} == {"skipped"}
 
 
-def test_weights_that_are_no_numbers_are_found(tmp_path: Path) -> None:
+def test_weights_of_nan_are_found(tmp_path: Path) -> None:
     made = save_model(tmp_path / "model")
     weights = made.weights()
     weights["decoder.0.feed_forward.inner.weight"][3, 4] = np.nan

@@ -103,7 +103,7 @@ def test_empty_rows_have_no_weights() -> None:
     assert float(weights[0, 0, 0].sum()) == pytest.approx(1.0)
 
 
-def test_a_masked_key_has_no_part_however_great_it_is(function: Attend) -> None:
+def test_a_masked_key_has_no_weight_however_great_it_is(function: Attend) -> None:
     query, value = as_heads([[1.0, 0.0]]), as_heads([[1.0], [2.0]])
     key = as_heads([[-30.0, 0.0], [1e4, 0.0]])
     assert float(function(query, key, value, torch.tensor([True, False]))) == 1.0

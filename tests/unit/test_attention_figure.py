@@ -97,7 +97,9 @@ def test_characters_that_no_font_has_are_no_failure(random_attention: MakeAttent
         ({"word": "machin"}, r"'machin' is not among .*: machen schwieriger\. Did you mean 'machen'\?"),
     ],
 )
-def test_what_is_not_there_is_named(cross: View, tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_missing_layers_heads_and_words_are_named(
+    cross: View, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         draw(cross, tmp_path / "figure.svg", **options)
     assert not list(tmp_path.iterdir())

@@ -21,7 +21,7 @@ def attention(random_attention: MakeAttention) -> Attention:
     return random_attention("making it difficult", "es schwierig machen")
 
 
-def test_who_looks_at_what(attention: Attention) -> None:
+def test_queries_and_keys_of_each_attention(attention: Attention) -> None:
     encoder, decoder, cross = views(attention)
     source = ["maki", "·ng", "it", "diff", "·icult", "</s>"]
     target = ["es", "schw", "·ierig", "mach", "·en", "</s>"]
@@ -34,7 +34,7 @@ def test_who_looks_at_what(attention: Attention) -> None:
         np.testing.assert_array_equal(shown.weights, getattr(attention, kind))
 
 
-def test_words_sum_what_is_looked_at_and_average_who_looks(attention: Attention) -> None:
+def test_words_sum_columns_and_average_rows(attention: Attention) -> None:
     cross = view(attention, "cross", words=True)
     assert labels(cross.queries) == ["es", "schwierig", "machen", "</s>"]
     assert labels(cross.keys) == ["making", "it", "difficult", "</s>"]
@@ -57,7 +57,7 @@ def test_the_decoders_columns_of_words_begin_with_the_start(attention: Attention
 
 
 @pytest.mark.parametrize(("pieces", "shown"), [(("▁", "12"), ["▁", "12"]), (("▁a", "."), ["a", "."])])
-def test_only_letters_and_digits_go_on(
+def test_only_letters_and_digits_continue_a_word(
     pieces: tuple[str, str], shown: list[str], random_attention: MakeAttention
 ) -> None:
     from dataclasses import replace
@@ -67,7 +67,7 @@ def test_only_letters_and_digits_go_on(
     assert labels(view(attention, "encoder").queries) == [*shown, "</s>"]
 
 
-def test_what_does_not_exist_is_named(attention: Attention) -> None:
+def test_an_unknown_attention_is_named(attention: Attention) -> None:
     with pytest.raises(ConfigError, match=r"attention 'corss'.*Did you mean 'cross'\?"):
         view(attention, "corss")  # type: ignore[arg-type]
     shown = view(attention, "cross")

@@ -102,7 +102,7 @@ def test_one_flipped_bit_is_noticed_by_whoever_reads_the_file(folder: Path, name
 
 
 @pytest.mark.parametrize("checksums", [{}, {"another": "0" * 64}, {"model.safetensors": ""}, {"model.safetensors": 3}])
-def test_without_a_checksum_a_file_does_not_count_as_whole(folder: Path, checksums: dict[str, Any]) -> None:
+def test_a_file_without_a_checksum_is_refused(folder: Path, checksums: dict[str, Any]) -> None:
     change_config(folder, sha256=checksums)
     for read in (lambda: Bundle.load(folder).weights(), lambda: Bundle.load(folder).tokenizer):
         with pytest.raises(BundleError, match=r"config\.json: (has no checksum of|damaged: 'sha256' has no checksums)"):
@@ -122,7 +122,7 @@ def test_a_changed_configuration_is_noticed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"format": ' + "9" * 5000 + "}", '{"format": "\\ud800"}'])
-def test_json_that_python_stumbles_over(folder: Path, content: str) -> None:
+def test_json_that_python_cannot_read(folder: Path, content: str) -> None:
     for name in ("config.json", "metrics.json"):
         whole = (folder / name).read_text()
         (folder / name).write_text(content)

@@ -109,7 +109,7 @@ def test_it_passes_and_says_so(tmp_path: Path) -> None:
     assert "passed" in passed.to_markdown()
 
 
-def test_what_is_replaced_is_as_it_was_written_the_card_too(tmp_path: Path) -> None:
+def test_only_an_unchanged_export_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(b"numbers")
     (tmp_path / "README.md").write_text("the card")
     (tmp_path / "docs").mkdir()
@@ -201,7 +201,7 @@ def test_sentences_of_a_parser_are_its_treebanks(tmp_path: Path) -> None:
     assert found.references is not None
 
 
-def test_sentences_that_cannot_be_had_are_errors(tmp_path: Path) -> None:
+def test_missing_sentences_are_errors(tmp_path: Path) -> None:
     (tmp_path / "blank").write_text("\n  \n", encoding="utf-8")
     (tmp_path / "one").write_text("a line\n", encoding="utf-8")
     with pytest.raises(DataError, match="has no sentences"):

@@ -15,7 +15,7 @@ def statistics_of(*heads: list[list[float]]) -> HeadStatistics:
     return head_statistics(View("cross", weights, *units))
 
 
-def test_three_heads_that_look_at_themselves_everywhere_and_back() -> None:
+def test_heads_on_the_diagonal_everywhere_and_one_before() -> None:
     third = 1 / 3
     found = statistics_of(
         [[1, 0, 0], [0, 1, 0], [0, 0, 1]],

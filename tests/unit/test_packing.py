@@ -31,7 +31,7 @@ def test_gradients_reach_real_tokens_only() -> None:
     assert packed.grad[:, 0].tolist() == [1, 3, 4]
 
 
-def test_there_is_no_packing_where_there_is_no_padding_to_speak_of() -> None:
+def test_batches_with_hardly_any_padding_are_not_packed() -> None:
     assert Packing.of(torch.full((4,), 7), 7, CPU) is None
     almost = torch.full((100,), 10)
     almost[0] = 9

@@ -37,7 +37,7 @@ def test_concatenated_as_the_released_code_has_it() -> None:
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
-def test_the_table_grows_as_it_must(layout: str) -> None:
+def test_the_table_grows_when_necessary(layout: str) -> None:
     positions = Positions(config(sinusoid_layout=layout))
     assert positions.limit is None
     whole = sinusoids(2000, 8, layout)  # type: ignore[arg-type]

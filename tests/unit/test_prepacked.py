@@ -78,7 +78,7 @@ def test_a_single_row_on_any_number_of_threads(inputs: int, outputs: int, thread
 
 @prepacks_here
 @pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, norm="pre", tie_embeddings="none", attention_bias=True)])
-def test_a_prepacked_model_says_the_same(config: ModelConfig) -> None:
+def test_a_prepacked_model_gives_the_same_logits(config: ModelConfig) -> None:
     model = make(config).eval()
     source, lengths = torch.randint(4, 75, (3, 6)), torch.tensor([6, 6, 6])
     target = torch.randint(4, 75, (3, 5))
@@ -195,7 +195,7 @@ def test_a_row_in_int8_depends_on_no_other() -> None:
 
 
 @quantizes_here
-def test_a_model_in_int8_says_nearly_the_same() -> None:
+def test_a_model_in_int8_gives_nearly_the_same_logits() -> None:
     model = make().eval()
     source, lengths, target = torch.randint(4, 75, (3, 6)), torch.tensor([6, 6, 6]), torch.randint(4, 75, (3, 5))
     packed = prepack(model, "int8")

@@ -29,7 +29,7 @@ _TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Decoder to enco
 _ROW, _GAP, _CHARACTER, _MARGIN, _HEAD = 0.21, 2.6, 0.1, 0.25, 0.75
 _SQUARE = 0.09
 _FONT_SIZE = 10  # points
-# For characters that DejaVu Sans, which comes with matplotlib, does not have; used if they are installed, in this order.
+# For characters that DejaVu Sans, the font of matplotlib, does not have; used if they are installed, in this order.
 _FALLBACKS = ("Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Devanagari")
 
 
@@ -137,8 +137,8 @@ def draw_panels(panels: Sequence[Panel], path: Path) -> None:
         picture = Figure(figsize=(width, height), facecolor="white")
         begin = 0.0
         for panel, own_rows in zip(panels, rows, strict=True):
-            place = (begin / width, 0.0, panel.width / width, 1.0)
-            axes = picture.add_axes(place, xlim=(0, panel.width), ylim=(height, 0), label=f"panel at {begin}")
+            bounds = (begin / width, 0.0, panel.width / width, 1.0)
+            axes = picture.add_axes(bounds, xlim=(0, panel.width), ylim=(height, 0), label=f"panel at {begin}")
             axes.set_axis_off()
             _draw_panel(axes, panel, own_rows)
             begin += panel.width
@@ -191,8 +191,8 @@ def _draw_title(axes: "Axes", view: View, layer: int, heads: Sequence[int], left
     axes.text(left + _GAP + 0.06, 0.48, looked_at, ha="left", va="center", color="0.4", style="italic")
     colours = head_colours(view.num_heads)
     step = min(0.26, _GAP / len(heads))
-    for place, head in enumerate(heads):
-        x = middle + (place - (len(heads) - 1) / 2) * step
+    for index, head in enumerate(heads):
+        x = middle + (index - (len(heads) - 1) / 2) * step
         axes.text(x, 0.48, str(head), ha="center", va="center", color=colours[head - 1], weight="bold", size=9)
 
 
@@ -206,7 +206,7 @@ def _draw_lines(
     colours = head_colours(len(weights_HQK))
     start = left
     end = left + _GAP - (_SQUARE * len(heads) + 0.04 if squares else 0.0)
-    for place, head in enumerate(heads):
+    for index, head in enumerate(heads):
         weights_QK = weights_HQK[head - 1]
         drawn = [(q, k) for q in rows for k in np.flatnonzero(weights_QK[q] >= MIN_WEIGHT).tolist()]
         segments = [[(start, _y(q)), (end, _y(k))] for q, k in drawn]
@@ -215,7 +215,7 @@ def _draw_lines(
         axes.add_collection(LineCollection(segments, colors=opacities, linewidths=1.6, gid=f"head-{head}"))
         if squares:
             for key, weight in enumerate(weights_QK[rows].mean(axis=0)):
-                corner = (end + 0.02 + place * _SQUARE, _y(key) - _ROW / 2)
+                corner = (end + 0.02 + index * _SQUARE, _y(key) - _ROW / 2)
                 face = (red, green, blue, min(1.0, float(weight)))
                 axes.add_patch(Rectangle(corner, _SQUARE, _ROW, facecolor=face, linewidth=0.0))
 

@@ -30,21 +30,21 @@ def head_statistics(view: View) -> HeadStatistics:
     """
     weights = view.weights.astype(np.float64)
     num_queries, num_keys = weights.shape[-2:]
-    place = np.arange(num_queries) * ((num_keys - 1) / max(num_queries - 1, 1))
-    offset = np.abs(np.arange(num_keys) - place[:, None])
+    diagonal = np.arange(num_queries) * ((num_keys - 1) / max(num_queries - 1, 1))
+    offset = np.abs(np.arange(num_keys) - diagonal[:, None])
     return HeadStatistics(
         distance=(weights * offset).sum(-1).mean(-1),
         entropy=np.abs((weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(-1)).mean(-1),
         peak=weights.max(-1).mean(-1),
-        previous=_beside(weights, place, -1),
-        diagonal=_beside(weights, place, 0),
-        next=_beside(weights, place, 1),
+        previous=_beside(weights, diagonal, -1),
+        diagonal=_beside(weights, diagonal, 0),
+        next=_beside(weights, diagonal, 1),
     )
 
 
-def _beside(weights: np.ndarray, place: np.ndarray, step: int) -> np.ndarray:
-    """Returns the mean weight `step` columns from the same place, over the rows that have such a column."""
-    columns = np.rint(place).astype(int) + step
+def _beside(weights: np.ndarray, diagonal: np.ndarray, step: int) -> np.ndarray:
+    """Returns the mean weight `step` columns from the diagonal, over the rows that have such a column."""
+    columns = np.rint(diagonal).astype(int) + step
     rows = np.flatnonzero((columns >= 0) & (columns < weights.shape[-1]))
     if not rows.size:
         return np.zeros(weights.shape[:2])

@@ -162,8 +162,8 @@ def _failure(check: CheckResult) -> str:
     found = check.finding
     lines = [f"✗ {check.name}: failed. Expected: {check.promise}"]
     if found.worst is not None and not found.worst <= (found.tolerance or 0.0):
-        place = f" at {found.where}" if found.where else ""
-        lines.append(f"  difference {number(found.worst)}{place}; at most {number(found.tolerance)} is allowed")
+        where = f" at {found.where}" if found.where else ""
+        lines.append(f"  difference {number(found.worst)}{where}; at most {number(found.tolerance)} is allowed")
     lines += [f"  {fault}" for fault in found.faults[:_MAX_PRINTED]]
     if len(found.faults) > _MAX_PRINTED:
         lines.append(f"  … and {len(found.faults) - _MAX_PRINTED} more (--report FILE has all)")

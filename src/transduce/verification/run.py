@@ -108,8 +108,8 @@ def _run(check: Check[S], tested: S) -> CheckResult:
     except TransduceError as error:
         finding = Finding("", faults=(str(error),))
     except Exception as error:  # a broken model may raise anything in PyTorch: it belongs in the report
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno})"
         finding = Finding("", faults=(f"stopped by {what}",))
     return CheckResult(check.name, check.promise, check.advice, finding, time.perf_counter() - start)
 
