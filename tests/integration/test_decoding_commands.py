@@ -113,7 +113,7 @@ def test_a_file_beside_the_input_has_its_length(
     assert not output.exists()
 
 
-def test_what_is_forbidden_does_not_come_out(models: Path, tmp_path: Path) -> None:
+def test_forbidden_phrases_do_not_come_out(models: Path, tmp_path: Path) -> None:
     plain = translated(models, tmp_path)
     phrases = [word for text in plain for word in re.findall(r"[A-Za-z]+", text)]
     assert len(phrases) >= 4

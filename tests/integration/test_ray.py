@@ -83,7 +83,7 @@ def test_an_error_names_file_and_line_and_the_rest_is_kept(
     assert output.read_bytes() == whole.read_bytes()
 
 
-def test_a_worker_that_is_killed_is_made_again(
+def test_a_killed_worker_is_restarted(
     workers: RayWorkers, translator: Translator, source: Path, tmp_path: Path
 ) -> None:
     source.write_text(source.read_text() * 8)
@@ -123,7 +123,7 @@ def test_unlike_workers_are_refused(workers: RayWorkers, source: Path, tmp_path:
     assert not list(tmp_path.glob("out*"))
 
 
-def test_what_cannot_be_started(workers: RayWorkers, model: Path, tmp_path: Path) -> None:
+def test_workers_that_cannot_start(workers: RayWorkers, model: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"9 workers of 1 thread each: there is room for 4 \(4 processors"):
         ray_workers(model, num_workers=9, device="cpu").__enter__()
     with pytest.raises(BundleError, match="nowhere"):

@@ -157,7 +157,7 @@ def test_a_wrong_mark_is_refused_by_its_line(models: Path, tmp_path: Path, capsy
     assert 'in, line 2: <term to="Hund"> is never closed' in capsys.readouterr().err
 
 
-def test_what_does_not_come_out_is_told(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_terms_are_reported(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, output = write(tmp_path / "in", ["A dog runs."]), tmp_path / "out"
     terms = write(tmp_path / "terms.tsv", ["dog\tTwo dogs run over the green grass", "runs\tman"])
     arguments = ("--source", source, "--output", output, "--glossary", terms, "--max-tokens", "4")
@@ -210,7 +210,7 @@ def test_a_glossary_goes_with_what_cuts_and_marks(models: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_searches_that_cannot_are_refused(
+def test_searches_without_required_terms_are_refused(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
 ) -> None:
     if "ctranslate2" in options:
@@ -240,7 +240,7 @@ def test_the_engine_refuses_what_no_output_can_hold(
         translator.engine.translate([[5, 6]], translator.options, 1, [TokenConstraints(required=required)])
 
 
-def test_forced_terms_are_named_and_counted_apart(
+def test_forced_terms_are_named_and_counted_separately(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transduce.translation.constraints.forced_terms.LEAST", 0.0)  # whatever did not come by itself

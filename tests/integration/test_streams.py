@@ -119,7 +119,7 @@ def journal_lines(output: Path) -> int:
         return 0
 
 
-def test_a_mended_line_lets_the_job_go_on(upper: Translator, source: Path, tmp_path: Path) -> None:
+def test_a_corrected_line_lets_the_job_resume(upper: Translator, source: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     with pytest.raises(DataError, match="column 2 is to be translated"):
         translate_file(upper, source, output, layout=Columns(2))
@@ -135,7 +135,7 @@ def test_a_mended_line_lets_the_job_go_on(upper: Translator, source: Path, tmp_p
     assert rows == [{"text": line, "translation": line.upper()} for line in LINES]
 
 
-def test_lines_of_more_sentences_than_the_model_knows_are_said_once(tmp_path: Path) -> None:
+def test_lines_of_many_sentences_are_reported_once(tmp_path: Path) -> None:
     translator = text_translator(str.upper)
     translator.bundle = made_bundle(tmp_path / "model")
     lines = ["A dog.", "", "A dog. A man.", "Mr. Smith has a dog", "A cat. A bird. A cow", "A dog! A man?"]

@@ -250,7 +250,7 @@ def test_json_lines_and_columns(model_folder: Path, translator: Translator, tmp_
         (["--field", "a", "--into", "a"], "cannot go into the field"),
     ],
 )
-def test_layouts_that_make_no_sense(
+def test_contradicting_layouts_are_refused(
     model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     source = tmp_path / "in.txt"

@@ -50,7 +50,7 @@ def test_parts_and_markup_keep_their_words() -> None:
     assert best.confidence == pytest.approx(math.exp(-0.1))
 
 
-def test_a_fit_finds_what_it_was_made_from() -> None:
+def test_a_fit_finds_the_coefficients_of_its_data() -> None:
     calibration = calibrate(*sample(), 60.0)
     assert calibration.num_lines == 2000
     assert calibration.ece < 0.05 < calibration.ece_uncalibrated
@@ -101,7 +101,7 @@ def test_lines_of_equal_probability_are_measured_in_any_order_alike() -> None:
     assert found.ece == pytest.approx((abs(0.4 - 0.25) + abs(0.7 - 0.75)) / 2)
 
 
-def test_what_cannot_be_fitted_is_said() -> None:
+def test_data_that_cannot_be_fitted_is_refused() -> None:
     values, quality = sample(100)
     with pytest.raises(DataError, match="49 lines with text: a calibration needs at least 50"):
         calibrate(values[:49], quality[:49], 60.0)

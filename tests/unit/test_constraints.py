@@ -225,7 +225,7 @@ def test_a_list_has_n_best_outputs_whatever_its_neighbours_found() -> None:
     assert [len(each) for each in found] == [3, 3]
 
 
-def test_what_is_no_list_of_folders_is_refused() -> None:
+def test_a_single_folder_is_not_an_ensemble() -> None:
     with pytest.raises(TypeError, match="a list of model folders"):
         Translator.load("model", ensemble="models/b")
 
@@ -331,7 +331,7 @@ def test_only_lines_without_their_terms_are_searched_again() -> None:
     assert set(engine.calls[2:]) == {1}
 
 
-def test_a_capital_within_a_sentence_is_searched_for_again_as_it_stands() -> None:
+def test_a_capital_inside_a_sentence_is_searched_again_without_it() -> None:
     engine = Obliging(["A dog"])  # takes the last spelling: that with a capital, as long as there is one
     assert _search(engine, ["x"], [Constraints(required=(("green",),))]) == ["A dog green"]
     first, second = [(options, each) for options, each in engine.constraints if each.required]
@@ -341,13 +341,13 @@ def test_a_capital_within_a_sentence_is_searched_for_again_as_it_stands() -> Non
     assert first[1].joining
 
 
-def test_terms_that_came_by_themselves_stay_where_a_phrase_is_forbidden() -> None:
+def test_terms_stay_if_a_forbidden_phrase_needs_another_search() -> None:
     engine = Obliging(["A dog runs.", "Two run"])
     [text] = _search(engine, ["x"], [Constraints(forbidden=("A",), required=(("dog",),))])
     assert text in ("Two run dog", "Two run Dog")  # the second search knows of the term
 
 
-def test_a_term_that_never_comes_is_left_to_be_told() -> None:
+def test_a_term_that_never_comes_out_changes_nothing() -> None:
     engine = Obliging(["A dog"], deaf_calls=99)
     assert _search(engine, ["x"], [Constraints(required=(("green",),))]) == ["A dog"]
 

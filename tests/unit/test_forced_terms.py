@@ -46,7 +46,7 @@ def translator_of(log_probability: float, ending: str = " cat") -> Translator:
 
 
 @pytest.mark.parametrize(("log_probability", "is_forced"), [(LEAST - 0.1, True), (LEAST + 0.1, False)])
-def test_a_term_without_a_place_is_forced(log_probability: float, is_forced: bool) -> None:
+def test_an_unexpected_term_is_forced(log_probability: float, is_forced: bool) -> None:
     [[best]] = translator_of(log_probability).translate_n_best(["x"], 1, required=[["cat", "dog"]])
     assert best.required == ((("cat",), True), (("dog",), True))
     assert best.forced == ((("cat",),) if is_forced else ())
@@ -55,7 +55,7 @@ def test_a_term_without_a_place_is_forced(log_probability: float, is_forced: boo
         assert best.warnings == ("the required term 'cat' was forced: the model saw no place for it where it stands.",)
 
 
-def test_what_comes_by_itself_is_never_forced() -> None:
+def test_a_term_found_without_search_is_never_forced() -> None:
     class Surprised(Listed):
         def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
             return [[LEAST - 5] * (len(ids) + 1) for ids in targets]

@@ -30,14 +30,14 @@ _TOKENIZER = SubwordTokenizer.train(
         ("", []),
     ],
 )
-def test_what_a_line_asks_for(text: str, found: list[str]) -> None:
+def test_required_terms_of_a_line(text: str, found: list[str]) -> None:
     glossary = Glossary(
         {"dog": "Köter", "guide dog": ["Blindenhund", "Führhund"], "IT": "EDV", "C++": "Zeh-plus", "犬": "Hund"}
     )
     assert [choice[0] for choice in glossary.required_in(text)] == found
 
 
-def test_choices_come_whole() -> None:
+def test_choices_stay_together() -> None:
     assert Glossary({"cat": ["Katze", " Kater "]}).required_in("a cat") == (("Katze", "Kater"),)
 
 
@@ -61,7 +61,7 @@ def test_a_file(tmp_path: Path) -> None:
         ("dog\tHund\ncat\tKatze\ndog\tKöter\n", "line 3: 'dog' stands in line 1 already"),
     ],
 )
-def test_a_file_that_is_wrong_is_refused_by_its_line(tmp_path: Path, content: str, message: str) -> None:
+def test_a_wrong_file_is_refused_by_its_line(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "terms.tsv"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=f"terms.tsv, {message}"):
@@ -69,7 +69,7 @@ def test_a_file_that_is_wrong_is_refused_by_its_line(tmp_path: Path, content: st
 
 
 @pytest.mark.parametrize("entries", [{"dog": ""}, {" ": "Hund"}, {"dog": []}, {"dog": "ein\nHund"}])
-def test_a_dictionary_that_is_wrong_is_refused(entries: dict[str, str]) -> None:
+def test_a_wrong_dictionary_is_refused(entries: dict[str, str]) -> None:
     with pytest.raises(DataError, match="term"):
         Glossary(entries)
 
@@ -104,7 +104,7 @@ def test_pieces_that_make_another_word_of_what_they_follow() -> None:
     assert not {b" ", b" dog", b".", b"(", b"-", b"\n", b"", "犬".encode()[:1]} & joining
 
 
-def test_of_terms_that_begin_alike_the_longest_is_taken_whatever_their_order() -> None:
+def test_the_longest_of_terms_with_one_beginning_is_taken() -> None:
     for order in (("ball", "ball game", "ball game night"), ("ball game night", "ball", "ball game")):
         glossary = Glossary({term: term.upper() for term in order})
         assert glossary.required_in("a ball game night") == (("BALL GAME NIGHT",),)

@@ -23,7 +23,7 @@ GUARD = TextOptions(guard=True)
         "犬が走る犬が走る犬が走る",
     ],
 )
-def test_loops_are_loops(text: str) -> None:
+def test_loops_are_found(text: str) -> None:
     assert repeats(text)
     assert not repeats(text, source=text)  # as the source has it
 
@@ -41,7 +41,7 @@ def test_loops_are_loops(text: str) -> None:
         "100000000000 - 1 000 000 000",
     ],
 )
-def test_language_is_no_loop(text: str) -> None:
+def test_normal_repetition_is_no_loop(text: str) -> None:
     assert not repeats(text)
 
 
@@ -80,7 +80,7 @@ def list_translator(outputs: Sequence[str]) -> tuple[object, ListEngine]:
 LOOP = "ein Hund Hund Hund Hund"
 
 
-def test_the_next_of_the_list_is_taken() -> None:
+def test_the_next_of_the_n_best_list_is_taken() -> None:
     translator, engine = list_translator([LOOP, LOOP + "!", "ein Hund"])
     [[best]] = translator.translate_n_best(
         [
@@ -95,7 +95,7 @@ def test_the_next_of_the_list_is_taken() -> None:
     assert [call[2] for call in engine.calls] == [1, 4]
 
 
-def test_what_was_drawn_is_drawn_again() -> None:
+def test_random_draws_are_drawn_again() -> None:
     translator, engine = list_translator([LOOP, LOOP + "!", "ein Hund"])
     options = {"temperature": 0.8, "top_k": 5, "top_p": 0.9, "seed": 7}
     [[best]] = translator.translate_n_best(["A dog."], 1, handling=GUARD, **options)  # type: ignore[attr-defined]
@@ -104,7 +104,7 @@ def test_what_was_drawn_is_drawn_again() -> None:
     assert said == [(0.8, 5, 0.9, 7), (0.8, 5, 0.9, 8)]
 
 
-def test_what_cannot_be_mended_is_marked() -> None:
+def test_a_persistent_loop_gets_a_warning() -> None:
     translator, engine = list_translator([LOOP] * 4)
     found = translator.translate_n_best(["A dog.", "x"], 2, handling=GUARD)  # type: ignore[attr-defined]
     assert [[t.warnings for t in line] for line in found] == [[(REPEATS,)] * 2] * 2

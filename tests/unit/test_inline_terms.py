@@ -25,7 +25,7 @@ from transduce.translation.constraints.inline_terms import read_inline_terms
         ('<term to="a">x</term> or <term to="a">y</term>', "x or y", (("a",),)),
     ],
 )
-def test_marks_are_taken_away_and_said(text: str, plain: str, terms: tuple[tuple[str, ...], ...]) -> None:
+def test_marks_are_removed_and_returned(text: str, plain: str, terms: tuple[tuple[str, ...], ...]) -> None:
     assert read_inline_terms(text) == (plain, terms)
 
 
@@ -42,7 +42,7 @@ def test_marks_are_taken_away_and_said(text: str, plain: str, terms: tuple[tuple
         ("<term to=Hund>dog</term>", "must name the required term"),
     ],
 )
-def test_a_wrong_mark_is_named_with_its_place(text: str, complaint: str) -> None:
+def test_a_wrong_mark_is_named_with_its_line(text: str, complaint: str) -> None:
     with pytest.raises(DataError, match=re.escape(complaint)) as caught:
         read_inline_terms(text, "in.txt, line 7")
     assert str(caught.value).startswith("in.txt, line 7: ")

@@ -27,7 +27,7 @@ EN_DE = ("en", "de-AT")
         ("dogs", "Hundert Hunde", EN_DE, ("Hundert",)),
     ],
 )
-def test_numbers_that_the_source_has_not(
+def test_numbers_that_are_not_in_the_source(
     source: str, target: str, languages: tuple[str, str], expected: tuple[str, ...]
 ) -> None:
     assert invented_numbers(source, target, languages) == expected

@@ -58,7 +58,7 @@ def test_json_lines_keep_the_rest_to_the_letter() -> None:
     assert rows(layout, line) == [line.rstrip()[:-1].rstrip() + ', "translation": "Ein\\tHund."}']
 
 
-def test_json_lines_with_all_that_can_be_told() -> None:
+def test_json_lines_with_all_fields() -> None:
     layout = JsonLines("text", "de", many=True, scores=True, confidence=True)
     [row] = rows(layout, '{"text": "A dog."}')
     assert json.loads(row) == {

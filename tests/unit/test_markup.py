@@ -48,7 +48,7 @@ def plain(line: str, markup: marks.Markup = "html") -> list[str]:
         ("<b>{x}</b> &nbsp;", []),
     ],
 )
-def test_what_is_text(line: str, texts: list[str]) -> None:
+def test_plain_text(line: str, texts: list[str]) -> None:
     assert plain(line) == texts
 
 
@@ -113,7 +113,7 @@ def test_a_model_that_copies_placeholders_is_trusted() -> None:
     assert invent.translate(["a {x} dog"], handling=PLACEHOLDERS)[0].count("{") == 1
 
 
-def test_a_translation_that_defies_all_is_left_in_the_source() -> None:
+def test_a_translation_that_fails_every_check_is_the_source() -> None:
     translator = text_translator(lambda text: "www.")  # in front of whatever comes, it is a URL
     line = "a&nbsp;{x}"
     [[best]] = translator.translate_n_best([line], 1, handling=HTML)
@@ -160,7 +160,7 @@ def test_pieces_belong_to_atoms_by_their_bytes() -> None:
     np.testing.assert_allclose(shares, [[2 / 3, 0, 0], [0, 3 / 4, 1]])
 
 
-def test_a_line_that_is_left_as_it_was_has_none_of_its_terms() -> None:
+def test_a_line_left_in_the_source_has_none_of_its_terms() -> None:
     [[best]] = UPPER.translate_n_best(["a man"], 1, glossary=None)
     came = replace(best, required=((("MAN",), True), (("DOG",), False)), forced=(("MAN",),))
     left = restoring._left(came, "a <b>man")
@@ -252,14 +252,14 @@ def test_which_tags_are_nested(line: str, expected: bool) -> None:
     assert marks.is_nested(line, "placeholders")  # where tags are text
 
 
-def test_a_forced_term_that_is_lost_with_the_markup_is_forced_no_more() -> None:
+def test_a_forced_term_lost_with_the_markup_is_not_forced() -> None:
     [[best]] = text_translator().translate_n_best(["A dog."], 1)
     best = replace(best, required=((("cat",), True), (("dog",), True)), forced=(("cat",), ("dog",)))
     left = restoring._with_terms_of("A dog.", best)
     assert (left.required, left.forced) == (((("cat",), False), (("dog",), True)), (("dog",),))
 
 
-def test_source_words_near_a_mark_say_most_of_where_it_goes() -> None:
+def test_source_words_near_a_mark_count_most() -> None:
     """The mark stood before source word 1. Target word 0 comes from word 0 and, a little more, from one far behind."""
     weights = np.array([[0.45, 0.0, 0.0, 0.0, 0.55], [0.0, 1.0, 0.0, 0.0, 0.0]])
     assert placement._best_boundary(weights, 1, 0, 2, []) == 1

@@ -63,7 +63,7 @@ def test_parse(parser: Parser) -> None:
     ]
 
 
-def test_stream_says_what_was_repaired_and_cut(parser: Parser) -> None:
+def test_stream_reports_repaired_and_cut_parses(parser: Parser) -> None:
     sentences = ["The dog barks .", "", "Rain falls", "one two three", "x " * 60]
     parses = list(parser.stream(sentences))
     assert [parse.repaired for parse in parses] == [False, False, True, True, True]

@@ -67,13 +67,13 @@ def said(engine: Scripted, constraints: Constraints) -> list[int]:
     return list(best.ids)
 
 
-def test_the_word_has_several_pieces_which_are_not_alike() -> None:
+def test_the_word_has_several_different_pieces() -> None:
     assert HALF > 0
     assert len(set(WORD)) == len(WORD) > 2
     assert not set(OTHER[len(DIE) + HALF :]) & set(WORD)
 
 
-def test_a_word_glued_together_anew_is_searched_again() -> None:
+def test_a_word_respelled_with_its_pieces_is_searched_again() -> None:
     engine = Scripted([*DIE, *WORD], AGAIN, HAUS)
     assert said(engine, FORBIDDEN) == HAUS
     assert engine.forbidden[0] == ()
@@ -82,7 +82,7 @@ def test_a_word_glued_together_anew_is_searched_again() -> None:
     assert tuple(WORD[:HALF]) not in engine.forbidden[2]
 
 
-def test_another_word_that_begins_alike_may_stay() -> None:
+def test_another_word_with_the_same_beginning_may_stay() -> None:
     engine = Scripted([*DIE, *WORD], OTHER, HAUS)
     assert said(engine, FORBIDDEN) == OTHER
     assert len(engine.forbidden) == 2
@@ -104,7 +104,7 @@ def found_in(
 found = partial(found_in, TOKENIZER)
 
 
-def test_what_was_given_is_no_evasion() -> None:
+def test_given_tokens_are_no_respelling() -> None:
     engine, forbidden = Scripted(AGAIN), (tuple(WORD),)
     inside = tuple(AGAIN[len(DIE) :])
     for conditions, expected in (
@@ -120,7 +120,7 @@ def test_what_was_given_is_no_evasion() -> None:
     assert found(engine, AGAIN[len(DIE) :], TokenConstraints(forbidden=forbidden)) == alone  # nothing stands before it
 
 
-def test_the_piece_that_was_meant_in_another_word_is_no_evasion() -> None:
+def test_the_forbidden_piece_in_another_word_is_no_respelling() -> None:
     later = [*DIE, *WORD[:HALF], *TOKENIZER.encode("und"), *WORD[HALF:]]
     assert found(Scripted(later), later, TokenConstraints(forbidden=(tuple(WORD),))) == set()
 
@@ -138,21 +138,21 @@ def test_a_word_that_lost_its_space_is_told_from_a_compound() -> None:
     assert found(Scripted(spaced), [*small, *STREETS.encode("dien")[-1:]], conditions) == set()  # another word
 
 
-def test_where_nothing_else_is_found_the_line_is_left_empty() -> None:
+def test_a_line_without_any_allowed_output_is_left_empty() -> None:
     translator = Translator(Scripted([*DIE, *WORD], AGAIN), TOKENIZER, DecodeConfig())
     [[best]] = translator.translate_n_best(["x"], 1, forbidden=["Bibliotheke"])
     assert best.text == ""
     assert best.warnings == ("no translation without 'Bibliotheke' was found in 20 searches: it is left empty.",)
 
 
-def test_a_space_that_is_a_piece_is_no_beginning_of_a_word() -> None:
+def test_a_space_piece_is_not_the_beginning_of_a_word() -> None:
     space, house = TOKENIZER.encode("Haus")
     assert not TOKENIZER.piece_bytes([space])[0].strip()
     other = [*DIE, space, WORD[-1], house]
     assert found(Scripted(other), other, TokenConstraints(forbidden=((space, house),))) == set()
 
 
-def test_in_the_end_the_beginning_is_forbidden_after_any_word() -> None:
+def test_the_last_searches_forbid_the_beginning_after_any_word() -> None:
     context = [TOKENIZER.encode(f"die{letter}") for letter in "abcdefghij"]
     evading = [[*each, *WORD[:HALF], *WORD[1:]] for each in context]
     assert len({each[-1] for each in context}) == len(context)

@@ -128,14 +128,14 @@ def _unzstd(data: bytes) -> bytes:
     return zstd.decompress(data)
 
 
-def test_death_at_any_moment(tmp_path: Path) -> None:
+def test_a_job_killed_at_any_moment_can_be_resumed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _DYING, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 20  # it died at many moments, and in the end did not
 
 
-def test_what_the_journal_does_not_know_is_cut_off(tmp_path: Path) -> None:
+def test_bytes_after_those_of_the_journal_are_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "out"
     stop(path)
     with (tmp_path / "out.partial").open("ab") as file:
@@ -144,7 +144,7 @@ def test_what_the_journal_does_not_know_is_cut_off(tmp_path: Path) -> None:
     assert path.read_text().split() == "".join(line.upper() + "\n" for line in LINES).split()
 
 
-def test_another_engine_is_refused_with_the_option_that_goes_on(tmp_path: Path) -> None:
+def test_another_engine_is_refused_with_the_option_to_resume(tmp_path: Path) -> None:
     """A version that had "auto" choose otherwise may have begun the job, and nobody ever named an engine."""
     path = tmp_path / "out"
     path.with_name("out.partial").write_text("A\n")
@@ -241,7 +241,7 @@ def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
     assert path.read_text() == "A\nB\n"
 
 
-def test_nothing_is_left_where_nothing_was_done(tmp_path: Path) -> None:
+def test_no_file_is_left_if_no_line_was_done(tmp_path: Path) -> None:
     stop(tmp_path / "out", after=0)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ConfigError, match="--output"), open_stream(None, {}, resume=True):
@@ -307,7 +307,7 @@ def test_what_is_finished_stays_finished(tmp_path: Path) -> None:
         assert path.read_bytes() == changed
 
 
-def test_a_file_that_stands_there_is_replaced_with_overwrite_only(tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_with_overwrite_only(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("mine")
     for resume in (False, True):
@@ -326,7 +326,7 @@ def test_a_file_that_stands_there_is_replaced_with_overwrite_only(tmp_path: Path
         pass
 
 
-def test_a_file_that_came_since_is_not_replaced(tmp_path: Path) -> None:
+def test_a_file_created_since_the_start_is_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "out"
     stop(path)
     path.write_text("mine")
@@ -337,7 +337,7 @@ def test_a_file_that_came_since_is_not_replaced(tmp_path: Path) -> None:
     assert run_job(path) == 3
 
 
-def test_a_job_that_may_overwrite_and_was_killed_at_once_need_not_be_told_again(tmp_path: Path) -> None:
+def test_a_job_killed_at_once_keeps_its_overwrite(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("mine")
     output = ResumableOutput(path, {"beam_size": 4}, resume=False, overwrite=True)
@@ -370,7 +370,7 @@ def test_overwrite_drops_what_an_earlier_run_began(tmp_path: Path) -> None:
     assert run_job(path, beam_size=1) == 10
 
 
-def test_rows_are_on_the_disk_before_the_journal_tells_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_on_the_disk_before_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "out"
     partial, journal = tmp_path / "out.partial", tmp_path / "out.partial.json"
     calls: list[tuple[str, int]] = []  # (what, bytes of the partial file)

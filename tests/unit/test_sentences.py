@@ -36,7 +36,7 @@ def test_sentences_end_where_they_should() -> None:
 
 
 @given(st.text(), st.sampled_from(["", "en", "de-AT", "ja", "ar", "xx"]))
-def test_spans_are_all_but_white_space(text: str, language: str) -> None:
+def test_spans_cover_all_but_white_space(text: str, language: str) -> None:
     spans = sentence_spans(text, language)
     edges = [0, *(edge for span in spans for edge in span), len(text)]
     assert edges == sorted(edges)
@@ -49,7 +49,7 @@ words = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
 @given(words, st.integers(1, 12))
-def test_parts_fit_and_are_all(text: str, limit: int) -> None:
+def test_parts_fit_and_cover_the_text(text: str, limit: int) -> None:
     tokenizer = SHORT.tokenizer
     parts = list(fitting_spans(text, (0, len(text)), limit, tokenizer))
     edges = [0, *(edge for part in parts for edge in part), len(text)]
@@ -91,7 +91,7 @@ class Counting:
 
 
 @pytest.mark.parametrize("unit", ["x", ".", "字", "a b, ", "\u0301", "👩‍👩‍👧", "ab. ", "x" * 3000 + " "])
-def test_the_work_on_a_long_line_grows_with_its_length(unit: str) -> None:
+def test_work_on_a_long_line_is_linear_in_its_length(unit: str) -> None:
     work = []
     for length in (8_000, 16_000, 32_000):
         text = (unit * length)[:length]
@@ -102,7 +102,7 @@ def test_the_work_on_a_long_line_grows_with_its_length(unit: str) -> None:
     assert work[2] < 40 * 32_000
 
 
-def test_of_a_word_that_is_too_long_the_beginning_is_translated_with_a_warning() -> None:
+def test_the_beginning_of_a_word_that_is_too_long_is_translated_with_a_warning() -> None:
     blob = "x" * 40_000
     [[best]] = SHORT.translate_n_best([f"A dog {blob} a man."], 1)
     assert best.source_truncated

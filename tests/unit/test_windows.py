@@ -89,7 +89,7 @@ def test_the_bytes_are_those_of_one_translator(source: Path, tmp_path: Path, suf
     assert many.read_bytes() == one.read_bytes()
 
 
-def test_many_go_on_with_what_one_began_and_the_other_way_round(source: Path, tmp_path: Path) -> None:
+def test_many_workers_resume_the_job_of_one_and_the_other_way_round(source: Path, tmp_path: Path) -> None:
     good = source.read_text()
     whole = tmp_path / "whole.gz"
     translate_file(text_translator(str.upper), source, whole, layout=Columns(2), window=5)
@@ -108,7 +108,7 @@ def test_many_go_on_with_what_one_began_and_the_other_way_round(source: Path, tm
         assert output.read_bytes() == whole.read_bytes()
 
 
-def test_another_engine_does_not_go_on(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_engine_cannot_resume(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source.write_text("a\tb\nc\n")
     with threads() as workers, pytest.raises(DataError, match="line 2"):
         translate_file(workers, source, tmp_path / "out", layout=Columns(2), window=1)
