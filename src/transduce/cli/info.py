@@ -62,7 +62,7 @@ class _Subject:
 def run(args: argparse.Namespace) -> int:
     """Prints the facts, and returns the exit code."""
     from transduce.config.weights import count_parameters
-    from transduce.data.prepared import is_prepared
+    from transduce.data.prepared import is_prepared, prepared_facts
 
     if args.presets:
         rows = [(name, count_parameters(preset(name).model)) for name in preset_names()]
@@ -73,8 +73,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.subject is None:
         raise ConfigError("Name a model folder, a run folder, a recipe or a preset; --presets lists the presets.")
-    if is_prepared(Path(args.subject)):
-        facts = _prepared_facts(Path(args.subject))
+    if is_prepared(folder := Path(args.subject)):
+        facts = {"kind": "prepared folder", "bytes": _size(folder), **prepared_facts(folder)}
         print_report(json.dumps(facts, indent=2) if args.json else _prepared_text(args.subject, facts))
         return 0
     subject = _find(args.subject)
@@ -182,26 +182,6 @@ def _of_shortlist(facts: dict[str, Any]) -> str:
         f"has {covered['mean_ids']:,.0f} pieces on average, which cover {100 * covered['share_of_tokens']:.1f} % of "
         "references"
     )
-
-
-def _prepared_facts(folder: Path) -> dict[str, Any]:
-    """Returns the contents of a prepared folder, by its manifest and report."""
-    from transduce.data.prepared import load_prepared
-
-    manifest = load_prepared(folder, checksums=False).manifest
-    facts: dict[str, Any] = {
-        "kind": "prepared folder",
-        "bytes": _size(folder),
-        "vocab_size": manifest["vocab_size"],
-        "parts": {name: {"pairs": pairs} for name, pairs in manifest["num_pairs"].items()},
-    }
-    try:
-        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # it is for people; the manifest suffices
-        report = {}
-    for name, part in facts["parts"].items():
-        part |= {key: report[name][key] for key in ("source_tokens", "target_tokens") if key in report.get(name, {})}
-    return facts | {"batches_in_an_epoch": report.get("epoch", {}).get("num_batches")}
 
 
 def _prepared_text(name: str, facts: dict[str, Any]) -> str:

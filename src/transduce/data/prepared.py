@@ -91,6 +91,26 @@ def load_prepared(folder: Path, *, checksums: bool = True) -> Prepared:
     )
 
 
+def prepared_facts(folder: Path) -> dict[str, Any]:
+    """Returns the size of vocabulary, parts and epoch of a prepared folder, by its manifest and report.
+
+    Raises:
+        DataError: as `load_prepared` does.
+    """
+    manifest = load_prepared(folder, checksums=False).manifest
+    try:
+        report = read_json_object(folder / REPORT)
+    except (OSError, ValueError):  # it is for people; the manifest suffices
+        report = {}
+    parts = {
+        name: {"pairs": num_pairs}
+        | {key: report[name][key] for key in ("source_tokens", "target_tokens") if key in report.get(name, {})}
+        for name, num_pairs in manifest["num_pairs"].items()
+    }
+    batches = report.get("epoch", {}).get("num_batches")
+    return {"vocab_size": manifest["vocab_size"], "parts": parts, "batches_in_an_epoch": batches}
+
+
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """Returns the manifest of a prepared folder, or None if there is none.
 
