@@ -25,20 +25,22 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from transduce import files
 from transduce.errors import TokenizerError, suggestion
+from transduce.text.definition import (
+    BYTE_OF_CHARACTER,
+    NUM_SPECIAL,
+    SPECIAL_TOKENS,
+    UNK_TOKEN,
+    Algorithm,
+    parse_definition,
+)
 
-Algorithm = Literal["bpe", "wordpiece"]
-
-PAD_TOKEN, BOS_TOKEN, EOS_TOKEN, UNK_TOKEN = "<pad>", "<s>", "</s>", "<unk>"
-SPECIAL_TOKENS = (PAD_TOKEN, BOS_TOKEN, EOS_TOKEN, UNK_TOKEN)
-
-_NUM_SPECIAL = len(SPECIAL_TOKENS)
-_MIN_VOCAB_SIZE = _NUM_SPECIAL + 256
+_MIN_VOCAB_SIZE = NUM_SPECIAL + 256
 
 # The limit of 100 keeps WordPiece fast on text without spaces: its time is quadratic in the length of a word.
 _WORD_PATTERN = (
@@ -51,12 +53,6 @@ _WORD_PATTERN = (
     r"|\s{1,100}(?!\S)"  # white space, except the space that belongs to the next word
     r"|\s"
 )
-
-# A tokenizer is accepted if it restores these texts exactly, without special ids. The last is the longest possible
-# word: 100 letters of four bytes and the space. WordPiece turns it into <unk> if `max_input_chars_per_word` is small.
-_PROBES = ("", " ", "A dog, 12.", "  <s>\t<unk> Ä\n", "\x00\u2028😀 ▁Ġ##<0x41> ", "\U00010400" * 100)
-
-_ALGORITHM_OF_MODEL: dict[str, Algorithm] = {"BPE": "bpe", "WordPiece": "wordpiece"}
 
 
 class SubwordTokenizer:
@@ -71,7 +67,7 @@ class SubwordTokenizer:
         self._definition = definition
         self.algorithm: Algorithm = algorithm
         self.vocab_size: int = tokenizer.get_vocab_size(with_added_tokens=False)
-        self._pieces: dict[int, bytes] = dict.fromkeys(range(_NUM_SPECIAL), b"")
+        self._pieces: dict[int, bytes] = dict.fromkeys(range(NUM_SPECIAL), b"")
 
     @classmethod
     def train(
@@ -106,7 +102,7 @@ class SubwordTokenizer:
         if vocab_size < _MIN_VOCAB_SIZE:
             raise TokenizerError(
                 f"vocab_size = {vocab_size}: must be at least {_MIN_VOCAB_SIZE}: "
-                f"{_NUM_SPECIAL} special tokens and 256 bytes."
+                f"{NUM_SPECIAL} special tokens and 256 bytes."
             )
         settings: dict[str, Any] = {
             "vocab_size": vocab_size,
@@ -145,7 +141,7 @@ class SubwordTokenizer:
             raise TokenizerError(f"{path}: cannot be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
             raise TokenizerError(f"{path}: damaged: not UTF-8 at byte {error.start}.") from error
-        return _from_text(text, str(path))
+        return cls(*parse_definition(text, str(path)))
 
     @classmethod
     def from_json(cls, text: str) -> "SubwordTokenizer":
@@ -154,7 +150,7 @@ class SubwordTokenizer:
         Raises:
             TokenizerError: `text` is damaged, or not one of our tokenizers.
         """
-        return _from_text(text, "tokenizer.json")
+        return cls(*parse_definition(text, "tokenizer.json"))
 
     def save(self, path: Path) -> None:
         """Writes the `tokenizer.json`, atomically."""
@@ -214,7 +210,7 @@ class SubwordTokenizer:
         ordinary: list[list[int]] = []
         for ids in batch:
             self._require_known(ids)
-            ordinary.append([index for index in ids if index >= _NUM_SPECIAL])
+            ordinary.append([index for index in ids if index >= NUM_SPECIAL])
         return self._tokenizer.decode_batch(ordinary, skip_special_tokens=False)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
@@ -251,11 +247,11 @@ class SubwordTokenizer:
     def _piece(self, index: int) -> bytes:
         """Returns the bytes of one id. They are cached: a table of all takes longer than translating a sentence."""
         if index not in self._pieces:
-            self._pieces[index] = bytes(map(_BYTE_OF_CHARACTER.__getitem__, self._tokenizer.id_to_token(index) or ""))
+            self._pieces[index] = bytes(map(BYTE_OF_CHARACTER.__getitem__, self._tokenizer.id_to_token(index) or ""))
         return self._pieces[index]
 
     def _shown(self, index: int) -> str:
-        if index < _NUM_SPECIAL:
+        if index < NUM_SPECIAL:
             return SPECIAL_TOKENS[index]
         text = self._piece(index).decode("utf-8", errors="backslashreplace")
         if text.isprintable():
@@ -283,19 +279,6 @@ def _pipeline(model: models.BPE | models.WordPiece, whole: str) -> Tokenizer:
     return tokenizer
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """Returns the byte of each character of the byte-level alphabet.
-
-    A byte that is a visible character in Latin-1 is that character; the others are U+0100 and following, in order.
-    """
-    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [byte for byte in range(256) if byte not in visible]
-    return {chr(byte): byte for byte in visible} | {chr(0x100 + n): byte for n, byte in enumerate(hidden)}
-
-
-_BYTE_OF_CHARACTER = _byte_alphabet()
-
-
 def _require_encodable(text: str, prefix: str) -> None:
     try:
         text.encode()
@@ -310,54 +293,3 @@ def _checked(lines: Iterable[str]) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         _require_encodable(line, f"line {number}: ")
         yield line
-
-
-def _from_text(text: str, origin: str) -> SubwordTokenizer:
-    try:
-        definition = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise TokenizerError(f"{origin}: damaged: {error}. Copy the file again, or train a new tokenizer.") from error
-    algorithm = _require_ours(definition, origin)
-    try:
-        tokenizer = Tokenizer.from_str(text)
-        restores_text = _restores_text(tokenizer)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # the library raises plain Exception, and panics with other classes
-        raise TokenizerError(f"{origin}: damaged: {error}.") from error
-    if not restores_text:
-        raise _foreign(origin, "it does not restore text exactly")
-    return SubwordTokenizer(tokenizer, text, algorithm)
-
-
-def _require_ours(definition: Any, origin: str) -> Algorithm:
-    """Checks what `SubwordTokenizer` relies on, and returns the algorithm."""
-    model = definition.get("model") if isinstance(definition, dict) else None
-    vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    kind = model.get("type") if isinstance(model, dict) else None
-    if not isinstance(vocabulary, dict) or not isinstance(kind, str) or kind not in _ALGORITHM_OF_MODEL:
-        raise _foreign(origin, "it holds no BPE or WordPiece vocabulary")
-    for index, token in enumerate(SPECIAL_TOKENS):
-        if vocabulary.get(token) != index:
-            raise _foreign(origin, f"{token} is not id {index}")
-    if definition.get("added_tokens"):
-        raise _foreign(origin, "it encodes text as special tokens ('added_tokens' is not empty)")
-    if missing := _BYTE_OF_CHARACTER.keys() - vocabulary.keys():
-        raise _foreign(origin, f"{len(missing)} of the 256 bytes are not in the vocabulary")
-    if set(map(str, vocabulary.values())) != set(map(str, range(len(vocabulary)))):
-        raise _foreign(origin, "its ids are not 0, 1, 2, … without gaps")
-    if not _BYTE_OF_CHARACTER.keys() >= set("".join(vocabulary)):
-        raise _foreign(origin, "its pieces are not made of bytes")
-    return _ALGORITHM_OF_MODEL[kind]
-
-
-def _foreign(origin: str, reason: str) -> TokenizerError:
-    return TokenizerError(f"{origin}: not a tokenizer of Transduce: {reason}.")
-
-
-def _restores_text(tokenizer: Tokenizer) -> bool:
-    encodings = tokenizer.encode_batch(list(_PROBES), add_special_tokens=False)
-    return all(
-        min(encoding.ids, default=_NUM_SPECIAL) >= _NUM_SPECIAL and tokenizer.decode(encoding.ids) == probe
-        for probe, encoding in zip(_PROBES, encodings, strict=True)
-    )
