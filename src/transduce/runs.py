@@ -1,9 +1,9 @@
-"""A run: prepared data → training → averaging → a model folder. The Python face of `transduce train` and `average`.
+"""A run: data → trainer → scorer → average → model folder. The Python face of `transduce train` and `average`.
 
 RUN/
     config.json       the resolved configuration; the only thing reloaded on resume
     data/             prepared data, unless they lie elsewhere
-    data.json         where the data are, and which: what a run was begun with is what it is resumed with
+    data.json         which data the run was started with, and where they are
     checkpoints/      the last ones
     best/             the checkpoint with the best validation score
     metrics.jsonl     every logged step and validation; tensorboard/ has the same
@@ -18,51 +18,54 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from transduce import files
 from transduce.bundle import Bundle, save_bundle
-from transduce.config import Config
+from transduce.config import Config, DecodeConfig
 from transduce.config.weights import require_memory
 from transduce.data.corpus import locate_tests
 from transduce.data.prepare import Prepared, difference_from, load_prepared, prepare
 from transduce.data.store import ParallelStore
 from transduce.data.treebank_reader import beginnings, read_treebank
-from transduce.errors import BundleError, ConfigError, TrainingError
+from transduce.engines.torch import TorchEngine
+from transduce.errors import BundleError, TrainingError
+from transduce.evaluation.bleu import bleu, tokenized_bleu
 from transduce.model import Transformer
 from transduce.parser import Parser
 from transduce.reporting.tables import counted
-from transduce.scoring import scorer_of
 from transduce.text import SubwordTokenizer
-from transduce.training import state
-from transduce.training.averaging import average
+from transduce.training.averaging import average_checkpoints, compare_with_last
+from transduce.training.checkpoints import Progress, checkpoints, read_progress, remove_leftovers, set_aside_damaged
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks, local_device
 from transduce.training.guidance import Guidance
-from transduce.training.history import CONFIG, load_run_config
+from transduce.training.resume import changes_on_resume, merge_settings, require_trainable, save_run_config
 from transduce.training.run_folder import (
-    DATA,
-    changes_on_resume,
     data_folder,
     has_data_elsewhere,
-    laid_over,
+    load_run_config,
     load_run_data,
     run_settings,
-    save_run_config,
     save_run_data,
 )
-from transduce.training.state import Progress, check_checkpoint, checkpoints, read_progress, scheduled_checkpoints
-from transduce.training.trainer import Outcome, Trainer
-from transduce.training.validation import perplexity
+from transduce.training.trainer import End, Outcome, Trainer
+from transduce.training.validation import Scorer, Validation, perplexity
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, usual_sentences
-from transduce.treebank import Tree, normalise
+from transduce.treebank import Tree, delinearise, normalise
+from transduce.treebank.brackets import parse_scores
+from transduce.treebank.pairs import from_output, sentence_words
 
 __all__ = [
+    "End",
+    "Outcome",
     "average_run",
+    "bleu_scorer",
     "data_folder",
-    "laid_over",
     "load_run_config",
     "load_run_data",
     "measure_parser",
+    "merge_settings",
     "read_test_trees",
     "run_metrics",
     "run_settings",
@@ -86,10 +89,10 @@ def train(
 ) -> Outcome:
     """Trains a model in the folder `run`, preparing the data there first unless `data` is a prepared folder.
 
-    With `resume`, goes on from the last checkpoint exactly as if training had not stopped; what has changed in `config`
-    since may only be what changes no update (lengths, intervals, early stopping), and is printed. `finish` is called
-    with the model folder when it is written, by one process where there are several. `settings` are those that were
-    laid over the recipe (`section.key=value`): they are noted in the run, for `run_settings`.
+    With `resume`, continues from the last checkpoint exactly as if training had not stopped. `config` may then differ
+    from the run's own only in what changes no update (lengths, intervals, early stopping); each change is printed.
+    `finish` is called with the model folder when it is written, by one process where there are several. `settings` are
+    the values of the recipe that --set gave, `section.key=value`; the run keeps them, for `run_settings`.
 
     Raises:
         TrainingError: `run` has a training in it already and `resume` is off; `config` is of another training; or
@@ -102,13 +105,13 @@ def train(
     ranks = Ranks.join(compute.device)
     if run.exists() and not run.is_dir():
         raise TrainingError(f"{run}: is a file; name a folder for --output.")
-    with files.exclusive(run) if ranks.leads else contextlib.nullcontext(True) as alone:
+    with files.exclusive(run) if ranks.is_main else contextlib.nullcontext(True) as alone:
         if not alone:
             raise TrainingError(f"{run}: another training is at work here. Stop it, wait, or choose another --output.")
-        _require_trainable(config, run, resume)
-        shown = show_progress and ranks.leads
-        if ranks.leads:
-            _remove_leftovers(run)
+        require_trainable(config, run, resume)
+        shown = show_progress and ranks.is_main
+        if ranks.is_main:
+            remove_leftovers(run)
             if resume:
                 for line in changes_on_resume(run, config, settings):
                     print(f"resuming with a change: {line}", file=sys.stderr)
@@ -116,92 +119,44 @@ def train(
                 save_run_config(run, config, settings)
             prepared = _prepared(config, run, data, mirror, shown)
         ranks.wait_for_long_work()
-        if not ranks.leads:
-            prepared = load_run_data(run, checksums=False)  # the leading process has compared them
+        if not ranks.is_main:
+            prepared = load_run_data(run, checksums=False)  # the main process has compared them
         config = with_vocabulary(config, SubwordTokenizer.load(prepared.tokenizer))
-        if ranks.leads:
+        if ranks.is_main:
             save_run_config(run, config, settings)
-        outcome = _trainer(config, run, prepared, resume, shown, compute).fit()
-        if outcome.reason != "stopped" and ranks.leads:
-            for line in state.set_aside_damaged(run, config.train.average_last):  # the night's work is not lost by one
+        trainer = _trainer(config, run, prepared, compute, shown)
+        if resume and not trainer.resume():
+            trainer.log.say(f"{run}: no checkpoint to resume from; starting from the beginning")
+        trainer.announce()
+        outcome = trainer.fit()
+        if outcome.end != End.SIGNAL and ranks.is_main:
+            for line in set_aside_damaged(run, config.train.average_last):
                 print(f"warning: {line} The model is the mean of those that are whole.", file=sys.stderr)
             bundle = average_run(
                 run, run / "model", last=config.train.average_last, overwrite=True, show_progress=show_progress
             )
-            _compare(bundle.metrics, outcome.progress, run, shown)
+            compare_with_last(run, bundle.metrics, outcome.progress, show=shown)
             if finish is not None:
                 finish(bundle)
         ranks.wait_for_long_work()
         return outcome
 
 
-def _require_trainable(config: Config, run: Path, resume: bool) -> None:
-    if checkpoints(run) and not resume:
-        raise TrainingError(
-            f"{run}: there is a training here already. Add --resume to go on with it, or choose another --output."
-        )
-    if config.train.guided_attention and config.data.format != "trees":
-        raise ConfigError(
-            f"train.guided_attention = {config.train.guided_attention}: must be 0 where data.format is not 'trees': "
-            "only a parser's target tells which word it is at."
-        )
-
-
-def _remove_leftovers(run: Path) -> None:
-    """Removes what processes that were killed left here; this process holds the run."""
-    state.remove_leftovers(run)
-    files.remove_leftovers(run, "model", CONFIG, DATA, "metrics.jsonl")
-    files.remove_leftovers(run / "data", "*.json", "*.arrow")
-
-
-def _trainer(
-    config: Config, run: Path, prepared: Prepared, resume: bool, show_progress: bool, compute: Compute
-) -> Trainer:
-    tokenizer = SubwordTokenizer.load(prepared.tokenizer)
-    store = ParallelStore.open(prepared.train)
-    validation = ParallelStore.open(prepared.validation) if prepared.validation else None
-    if config.train.early_stopping and validation is None:
-        raise TrainingError("train.early_stopping needs data.validation: there is nothing to measure progress by.")
-    scorer = scorer_of(config, tokenizer, validation) if validation is not None else None
-    weight = config.train.guided_attention
-    trainer = Trainer(
-        config,
-        run,
-        store,
-        validation,
-        scorer=scorer,
-        guidance=Guidance(weight, *beginnings(tokenizer.piece_bytes(range(tokenizer.vocab_size)))) if weight else None,
-        show_progress=show_progress,
-        compute=compute,
-    )
-    if resume and not trainer.resume():
-        trainer.report.say(f"{run}: no checkpoint to resume from; starting from the beginning")
-    if show_progress:
-        _announce(config, trainer, store)
-    return trainer
-
-
-def _compare(metrics: Mapping[str, Any], progress: Progress, run: Path, show_progress: bool) -> None:
-    """Prints the averaged model's validation scores beside the last checkpoint's, and warns where they are worse."""
-    last = {name: score for name, score in progress.validations.items() if f"validation_{name}" in metrics}
-    if not last or metrics["averaged_steps"] == str(progress.step):
-        return
-    mean = {name: metrics[f"validation_{name}"] for name in last}
-    if show_progress:
-        means, lasts = (", ".join(f"{n.replace('_', ' ')} {v:.2f}" for n, v in each.items()) for each in (mean, last))
-        print(
-            f"validation: {means} by the mean of the checkpoints after steps {metrics['averaged_steps']}; {lasts} by "
-            "the last one alone",
-            file=sys.stderr,
-        )
-    by = progress.best_by if progress.best_by in last else "perplexity"
-    if mean[by] > last[by] if by == "perplexity" else mean[by] < last[by]:
-        print(
-            f"warning: {run / 'model'}: by {by.replace('_', ' ')}, this mean of checkpoints ({mean[by]:.2f}) is worse "
-            f"than the last checkpoint alone ({last[by]:.2f}): it averages over too much of the training. Take fewer: "
-            f"transduce average {run} --last 1 --output MODEL.",
-            file=sys.stderr,
-        )
+def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None, show_progress: bool) -> Prepared:
+    if checkpoints(run):  # the data that it started with, wherever the corpus is by now
+        prepared = load_run_data(run, data)
+    elif data is None and not has_data_elsewhere(run):
+        report = prepare(config, run / "data", mirror=mirror, progress=show_progress)
+        if show_progress:
+            print(report, file=sys.stderr)
+        prepared = load_prepared(run / "data")
+    else:
+        prepared = load_prepared(data or data_folder(run))
+        if show_progress and (differs := difference_from(config, prepared)):
+            message = f"warning: {prepared.folder}: was prepared differently from what the recipe says: {differs}."
+            print(f"{message} It is used as it is.", file=sys.stderr)
+    save_run_data(run, prepared)
+    return prepared
 
 
 def with_vocabulary(config: Config, tokenizer: SubwordTokenizer) -> Config:
@@ -209,19 +164,111 @@ def with_vocabulary(config: Config, tokenizer: SubwordTokenizer) -> Config:
     return dataclasses.replace(config, model=dataclasses.replace(config.model, vocab_size=tokenizer.vocab_size))
 
 
+def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, show_progress: bool) -> Trainer:
+    tokenizer = SubwordTokenizer.load(prepared.tokenizer)
+    validation = None
+    if prepared.validation is not None:
+        store = ParallelStore.open(prepared.validation)
+        validation = Validation(store, scorer_of(config, tokenizer, store))
+    elif config.train.early_stopping:
+        raise TrainingError("train.early_stopping needs data.validation: there is nothing to measure progress by.")
+    model = new_model(config, compute)
+    guidance = None
+    if config.train.guided_attention:
+        begins = beginnings(tokenizer.piece_bytes(range(tokenizer.vocab_size)))
+        guidance = Guidance(config.train.guided_attention, *begins)
+        guidance.watch(model)
+    return Trainer(
+        model,
+        config,
+        run,
+        ParallelStore.open(prepared.train),
+        validation,
+        guidance=guidance,
+        compute=compute,
+        show_progress=show_progress,
+    )
+
+
+def new_model(config: Config, compute: Compute) -> Transformer:
+    """Returns an untrained model, whose weights are drawn from `train.seed`."""
+    torch.manual_seed(config.train.seed)
+    return Transformer(config.model).to(compute.device)
+
+
+# --- how a model does on the validation set: BLEU of a translator, F1 of a parser ------------------------------------
+
+
+def scorer_of(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore) -> Scorer:
+    """Returns a function that decodes the validation sources with a model and scores the result."""
+    make = bracket_scorer if config.data.format == "trees" else bleu_scorer
+    return make(config, tokenizer, validation)
+
+
+def bleu_scorer(
+    config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore, *, tokenized: bool = False
+) -> Scorer:
+    """Returns a function that translates the validation sources with a model and scores the result.
+
+    Source and reference are decoded from the store: the tokeniser is lossless, so this is the corpus's own text. BLEU
+    is sacreBLEU's; of a corpus that is `tokenized` already, it is computed on the tokens as they stand.
+    """
+    count = min(len(validation), config.train.validate_bleu_sentences)
+    sources = [validation.source(row).tolist() for row in range(count)]
+    references = tokenizer.decode_batch([validation.target(row).tolist() for row in range(count)])
+    options = _validation_search(config)
+
+    def score(model: Transformer) -> dict[str, float]:
+        lines = _decode(model, sources, options, tokenizer)
+        scored = tokenized_bleu(lines, [references]) if tokenized else bleu(lines, [references])
+        return {"bleu": scored.value}
+
+    return score
+
+
+def bracket_scorer(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore) -> Scorer:
+    """Returns a function that parses the validation sentences with a model, repairs the trees and scores them (§6.3).
+
+    If only some are parsed, they are spread evenly: a validation set may consist of several treebanks.
+    """
+    count = min(len(validation), config.train.validate_bleu_sentences)
+    rows = [index * len(validation) // count for index in range(count)]
+    sources = [validation.source(row).tolist() for row in rows]
+    words = [sentence_words(text) for text in tokenizer.decode_batch(sources)]
+    targets = tokenizer.decode_batch([validation.target(row).tolist() for row in rows])
+    gold = [delinearise(text.split(" "), each) for text, each in zip(targets, words, strict=True)]
+    options = _validation_search(config)
+
+    def score(model: Transformer) -> dict[str, float]:
+        texts = _decode(model, sources, options, tokenizer)
+        return parse_scores(gold, [from_output(text, each) for text, each in zip(texts, words, strict=True)])
+
+    return score
+
+
+def _decode(
+    model: Transformer, sources: list[list[int]], options: DecodeConfig, tokenizer: SubwordTokenizer
+) -> list[str]:
+    hypotheses = TorchEngine(model, record_steps=False).translate(sources, options)
+    return tokenizer.decode_batch([best.ids for best, *_ in hypotheses])
+
+
+def _validation_search(config: Config) -> DecodeConfig:
+    return DecodeConfig(
+        beam_size=config.train.validate_beam_size,
+        length_penalty=config.decode.length_penalty,
+        max_extra_tokens=config.decode.max_extra_tokens,
+        batch_size=64,
+    )
+
+
+# --- the model folder ------------------------------------------------------------------------------------------------
+
+
 def run_metrics(run: Path) -> dict[str, Any]:
     """Returns how far a run has come and what it has cost, from its last checkpoint; empty where it has none yet."""
     found = checkpoints(run)
-    return _training_metrics(read_progress(found[-1])) if found else {}
-
-
-def _training_metrics(progress: Progress) -> dict[str, Any]:
-    return {
-        "steps": progress.step,
-        "training_seconds": progress.seconds,
-        "target_tokens_seen": progress.target_tokens,
-        **progress.cost.metrics(),
-    }
+    return read_progress(found[-1]).metrics() if found else {}
 
 
 def average_run(
@@ -235,44 +282,24 @@ def average_run(
 ) -> Bundle:
     """Averages the last `last` checkpoints of `run` (§6.1), or takes its `best` one, and writes a model folder.
 
-    The model is measured on the validation data before it is written. Checkpoints that came off the schedule, such as
-    when training was stopped, are left out; where there is no other, the last of them is taken, and that is printed.
+    The model is measured on the validation data before it is written. For which checkpoints are averaged, see
+    `average_checkpoints`.
 
     Raises:
-        TrainingError: `run` is no run folder, or its data are not those that it was begun with.
+        TrainingError: `run` is no run folder, or its data are not those that it was started with.
         BundleError: the run has no checkpoint, a weight is not finite, or `output` holds something that is not a model,
             or one that may not be replaced, for lack of `overwrite`.
     """
     config = load_run_config(run)
     foreign = "" if (output / "model.safetensors").is_file() else "it is not a model folder"
     files.require_free(output, overwrite=overwrite, foreign=foreign, error=BundleError)
-    progress, weights = _average(run, last, best)
+    progress, weights = average_checkpoints(run, last, best=best)
     if not best and len(progress) < last and show_progress:
         print(f"note: {run} has {counted(len(progress), 'checkpoint')} to average, not {last}", file=sys.stderr)
     prepared = load_run_data(run)
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     metrics = _measure(config, weights, tokenizer, prepared, progress)
     return save_bundle(output, config, weights, tokenizer, metrics)
-
-
-def _average(run: Path, last: int, best: bool) -> tuple[list[Progress], dict[str, np.ndarray]]:
-    """Returns where the scheduled checkpoints were made and the mean of their weights.
-
-    A training that goes on meanwhile removes its oldest: if one is gone, those that are there now are taken instead.
-    """
-    paths: list[Path] = []
-    while True:
-        before, paths = paths, [run / "best"] if best else scheduled_checkpoints(run)[-last:]
-        if not paths and (stopped := checkpoints(run)):
-            paths = stopped[-1:]
-            print(f"warning: {run}: no checkpoint came by the schedule yet; taking {paths[0].name}", file=sys.stderr)
-        if not paths or not paths[0].is_dir():
-            raise BundleError(f"{run}: no {'best ' if best else ''}checkpoint to make a model of.")
-        try:
-            return [check_checkpoint(path) for path in paths], average(paths)
-        except BundleError:
-            if paths == before:  # not removed, but damaged
-                raise
 
 
 def _measure(
@@ -282,7 +309,7 @@ def _measure(
     prepared: Prepared,
     progress: Sequence[Progress],
 ) -> dict[str, Any]:
-    metrics = _training_metrics(progress[-1]) | {"averaged_steps": ", ".join(str(p.step) for p in progress)}
+    metrics = progress[-1].metrics() | {"averaged_steps": ", ".join(str(p.step) for p in progress)}
     if config.data.format != "trees":
         metrics[SENTENCES_METRIC] = _usual_sentences(config, tokenizer, ParallelStore.open(prepared.train))
     if prepared.validation is not None:
@@ -297,7 +324,7 @@ def _measure(
 
 
 def _usual_sentences(config: Config, tokenizer: SubwordTokenizer, store: ParallelStore) -> int:
-    """Returns how many sentences 95 of 100 training lines have at most, judged by a sample that is evenly spread."""
+    """Returns the number of sentences that 95 of 100 training lines do not exceed, by an evenly spread sample."""
     chosen = np.unique(np.linspace(0, len(store) - 1, _SENTENCES_SAMPLE).astype(np.int64))
     lines = tokenizer.decode_batch([store.source(int(index)).tolist() for index in chosen])
     return usual_sentences(lines, config.data.source_language)
@@ -314,7 +341,7 @@ def read_test_trees(config: Config) -> dict[str, list[Tree]]:
 
 
 def measure_parser(bundle: Bundle, tests: Mapping[str, Sequence[Tree]], *, show_progress: bool = True) -> Bundle:
-    """Parses the words of known trees, and adds to the model's metrics and card how right it is on each set."""
+    """Parses the words of known trees; adds the scores on each set to the model's metrics and card."""
     parser = Parser.load(bundle.path, device=bundle.config.train.device)
     metrics = bundle.metrics
     for name, trees in tests.items():
@@ -322,29 +349,3 @@ def measure_parser(bundle: Bundle, tests: Mapping[str, Sequence[Tree]], *, show_
         metrics |= {f"test_{name}_{key}": value for key, value in scores.items()}
         metrics[f"test_{name}_sentences"] = len(trees)
     return save_bundle(bundle.path, bundle.config, bundle.weights(), bundle.tokenizer, metrics)
-
-
-def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None, show_progress: bool) -> Prepared:
-    if checkpoints(run):  # what it began with, wherever the corpus is by now
-        prepared = load_run_data(run, data)
-    elif data is None and not has_data_elsewhere(run):
-        report = prepare(config, run / "data", mirror=mirror, progress=show_progress)
-        if show_progress:
-            print(report, file=sys.stderr)
-        prepared = load_prepared(run / "data")
-    else:
-        prepared = load_prepared(data or data_folder(run))
-        if show_progress and (differs := difference_from(config, prepared)):
-            message = f"warning: {prepared.folder}: was prepared differently from what the recipe says: {differs}."
-            print(f"{message} It is used as it is.", file=sys.stderr)
-    save_run_data(run, prepared)
-    return prepared
-
-
-def _announce(config: Config, trainer: Trainer, store: ParallelStore) -> None:
-    plan, max_steps = trainer.plan(trainer.progress.epoch), config.train.max_steps
-    trainer.report.say(
-        f"{config.name}: {trainer.model.num_parameters:,} parameters on {trainer.compute}; "
-        f"{counted(len(store), 'pair')}, {counted(len(plan), 'batch', 'batches')} an epoch "
-        f"({plan.padding_share:.1%} padding), {counted(max_steps, 'step')} = {max_steps / max(len(plan), 1):.1f} epochs"
-    )

@@ -13,11 +13,10 @@ from transduce.bundle import read_weights
 from transduce.config import Config, DataConfig, ModelConfig, TrainConfig
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.model import Transformer
+from transduce.runs import new_model
+from transduce.training.checkpoints import checkpoint_weights, checkpoints
 from transduce.training.device import Compute
-from transduce.training.distributed import Ranks
 from transduce.training.guidance import Guidance
-from transduce.training.state import checkpoint_weights, checkpoints
-from transduce.training.step import make_optimizer, train_step
 from transduce.training.trainer import Trainer
 from transduce.training.validation import perplexity
 
@@ -66,13 +65,14 @@ def _updates(config: Config, store: ParallelStore, compute: Compute, count: int)
     """Returns the model after `count` updates on the whole store, and its losses per token."""
     torch.manual_seed(1)
     model = Transformer(config.model).to(compute.device)
-    optimizer = make_optimizer(model, config)
     guide = Guidance(0.5, [token % 2 == 0 for token in range(60)], [token % 3 == 0 for token in range(60)])
     guide.watch(model)
+    trainer = Trainer(model, config, store.path.parent, store, compute=compute, show_progress=False)
     rows, losses = np.arange(len(store)), []
     for step in range(1, count + 1):
-        guidance = guide if step % 2 else None
-        result = train_step(model, optimizer, store, rows, step, config, compute, Ranks(), guidance)
+        trainer.guidance = guide if step % 2 else None
+        trainer.progress.step = step - 1
+        result = trainer.train_step(rows)
         assert result.finite
         losses.append(result.negative_log_likelihood / result.target_tokens)
     return model, losses
@@ -111,7 +111,9 @@ def test_resumed_is_uninterrupted(store: ParallelStore, tmp_path: Path) -> None:
     def trained(run: Path, *ends: int) -> np.ndarray:
         run.mkdir()
         for end in ends:
-            trainer = Trainer(_config(shape, max_steps=end, **settings), run, store, show_progress=False)
+            config = _config(shape, max_steps=end, **settings)
+            compute = Compute.of(config.train.device, config.train.precision)
+            trainer = Trainer(new_model(config, compute), config, run, store, compute=compute, show_progress=False)
             assert trainer.resume() == (end != ends[0])
             trainer.fit()
         weights = read_weights(checkpoint_weights(checkpoints(run)[-1]))
@@ -125,12 +127,13 @@ def test_resumed_is_uninterrupted(store: ParallelStore, tmp_path: Path) -> None:
 def test_memory_does_not_grow(store: ParallelStore) -> None:
     config, compute = _config(), Compute(torch.device(DEVICE), torch.bfloat16)
     model = Transformer(config.model).to(compute.device)
-    optimizer = make_optimizer(model, config)
+    trainer = Trainer(model, config, store.path.parent, store, compute=compute, show_progress=False)
     random, held = np.random.default_rng(1), []
     for step in range(1, 61):
         rows = random.choice(len(store), 16, replace=False)
-        train_step(model, optimizer, store, rows, step, config, compute, Ranks())
+        trainer.progress.step = step - 1
+        trainer.train_step(rows)
         torch.cuda.synchronize()
-        optimizer.zero_grad(set_to_none=True)
+        trainer.optimizer.zero_grad(set_to_none=True)
         held.append(torch.cuda.memory_allocated())
     assert max(held[30:]) <= max(held[:30])

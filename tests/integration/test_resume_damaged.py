@@ -9,7 +9,9 @@ import pytest
 from transduce.config import Config, preset
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.errors import TrainingError
-from transduce.training.state import checkpoints
+from transduce.runs import new_model
+from transduce.training.checkpoints import checkpoints
+from transduce.training.device import Compute
 from transduce.training.trainer import Trainer
 
 pytestmark = pytest.mark.computes
@@ -22,6 +24,11 @@ def small_config() -> Config:
     return replace(config, model=replace(model, num_decoder_layers=1), train=train)
 
 
+def new_trainer(run: Path, store: ParallelStore) -> Trainer:
+    config = small_config()
+    return Trainer(new_model(config, Compute.of("cpu")), config, run, store, show_progress=False)
+
+
 def test_all_checkpoints_damaged_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     random = np.random.default_rng(0)
     with StoreWriter(tmp_path / "train.arrow", tokenizer_fingerprint="x", vocab_size=20) as writer:
@@ -30,10 +37,10 @@ def test_all_checkpoints_damaged_is_an_error(tmp_path: Path, capsys: pytest.Capt
     store = ParallelStore.open(tmp_path / "train.arrow")
     run = tmp_path / "run"
     run.mkdir()
-    Trainer(small_config(), run, store, show_progress=False).fit()
+    new_trainer(run, store).fit()
     assert len(checkpoints(run)) == 2
     for path in checkpoints(run):
         file = path / "model.safetensors"
         file.write_bytes(file.read_bytes()[:-1] + b"\x55")
     with pytest.raises(TrainingError, match="all 2 checkpoints are damaged"):
-        Trainer(small_config(), run, store, show_progress=False).resume()
+        new_trainer(run, store).resume()

@@ -25,18 +25,19 @@ from transduce.config import load_recipe
 from transduce.data.prepare import prepare
 from transduce.errors import BundleError, DataError, TrainingError
 from transduce.runs import average_run, load_run_config, run_settings
-from transduce.training import state as state_module
+from transduce.training import checkpoints as checkpoints_module
 from transduce.training import trainer as trainer_module
-from transduce.training.cost import Capacity
-from transduce.training.state import (
+from transduce.training.checkpoints import (
     Progress,
+    averageable_checkpoints,
     check_checkpoint,
+    checkpoint_kind,
     checkpoint_path,
     checkpoints,
-    purpose,
     read_progress,
-    scheduled_checkpoints,
 )
+from transduce.training.cost import Capacity
+from transduce.training.trainer import Trainer
 
 _RECIPE = """
 name = "small"
@@ -115,17 +116,17 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Returns a function that lets the next training be interrupted during a step."""
 
     def at(step: int, how: signal.Signals) -> None:
-        train_step = trainer_module.train_step
+        train_step = Trainer.train_step
 
-        def step_and_signal(*arguments: Any) -> Any:
-            if arguments[4] == step:
-                monkeypatch.setattr(trainer_module, "train_step", train_step)
+        def step_and_signal(trainer: Trainer, rows: np.ndarray) -> Any:
+            if trainer.progress.step + 1 == step:
+                monkeypatch.setattr(Trainer, "train_step", train_step)
                 if how == signal.SIGKILL:
                     raise Killed
                 os.kill(os.getpid(), how)
-            return train_step(*arguments)
+            return train_step(trainer, rows)
 
-        monkeypatch.setattr(trainer_module, "train_step", step_and_signal)
+        monkeypatch.setattr(Trainer, "train_step", step_and_signal)
 
     return at
 
@@ -148,7 +149,7 @@ def assert_same_model(ours: Path, theirs: Path) -> None:
     assert {k: v for k, v in first.items() if k not in _TIMES} == {k: v for k, v in second.items() if k not in _TIMES}
 
 
-# --- checkpoints off the schedule -----------------------------------------------------------------------------
+# --- checkpoints that only serve to resume --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ def assert_same_model(ours: Path, theirs: Path) -> None:
         [(1, signal.SIGKILL), (10, signal.SIGTERM), (12, signal.SIGTERM), (13, signal.SIGKILL), (23, signal.SIGINT)],
         [(step, signal.SIGTERM) for step in range(1, 24, 2)],
     ],
-    ids=["between", "on schedule and at the end", "often"],
+    ids=["between", "at a regular checkpoint and at the end", "often"],
 )
 def test_an_interrupted_training_ends_in_the_same_model(
     recipe: Path, whole: Path, tmp_path: Path, interrupted: Callable[..., None], interruptions: list[Any]
@@ -175,25 +176,25 @@ def test_an_interrupted_training_ends_in_the_same_model(
     assert_same_model(run / "model", whole / "model")
 
 
-def test_a_checkpoint_off_the_schedule_serves_resuming_until_a_later_one_comes(
+def test_the_checkpoint_of_a_stop_goes_when_a_later_one_is_written(
     recipe: Path, tmp_path: Path, interrupted: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
     interrupt(recipe, run, interrupted, 3, signal.SIGTERM)
-    assert [purpose(path) for path in checkpoints(run)] == ["interim"]
+    assert [checkpoint_kind(path) for path in checkpoints(run)] == ["interim"]
     assert (
         command_line(["average", str(run), "--output", str(tmp_path / "early")]) == 0
     )  # better than nothing, and said
-    assert "no checkpoint came by the schedule yet; taking step-00000003" in capsys.readouterr().err
+    assert "there is no regular checkpoint yet; taking step-00000003" in capsys.readouterr().err
     interrupt(recipe, run, interrupted, 17, signal.SIGTERM)
     assert [path.name for path in checkpoints(run)] == [f"step-{step:08d}" for step in (5, 10, 15, 17)]
-    assert [path.name for path in scheduled_checkpoints(run)] == [f"step-{step:08d}" for step in (5, 10, 15)]
+    assert [path.name for path in averageable_checkpoints(run)] == [f"step-{step:08d}" for step in (5, 10, 15)]
     assert average_run(run, tmp_path / "model", last=2, show_progress=False).metrics["averaged_steps"] == "10, 15"
     interrupt(recipe, run, interrupted, 18, signal.SIGTERM)
     assert [path.name for path in checkpoints(run)] == [f"step-{step:08d}" for step in (5, 10, 15, 18)]
     assert resume(recipe, run) == 0
     assert [path.name for path in checkpoints(run)] == [f"step-{step:08d}" for step in (15, 20, 23)]
-    assert [purpose(path) for path in checkpoints(run)] == ["scheduled", "scheduled", "end"]
+    assert [checkpoint_kind(path) for path in checkpoints(run)] == ["scheduled", "scheduled", "end"]
 
 
 def test_a_training_that_is_taken_beyond_its_end_leaves_that_out(recipe: Path, tmp_path: Path) -> None:
@@ -205,15 +206,15 @@ def test_a_training_that_is_taken_beyond_its_end_leaves_that_out(recipe: Path, t
     assert_same_model(extended / "model", direct / "model")
 
 
-def test_by_time_the_schedule_goes_on_over_all_sittings(
+def test_the_time_between_checkpoints_counts_over_all_sessions(
     recipe: Path, tmp_path: Path, interrupted: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a clock that stands still but in a step, which takes a minute: a checkpoint is due every five steps."""
-    now, train_step = [0.0], trainer_module.train_step
+    now, train_step = [0.0], Trainer.train_step
 
-    def slow(*arguments: Any) -> Any:
+    def slow(trainer: Trainer, rows: np.ndarray) -> Any:
         now[0] += 60.0
-        return train_step(*arguments)
+        return train_step(trainer, rows)
 
     monkeypatch.setattr(trainer_module.time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(trainer_module.time, "monotonic", lambda: now[0])
@@ -221,17 +222,17 @@ def test_by_time_the_schedule_goes_on_over_all_sittings(
     monkeypatch.setattr(trainer_module, "device_capacity", lambda _: Capacity(None, "unknown"))
     by_time = ("train.checkpoint_steps=0", "train.checkpoint_minutes=5.0", "train.max_steps=13")
     for step in (3, 7, 8):
-        monkeypatch.setattr(trainer_module, "train_step", slow)
+        monkeypatch.setattr(Trainer, "train_step", slow)
         interrupt(recipe, tmp_path / "run", interrupted, step, signal.SIGTERM, *by_time)
-    monkeypatch.setattr(trainer_module, "train_step", slow)
+    monkeypatch.setattr(Trainer, "train_step", slow)
     assert resume(recipe, tmp_path / "run") == 0
     assert Bundle.load(tmp_path / "run" / "model").metrics["averaged_steps"] == "5, 10, 13"
 
-    # Where steps are the schedule, what comes by time is for resuming.
+    # Where steps decide which checkpoints are regular, those by time only serve to resume.
     both = ("train.checkpoint_steps=5", "train.checkpoint_minutes=2.0", "train.max_steps=9")
-    monkeypatch.setattr(trainer_module, "train_step", slow)
+    monkeypatch.setattr(Trainer, "train_step", slow)
     interrupt(recipe, tmp_path / "both", interrupted, 8, signal.SIGKILL, *both)
-    assert [(read_progress(path).step, purpose(path)) for path in checkpoints(tmp_path / "both")] == [
+    assert [(read_progress(path).step, checkpoint_kind(path)) for path in checkpoints(tmp_path / "both")] == [
         (5, "scheduled"),
         (7, "interim"),
     ]
@@ -305,16 +306,16 @@ def test_real_signals_at_random_moments(tmp_path: Path) -> None:
 
 def poison_weights(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Makes a weight infinite after a step, as an update by far too large does."""
-    train_step = trainer_module.train_step
+    train_step = Trainer.train_step
 
-    def poisoned(*arguments: Any) -> Any:
-        result = train_step(*arguments)
-        if arguments[4] == after:
+    def poisoned(trainer: Trainer, rows: np.ndarray) -> Any:
+        result = train_step(trainer, rows)
+        if trainer.progress.step + 1 == after:
             with torch.no_grad():
-                arguments[0].source_embedding[5, 3] = math.inf
+                trainer.model.weights()["source_embedding"][5, 3] = math.inf
         return result
 
-    monkeypatch.setattr(trainer_module, "train_step", poisoned)
+    monkeypatch.setattr(Trainer, "train_step", poisoned)
 
 
 @pytest.mark.parametrize("after", [12, 15, 10, 23], ids=["between", "at a checkpoint", "at a validation", "at the end"])
@@ -387,7 +388,7 @@ def test_a_run_is_not_resumed_with_another_validation_set(
     prepare(load_recipe(corpus / "recipe.toml"), tmp_path / "other", progress=False)
     again = ["--resume", "--data", str(tmp_path / "other")]
     assert train(corpus / "recipe.toml", run, arguments=again) == TrainingError.exit_code
-    assert "was begun with other data" in capsys.readouterr().err
+    assert "was started with other data" in capsys.readouterr().err
     assert resume(corpus / "recipe.toml", run) == 0
 
 
@@ -489,7 +490,7 @@ def test_a_run_goes_on_with_its_own_data_only(
         (run / "data.json").unlink()
     if how == "prepared anew":
         prepare(load_recipe(recipe), run / "data", progress=False, overwrite=True)
-        with pytest.raises(TrainingError, match="begun with other data"):
+        with pytest.raises(TrainingError, match="started with other data"):
             average_run(run, run.parent / "model", show_progress=False)
     if how == "elsewhere":
         prepare(load_recipe(recipe), run.parent / "other", progress=False)
@@ -498,7 +499,7 @@ def test_a_run_goes_on_with_its_own_data_only(
     capsys.readouterr()
     assert train(recipe, run, arguments=["--resume", *arguments]) == TrainingError.exit_code
     (message,) = capsys.readouterr().err.splitlines()
-    assert ("begun with other data" in message) == (how in ("prepared anew", "elsewhere"))
+    assert ("started with other data" in message) == (how in ("prepared anew", "elsewhere"))
     assert str(run) in message
     assert contents(run) == before
 
@@ -595,7 +596,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(
     capsys: pytest.CaptureFixture[str],
     full: str,
 ) -> None:
-    run, write_json = tmp_path / "run", state_module.files.write_json
+    run, write_json = tmp_path / "run", checkpoints_module.files.write_json
 
     def write(path: Path, value: Any) -> None:
         which = "best" if full == "best" else "scheduled"
@@ -604,7 +605,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(
         write_json(path, value)
 
     with monkeypatch.context() as patch:
-        patch.setattr(state_module.files, "write_json", write)
+        patch.setattr(checkpoints_module.files, "write_json", write)
         assert train(recipe, run) == TrainingError.exit_code
     (message,) = capsys.readouterr().err.splitlines()
     assert "cannot be written: No space left on device. step-00000005 is whole: make room and go on with" in message

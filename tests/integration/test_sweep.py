@@ -12,7 +12,7 @@ from transduce.cli.main import main as command_line
 from transduce.config import load_recipe
 from transduce.evaluation.bleu import bleu
 from transduce.experiments.sweep.results import Measured, Point, SweepResults
-from transduce.runs import average_run, train
+from transduce.runs import End, average_run, train
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes
@@ -68,7 +68,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(corpus: Path) -> Path:
-    assert train(load_recipe(corpus / "recipe.toml"), corpus / "run", show_progress=False).reason == "finished"
+    assert train(load_recipe(corpus / "recipe.toml"), corpus / "run", show_progress=False).end == End.MAX_STEPS
     return corpus / "run"
 
 

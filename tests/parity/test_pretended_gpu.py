@@ -25,9 +25,8 @@ from transduce.engines.torch import TorchEngine
 from transduce.model import Transformer
 from transduce.model.cuda_graphs import GraphDecoder
 from transduce.training.device import Compute
-from transduce.training.distributed import Ranks
 from transduce.training.guidance import Guidance
-from transduce.training.step import make_optimizer, train_step
+from transduce.training.trainer import Trainer
 from transduce.training.validation import perplexity
 
 _BASE = ModelConfig(
@@ -117,11 +116,13 @@ def _train(folder: str) -> dict[str, Any]:
         whole = Config(model=config, train=settings)
         model = _model(config).to(device)
         guide.watch(model)
-        optimizer, compute = make_optimizer(model, whole), Compute(device, torch.float32)
-        for step in range(1, 4):
-            train_step(model, optimizer, store, rows, step, whole, compute, Ranks(), guide)
-        waits.clear()
-        train_step(model, optimizer, store, rows, 4, whole, compute, Ranks())
+        compute = Compute(device, torch.float32)
+        trainer = Trainer(model, whole, Path(folder), store, guidance=guide, compute=compute, show_progress=False)
+        for step in range(4):
+            trainer.progress.step = step
+            trainer.guidance = guide if step < 3 else None
+            waits.clear()
+            trainer.train_step(rows)
         waited = list(waits)
         weights = {name: weight.cpu().numpy() for name, weight in model.weights().items()}
         return weights, waited, perplexity(model, store, compute)

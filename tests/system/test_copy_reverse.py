@@ -9,9 +9,11 @@ import pytest
 from transduce.config import Config, DecodeConfig, ModelConfig, TrainConfig
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.engines.torch import TorchEngine
+from transduce.runs import new_model
 from transduce.text import SPECIAL_TOKENS
 from transduce.training.averaging import average
-from transduce.training.state import checkpoints
+from transduce.training.checkpoints import checkpoints
+from transduce.training.device import Compute
 from transduce.training.trainer import Trainer
 from transduce.training.validation import perplexity
 
@@ -82,12 +84,13 @@ def test_a_small_model_learns_the_task_perfectly(tmp_path: Path, task: str, num_
     validation = write(tmp_path / "validation.arrow", held_out, wanted)
 
     config = replace(CONFIG, train=replace(CONFIG.train, max_steps=num_steps))
-    trainer = Trainer(config, tmp_path, train, show_progress=False)
+    model = new_model(config, Compute.of(config.train.device, config.train.precision))
+    trainer = Trainer(model, config, tmp_path, train, show_progress=False)
     trainer.fit()
-    trainer.model.load_weights(average(checkpoints(tmp_path)))
+    model.load_weights(average(checkpoints(tmp_path)))
 
-    assert perplexity(trainer.model, validation, trainer.compute) < 1.02
-    engine = TorchEngine(trainer.model)
+    assert perplexity(model, validation, trainer.compute) < 1.02
+    engine = TorchEngine(model)
     for beam_size in (1, 4):
         found = engine.translate(held_out, DecodeConfig(beam_size=beam_size))
         assert [best.ids for best, *_ in found] == wanted

@@ -15,7 +15,7 @@ from transduce.data.store import ParallelStore, StoreWriter
 from transduce.model import Transformer
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
-from transduce.training.step import make_optimizer, train_step
+from transduce.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 
@@ -25,16 +25,16 @@ from transduce.training.distributed import Ranks
 
 cpu = torch.device("cpu")
 ranks = Ranks.join(cpu)
-values = ranks.of_leader([0.1 + ranks.rank, float("nan")], cpu)
-print(ranks.rank, values, ranks.agree(ranks.rank == 1, cpu), ranks.agree(False, cpu))
+values = ranks.broadcast([0.1 + ranks.rank, float("nan")], cpu)
+print(ranks.rank, values, ranks.any_rank(ranks.rank == 1, cpu), ranks.any_rank(False, cpu))
 """
 
 
 def test_alone_nothing_is_asked() -> None:
     alone = Ranks()
-    assert alone.of_leader([1.5, 2.5], CPU) == [1.5, 2.5]
-    assert alone.agree(True, CPU)
-    assert not alone.agree(False, CPU)
+    assert alone.broadcast([1.5, 2.5], CPU) == [1.5, 2.5]
+    assert alone.any_rank(True, CPU)
+    assert not alone.any_rank(False, CPU)
 
 
 def test_two_processes_agree() -> None:
@@ -77,8 +77,7 @@ def test_each_process_drops_out_by_itself(dropout: float, tmp_path: Path, monkey
     losses = []
     for rank in range(2):
         torch.manual_seed(1)
-        model = Transformer(config.model)
-        ranks, compute = Ranks(rank, 2), Compute(CPU, torch.float32)
-        result = train_step(model, make_optimizer(model, config), store, np.arange(4), 1, config, compute, ranks)
-        losses.append(result.loss)
+        trainer = Trainer(Transformer(config.model), config, tmp_path, store, compute=Compute(CPU, torch.float32))
+        trainer.ranks = Ranks(rank, 2)
+        losses.append(trainer.train_step(np.arange(4)).loss)
     assert (losses[0] == pytest.approx(losses[1], rel=1e-6)) == (dropout == 0.0)

@@ -21,8 +21,8 @@ from transduce.experiments.paper.table4_report import Baseline
 from transduce.experiments.paper.toy_treebank import RULES, WORDS, make_toy_treebank
 from transduce.parser import Parse
 from transduce.text import SubwordTokenizer
-from transduce.training.state import Progress
-from transduce.training.trainer import Outcome
+from transduce.training.checkpoints import Progress
+from transduce.training.trainer import End, Outcome
 from transduce.treebank import Leaf, Tree, read_trees
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -113,7 +113,7 @@ def test_a_stopped_training_stops_the_experiment(tmp_path: Path, monkeypatch: py
 
     def stopped(config: Config, run: Path, *, resume: bool, show_progress: bool) -> Outcome:
         calls.append((run, resume))
-        return Outcome("stopped", Progress(), 2)
+        return Outcome(End.SIGNAL, Progress(), 2)
 
     monkeypatch.setattr(trained_models, "train", stopped)
     with pytest.raises(KeyboardInterrupt):

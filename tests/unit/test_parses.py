@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from transduce import scoring
+from transduce import runs
 from transduce.config import Config, DataConfig, TrainConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.errors import EvaluationError
@@ -98,10 +98,10 @@ def test_some_of_the_sentences_lie_evenly_spread(monkeypatch: pytest.MonkeyPatch
             tree = validation.tokenizer.encode(validation.texts[0][1])
             return [[Hypothesis(tree, -1.0, -1.0, True)] for _ in sources]
 
-    monkeypatch.setattr(scoring, "TorchEngine", Engine)
+    monkeypatch.setattr(runs, "TorchEngine", Engine)
     config = Config(data=DataConfig(format="trees"))
     config = replace(config, train=replace(TrainConfig(), validate_bleu_sentences=3))
     given: Any = validation
-    score = scoring.scorer_of(config, validation.tokenizer, given)
+    score = runs.scorer_of(config, validation.tokenizer, given)
     assert score(None)["f1"] == 100  # type: ignore[arg-type]
     assert read == ["a", "c", "y"]

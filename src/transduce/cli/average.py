@@ -4,10 +4,10 @@ examples:
   transduce average runs/m30k --last 20 --output models/m30k
   transduce average runs/m30k --best --output models/m30k-best
 
-Averaged are checkpoints that came by the schedule, not those that were written when training was stopped
-(docs/guides/training.md). The model is measured on the run's validation data; metrics.json and the model card say what
-came out. 'transduce train' writes RUN/model by itself when it ends: this command is for another number of checkpoints,
-or for a run still going on.
+Only checkpoints that were written at regular intervals are averaged, not those of a stopped training
+(docs/guides/training.md). The model is measured on the run's validation data; metrics.json and the model card give the
+scores. 'transduce train' writes RUN/model by itself when it ends: this command is for another number of checkpoints,
+or for a run that is still training.
 """
 
 import argparse

@@ -34,7 +34,7 @@ from transduce.errors import ConfigError, suggestion
 from transduce.reporting.tables import counted, mebibytes, short, table
 
 if TYPE_CHECKING:
-    from transduce.training.history import History
+    from transduce.training.run_folder import History
 
 SUMMARY = "show the configuration, size and cost of a model, run, recipe or preset"
 
@@ -228,7 +228,7 @@ def _with_vocabulary(config: Config) -> Config:
 
 
 def _run_folder(path: Path) -> _Subject:
-    from transduce.training.history import load_run_config, read_history
+    from transduce.training.run_folder import load_run_config, read_history
 
     config = load_run_config(path)
     metrics: dict[str, Any] = {}

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     from transduce.cli.requirements import require_training
 
     require_training()
-    from transduce.runs import measure_parser, read_test_trees
+    from transduce import runs
 
     config, settings = train.configuration(args)
     if config.data.format != "trees":
@@ -41,14 +41,17 @@ def run(args: argparse.Namespace) -> int:
             f"{args.recipe}: trains no parser: data.format is '{config.data.format}'. Set it to 'trees' for treebanks, "
             "or use 'transduce train' for text."
         )
-    tests = read_test_trees(config)  # now, so that a malformed tree is found before training
+    tests = runs.read_test_trees(config)  # now, so that a malformed tree is found before training
 
     def measure(bundle: "Bundle") -> None:
-        measured = measure_parser(bundle, tests, show_progress=not args.quiet).metrics
+        measured = runs.measure_parser(bundle, tests, show_progress=not args.quiet).metrics
         for name in tests:
             print(_row(name, measured), file=sys.stderr)
 
-    return train.train(args, config, settings, finish=measure if tests else None)
+    outcome = runs.train(
+        config, args.output, settings=settings, finish=measure if tests else None, **train.options(args)
+    )
+    return train.report(args, config, outcome)
 
 
 def _row(name: str, metrics: dict[str, float]) -> str:

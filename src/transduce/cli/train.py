@@ -7,8 +7,8 @@ examples:
   transduce train recipes/wmt14-en-de-base.toml --data data/wmt14 --output runs/base
   torchrun --nproc-per-node 8 -m transduce train recipes/wmt14-en-de-base.toml --output runs/base
 
-Ctrl-C or SIGTERM finishes the step at hand, writes a checkpoint and leaves; --resume then goes on exactly as if
-nothing had happened; what was --set at the start holds. A second Ctrl-C leaves at once. The run folder gets
+Ctrl-C or SIGTERM finishes the current step, writes a checkpoint and exits. --resume then continues exactly as if
+training had not stopped; what was --set at the start still holds. A second Ctrl-C exits at once. The run folder gets
 config.json, checkpoints/, best/, metrics.jsonl, tensorboard/ and, at the end, model/: the averaged model, ready for
 'transduce translate'.
 """
@@ -16,13 +16,12 @@ config.json, checkpoints/, best/, metrics.jsonl, tensorboard/ and, at the end, m
 import argparse
 import signal
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transduce.bundle import Bundle
     from transduce.config import Config
+    from transduce.runs import Outcome
 
 SUMMARY = "train a model from a recipe"
 
@@ -51,51 +50,43 @@ def run(args: argparse.Namespace) -> int:
     from transduce.cli.requirements import require_training
 
     require_training()
+    from transduce import runs
+
     config, settings = configuration(args)
-    return train(args, config, settings)
+    return report(args, config, runs.train(config, args.output, settings=settings, **options(args)))
 
 
 def configuration(args: argparse.Namespace) -> "tuple[Config, list[str]]":
-    """Returns the recipe with all settings laid over it, and the settings.
+    """Returns the recipe with all settings applied, and the settings.
 
-    With --resume, what was set when the run was begun holds unless it is set anew.
+    With --resume, the settings of the run's start hold unless they are set again.
     """
     from transduce.config import load_recipe
-    from transduce.runs import laid_over, run_settings
+    from transduce.runs import merge_settings, run_settings
 
-    settings = laid_over(run_settings(args.output), args.set) if args.resume else args.set
+    settings = merge_settings(run_settings(args.output), args.set) if args.resume else args.set
     held = [setting for setting in settings if setting not in args.set]
     if held and not args.quiet:
         print(f"still set, as when {args.output} was begun: {' '.join(held)}", file=sys.stderr)
     return load_recipe(args.recipe, settings), settings
 
 
-def train(
-    args: argparse.Namespace,
-    config: "Config",
-    settings: "Sequence[str]",
-    finish: "Callable[[Bundle], object] | None" = None,
-) -> int:
-    """Trains as the arguments say, and returns the exit code; for `finish` and `settings` see `runs.train`."""
-    from transduce import runs
+def options(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns the arguments as `runs.train` takes them."""
+    return {"resume": args.resume, "data": args.data, "mirror": args.mirror, "show_progress": not args.quiet}
 
-    outcome = runs.train(
-        config,
-        args.output,
-        resume=args.resume,
-        data=args.data,
-        mirror=args.mirror,
-        show_progress=not args.quiet,
-        finish=finish,
-        settings=settings,
-    )
+
+def report(args: argparse.Namespace, config: "Config", outcome: "Outcome") -> int:
+    """Prints how training ended, and returns the exit code."""
+    from transduce.runs import End
+
     step = outcome.progress.step
-    if outcome.reason == "stopped":
+    if outcome.end == End.SIGNAL:
         number = outcome.signal or signal.SIGTERM  # where another process got it, and told this one
         name = signal.Signals(number).name
         print(f"stopped by {name} after step {step}; a checkpoint is written. Go on with --resume.", file=sys.stderr)
         return 128 + number
-    why = "early stopping" if outcome.reason == "early" else "done"
+    why = "early stopping" if outcome.end == End.EARLY_STOPPING else "done"
     print(f"{why} after step {step}. The model: {args.output / 'model'}", file=sys.stderr)
     print(outcome.progress.cost.summary(), file=sys.stderr)
     command = "parse run" if config.data.format == "trees" else "translate"

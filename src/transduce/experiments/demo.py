@@ -14,7 +14,7 @@ from transduce.data.readers import read_lines
 from transduce.errors import TrainingError
 from transduce.evaluation.bleu import Score, bleu
 from transduce.runs import train
-from transduce.training.trainer import Outcome
+from transduce.training.trainer import End, Outcome
 from transduce.translation.translator import Translator
 
 _MARK = "transduce-demo.json"  # marks the folder of a demo, which may be overwritten
@@ -75,7 +75,7 @@ def run_demo(
     outcome = train(
         with_corpus(config, corpus.folder, source_language, target_language), run, show_progress=show_progress
     )
-    if outcome.reason == "stopped":
+    if outcome.end == End.SIGNAL:
         raise TrainingError(f"stopped after step {outcome.progress.step}; the demo starts anew each time")
     (run / "model").replace(folder / "model")
     show(f"translating {len(sources):,} held-out lines …")

@@ -1,13 +1,21 @@
-"""The mean of several checkpoints' weights (§6.1)."""
+"""Which checkpoints are averaged, and the mean of their weights (§6.1)."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from transduce.config.tensors import read_weights
 from transduce.errors import BundleError
-from transduce.training.state import checkpoint_weights
+from transduce.training.checkpoints import (
+    Progress,
+    averageable_checkpoints,
+    check_checkpoint,
+    checkpoint_weights,
+    checkpoints,
+)
 
 
 def average(paths: Sequence[Path]) -> dict[str, np.ndarray]:
@@ -26,3 +34,58 @@ def average(paths: Sequence[Path]) -> dict[str, np.ndarray]:
         for name, weight in weights.items():
             total[name] = total[name] + weight if name in total else weight.astype(np.float64)
     return {name: (weight / len(paths)).astype(np.float32) for name, weight in total.items()}
+
+
+def average_checkpoints(run: Path, last: int, *, best: bool = False) -> tuple[list[Progress], dict[str, np.ndarray]]:
+    """Returns the progress of the checkpoints averaged and the mean of their weights.
+
+    Averaged are the last `last` of `averageable_checkpoints`, or the one with the `best` score. If training was stopped
+    before there is any, the newest checkpoint is taken, with a warning. A training that is still going on may remove
+    the oldest one meanwhile: the choice is then made anew.
+
+    Raises:
+        BundleError: the run has no checkpoint, or one is damaged.
+    """
+    paths: list[Path] = []
+    while True:
+        before, paths = paths, [run / "best"] if best else averageable_checkpoints(run)[-last:]
+        if not paths and (stopped := checkpoints(run)):
+            paths = stopped[-1:]
+            print(f"warning: {run}: there is no regular checkpoint yet; taking {paths[0].name}", file=sys.stderr)
+        if not paths or not paths[0].is_dir():
+            raise BundleError(f"{run}: no {'best ' if best else ''}checkpoint to make a model of.")
+        try:
+            return [check_checkpoint(path) for path in paths], average(paths)
+        except BundleError:
+            if paths == before:  # not removed, but damaged
+                raise
+
+
+def compare_with_last(run: Path, metrics: Mapping[str, Any], progress: Progress, *, show: bool) -> None:
+    """Prints the averaged model's validation scores beside the last checkpoint's; warns where they are worse.
+
+    Args:
+        run: the run folder.
+        metrics: of the averaged model, RUN/model.
+        progress: that of the last checkpoint.
+        show: whether to print more than the warning.
+    """
+    last = {name: score for name, score in progress.validations.items() if f"validation_{name}" in metrics}
+    if not last or metrics["averaged_steps"] == str(progress.step):
+        return
+    mean = {name: metrics[f"validation_{name}"] for name in last}
+    if show:
+        means, lasts = (", ".join(f"{n.replace('_', ' ')} {v:.2f}" for n, v in each.items()) for each in (mean, last))
+        print(
+            f"validation: {means} by the mean of the checkpoints after steps {metrics['averaged_steps']}; {lasts} by "
+            "the last one alone",
+            file=sys.stderr,
+        )
+    by = progress.best_by if progress.best_by in last else "perplexity"
+    if mean[by] > last[by] if by == "perplexity" else mean[by] < last[by]:
+        print(
+            f"warning: {run / 'model'}: by {by.replace('_', ' ')}, this mean of checkpoints ({mean[by]:.2f}) is worse "
+            f"than the last checkpoint alone ({last[by]:.2f}): it averages over too much of the training. Take fewer: "
+            f"transduce average {run} --last 1 --output MODEL.",
+            file=sys.stderr,
+        )

@@ -22,6 +22,11 @@ class Batch:
     target_lengths_B: Tensor
 
     @property
+    def inputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The arguments of a model's forward pass."""
+        return self.source_BS, self.source_lengths_B, self.target_BT, self.target_lengths_B
+
+    @property
     def num_target_tokens(self) -> int:
         """Target tokens, EOS counted, padding not."""
         return int(self.target_lengths_B.sum())

@@ -1,4 +1,4 @@
-"""What a training cost: the operations that it made, counted, and the paper's estimate of them (§6.1, Table 2).
+"""What a training cost: the operations counted, and the paper's estimate of them (§6.1, Table 2).
 
 The paper did not count. It multiplied the time of training, the number of GPUs and "an estimate of the sustained
 single-precision floating-point capacity of each GPU". An account holds both: the counted operations, and the time on
@@ -19,7 +19,7 @@ from transduce.training.device import Compute
 
 _TERA = 1e12
 
-# What the paper reckoned with: sustained float32 operations a second (footnote to §6.1).
+# The paper's figures: sustained float32 operations a second (footnote to §6.1).
 PAPER_DEVICES = {
     "K80": 2.8 * _TERA,
     "K40": 3.7 * _TERA,
@@ -56,7 +56,7 @@ _BASES = {
 
 @dataclass(frozen=True)
 class Capacity:
-    """Operations a second that one device is reckoned with; None where nobody knows."""
+    """Operations a second of one device, for the estimate; None if unknown."""
 
     flops_per_second: float | None
     basis: str  # a key of `_BASES`
@@ -66,7 +66,7 @@ _UNKNOWN = Capacity(None, "unknown")
 
 
 def device_capacity(compute: Compute) -> Capacity:
-    """Returns what this device is reckoned with: from the tables for a GPU, measured for a CPU."""
+    """Returns the capacity of this device: from the tables for a GPU, measured for a CPU."""
     if compute.device.type == "cpu":
         return Capacity(_measured_cpu(torch.get_num_threads(), compute.dtype), "measured")
     if compute.device.type == "cuda":
@@ -88,7 +88,7 @@ def gpu_capacity(name: str, precision: str) -> Capacity:
 
 @lru_cache
 def _measured_cpu(num_threads: int, dtype: torch.dtype) -> float:
-    """Returns the rate of products of matrices that are large enough to take 10 ms; measured once a process."""
+    """Returns the speed of matrix products that take at least 10 ms; measured once a process."""
     size = 512
     while (seconds := min(_product_seconds(size, dtype) for _ in range(3))) < 0.01 and size < 4096:
         size *= 2
@@ -107,7 +107,7 @@ class DeviceTime:
     """Time spent on one kind of device."""
 
     seconds: float  # of training, times the number of devices at work
-    capacity: float | None  # operations a second and device
+    capacity: float | None  # operations a second, of one device
     basis: str
 
     @property
@@ -118,14 +118,14 @@ class DeviceTime:
 
 @dataclass
 class CostAccount:
-    """The cost of a training over all its sittings, on whatever devices; saved with each checkpoint."""
+    """The cost of a training, added up over all sessions and devices; saved with each checkpoint."""
 
     flops: int = 0  # counted: see `transduce.training.flops`
-    steps: int = 0  # that were counted: all, but for a training begun before there were accounts
+    steps: int = 0  # that were counted: fewer than all if an old version, which did not count, began the training
     devices: dict[str, DeviceTime] = field(default_factory=dict)  # by name
 
     def add(self, flops: int, seconds: float, device: str, capacity: Capacity, num_devices: int) -> None:
-        """Takes in one step."""
+        """Adds one step."""
         self.flops += flops
         self.steps += 1
         entry = self.devices.setdefault(device, DeviceTime(0.0, None, "unknown"))
@@ -140,7 +140,7 @@ class CostAccount:
         return sum(known) if known and len(known) == len(estimates) else None
 
     def metrics(self) -> dict[str, Any]:
-        """Returns the account as it stands in a model folder's `metrics.json`; empty where nothing was counted."""
+        """Returns what a model folder's `metrics.json` says of the cost; empty if nothing was counted."""
         if not self.steps:
             return {}
         values: dict[str, Any] = {"training_flops": self.flops, "training_flops_steps": self.steps}
@@ -167,7 +167,7 @@ class CostAccount:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "CostAccount":
-        """Rebuilds an account that `dataclasses.asdict` took apart."""
+        """Rebuilds an account from what `dataclasses.asdict` returned."""
         named = {
             name.replace(", 1 threads,", ", 1 thread,"): entry for name, entry in values["devices"].items()
         }  # 0.1.0

@@ -1,4 +1,4 @@
-"""Several processes as one: started by torchrun, each with its part of every global batch."""
+"""Training in several processes, which torchrun starts: each computes its part of every global batch."""
 
 import datetime
 import os
@@ -14,14 +14,14 @@ _LONG = datetime.timedelta(days=7)
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among all of a training; alone, unless torchrun started it."""
+    """The number of this process and of all; one alone unless torchrun started it."""
 
     rank: int = 0
     world_size: int = 1
 
     @classmethod
     def join(cls, device: torch.device) -> "Ranks":
-        """Joins the processes that torchrun started, or returns a world of one."""
+        """Joins the processes that torchrun started; one alone if it did not."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
         if device.type == "cuda" and device.index is not None:
@@ -31,8 +31,8 @@ class Ranks:
         return cls(dist.get_rank(), dist.get_world_size())
 
     @property
-    def leads(self) -> bool:
-        """Whether this process writes checkpoints and speaks to the user."""
+    def is_main(self) -> bool:
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def sum(self, tensors: Iterable[Tensor]) -> None:
@@ -41,16 +41,16 @@ class Ranks:
             for tensor in tensors:
                 dist.all_reduce(tensor)
 
-    def agree(self, flag: bool, device: torch.device) -> bool:
-        """Returns whether `flag` is set in any process, so that all act alike."""
+    def any_rank(self, flag: bool, device: torch.device) -> bool:
+        """Returns whether `flag` is set in any process; all get the same answer."""
         if self.world_size == 1:
             return flag
         votes = torch.tensor(float(flag), device=device)
         dist.all_reduce(votes)
         return bool(votes > 0)
 
-    def of_leader(self, values: Sequence[float], device: torch.device) -> list[float]:
-        """Returns the leading process's values, as many as here, so that all draw the same conclusions from them."""
+    def broadcast(self, values: Sequence[float], device: torch.device) -> list[float]:
+        """Returns the main process's values, as many as here."""
         if self.world_size == 1:
             return list(values)
         shared = torch.tensor(values, dtype=torch.float64, device=device)
@@ -63,9 +63,9 @@ class Ranks:
             dist.barrier()
 
     def wait_for_long_work(self) -> None:
-        """The same where one process may take hours to come: a barrier would give up after minutes.
+        """Does the same where one process may take hours: a barrier gives up after minutes.
 
-        Nobody waits in vain: torchrun ends all processes when one fails.
+        Nothing waits for ever: torchrun ends all processes when one fails.
         """
         if self.world_size > 1:
             dist.new_group(backend="gloo", timeout=_LONG)  # waits, with this timeout, for all to ask for the group

@@ -13,6 +13,7 @@ kernel, or restricted attention, computes a second time on its way back, to save
 from dataclasses import dataclass
 
 from transduce.config import ModelConfig
+from transduce.model import Transformer
 from transduce.model.packing import num_rows
 from transduce.model.windowed import windowed_pairs
 from transduce.training.batch import Batch
@@ -59,6 +60,11 @@ class Flops:
     def total(self) -> int:
         """All of them."""
         return self.encoder + self.decoder + self.attention + self.output
+
+
+def step_flops(model: object, config: ModelConfig, batch: Batch) -> int:
+    """Returns the operations of one forward and backward pass; 0 for a model that is no `Transformer`."""
+    return training_flops(config, BatchShape.of(batch)).total if isinstance(model, Transformer) else 0
 
 
 def training_flops(config: ModelConfig, shape: BatchShape) -> Flops:

@@ -25,8 +25,7 @@ from transduce.engines.torch import load_model
 from transduce.errors import DataError, TransduceError
 from transduce.experiments.ablation.results import TrialResult
 from transduce.experiments.ablation.trials import REQUEST, RESULT
-from transduce.runs import data_folder, train
-from transduce.scoring import bleu_scorer
+from transduce.runs import bleu_scorer, data_folder, train
 from transduce.training.device import Compute
 
 

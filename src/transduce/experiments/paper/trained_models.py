@@ -14,7 +14,7 @@ from transduce.errors import ConfigError, DataError
 from transduce.experiments import store
 from transduce.experiments.demo import with_corpus
 from transduce.experiments.paper.experiment import Say
-from transduce.runs import train
+from transduce.runs import End, train
 
 RECIPES = Path("recipes")  # of a checkout of the source
 
@@ -116,7 +116,7 @@ def trained(config: Config, run: Path, say: Say, *, show_progress: bool) -> Path
         _require_made_as(config, model)
         return model
     say("training")
-    if train(config, run, resume=True, show_progress=show_progress).reason == "stopped":
+    if train(config, run, resume=True, show_progress=show_progress).end == End.SIGNAL:
         raise KeyboardInterrupt
     return model
 

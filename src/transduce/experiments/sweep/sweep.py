@@ -25,7 +25,7 @@ from transduce.reporting.tables import counted
 from transduce.runs import load_run_config, load_run_data
 from transduce.text import SubwordTokenizer
 from transduce.training.averaging import average
-from transduce.training.state import scheduled_checkpoints, weights_checksum
+from transduce.training.checkpoints import averageable_checkpoints, weights_checksum
 from transduce.translation.translator import Translator
 
 PICTURE = "sweep.png"
@@ -258,7 +258,7 @@ def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str
 def _last_checkpoints(run: Path, count: int) -> list[Path]:
     if not _is_run(run):
         raise ConfigError(f"{run}: is not a run folder; a model folder has no checkpoints to average.")
-    found = scheduled_checkpoints(run)
+    found = averageable_checkpoints(run)
     if len(found) < count:
         raise BundleError(
             f"{run}: has {counted(len(found), 'checkpoint')}, {count} are to be averaged. Training keeps "

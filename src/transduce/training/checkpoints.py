@@ -5,7 +5,7 @@
         optimizer.safetensors    Adam's moments and step count
         state.json               where in the plan, best score so far, what it was written for, checksums
 
-There is no random state to keep: dropout of step n is drawn from (seed, n), and batch n is a function of (seed, epoch).
+No random state is kept: the dropout of step n is drawn from (seed, n), and batch n is a function of (seed, epoch).
 """
 
 import hashlib
@@ -15,8 +15,9 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,35 +27,36 @@ from torch import Tensor
 
 from transduce import files
 from transduce.config.tensors import read_header, read_tensors, read_weights, require_finite
-from transduce.config.weights import require_shapes
 from transduce.errors import BundleError
-from transduce.model import Transformer
 from transduce.training.cost import CostAccount
-from transduce.training.history import CHECKPOINT, STATE
-from transduce.training.history import checkpoint_path as checkpoint_path
-from transduce.training.history import checkpoints as checkpoints
+from transduce.training.run_folder import CHECKPOINT, CONFIG, DATA, STATE
+from transduce.training.run_folder import checkpoint_path as checkpoint_path
+from transduce.training.run_folder import checkpoints as checkpoints
+from transduce.training.trainable import TrainableModel
 
 _MODEL, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", STATE
 _FORMAT = 1
 _ADAM = ("step", "exp_avg", "exp_avg_sq")  # what Adam keeps of each parameter
 
-# What a checkpoint was written for.
-#   scheduled: it came at its time, and may enter an average
-#   end: training ended there by its own rule; it counts as scheduled until training goes on beyond it
-#   interim: training was stopped there, say: it serves resuming, enters no average, and goes when a later one comes
-#   best: the copy with the best validation score, which lies apart
-Purpose = Literal["scheduled", "end", "interim", "best"]
+
+class CheckpointKind(StrEnum):
+    """What a checkpoint is for; the values stand in state.json."""
+
+    REGULAR = "scheduled"  # written at a regular interval; may be averaged
+    FINAL = "end"  # where training ended; may be averaged until training goes on beyond it
+    RESUME_ONLY = "interim"  # where training was stopped, say; never averaged, removed when a later one is written
+    BEST = "best"  # the copy with the best validation score, in a folder of its own
 
 
 @dataclass
 class Progress:
-    """Where training stands; saved with each checkpoint."""
+    """How far training has come; saved with each checkpoint."""
 
     step: int = 0  # updates done
     epoch: int = 0
     batch: int = 0  # batches of this epoch's plan that are done
     target_tokens: int = 0  # seen so far
-    seconds: float = 0.0  # spent on training so far, over all sessions
+    seconds: float = 0.0  # of training so far, in all sessions together
     skipped_steps: int = 0  # updates left out because a gradient was not finite
     best_score: float | None = None
     best_by: str = ""  # the measure of `best_score`
@@ -63,38 +65,51 @@ class Progress:
     validations: dict[str, float] = field(default_factory=dict)  # the last ones
     cost: CostAccount = field(default_factory=CostAccount)
 
+    def metrics(self) -> dict[str, Any]:
+        """Returns what a model folder's metrics.json says of the training."""
+        return {
+            "steps": self.step,
+            "training_seconds": self.seconds,
+            "target_tokens_seen": self.target_tokens,
+            **self.cost.metrics(),
+        }
 
-def scheduled_checkpoints(run: Path) -> list[Path]:
-    """Returns the checkpoints that may be averaged, oldest first.
 
-    Those on the schedule; the last one too, where training ended there by its own rule. Checkpoints of version 0.1.0,
-    which did not note what they were written for, count as scheduled.
+def averageable_checkpoints(run: Path) -> list[Path]:
+    """Returns the checkpoints that may be averaged, oldest first: the regular ones, and a final one if it is the last.
+
+    Checkpoints of version 0.1.0, which recorded no kind, count as regular.
     """
     found = checkpoints(run)
-    return [path for path in found if (what := purpose(path)) == "scheduled" or (what == "end" and path == found[-1])]
+    kinds = [checkpoint_kind(path) for path in found]
+    return [
+        path
+        for path, kind in zip(found, kinds, strict=True)
+        if kind == CheckpointKind.REGULAR or (kind == CheckpointKind.FINAL and path == found[-1])
+    ]
 
 
-def purpose(path: Path) -> Purpose:
-    """Returns what a checkpoint was written for; of a damaged one, which whoever reads it will name, "scheduled"."""
+def checkpoint_kind(path: Path) -> CheckpointKind:
+    """Returns what a checkpoint is for; a damaged one counts as regular, so that reading it names the damage."""
     try:
-        return _purpose(_read_state(path))
+        return _kind(_read_state(path))
     except (OSError, ValueError):
-        return "scheduled"
+        return CheckpointKind.REGULAR
 
 
-def _purpose(state: Mapping[str, Any]) -> Purpose:
-    noted: Purpose = state.get("purpose", "scheduled")  # 0.1.0 did not note it
-    if noted not in get_args(Purpose):
+def _kind(state: Mapping[str, Any]) -> CheckpointKind:
+    noted = state.get("purpose", CheckpointKind.REGULAR)  # 0.1.0 did not record it
+    if noted not in list(CheckpointKind):
         raise ValueError(f"{_STATE} has purpose {noted!r}")
-    return noted
+    return CheckpointKind(noted)
 
 
 def save_checkpoint(
     path: Path,
-    model: Transformer,
+    model: TrainableModel,
     optimizer: torch.optim.Optimizer,
     progress: Progress,
-    purpose: Purpose = "scheduled",
+    kind: CheckpointKind = CheckpointKind.REGULAR,
 ) -> None:
     """Writes a checkpoint; a crash while writing leaves none of it.
 
@@ -116,11 +131,11 @@ def save_checkpoint(
         for name in (_MODEL, _OPTIMIZER):
             files.make_readable(folder / name)  # the library makes them their writer's alone
         checksums = {name: files.sha256(folder / name) for name in (_MODEL, _OPTIMIZER)}
-        state = {"format": _FORMAT, "purpose": purpose, "progress": values, "sha256": checksums}
+        state = {"format": _FORMAT, "purpose": kind, "progress": values, "sha256": checksums}
         files.write_json(folder / _STATE, state | {"progress_sha256": _digest(values)})
 
 
-def _moments(model: Transformer, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def _moments(model: TrainableModel, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     return {
         f"{key}:{names[id(parameter)]}": _own(value)
@@ -138,15 +153,15 @@ def _own(tensor: Tensor) -> Tensor:
     return tensor.detach().cpu().contiguous()
 
 
-def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer) -> Progress:
-    """Puts the checkpoint's weights into `model`, its moments into `optimizer`, and returns its progress.
+def load_checkpoint(path: Path, model: TrainableModel, optimizer: torch.optim.Optimizer) -> Progress:
+    """Loads the checkpoint's weights into `model` and its moments into `optimizer`; returns its progress.
 
     Raises:
         BundleError: a file's checksum is wrong, a value is not finite, or the checkpoint is of another model.
     """
     progress = check_checkpoint(path)
     tensors, _ = read_header(path / _MODEL)
-    require_shapes(model.config, {name: stored.shape for name, stored in tensors.items()}, str(path / _MODEL))
+    model.require_shapes({name: stored.shape for name, stored in tensors.items()}, str(path / _MODEL))
     moments = _read_moments(path)
     _require_moments_of(model, moments, path / _OPTIMIZER)
     model.load_weights(read_weights(path / _MODEL), str(path / _MODEL))
@@ -164,8 +179,8 @@ def _read_moments(path: Path) -> dict[str, np.ndarray]:
     return moments
 
 
-def _require_moments_of(model: Transformer, moments: Mapping[str, np.ndarray], where: Path) -> None:
-    """Refuses moments that are not those of the model's parameters; one that was never updated has none."""
+def _require_moments_of(model: TrainableModel, moments: Mapping[str, np.ndarray], where: Path) -> None:
+    """Checks that moments fit the model's parameters; a parameter that was never updated has none."""
     shapes = {
         f"{key}:{name}": () if key == "step" else tuple(parameter.shape)
         for name, parameter in model.named_parameters()
@@ -179,7 +194,7 @@ def _require_moments_of(model: Transformer, moments: Mapping[str, np.ndarray], w
 
 
 def last_finite_checkpoint(run: Path) -> Path | None:
-    """Returns the newest checkpoint that is whole and has finite weights and moments; reads them to see."""
+    """Returns the newest checkpoint that is undamaged, with finite weights and moments; reads them all."""
     for path in reversed(checkpoints(run)):
         try:
             check_checkpoint(path)
@@ -189,6 +204,18 @@ def last_finite_checkpoint(run: Path) -> Path | None:
             continue
         return path
     return None
+
+
+def advice_not_finite(run: Path) -> str:
+    """Returns from which checkpoint, and how, to go on where weights or gradients are no longer finite."""
+    found = last_finite_checkpoint(run)
+    gentler = "a lower train.learning_rate_factor, or with train.max_gradient_norm"
+    if found is None:
+        return f"No checkpoint with finite weights is left: begin again with {gentler} (1.0, say)."
+    return (
+        f"The last checkpoint with finite weights is {found}: go on from there with --resume and {gentler}, such as "
+        "--set train.max_gradient_norm=1.0."
+    )
 
 
 def check_checkpoint(path: Path) -> Progress:
@@ -205,14 +232,14 @@ def check_checkpoint(path: Path) -> Progress:
 
 
 def read_progress(path: Path) -> Progress:
-    """Returns a checkpoint's progress without a look at its weights; raises BundleError where it cannot be read."""
+    """Returns a checkpoint's progress without reading its weights; raises BundleError if it cannot be read."""
     try:
         state = _read_state(path)
-        _purpose(state)
+        _kind(state)
         values = state["progress"]
         if state.get("progress_sha256", digest := _digest(values)) != digest:
             raise ValueError(f"the progress in {_STATE} was changed")
-        if "cost" in values:  # not in checkpoints of before there were accounts
+        if "cost" in values:  # checkpoints from before costs were counted have none
             values["cost"] = CostAccount.from_dict(values["cost"])
         progress = Progress(**values)
         _require_sound(progress)
@@ -222,7 +249,7 @@ def read_progress(path: Path) -> Progress:
 
 
 def _require_sound(progress: Progress) -> None:
-    """Refuses counts that are none."""
+    """Checks that counts are whole numbers from 0."""
     for each in fields(progress):
         value = getattr(progress, each.name)
         if each.type is int and (type(value) is not int or value < 0):
@@ -232,7 +259,7 @@ def _require_sound(progress: Progress) -> None:
 
 
 def weights_checksum(path: Path) -> str:
-    """Returns the SHA-256 that a checkpoint's weights had when it was written; raises BundleError where it has none."""
+    """Returns the recorded SHA-256 of a checkpoint's weights; raises BundleError if there is none."""
     return _checksum(path, _MODEL)
 
 
@@ -270,14 +297,14 @@ def checkpoint_weights(path: Path) -> Path:
 def set_aside(path: Path) -> Path:
     """Renames a damaged checkpoint, so that it no longer counts as one; returns what it is called now."""
     aside = path.with_name(f"damaged-{path.name}")
-    shutil.rmtree(aside, ignore_errors=True)  # of the same step, from an earlier sitting
+    shutil.rmtree(aside, ignore_errors=True)  # of the same step, from an earlier session
     return path.rename(aside)
 
 
 def set_aside_damaged(run: Path, num_whole: int) -> list[str]:
-    """Sets damaged scheduled checkpoints aside until the last `num_whole` are whole; returns a line about each."""
+    """Sets damaged checkpoints aside until the last `num_whole` to average are whole; returns a line about each."""
     lines: list[str] = []
-    for path in reversed(scheduled_checkpoints(run)):
+    for path in reversed(averageable_checkpoints(run)):
         if num_whole <= 0:
             break
         try:
@@ -290,20 +317,21 @@ def set_aside_damaged(run: Path, num_whole: int) -> list[str]:
 
 
 def prune(run: Path, keep: int) -> None:
-    """Removes all but the last `keep` scheduled checkpoints, and the last one of all if it is not among them."""
-    kept = scheduled_checkpoints(run)[-keep:]
+    """Removes all checkpoints but the last `keep` that may be averaged, and the newest of all."""
+    kept = averageable_checkpoints(run)[-keep:]
     for path in checkpoints(run)[:-1]:
         if path not in kept:
-            going = path.with_name(f".{path.name}.removing.part")  # first: what is half removed is no checkpoint
+            going = path.with_name(f".{path.name}.removing.part")  # renamed first: half removed, it is no checkpoint
             if going.exists():
                 shutil.rmtree(going)
             shutil.rmtree(path.rename(going))
 
 
 def remove_leftovers(run: Path) -> None:
-    """Removes what processes that were killed left of a run's checkpoints; only while no other process trains there."""
-    files.remove_leftovers(run, "best")
+    """Removes what killed processes left unfinished in a run folder; only while no other process trains there."""
+    files.remove_leftovers(run, "best", "model", CONFIG, DATA, "metrics.jsonl")
+    files.remove_leftovers(run / "data", "*.json", "*.arrow")
     files.remove_leftovers(run / "checkpoints", "step-*")
     for path in (run / "checkpoints").glob("step-*"):
-        if CHECKPOINT.fullmatch(path.name) and path.is_dir() and not any(path.iterdir()):  # version 0.1.0 left such
+        if CHECKPOINT.fullmatch(path.name) and path.is_dir() and not any(path.iterdir()):  # left by version 0.1.0
             path.rmdir()

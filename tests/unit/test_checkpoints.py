@@ -16,19 +16,20 @@ from transduce import files
 from transduce.config import Config, ModelConfig
 from transduce.errors import BundleError
 from transduce.model import Transformer
-from transduce.training import state as state_module
-from transduce.training.state import (
+from transduce.training import checkpoints as checkpoints_module
+from transduce.training.checkpoints import (
+    CheckpointKind,
     Progress,
+    averageable_checkpoints,
     check_checkpoint,
+    checkpoint_kind,
     checkpoint_path,
     checkpoints,
     last_finite_checkpoint,
     load_checkpoint,
     prune,
-    purpose,
     remove_leftovers,
     save_checkpoint,
-    scheduled_checkpoints,
     set_aside,
 )
 from transduce.training.step import make_optimizer
@@ -189,7 +190,7 @@ def test_what_is_not_finite_is_neither_written_nor_resumed_from(
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-00000001"]
 
     with monkeypatch.context() as patch:  # as version 0.1.0 did
-        patch.setattr(state_module, "first_not_finite", lambda _: None)
+        patch.setattr(checkpoints_module, "first_not_finite", lambda _: None)
         save_checkpoint(checkpoint_path(tmp_path, 2), model, optimizer, PROGRESS)
     other, other_optimizer = trained(2)
     before = other.source_embedding.detach().clone()
@@ -223,7 +224,7 @@ def test_a_crash_while_writing_leaves_no_checkpoint(
 ) -> None:
     model, optimizer = trained(1)
     save_checkpoint(checkpoint_path(tmp_path, 1), model, optimizer, PROGRESS)
-    save_file, calls = state_module.save_file, 0
+    save_file, calls = checkpoints_module.save_file, 0
 
     def crash(*_: Any) -> None:
         raise OSError("No space left on device")
@@ -236,9 +237,9 @@ def test_a_crash_while_writing_leaves_no_checkpoint(
             crash()
 
     if failing == "state":
-        monkeypatch.setattr(state_module.files, "write_json", crash)
+        monkeypatch.setattr(checkpoints_module.files, "write_json", crash)
     else:
-        monkeypatch.setattr(state_module, "save_file", half)
+        monkeypatch.setattr(checkpoints_module, "save_file", half)
     for step in (1, 2):  # over one that stands there, and anew
         calls = 0
         with pytest.raises(OSError, match="No space"):
@@ -251,7 +252,7 @@ def test_the_librarys_own_errors_are_those_of_writing(tmp_path: Path, monkeypatc
     def full(*_: Any) -> None:
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr(state_module, "save_file", full)
+    monkeypatch.setattr(checkpoints_module, "save_file", full)
     with pytest.raises(OSError, match="No space left"):
         save_checkpoint(tmp_path / "a", *trained(1), PROGRESS)
     assert not [*tmp_path.iterdir()]
@@ -316,25 +317,25 @@ def test_what_a_crash_left_of_a_checkpoint_is_removed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
 
 
-def test_only_scheduled_checkpoints_are_averaged_and_counted(tmp_path: Path) -> None:
+def test_only_averageable_checkpoints_are_averaged_and_counted(tmp_path: Path) -> None:
     def steps(paths: list[Path]) -> list[int]:
         return [int(path.name.removeprefix("step-")) for path in paths]
 
     fake(tmp_path, 10, 20, 30)
     fake(tmp_path, 25, purpose="interim")
     fake(tmp_path, 33, purpose="end")
-    assert steps(scheduled_checkpoints(tmp_path)) == [10, 20, 30, 33]
+    assert steps(averageable_checkpoints(tmp_path)) == [10, 20, 30, 33]
     fake(tmp_path, 36, purpose="interim")  # training has gone on beyond its end
-    assert steps(scheduled_checkpoints(tmp_path)) == [10, 20, 30]
+    assert steps(averageable_checkpoints(tmp_path)) == [10, 20, 30]
     prune(tmp_path, 2)
     assert steps(checkpoints(tmp_path)) == [20, 30, 36]
     fake(tmp_path, 40)
     prune(tmp_path, 2)
     assert steps(checkpoints(tmp_path)) == [30, 40]
     rewrite(checkpoint_path(tmp_path, 40), lambda state: state.pop("purpose"))  # as version 0.1.0 wrote it
-    assert purpose(checkpoint_path(tmp_path, 40)) == "scheduled"
+    assert checkpoint_kind(checkpoint_path(tmp_path, 40)) == CheckpointKind.REGULAR
     (checkpoint_path(tmp_path, 30) / "state.json").write_text("{")  # whoever reads it will say so
-    assert steps(scheduled_checkpoints(tmp_path)) == [30, 40]
+    assert steps(averageable_checkpoints(tmp_path)) == [30, 40]
 
 
 def test_a_damaged_checkpoint_is_set_aside(tmp_path: Path) -> None:
@@ -354,7 +355,7 @@ def test_what_is_half_removed_is_no_checkpoint(tmp_path: Path, monkeypatch: pyte
         (path / "model.safetensors").unlink()
         raise OSError("interrupted")
 
-    monkeypatch.setattr(state_module.shutil, "rmtree", crash)
+    monkeypatch.setattr(checkpoints_module.shutil, "rmtree", crash)
     with pytest.raises(OSError, match="interrupted"):
         prune(tmp_path, 1)
     assert checkpoints(tmp_path) == [checkpoint_path(tmp_path, 2)]
@@ -385,6 +386,6 @@ def test_moments_that_are_not_the_models_are_refused_and_change_nothing(tmp_path
 def test_a_damaged_purpose_does_not_leave_a_checkpoint_out_of_the_average(tmp_path: Path) -> None:
     save_checkpoint(checkpoint_path(tmp_path, 1), *trained(1), PROGRESS)
     rewrite(checkpoint_path(tmp_path, 1), lambda state: state.update(purpose="schedulad"))
-    assert scheduled_checkpoints(tmp_path) == [checkpoint_path(tmp_path, 1)]
+    assert averageable_checkpoints(tmp_path) == [checkpoint_path(tmp_path, 1)]
     with pytest.raises(BundleError, match=r"not a whole checkpoint: .* purpose 'schedulad'"):
         check_checkpoint(checkpoint_path(tmp_path, 1))

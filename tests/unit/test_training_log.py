@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from transduce.errors import TrainingError
-from transduce.training import report as report_module
+from transduce.training import log as log_module
+from transduce.training.checkpoints import Progress
 from transduce.training.event_file import EventFile
-from transduce.training.report import Report, TimeLeft
-from transduce.training.state import Progress
+from transduce.training.log import TimeLeft, TrainingLog
 from transduce.training.step import StepResult
 
 RESULT = StepResult(20.0, 10.0, target_tokens=10, source_tokens=8, gradient_norm=1.0, learning_rate=0.1)
@@ -24,13 +24,13 @@ RESULT = StepResult(20.0, 10.0, target_tokens=10, source_tokens=8, gradient_norm
 def test_time_between_steps_counts_and_paused_time_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    with Report(tmp_path, max_steps=10, log_steps=4, show=False) as report:
-        report.begin(0)
+    with TrainingLog(tmp_path, max_steps=10, log_steps=4, show=False) as log:
+        log.begin(0)
         for step in range(1, 5):
             clock[0] += 1.0
-            report.step(RESULT, Progress(step=step))
+            log.step(RESULT, Progress(step=step))
             if step < 4:
-                with report.paused():
+                with log.paused():
                     clock[0] += 50.0
     first, record = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert (first["step"], record["step"]) == (1, 4)
@@ -64,17 +64,17 @@ def test_the_time_left_does_not_jump(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_warning_is_printed_where_nothing_else_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = Report(tmp_path, max_steps=10, log_steps=1, show=False)
-    report.say("progress")
-    report.warn("trouble")
+    log = TrainingLog(tmp_path, max_steps=10, log_steps=1, show=False)
+    log.say("progress")
+    log.warn("trouble")
     assert capsys.readouterr().err == "trouble\n"
-    Report(tmp_path, max_steps=10, log_steps=1, show=False, write=False).warn("one process is enough")
+    TrainingLog(tmp_path, max_steps=10, log_steps=1, show=False, write=False).warn("one process is enough")
     assert capsys.readouterr().err == ""
 
 
 def test_metrics_that_cannot_be_written_are_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing the file tries again, and must not hide the error that names it."""
-    monkeypatch.setattr(report_module, "_tensorboard", lambda *_: None)  # the limit below is for all files
+    monkeypatch.setattr(log_module, "_tensorboard", lambda *_: None)  # the limit below is for all files
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300, hard))  # stands for a full disk
     try:
@@ -102,7 +102,7 @@ def test_a_training_goes_on_where_tensorboard_cannot_write(
         def close(self) -> None:
             fail_at("closing")
 
-    monkeypatch.setattr(report_module, "_tensorboard", Board)
+    monkeypatch.setattr(log_module, "_tensorboard", Board)
     record(tmp_path, num_steps=3)
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 3
     warned = capsys.readouterr().err
@@ -135,32 +135,32 @@ def test_a_full_disk_is_told_where_tensorboard_is_written(tmp_path: Path, monkey
 
 
 def record(run: Path, num_steps: int) -> None:
-    with Report(run, max_steps=99, log_steps=1, show=False) as report:
-        report.begin(0)
+    with TrainingLog(run, max_steps=99, log_steps=1, show=False) as log:
+        log.begin(0)
         for step in range(1, num_steps + 1):
-            report.step(RESULT, Progress(step=step))
+            log.step(RESULT, Progress(step=step))
 
 
 def test_what_a_crashed_training_recorded_past_its_checkpoint_is_dropped(tmp_path: Path) -> None:
     metrics = tmp_path / "metrics.jsonl"
-    with Report(tmp_path, max_steps=10, log_steps=1, show=False) as report:
-        report.begin(0)
+    with TrainingLog(tmp_path, max_steps=10, log_steps=1, show=False) as log:
+        log.begin(0)
         for step in range(1, 6):
-            report.step(RESULT, Progress(step=step))
+            log.step(RESULT, Progress(step=step))
     with metrics.open("a") as file:
         file.write('{"kind": "train", "st')  # the crash
-    with Report(tmp_path, max_steps=10, log_steps=1, show=False) as report:
-        report.begin(3)
-        report.step(RESULT, Progress(step=4))
+    with TrainingLog(tmp_path, max_steps=10, log_steps=1, show=False) as log:
+        log.begin(3)
+        log.step(RESULT, Progress(step=4))
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 2, 3, 4]
 
 
 def test_a_record_without_its_line_end_comes_again(tmp_path: Path) -> None:
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_text('{"step": 1}\n{"step": 2}')  # the crash came before the last byte
-    with Report(tmp_path, max_steps=10, log_steps=1, show=False) as report:
-        report.begin(2)
-        report.step(RESULT, Progress(step=3))
+    with TrainingLog(tmp_path, max_steps=10, log_steps=1, show=False) as log:
+        log.begin(2)
+        log.step(RESULT, Progress(step=3))
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 3]
 
 
@@ -174,9 +174,9 @@ def test_records_are_not_written_to_a_pipe_or_a_device(tmp_path: Path, kind: str
         os.mkfifo(metrics)
         reader = os.open(metrics, os.O_RDWR)  # else a writer would wait for ever
     try:
-        report = Report(tmp_path, max_steps=10, log_steps=1, show=False)
+        log = TrainingLog(tmp_path, max_steps=10, log_steps=1, show=False)
         with pytest.raises(TrainingError, match=r"metrics\.jsonl: a pipe or a device"):
-            report.begin(0)
+            log.begin(0)
     finally:
         if reader is not None:
             os.close(reader)

@@ -1,4 +1,4 @@
-"""What training says while it runs: a live line, metrics as JSON lines, TensorBoard."""
+"""The log of a training: a live line, metrics as JSON lines, TensorBoard."""
 
 import contextlib
 import json
@@ -14,15 +14,15 @@ from tqdm import tqdm
 
 from transduce.errors import TrainingError
 from transduce.files import is_special, write_text
-from transduce.training.state import Progress
+from transduce.training.checkpoints import Progress
 from transduce.training.step import StepResult
 
 
 class TimeLeft:
-    """An estimate of the time until the last step that does not jump.
+    """A smooth estimate of the time until the last step.
 
-    Batches differ in size, so the pace is a mean over hundreds of steps, in which older ones count less. Validations
-    and checkpoints come seldom: their time is shared out over all steps of this session.
+    The pace is a mean over hundreds of steps, since batches differ in size; older steps count less. The time of
+    validations and checkpoints, which are rare, is spread over all steps of this session.
     """
 
     _SPAN_STEPS = 300
@@ -32,13 +32,13 @@ class TimeLeft:
         self.start(0)
 
     def start(self, step: int) -> None:
-        """Begins a session at `step` updates done."""
+        """Starts a session after `step` updates."""
         self._first = self._step = step
         self._weight = self._weighted_seconds = self._paused_seconds = 0.0
         self._since = time.perf_counter()
 
     def step(self, step: int) -> None:
-        """Takes in the end of a step."""
+        """Records the end of a step."""
         now = time.perf_counter()
         decay = 1 - 1 / self._SPAN_STEPS
         self._weight = decay * self._weight + 1
@@ -46,7 +46,7 @@ class TimeLeft:
         self._since, self._step = now, step
 
     def pause(self, seconds: float) -> None:
-        """Takes in time that was spent between steps."""
+        """Records time spent between steps."""
         self._paused_seconds += seconds
         self._since += seconds
 
@@ -61,12 +61,12 @@ class TimeLeft:
         return (self._max_steps - self._step) * pace
 
 
-class Report:
+class TrainingLog:
     """Collects the results of steps and shows and writes them every `log_steps` steps.
 
-    On a terminal it is one live line; elsewhere, a plain line each time. `metrics.jsonl` gets one object a record, with
-    `"kind"` saying which: `train` or `validation`. After a resume it goes on where the checkpoint was made: what a
-    crashed training had recorded after that is dropped, since it comes again.
+    On a terminal it is one live line; elsewhere, a plain line each time. `metrics.jsonl` gets one object for each
+    record, whose `"kind"` is `train` or `validation`. A resumed training continues from its checkpoint: records of
+    later steps, which a crashed session wrote, are dropped, since those steps are made again.
     """
 
     def __init__(self, run: Path, *, max_steps: int, log_steps: int, show: bool, write: bool = True) -> None:
@@ -90,13 +90,13 @@ class Report:
             if self._board is not None:
                 self._board.close()
         for part in (self.bar, self._metrics):
-            # Closing a file tries again to write what a full disk refused; the error on its way out says so already.
+            # Closing a file retries a write that a full disk refused; the error being raised already says so.
             with contextlib.suppress(*([] if kind is None else [OSError])):
                 if part is not None:
                     part.close()
 
     def begin(self, step: int) -> None:
-        """Opens the records and starts the live line, at `step` updates done.
+        """Opens the files and starts the live line, after `step` updates.
 
         Raises:
             TrainingError: `metrics.jsonl` is a pipe or a device: opening it could wait for ever, or lose the records.
@@ -122,7 +122,7 @@ class Report:
         self._left.start(step)
 
     def step(self, result: StepResult, progress: Progress) -> None:
-        """Takes in one update; the first one is shown and written at once."""
+        """Records one update; the first one is shown and written at once."""
         self._results.append(result)
         self._left.step(progress.step)
         if progress.step == 1 or progress.step % self.log_steps == 0 or progress.step == self.max_steps:
@@ -133,7 +133,7 @@ class Report:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Leaves the time of what is done within out of the speed of training."""
+        """Keeps the time spent inside out of the training speed."""
         started = time.perf_counter()
         try:
             yield
@@ -149,7 +149,7 @@ class Report:
         self._record("validation", progress, scores)
 
     def say(self, message: str) -> None:
-        """Prints a line without disturbing the live one."""
+        """Prints a line above the live one."""
         if self.show:
             self.warn(message)
 
@@ -203,7 +203,7 @@ class Report:
 
     @contextlib.contextmanager
     def _for_viewing(self) -> Iterator[None]:
-        """Gives TensorBoard up where its files cannot be written: they only show what metrics.jsonl has."""
+        """Goes on without TensorBoard if its files cannot be written: metrics.jsonl has the same numbers."""
         try:
             yield
         except OSError as error:
@@ -234,7 +234,7 @@ def _step_of(line: str) -> int | None:
 def _tensorboard(folder: Path, step: int) -> Any:
     try:
         from transduce.training.event_file import EventFile
-    except ImportError:  # TensorBoard is a way to look at metrics.jsonl's numbers: without it nothing is lost
+    except ImportError:  # not installed: metrics.jsonl has the same numbers
         return None
     return EventFile(folder, step)
 

@@ -1,0 +1,56 @@
+"""When a checkpoint is due, and of which kind."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from transduce.config import TrainConfig
+from transduce.training.checkpoints import CheckpointKind, Progress, checkpoint_kind, read_progress
+
+
+class CheckpointSchedule:
+    """Counts steps and minutes since the last regular checkpoint, also over a stop and a resume.
+
+    Where `checkpoint_steps` is set, steps decide which checkpoints are regular, since they do not depend on the
+    machine; those written by time then only serve to resume from.
+    """
+
+    def __init__(self, config: TrainConfig) -> None:
+        self._config = config
+        self._regular_step = 0  # of the last regular checkpoint
+        self._seconds_carried = 0.0  # of training since then, in earlier sessions
+        self._last = time.monotonic()
+
+    def restore(self, found: Sequence[Path], progress: Progress) -> None:
+        """Continues from checkpoints: `found` are those of the run, `progress` is that of the newest."""
+        last = next((path for path in reversed(found) if checkpoint_kind(path) == CheckpointKind.REGULAR), None)
+        before = Progress() if last is None else read_progress(last)
+        self._regular_step = before.step
+        self._seconds_carried = max(0.0, progress.seconds - before.seconds)
+
+    def start(self) -> None:
+        """Starts the clock of this session."""
+        self._last = time.monotonic() - self._seconds_carried
+
+    def _is_due_by_steps(self, step: int) -> bool:
+        return self._config.checkpoint_steps > 0 and step % self._config.checkpoint_steps == 0
+
+    def due(self, step: int, any_rank: Callable[[bool], bool]) -> CheckpointKind | None:
+        """Returns the kind of the checkpoint that is due after `step`, if one is; `any_rank` as `Ranks.any_rank`."""
+        if self._is_due_by_steps(step):
+            return CheckpointKind.REGULAR
+        minutes = self._config.checkpoint_minutes
+        if minutes > 0 and any_rank(time.monotonic() - self._last >= 60 * minutes):
+            return CheckpointKind.RESUME_ONLY if self._config.checkpoint_steps else CheckpointKind.REGULAR
+        return None
+
+    def last_kind(self, step: int) -> CheckpointKind:
+        """Returns the kind of the checkpoint at the end of training."""
+        is_regular = self._is_due_by_steps(step) or self._regular_step == step
+        return CheckpointKind.REGULAR if is_regular else CheckpointKind.FINAL
+
+    def written(self, kind: CheckpointKind, step: int) -> None:
+        """Takes in that a checkpoint was written after `step`."""
+        self._last = time.monotonic()
+        if kind == CheckpointKind.REGULAR:
+            self._regular_step = step

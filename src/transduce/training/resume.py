@@ -1,0 +1,91 @@
+"""The configuration of a run: written when it starts, and what of it may change when it is resumed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transduce import files
+from transduce.__about__ import __version__
+from transduce.config import Config, to_dict
+from transduce.config.differences import differences
+from transduce.errors import ConfigError, TrainingError
+from transduce.training.run_folder import CONFIG, checkpoints, load_run_config
+
+# What may change when a run is resumed: nothing here changes an update.
+_MAY_CHANGE = {
+    "train.max_steps", "train.max_minutes", "train.device", "train.compile", "train.log_steps",
+    "train.checkpoint_steps", "train.checkpoint_minutes", "train.keep_checkpoints", "train.average_last",
+    "train.validate_steps", "train.validate_bleu", "train.validate_bleu_sentences", "train.validate_beam_size",
+    "train.early_stopping", "train.best_by",
+    "train.micro_batch_tokens",  # as the number of processes: rounding, and which numbers dropout draws
+    "name", "data.folder", "data.download", "data.source_language", "data.target_language", "data.test",
+    "decode.beam_size", "decode.length_penalty", "decode.max_extra_tokens", "decode.batch_size",
+}  # fmt: skip
+# These change updates. A training that diverged needs them, so --set may change them; an edited recipe may not.
+_MAY_CHANGE_IF_SET = {"train.learning_rate_factor", "train.max_gradient_norm"}
+
+
+def merge_settings(before: Sequence[str], settings: Sequence[str]) -> list[str]:
+    """Returns `before` and `settings`, each `section.key=value`; of two with the same key, the later one."""
+    return [*{_key(setting): setting for setting in (*before, *settings)}.values()]
+
+
+def _key(setting: str) -> str:
+    return setting.partition("=")[0].strip()
+
+
+def changes_on_resume(run: Path, config: Config, settings: Sequence[str]) -> list[str]:
+    """Returns how `config` differs from the run's own configuration, a line for each key.
+
+    Raises:
+        TrainingError: a key differs that must not change, or the run's own configuration is missing.
+    """
+    if not checkpoints(run):  # nothing is trained yet
+        return []
+    if not (run / CONFIG).is_file():
+        raise TrainingError(
+            f"{run / CONFIG}: missing, which says what this training was started with. Put it back, or choose another "
+            "--output."
+        )
+    # The vocabulary of a recipe is a limit, that of a run what training the tokeniser gave.
+    changed = differences(to_dict(load_run_config(run)), to_dict(config), ignore={"model.vocab_size"})
+    free = _MAY_CHANGE | (_MAY_CHANGE_IF_SET & {_key(setting) for setting in settings})
+    if config.train.cooldown_steps:
+        free -= {"train.max_steps"}  # the rate depends on where it ends
+    lines = {key: f"{key}: was {_shown(old)}, now {_shown(new)}" for key, (old, new) in sorted(changed.items())}
+    refused = [f"  {line}" for key, line in lines.items() if key not in free and not key.startswith("data.test.")]
+    if refused:
+        raise TrainingError(
+            f"{run}: cannot be resumed with another configuration than it was started with:\n" + "\n".join(refused)
+        )
+    return [*lines.values()]
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else repr(value)
+
+
+def require_trainable(config: Config, run: Path, resume: bool) -> None:
+    """Checks, before the data are prepared, that `config` can be trained in `run`.
+
+    Raises:
+        TrainingError: `run` has a training already, and `resume` is off.
+        ConfigError: the configuration contradicts itself.
+    """
+    if checkpoints(run) and not resume:
+        raise TrainingError(
+            f"{run}: there is a training here already. Add --resume to go on with it, or choose another --output."
+        )
+    if config.train.guided_attention and config.data.format != "trees":
+        raise ConfigError(
+            f"train.guided_attention = {config.train.guided_attention}: must be 0 where data.format is not 'trees': "
+            "only a parser's target tells which word it is at."
+        )
+
+
+def save_run_config(run: Path, config: Config, settings: Sequence[str]) -> None:
+    """Writes the configuration of a run, and which of its values --set gave."""
+    made_by = {"transduce": __version__, "torch": torch.__version__}
+    files.write_json(run / CONFIG, made_by | ({"set": [*settings]} if settings else {}) | to_dict(config))

@@ -1,0 +1,290 @@
+"""What must not change an update, what is left out of one, and models that can be trained."""
+
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from small_training import (
+    assert_close,
+    assert_identical,
+    batches_an_epoch,
+    final_weights,
+    make_trainer,
+    state_of,
+    stop_after,
+    validation_store,
+    with_train,
+    without_dropout,
+)
+from transduce.cli.main import main as command_line
+from transduce.config import Config
+from transduce.data.batching import BatchPlan, plan_epoch
+from transduce.data.store import ParallelStore
+from transduce.errors import TrainingError
+from transduce.training import trainer as trainer_module
+from transduce.training.checkpoints import checkpoints, read_progress
+from transduce.training.step import StepResult
+from transduce.training.trainer import End, Trainer
+from transduce.training.validation import Validation, perplexity
+
+pytestmark = pytest.mark.computes
+
+
+@pytest.mark.parametrize("micro_batch_tokens", [1, 60])
+def test_many_micro_batches_are_one_batch(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, micro_batch_tokens: int
+) -> None:
+    num_batches = 0
+    collate = trainer_module.collate
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal num_batches
+        num_batches += 1
+        return collate(*arguments)
+
+    monkeypatch.setattr(trainer_module, "collate", counted)
+    config = with_train(without_dropout(config), max_steps=2)
+    whole = make_trainer(config, tmp_path / "whole", data)
+    whole.fit()
+    assert num_batches == 2
+    parts = make_trainer(with_train(config, micro_batch_tokens=micro_batch_tokens), tmp_path / "parts", data)
+    parts.fit()
+    assert num_batches >= 2 + 4
+    assert_close(dict(whole.model.weights()), dict(parts.model.weights()))
+
+
+def test_two_processes_are_one(recipe: Path, config: Config, data: Path, tmp_path: Path) -> None:
+    steps = batches_an_epoch(config, data)  # so that the batch of one pair, which leaves a process idle, is among them
+    settings = [
+        f"train.max_steps={steps}",
+        *(f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ffn_dropout")),
+    ]
+    arguments = ["train", str(recipe), "--data", str(data)]
+    arguments += [word for setting in settings for word in ("--set", setting)]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "transduce.cli.main", *arguments, "--output", str(tmp_path / "two")],
+            env=os.environ | world | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    assert command_line([*arguments, "--output", str(tmp_path / "one"), "--quiet"]) == 0
+    for process in processes:
+        _, messages = process.communicate(timeout=300)
+        assert process.returncode == 0, messages
+    assert_close(final_weights(tmp_path / "one"), final_weights(tmp_path / "two"))
+    records = [
+        [
+            r
+            for r in map(json.loads, (tmp_path / run / "metrics.jsonl").read_text().splitlines())
+            if r["kind"] == "train"
+        ]
+        for run in ("one", "two")
+    ]
+    assert [r["target_tokens"] for r in records[0]] == [r["target_tokens"] for r in records[1]]
+    np.testing.assert_allclose([r["loss"] for r in records[0]], [r["loss"] for r in records[1]], rtol=1e-5)
+    np.testing.assert_allclose(
+        [r["gradient_norm"] for r in records[0]], [r["gradient_norm"] for r in records[1]], rtol=1e-4
+    )
+    costs = [read_progress(checkpoints(tmp_path / run)[-1]).cost for run in ("one", "two")]
+    assert [cost.steps for cost in costs] == [steps, steps]
+    # Halves of a batch are padded less than the whole, or as much; apart from that, the same is computed.
+    assert 0.8 * costs[0].flops < costs[1].flops <= costs[0].flops
+
+
+def test_the_plan_is_that_of_its_epoch(config: Config, data: Path, tmp_path: Path) -> None:
+    trainer, store = make_trainer(config, tmp_path / "run", data), ParallelStore.open(data / "train.arrow")
+
+    def batches(plan: BatchPlan) -> list[list[int]]:
+        return [plan.batch(index).tolist() for index in range(len(plan))]
+
+    plans = {epoch: batches(trainer.plan(epoch)) for epoch in (0, 1, 1, 0, 2)}
+    assert len({str(plan) for plan in plans.values()}) == 3
+    for epoch, plan in plans.items():
+        expected = plan_epoch(
+            store.source_lengths,
+            store.target_lengths,
+            source_budget=config.train.source_batch_tokens,
+            target_budget=config.train.target_batch_tokens,
+            seed=config.train.seed,
+            epoch=epoch,
+        )
+        assert plan == batches(expected)
+
+
+def test_decoding_past_the_table_of_positions_does_not_disturb_training(
+    config: Config, data: Path, tmp_path: Path
+) -> None:
+    """The table of sinusoids grows inside the scorer's inference mode; training goes on with the grown one."""
+
+    def scorer(model: Any) -> dict[str, float]:
+        with torch.inference_mode():
+            model.encode(torch.full((1, 700), 5), torch.tensor([700]))
+            model.target_positions(0, 700)
+        return {"bleu": 1.0}
+
+    config = with_train(config, max_steps=3, validate_steps=1, validate_bleu=True)
+    grown = make_trainer(config, tmp_path / "grown", data, scorer=scorer)
+    assert grown.fit().end == End.MAX_STEPS
+    plain = make_trainer(config, tmp_path / "plain", data)
+    plain.fit()
+    assert_identical(state_of(grown), state_of(plain))
+
+
+def test_bf16_trains_as_fp32_does(config: Config, data: Path, tmp_path: Path) -> None:
+    config = with_train(without_dropout(config), max_steps=3, source_batch_tokens=60, target_batch_tokens=60)
+    losses = {}
+    for precision in ("fp32", "bf16"):
+        trainer = make_trainer(config, tmp_path / precision, data, precision=precision)
+        trainer.fit()
+        assert trainer.progress.skipped_steps == 0
+        assert {weight.dtype for weight in trainer.model.weights().values()} == {torch.float32}
+        records = (tmp_path / precision / "metrics.jsonl").read_text().splitlines()
+        losses[precision] = [json.loads(line)["loss"] for line in records]
+    assert losses["bf16"] == pytest.approx(losses["fp32"], rel=0.02)
+    assert losses["bf16"] != losses["fp32"]
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
+    """Makes the loss of the given steps NaN."""
+    original, train_step = trainer_module.states_loss, Trainer.train_step
+    now = 0
+
+    def counted(trainer: Trainer, rows: np.ndarray) -> StepResult:
+        nonlocal now
+        now = trainer.progress.step + 1
+        return train_step(trainer, rows)
+
+    def poisoned(*arguments: Any) -> tuple[Tensor, Tensor]:
+        loss, nll = original(*arguments)
+        return (loss * math.nan if now in steps else loss), nll
+
+    monkeypatch.setattr(Trainer, "train_step", counted)
+    monkeypatch.setattr(trainer_module, "states_loss", poisoned)
+
+
+def test_an_update_that_is_not_finite_is_left_out(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch, {3})
+    seen: list[dict[str, Tensor]] = []
+    trainer = make_trainer(with_train(config, max_steps=4), tmp_path / "run", data)
+    original = trainer.log.step
+
+    def spy(*arguments: Any) -> None:
+        seen.append(state_of(trainer))
+        original(*arguments)
+
+    trainer.log.step = spy  # type: ignore[method-assign]
+    trainer.fit()
+    assert_identical(seen[2], seen[1])
+    assert not torch.equal(seen[3]["weight source_embedding"], seen[2]["weight source_embedding"])
+    assert trainer.progress.skipped_steps == 1
+    assert trainer.progress.step == 4
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["gradient_norm"] is None for record in records] == [False, False, True, False]
+
+
+def test_training_ends_when_no_update_is_finite(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison(monkeypatch, set(range(2, 100)))
+    trainer = make_trainer(with_train(config, max_steps=50, checkpoint_steps=1), tmp_path / "run", data)
+    with pytest.raises(TrainingError, match="not finite"):
+        trainer.fit()
+    assert trainer.progress.step == 1 + 20
+    assert all(bool(weight.isfinite().all()) for weight in trainer.model.weights().values())
+
+
+def test_updates_left_out_are_counted_in_a_row(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nineteen bad ones, a good one and nineteen bad ones go on: twenty in a row would end the training."""
+    poison(monkeypatch, set(range(2, 41)) - {21})
+    trainer = make_trainer(with_train(config, max_steps=41), tmp_path / "run", data)
+    assert trainer.fit().end == End.MAX_STEPS
+    assert (trainer.progress.step, trainer.progress.skipped_steps) == (41, 38)
+
+
+def test_too_little_memory_says_what_to_set(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(Trainer, "train_step", exhausted)
+    trainer = make_trainer(config, tmp_path / "run", data)
+    with pytest.raises(TrainingError, match=r"step 1: CPU.* not enough memory.*--set train\.micro_batch_tokens="):
+        trainer.fit()
+
+
+class MeanModel(nn.Module):
+    """Predicts a token from the one before it and the mean of the source: no attention, and no `Transformer`."""
+
+    def __init__(self, vocab_size: int, width: int) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.embedding = nn.Parameter(torch.randn(vocab_size, width) / width**0.5)
+        self.mix = nn.Linear(2 * width, width)
+
+    def forward(self, source_BS: Tensor, source_lengths_B: Tensor, target_BT: Tensor, lengths_B: Tensor) -> Tensor:
+        source_BSD, previous_BT = self.embedding[source_BS], nn.functional.pad(target_BT[:, :-1], (1, 0))
+        mean_BTD = source_BSD.mean(1, keepdim=True).expand(-1, target_BT.size(1), -1)
+        states_BTD = self.mix(torch.cat([mean_BTD, self.embedding[previous_BT]], dim=-1))
+        return states_BTD[torch.arange(target_BT.size(1)) < lengths_B[:, None]]
+
+    @property
+    def output_embedding(self) -> Tensor:
+        return self.embedding
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: parameter.detach() for name, parameter in self.named_parameters()}
+
+    def require_shapes(self, found: Mapping[str, tuple[int, ...]], where: str) -> None:
+        assert dict(found) == {name: tuple(weight.shape) for name, weight in self.weights().items()}, where
+
+    def load_weights(self, weights: Mapping[str, Any], where: str) -> None:
+        for name, weight in self.weights().items():
+            weight.copy_(torch.as_tensor(weights[name]))
+
+
+def test_another_model_is_trained_stopped_and_resumed(config: Config, data: Path, tmp_path: Path) -> None:
+    config = with_train(config, max_steps=30, validate_steps=10)
+    store = ParallelStore.open(data / "train.arrow")
+
+    def trainer(run: str) -> Trainer:
+        (tmp_path / run).mkdir(exist_ok=True)
+        model, validation = MeanModel(300, 16), Validation(validation_store(data))
+        return Trainer(model, config, tmp_path / run, store, validation, show_progress=False)
+
+    whole = trainer("whole")
+    before = perplexity(whole.model, validation_store(data), whole.compute)
+    assert whole.fit().end == End.MAX_STEPS
+    assert whole.progress.validations["perplexity"] < before / 2
+    assert whole.progress.cost.flops == 0  # nobody knows its products
+    stop_after(trainer("parts"), 13)
+    parts = trainer("parts")
+    assert parts.resume()
+    parts.fit()
+    assert_identical(state_of(parts), state_of(whole))
