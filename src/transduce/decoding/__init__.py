@@ -1,1 +1,1 @@
-"""Searches for the best output, greedy and by beam, over any step function: they know no model."""
+"""Greedy search, beam search and sampling over any step function; they know no model."""

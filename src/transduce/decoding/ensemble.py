@@ -1,4 +1,4 @@
-"""Several models as one: a step function whose probabilities are the mean of theirs. Every search works with it."""
+"""An ensemble as one step function, whose probabilities are the mean of the models'. Every search works with it."""
 
 import math
 from collections.abc import Sequence

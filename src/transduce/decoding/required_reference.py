@@ -104,7 +104,7 @@ def _allocate(candidates: list[Candidate], bank: dict[Candidate, int], count: in
     for each in candidates:
         by_bank.setdefault(bank[each], []).append(each)
     first = by_bank[max(by_bank)][0]
-    rank = {each: place for members in by_bank.values() for place, each in enumerate(members)}
+    rank = {each: index for members in by_bank.values() for index, each in enumerate(members)}
     order = [first, *sorted((each for each in candidates if each != first), key=lambda each: rank[each])]
     kept = {*order[:count]}
     return [each for each in candidates if each in kept]

@@ -1,4 +1,4 @@
-"""Outputs drawn at random: from the model's own distribution, or from a sharper, flatter or shorter one.
+"""Sampling: from the model's own distribution, or from a sharper, flatter or truncated one.
 
 Shapes: R rows = B sentences × K samples of each, sentence by sentence; T tokens so far, V vocabulary.
 """
@@ -17,10 +17,10 @@ from transduce.decoding.step import S
 
 
 def uniforms(seed: int, source: Sequence[int], num_samples: int, num_steps: int, first: int = 0) -> np.ndarray:
-    """Returns the random numbers that `num_samples` outputs of `source` are drawn with, (samples, steps), in [0, 1).
+    """Returns the random numbers for `num_samples` outputs of `source`, (samples, steps), in [0, 1).
 
-    They follow from the seed, the source and the sample's number, and from nothing else: not from the source's place
-    among others, nor from how many samples or steps are asked for. The samples are those from number `first` on.
+    They depend only on the seed, the source and the sample's number: not on the source's index in a batch, nor on the
+    number of samples or steps. The samples are those from number `first` on.
     """
     rows = []
     for sample in range(first, first + num_samples):
@@ -33,9 +33,8 @@ def uniforms(seed: int, source: Sequence[int], num_samples: int, num_steps: int,
 def narrowed(gains_RV: Tensor, *, temperature: float, top_k: int, top_p: float) -> Tensor:
     """Returns the probabilities to draw from, (R, V): the model's to the power of 1 / temperature, cut and rescaled.
 
-    First the `top_k` most probable tokens are left (0: all), then of those the fewest that have `top_p` of the
-    probability together (Holtzman et al. 2020). Tokens as probable as the last that is left are left too. Tokens at
-    -inf have none.
+    Keeps the `top_k` most probable tokens (0: all), then the fewest of those whose probabilities sum to `top_p`
+    (Holtzman et al. 2020). Tokens as probable as the last one kept are kept too. Tokens at -inf get probability 0.
     """
     scaled_RV = gains_RV / temperature
     if 0 < top_k < gains_RV.size(1):
@@ -51,13 +50,13 @@ def narrowed(gains_RV: Tensor, *, temperature: float, top_k: int, top_p: float) 
 
 
 def draw(probabilities_RV: Tensor, uniforms_R: Tensor) -> Tensor:
-    """Returns the token of each row in whose share of [0, 1) the row's number falls, shares in the order of ids.
+    """Returns for each row the token whose interval of [0, 1) contains the row's number; intervals are in id order.
 
-    In that order, and in double precision, the rounding of another batch moves a boundary by next to nothing; were the
-    shares sorted by size, it would exchange those of equal size.
+    In that order, and in double precision, the different rounding of another batch hardly moves a boundary. If the
+    intervals were sorted by size, it could exchange those of equal size.
     """
     cumulated_RV = probabilities_RV.cumsum(dim=-1, dtype=torch.double)
-    # One step below 1, so that no rounding makes the product the whole, which no share holds.
+    # Slightly below 1, so that rounding never makes the product the total, which is in no interval.
     wanted_R1 = uniforms_R[:, None].clamp(max=1 - 2**-40) * cumulated_RV[:, -1:]
     return torch.searchsorted(cumulated_RV, wanted_R1, right=True)[:, 0].clamp_(max=probabilities_RV.size(1) - 1)
 

@@ -21,9 +21,9 @@ class Hypothesis:
     """One output of a search for one sentence."""
 
     ids: list[int]  # without EOS
-    score: float  # log-probability over the length penalty, plus any bonus; what n-best lists of a search are sorted by
+    score: float  # log-probability over the length penalty, plus any bonus; n-best lists are sorted by it
     log_probability: float  # of the ids, and of EOS where finished
-    finished: bool  # False: the length limit cut it off before EOS
+    finished: bool  # False: it reached the length limit before EOS
 
 
 def hypothesis(ids: list[int], log_probability: float, finished: bool, alpha: float, bonus: float = 0.0) -> Hypothesis:

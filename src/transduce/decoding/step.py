@@ -1,7 +1,7 @@
 """What a search needs of a model: a step function and the state that it carries.
 
 The rows of a state are B sentences × K beams, sentence by sentence: row b · K + k is beam k of sentence b.
-A state is a value: each method returns the state to go on with, and the old one must not be used again.
+A state is a value: each method returns the next state, and the old one must not be used again.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class State(Protocol):
-    """What a decoder remembers of the tokens so far."""
+    """What a decoder keeps of the tokens so far."""
 
     def expand(self, num_beams: int) -> Self:
         """Goes from one row to `num_beams` equal rows a sentence."""

@@ -1,1 +1,1 @@
-"""What turns token ids into token ids."""
+"""Engines: they run a model, from token ids to token ids."""

@@ -1,4 +1,4 @@
-"""Keeps glibc from handing big temporaries back to the system, and so from faulting their pages in again each step."""
+"""Makes glibc keep freed memory, so that big temporaries do not cost page faults at each step."""
 
 import ctypes
 import sys
@@ -8,11 +8,11 @@ _TOP_PAD_BYTES = 64 << 20
 
 
 def keep_memory() -> bool:
-    """Tells malloc to reuse freed memory instead of unmapping it; returns whether this system's malloc can.
+    """Makes malloc reuse freed memory instead of unmapping it; returns whether this system's malloc supports that.
 
-    A step of training frees and asks for the same hundreds of megabytes each time, one of decoding for the same tens.
-    By default glibc maps each big block anew and the kernel zeroes its pages: 18 to 26 % of the one, 6 % of the other
-    (32 sentences, 4 beams). The price: memory freed after a peak stays with the process.
+    A training step frees and allocates the same hundreds of megabytes each time, a decoding step the same tens. By
+    default glibc maps each big block anew and the kernel zeroes its pages. That takes 18 to 26 % of a training step,
+    and 6 % of a decoding step (32 sentences, 4 beams). The price: the process keeps the memory of its peaks.
     """
     if not sys.platform.startswith("linux"):
         return False

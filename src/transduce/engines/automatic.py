@@ -1,7 +1,7 @@
-"""The engine "auto" on a CPU: the fast engine for all that it can do, the reference for the rest.
+"""The engine "auto" on a CPU: the fast engine for all that it supports, and the reference for the rest.
 
-Which of the two runs a call depends on the options and constraints of that call alone (`engines.capabilities`), never
-on the machine or on how much there is to do.
+Which of the two runs a call depends only on the options and constraints of that call (`engines.capabilities`), not on
+the machine or the amount of work.
 """
 
 import threading
@@ -15,17 +15,17 @@ from transduce.engines.interface import AttendingEngine, AttentionWeights, Engin
 
 
 class AutomaticEngine:
-    """Two engines of one model; the second is loaded by the first call that needs it, and kept."""
+    """Two engines of one model; the second is loaded by the first call that needs it."""
 
     def __init__(self, fast: Engine, load_reference: Callable[[], AttendingEngine], config: ModelConfig) -> None:
-        """Takes the fast engine, what loads the reference, and the shape of the model that both run."""
+        """Takes the fast engine, the function that loads the reference, and the configuration of the model."""
         self.fast, self._load_reference, self._config = fast, load_reference, config
         self._reference: AttendingEngine | None = None
         self._loading = threading.Lock()
 
     @property
     def name(self) -> str:
-        """The fast engine's name: that of the reference would make it depend on what was called before."""
+        """The fast engine's name, whatever was called before."""
         return self.fast.name
 
     @property
@@ -40,7 +40,7 @@ class AutomaticEngine:
 
     @property
     def reference(self) -> AttendingEngine:
-        """The engine that can do everything; loaded here, once."""
+        """The engine that supports everything; loaded once, here."""
         with self._loading:
             if self._reference is None:
                 self._reference = self._load_reference()

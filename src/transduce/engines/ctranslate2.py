@@ -1,17 +1,17 @@
-"""The CTranslate2 engine: fast on a CPU, with small numbers, and without torch.
+"""The CTranslate2 engine: fast on a CPU, with few bits, and without torch.
 
-What CTranslate2 does otherwise than our own search is evened out here:
+Where CTranslate2's search differs from ours, this module makes up for it:
 
-- its length limit is one for a whole call. A batch is searched with its greatest limit, and lines that reach their own
-  are searched again with that, so that a translation depends on its own line only;
-- a search ends when so many outputs have finished, whatever their scores and those of what is open. With K, the width
-  of the beam, the best is lost where K poor ones end early; so it goes on to 2 K. All are returned, and ranked as ours
-  are: by GNMT's formula, finished ones before those that were cut off;
-- a suppressed token takes no part in its softmax, which shifts all scores a little. So padding, BOS and unknown are
-  left free, which a trained model practically never writes, and lines where one turns up are searched without them;
-- where something else bends its scores (prefixes, forbidden phrases, …), outputs are scored anew.
+- A call has one length limit. A batch is searched with its greatest limit, and lines that reach their own limit are
+  searched again with that limit, so that a translation depends on its own line only.
+- A search ends when a number of outputs have finished, whatever their scores and those of the open beams. With K, the
+  width of the beam, the best output is lost if K poor ones end early. So it continues to 2 K. All are returned and
+  ranked as ours are: by GNMT's formula, finished ones before unfinished ones.
+- A suppressed token takes no part in the softmax, which shifts all scores a little. So padding, BOS and unknown are not
+  suppressed: a trained model hardly ever writes them. Lines where one occurs are searched again without them.
+- Where prefixes, forbidden phrases and the like change its scores, outputs are scored again.
 
-What cannot be evened out stands in `engines/capabilities.py`.
+`engines/capabilities.py` lists the differences that remain.
 """
 
 import os
@@ -27,14 +27,8 @@ from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import learns_positions
 from transduce.config.special_ids import EOS
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, hypothesis
-from transduce.engines.batching import (
-    EMPTY_OUTPUT,
-    NOTHING_FOUND,
-    SCORE_BATCH,
-    length_batches,
-    output_limit,
-    require_pairs,
-)
+from transduce.engines import batching
+from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, length_batches, require_pairs
 from transduce.engines.capabilities import CTRANSLATE2
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.ctranslate2_limits import max_positions
@@ -45,14 +39,14 @@ from transduce.errors import ConfigError, DataError, EngineError
 if TYPE_CHECKING:
     from transduce.engines.shortlist.table import Shortlist
 
-# Rows of logits of pairs that are scored together: 300 MB at the paper's vocabulary.
+# Rows of logits when pairs are scored: 300 MB at the paper's vocabulary.
 _MAX_LOGIT_ROWS = 2048
-# Scores below are CTranslate2's for what it was forbidden to write.
+# CTranslate2 gives lower scores to what it was forbidden to write.
 _IMPOSSIBLE = -1e8
-# Without a length penalty CTranslate2 stops earlier, where not all outputs have been found. This one moves no rank.
+# Without a length penalty CTranslate2 stops before it has found all outputs. This one is too small to change a rank.
 _NO_PENALTY = 1e-6
 
-# Outputs that must finish, for each of the beam's width, before a search ends; greedy search ends with its first.
+# Outputs that must finish before a search ends, as a multiple of the beam width; greedy search ends with its first.
 _PATIENCE = 2
 
 _UNCONSTRAINED = TokenConstraints()
@@ -60,29 +54,20 @@ _UNCONSTRAINED = TokenConstraints()
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One source to search outputs for, and how."""
+    """One source to search, and how."""
 
     index: int  # among the sources
     source: tuple[int, ...]
     limit: int  # tokens of its longest output, EOS not counted
     constraints: TokenConstraints
-    alone: bool = False  # with others of the same limit only
-    suppress: bool = False  # pad, BOS and unknown may not even be looked at
+    exact_limit: bool = False  # search it together with lines of the same limit only
+    suppress: bool = False  # exclude pad, BOS and unknown
 
     @property
     def batch_key(self) -> tuple[Any, ...]:
-        """Lines that differ in it cannot be searched in one call."""
-        limit = self.limit if self.alone else 0
+        """What lines must have in common to be searched in one call."""
+        limit = self.limit if self.exact_limit else 0
         return (limit, self.suppress, len(self.constraints.prefix), self.constraints.forbidden)
-
-
-@dataclass(frozen=True, slots=True)
-class _Output:
-    """What a search returned: ids without EOS."""
-
-    ids: list[int]
-    finished: bool
-    log_probability: float
 
 
 class CTranslate2Engine:
@@ -97,7 +82,7 @@ class CTranslate2Engine:
         *,
         shortlisted: bool = False,
     ) -> None:
-        """Takes a converted model with the names of its tokens, and whether to use its vocabulary map; see `load`."""
+        """Takes a converted model and the names of its tokens; `shortlisted`: use its vocabulary map. See `load`."""
         self._model, self._tokens, self._name, self._shortlisted = model, list(tokens), name, shortlisted
         self._process = os.getpid()
         keep_in_forks(self, model)
@@ -114,19 +99,18 @@ class CTranslate2Engine:
         quantization: str = "float32",
         shortlist: "Shortlist | None" = None,
     ) -> Self:
-        """Loads the model of `bundle`, converted where that was not done before.
+        """Loads the model of `bundle`, and converts it if that was not done before.
 
         Args:
             bundle: a model folder.
             device: "auto" (a GPU where there is one), "cpu", "cuda", "cuda:1", …
-            threads: CPU threads: as many batches are searched side by side, each by one. None takes all cores, but no
-                more than 8.
-            quantization: the numbers to compute with, one of `QUANTIZATIONS`.
+            threads: CPU threads. Each searches a batch of its own. None uses all cores, but no more than 8.
+            quantization: the type of the weights and products, one of `QUANTIZATIONS`.
             shortlist: each call then searches in the union of its lines' shortlists, so that a translation may depend
                 on its neighbours, and scores are over that union.
 
         Raises:
-            ConfigError: there is no such device or quantization here, or the model cannot be converted.
+            ConfigError: this machine does not have the device or quantization, or the model cannot be converted.
             BundleError: the model folder is damaged.
         """
         require_threads(threads)
@@ -168,11 +152,11 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first: at least one, at most `n_best`.
 
-        Sources are ids without EOS. They are sorted by length into batches, and results put back in order. A source
-        without tokens gives one empty hypothesis; one of more than `max_source_tokens` is cut there.
+        Sources are ids without EOS. A source without tokens gives one empty hypothesis without a search; one of more
+        than `max_source_tokens` is cut there.
 
         Raises:
-            ConfigError: an option or condition is not one that this engine can honour.
+            ConfigError: this engine does not support an option or constraint.
             EngineError: this process was forked after the model was loaded.
         """
         if n_best > options.beam_size:
@@ -183,17 +167,17 @@ class CTranslate2Engine:
         results: list[list[Hypothesis]] = [[EMPTY_OUTPUT] for _ in sources]
         waiting = list(self._lines(sources, options, constraints))
         while waiting:
-            again = []
+            retries = []
             batches = list(_batches(waiting, self._batch_size(len(waiting), options)))
             begun = [self._begin(batch, options) for batch in batches]
             for line, search in zip(chain(*batches), chain(*begun), strict=True):
                 outputs = self._outputs(search.result(), options)
-                harder = self._again(line, outputs)
-                if harder is not None:
-                    again.append(harder)
+                retry = self._retry(line, outputs)
+                if retry is not None:
+                    retries.append(retry)
                 else:
                     results[line.index] = self._ranked(line, outputs, options)[:n_best] or [NOTHING_FOUND]
-            waiting = again
+            waiting = retries
         return results
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -213,7 +197,7 @@ class CTranslate2Engine:
                     f"target {number} has {len(target)} tokens, but this model's positions end at "
                     f"{self._positions - 1} in the ctranslate2 engine."
                 )
-        batches = list(length_batches([len(target) + 1 for target in targets], SCORE_BATCH, _MAX_LOGIT_ROWS))
+        batches = list(length_batches([len(target) + 1 for target in targets], batching.SCORE_BATCH, _MAX_LOGIT_ROWS))
         begun: list[Any] = []
         for batch in batches:
             begun += self._model.score_batch(
@@ -238,19 +222,21 @@ class CTranslate2Engine:
     def _lines(
         self, sources: Sequence[Sequence[int]], options: DecodeConfig, constraints: Sequence[TokenConstraints] | None
     ) -> Iterator[_Line]:
-        """Yields the lines that are to be searched, each with its own limit.
+        """Yields the lines to search, each with its own limit.
 
         Raises:
-            ConfigError: a limit is beyond the positions that sinusoids are written down for.
+            ConfigError: a limit is greater than the table of sinusoids.
         """
         for index, source in enumerate(sources):
             if source:
                 read = tuple(source[: self.max_source_tokens])
                 given = constraints[index] if constraints is not None else _UNCONSTRAINED
-                yield _Line(index, read, self._within_reach(*output_limit(len(read), options, given)), given)
+                yield _Line(
+                    index, read, self._within_positions(*batching.output_limit(len(read), options, given)), given
+                )
 
-    def _within_reach(self, limit: int, least: int) -> int:
-        """Returns the limit that the positions allow, which learned ones lower, as they do in the torch engine."""
+    def _within_positions(self, limit: int, least: int) -> int:
+        """Returns the limit that the positions allow; learned ones lower it, as in the torch engine."""
         last = self._positions - 1
         if least > last:
             raise ConfigError(f"an output of at least {least} tokens: this model's positions end at {last}.")
@@ -262,9 +248,9 @@ class CTranslate2Engine:
         return min(limit, last)
 
     def _batch_size(self, num_lines: int, options: DecodeConfig) -> int:
-        """Returns how many lines go together: less than a whole batch where there would be nothing beside it.
+        """Returns how many lines go together: fewer than a whole batch if threads would otherwise have no work.
 
-        With a shortlist that cannot be: there a batch is what its lines say together.
+        With a shortlist the batches stay whole: each is searched in the union of its lines' shortlists.
         """
         if self._shortlisted:
             return options.batch_size
@@ -272,9 +258,9 @@ class CTranslate2Engine:
         return min(options.batch_size, share)
 
     def _begin(self, batch: Sequence[_Line], options: DecodeConfig) -> list[Any]:
-        """Begins to search lines that can be searched in one call, with the greatest of their limits.
+        """Starts the search for lines that go into one call, with the greatest of their limits.
 
-        Waits while CTranslate2 has batches enough; what it returns has a `result` for each line.
+        Waits while the queue of CTranslate2 is full. Returns an object with a `result` for each line.
         """
         first = batch[0]
         suppressed = [self._named(phrase) for phrase in first.constraints.forbidden]
@@ -300,61 +286,50 @@ class CTranslate2Engine:
         )
         return begun
 
-    def _outputs(self, found: Any, options: DecodeConfig) -> list[_Output]:
-        penalty = options.length_penalty or _NO_PENALTY
-        return [
-            self._output(tokens, score * len(tokens) ** penalty)
-            for tokens, score in zip(found.hypotheses, found.scores, strict=True)
-            if tokens and score > _IMPOSSIBLE
-        ]
+    def _outputs(self, found: Any, options: DecodeConfig) -> list[Hypothesis]:
+        penalty, outputs = options.length_penalty or _NO_PENALTY, []
+        for tokens, score in zip(found.hypotheses, found.scores, strict=True):
+            if tokens and score > _IMPOSSIBLE:
+                ids, total = [self._ids[token] for token in tokens], score * len(tokens) ** penalty
+                finished = ids[-1] == EOS
+                outputs.append(hypothesis(ids[:-1] if finished else ids, total, finished, options.length_penalty))
+        return outputs
 
-    def _output(self, tokens: list[str], log_probability: float) -> _Output:
-        ids = [self._ids[token] for token in tokens]
-        finished = ids[-1] == EOS
-        return _Output(ids[:-1] if finished else ids, finished, log_probability)
+    def _retry(self, line: _Line, outputs: Sequence[Hypothesis]) -> _Line | None:
+        """Returns how the line must be searched again, or None if its outputs are valid.
 
-    def _again(self, line: _Line, outputs: Sequence[_Output]) -> _Line | None:
-        """Returns how the line must be searched once more, or None where these outputs are what it has.
-
-        The longest output shows when the search ended. Below the limit, the limit played no part.
+        If no output reached the line's own limit, the greater limit of its batch made no difference.
         """
-        if not line.alone and any(len(output.ids) >= line.limit for output in outputs):
-            return replace(line, alone=True)
+        if not line.exact_limit and any(len(output.ids) >= line.limit for output in outputs):
+            return replace(line, exact_limit=True)
         if not line.suppress and any(not set(o.ids).isdisjoint(NEVER_GENERATED) for o in outputs):
             return replace(line, suppress=True)
         return None
 
-    def _ranked(self, line: _Line, outputs: Sequence[_Output], options: DecodeConfig) -> list[Hypothesis]:
-        """Returns the finished outputs, best first; where there are none, what was open at the limit."""
+    def _ranked(self, line: _Line, outputs: Sequence[Hypothesis], options: DecodeConfig) -> list[Hypothesis]:
+        """Returns the finished outputs, best first, or else those that were open at the limit."""
+        alpha = options.length_penalty
         finished = [output for output in outputs if output.finished]
-        if finished:
-            if self._bends_scores(line, options):
-                scores = self.score([line.source] * len(finished), [output.ids for output in finished])
-                finished = [replace(o, log_probability=sum(s)) for o, s in zip(finished, scores, strict=True)]
-        else:
-            # One token too many: the last step was there for EOS. What differed in that alone becomes one.
+        if not finished:
+            # They have one token too many, from the last step, which was for EOS. Those that differ only there are one.
             cut = list(dict.fromkeys(tuple(output.ids[: line.limit]) for output in outputs))
             scores = self.score([line.source] * len(cut), cut)
-            finished = [_Output(list(ids), False, sum(s[:-1])) for ids, s in zip(cut, scores, strict=True)]
-        ranked = [hypothesis(o.ids, o.log_probability, o.finished, options.length_penalty) for o in finished]
-        return sorted(ranked, key=lambda h: -h.score)  # stable: of equals, CTranslate2's order
+            finished = [hypothesis([*ids], sum(s[:-1]), False, alpha) for ids, s in zip(cut, scores, strict=True)]
+        elif self._changes_scores(line, options):
+            scores = self.score([line.source] * len(finished), [output.ids for output in finished])
+            finished = [hypothesis(o.ids, sum(s), True, alpha) for o, s in zip(finished, scores, strict=True)]
+        return sorted(finished, key=lambda h: -h.score)  # stable: of equals, CTranslate2's order
 
-    def _bends_scores(self, line: _Line, options: DecodeConfig) -> bool:
-        constraints = line.constraints
-        return bool(
-            line.suppress
-            or constraints.prefix
-            or constraints.forbidden
-            or options.no_repeat_ngram
-            or options.min_tokens
-        )
+    def _changes_scores(self, line: _Line, options: DecodeConfig) -> bool:
+        constrained = line.constraints.prefix or line.constraints.forbidden
+        return bool(line.suppress or constrained or options.no_repeat_ngram or options.min_tokens)
 
     def _named(self, ids: Sequence[int]) -> list[str]:
         return [self._tokens[index] for index in ids]
 
 
 def _batches(lines: Sequence[_Line], batch_size: int) -> Iterator[list[_Line]]:
-    """Yields lines of similar length that can go together, longest first."""
+    """Yields lines of similar length that go into one call, longest first."""
     groups: dict[tuple[Any, ...], list[_Line]] = {}
     for line in sorted(lines, key=lambda line: -len(line.source)):
         groups.setdefault(line.batch_key, []).append(line)

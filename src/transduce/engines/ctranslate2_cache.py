@@ -1,20 +1,20 @@
-"""Where converted models lie: beside the model's files, or in the user's cache where that folder is read-only.
+"""Keeps converted models: beside the model's files, or in the user's cache if that folder is read-only.
 
-    MODEL/ctranslate2/int8-1f0c…/                                  the model in int8; the digits stand for its weights
-    MODEL/ctranslate2/int8-shortlist-7e1b…/                        and with its shortlist, for which they stand too
-    ~/.cache/transduce/ctranslate2/NAME-8ac1…/int8-1f0c…/          where MODEL cannot be written to
-    ~/.cache/transduce/ctranslate2/records/int8-1f0c….json         what was converted here: sizes and checksums
+    MODEL/ctranslate2/int8-1f0c…/                                  the model in int8, with a hash of its weights
+    MODEL/ctranslate2/int8-shortlist-7e1b…/                        with its shortlist, which is hashed too
+    ~/.cache/transduce/ctranslate2/NAME-8ac1…/int8-1f0c…/          if MODEL is read-only
+    ~/.cache/transduce/ctranslate2/records/int8-1f0c….json         the conversions of this user: sizes and checksums
 
-A conversion is used if this user's own cache has a record of it and each of its files is as recorded. All else is
-converted again: what came along with a model folder (nobody here knows what it was made of), what is damaged, what
-another version wrote. Only the user's cache is believed, for whoever can write there can do anything as that user.
+A conversion is used only if this user's cache has a record of it and all of its files match the record. Everything else
+is converted again: conversions that came with a model folder (their origin is unknown), damaged ones, and those of
+another version. Only the user's cache is trusted: whoever can write there can do anything as that user.
 
 What is computed with is hashed at every load. The model's own weights, which are not read where a conversion is used,
 are hashed again only when the file's `stamp` is not the recorded one: an error there could change no translation.
 
-Where neither place can be written to, as in a container that is read-only, each start converts anew, in memory.
+If neither place can be written to, as in a read-only container, each start converts the model in memory.
 
-A folder appears when it is whole. Processes that convert the same model at once write it each, and the last's stays.
+A folder appears only when it is complete. If several processes convert the same model at once, the last one's stays.
 """
 
 import contextlib
@@ -42,17 +42,17 @@ _log = logging.getLogger(__name__)  # of what is done, where nothing is wrong: `
 
 
 def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" = None) -> Path | None:
-    """Returns the folder of the model for CTranslate2, which is made where there is none; the log says so.
+    """Returns the folder of the converted model, and makes it if necessary, which the log says.
 
-    None: there is no place for one that can be written to, and standard error says so.
+    Returns None, with a warning on standard error, if there is no place to write it to.
 
-    Conversions of other weights or another shortlist that lay in its place are deleted.
+    Conversions of other weights or another shortlist in the same place are deleted.
 
     Args:
         bundle: a model folder.
         quantization: how numbers are stored.
-        shortlist: that of the model folder, where it is to be used. CTranslate2 reads the map whenever it lies there,
-            which takes a while: so a model without one has a folder of its own.
+        shortlist: that of the model folder, if it is to be used. CTranslate2 always reads the map in a folder, which
+            takes a while, so a model without one has a folder of its own.
 
     Raises:
         ConfigError: there is no such quantization, or the model cannot be converted.
@@ -88,7 +88,7 @@ def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" =
 
 
 def _convert(bundle: Bundle, folder: Path, quantization: str, shortlist: "Shortlist | None") -> bool:
-    """Writes the converted model; returns whether it could be written, which a full disk prevents."""
+    """Writes the converted model; returns False if it cannot be written, as on a full disk."""
     from transduce.engines.ctranslate2_model import convert
 
     again = "again: what is there was not made here, or is damaged" if folder.exists() else "this once"
@@ -102,7 +102,7 @@ def _convert(bundle: Bundle, folder: Path, quantization: str, shortlist: "Shortl
 
 
 def _digest(bundle: Bundle, *, shortlisted: bool = False) -> str:
-    """Returns what stands for all that a conversion comes from, with the shortlist or without."""
+    """Returns a hash of everything that a conversion is made from, with or without the shortlist."""
     parts = [VERSION, asdict(bundle.config.model)]
     parts += [bundle.checksum(name) for name in CHECKED]
     if shortlisted:
@@ -111,7 +111,7 @@ def _digest(bundle: Bundle, *, shortlisted: bool = False) -> str:
 
 
 def _user_cache() -> Path | None:
-    """Returns the folder of this user's conversions, or None where the user has no home."""
+    """Returns the folder of this user's conversions, or None if the user has no home."""
     if cache := os.environ.get("XDG_CACHE_HOME"):
         return Path(cache) / "transduce" / "ctranslate2"
     try:
@@ -125,15 +125,15 @@ def _is_writable(folder: Path) -> bool:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:  # read-only, or somebody else's
         return False
-    # A link in a folder from elsewhere would have things written, and stale ones deleted, wherever it points to.
+    # A link in a model folder from elsewhere could lead to any place: nothing may be written or deleted there.
     return os.access(folder, os.W_OK | os.X_OK) and not folder.is_symlink()
 
 
-# --- what was converted here ----------------------------------------------------------------------------------
+# --- records of conversions -----------------------------------------------------------------------------------
 
 
 def _write_record(record: Path | None, folder: Path, digest: str, bundle: Bundle) -> None:
-    """Notes what was made; where that cannot be, says that it will not be used again."""
+    """Records the conversion; warns if that is impossible, because it will not be used again."""
     made = {file.name: {"bytes": file.stat().st_size, "sha256": files.sha256(file)} for file in folder.iterdir()}
     values = {"digest": digest, "files": made, "weights": files.file_state(bundle.path / WEIGHTS)}
     try:
@@ -149,7 +149,7 @@ def _write_record(record: Path | None, folder: Path, digest: str, bundle: Bundle
 
 
 def _read_record(record: Path | None) -> dict[str, Any]:
-    """Returns a record, or an empty one where there is none that can be read."""
+    """Returns a record, or an empty one if it is missing or damaged."""
     try:
         values = files.read_json(record) if record is not None else {}
     except (OSError, ValueError):
@@ -158,7 +158,7 @@ def _read_record(record: Path | None) -> dict[str, Any]:
 
 
 def _is_as_recorded(folder: Path, record: Path | None, digest: str) -> bool:
-    """Says whether the conversion is there, and has the very files that were written here, and no others."""
+    """Returns whether the conversion exists and has exactly the files of the record."""
     values = _read_record(record)
     expected = values.get("files")
     if values.get("digest") != digest or not isinstance(expected, dict):
@@ -173,7 +173,7 @@ def _is_as_recorded(folder: Path, record: Path | None, digest: str) -> bool:
 
 
 def _require_same_weights(bundle: Bundle, record: Path | None) -> None:
-    """Compares the model's weights with their checksum, but for a file that is as it was when that was last done.
+    """Compares the model's weights with their checksum, unless the file is unchanged since that was last done.
 
     Raises:
         BundleError: they differ.
@@ -183,14 +183,14 @@ def _require_same_weights(bundle: Bundle, record: Path | None) -> None:
         return
     bundle.check_checksum(WEIGHTS)
     if record is not None and stamp is not None:
-        with contextlib.suppress(OSError):  # where it cannot be noted, the next load compares again
+        with contextlib.suppress(OSError):  # without a record, the next load compares again
             files.write_json(record, values | {"weights": stamp})
 
 
 def _delete_stale(place: Path, current: set[str]) -> None:
-    """Deletes conversions of what the model folder no longer holds, and nothing that only looks like one."""
+    """Deletes conversions of weights and shortlists that the model folder no longer has."""
     for folder in place.iterdir():
         kind, _, digits = folder.name.rpartition("-")
         is_ours = kind.removesuffix("-shortlist") in QUANTIZATIONS and len(digits) == _DIGITS
         if is_ours and folder.is_dir() and not folder.is_symlink() and digits not in current:
-            shutil.rmtree(folder, ignore_errors=True)  # another process may be at the same
+            shutil.rmtree(folder, ignore_errors=True)  # another process may delete it at the same time

@@ -1,24 +1,16 @@
-"""What models become for CTranslate2, and within which limits: what an engine must know before it loads NumPy."""
+"""The limits of CTranslate2's format: what is known of a conversion before NumPy is loaded."""
 
 from transduce.config import ModelConfig
 from transduce.config.choices import Supported, learns_positions, unsupported
 from transduce.errors import ConfigError, suggestion
 
-# What a model's numbers can be stored as.
-QUANTIZATIONS = (
-    "float32",
-    "bfloat16",
-    "float16",
-    "int8",
-    "int8_float32",
-    "int8_bfloat16",
-    "int8_float16",
-    "int16",
-)
+# The types in which a model's weights can be stored.
+_FLOATS = ("float32", "bfloat16", "float16")
+QUANTIZATIONS = (*_FLOATS, "int8", *(f"int8_{name}" for name in _FLOATS), "int16")
 VERSION = 1  # raised when what `ctranslate2_model.convert` writes changes: older conversions are then made anew
-# Rows of the table in which sinusoids are written down: no sequence may be longer.
+# Rows of the table of sinusoids in a converted model: no sequence may be longer.
 MAX_SINUSOIDS = 4096
-# What a converted model can say; `ctranslate2_model` writes each of these.
+# What a converted model can express; `ctranslate2_model` writes each of these.
 SUPPORTED: Supported = {
     "positions": ("sinusoidal", "learned"),
     "sinusoid_layout": ("interleaved", "concatenated"),
@@ -29,14 +21,14 @@ SUPPORTED: Supported = {
 
 
 def require_quantization(name: str) -> None:
-    """Raises ConfigError where there is no quantization of this name."""
+    """Raises ConfigError if there is no quantization of this name."""
     if name not in QUANTIZATIONS:
         known = ", ".join(QUANTIZATIONS)
         raise ConfigError(f"There is no quantization '{name}'.{suggestion(name, QUANTIZATIONS)} Use one of: {known}.")
 
 
 def require_convertible(config: ModelConfig) -> None:
-    """Raises ConfigError where CTranslate2 has nothing that computes what this model does."""
+    """Raises ConfigError if CTranslate2 cannot compute what this model computes."""
     if unknown := unsupported(config, SUPPORTED):
         raise ConfigError(
             f"{', '.join(unknown)}: CTranslate2's format does not support it. Use the torch engine (--engine torch)."

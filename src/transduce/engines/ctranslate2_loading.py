@@ -1,4 +1,4 @@
-"""Opens a converted model: on which device, in which numbers, with how many threads; and what a fork does to it."""
+"""Opens a converted model: device, numeric type, threads, and what happens to it in a fork."""
 
 import ctypes
 import os
@@ -11,8 +11,8 @@ import ctranslate2
 
 from transduce.errors import BundleError, ConfigError
 
-_MOST_THREADS = 8  # unless told otherwise
-# Whoever uses a model → the model: to a model itself there are no weak references.
+_MAX_THREADS = 8  # by default
+# The object that uses a model → the model, which itself does not support weak references.
 _models: "weakref.WeakKeyDictionary[object, ctranslate2.Translator]" = weakref.WeakKeyDictionary()
 
 
@@ -21,12 +21,12 @@ def load_model(
 ) -> ctranslate2.Translator:
     """Loads a converted model: a folder, or its files by name. For the arguments see `choose_device`, `compute_type`.
 
-    `threads` are those of a CPU; None takes all cores, but no more than 8.
+    `threads` are CPU threads; None uses all cores, but no more than 8.
 
     Raises:
         BundleError: CTranslate2 cannot load it.
     """
-    threads = threads or min(_MOST_THREADS, _num_cores())
+    threads = threads or min(_MAX_THREADS, _num_cores())
     in_folder = isinstance(converted, Path)
     try:
         model = ctranslate2.Translator(
@@ -35,10 +35,10 @@ def load_model(
             device=kind,
             device_index=index,
             compute_type=numbers,
-            # Not all for one batch: in 8 bits or with a small model, a product is over before a second thread is awake.
+            # One thread a batch: in 8 bits or with a small model, a product ends before a second thread wakes up.
             inter_threads=threads if kind == "cpu" else 1,
             intra_threads=1,
-            max_queued_batches=threads,  # few, for they are still searched when a process is told to end
+            max_queued_batches=threads,  # few, because a process that ends still searches them
         )
     except (RuntimeError, ValueError) as error:
         what = (
@@ -49,10 +49,10 @@ def load_model(
 
 
 def keep_in_forks(user: object, model: ctranslate2.Translator) -> None:
-    """Keeps a process that is forked while `user` lives from hanging when it ends.
+    """Prevents that a process which is forked while `user` exists hangs when it ends.
 
-    A model that is taken apart waits for its threads, which stayed in the other process: so there it is never taken
-    apart.
+    The destructor of a model waits for its threads, which stayed in the parent process. So in the child the model is
+    never destroyed.
     """
     _models[user] = model
 
@@ -90,10 +90,10 @@ def choose_device(name: str) -> tuple[str, int]:
 
 
 def compute_type(quantization: str, kind: str, index: int) -> str:
-    """Returns CTranslate2's name for the numbers to compute with; "int8" leaves the rest in float32 on every machine.
+    """Returns CTranslate2's name of the type to compute in; with "int8" the rest is float32 on every machine.
 
     Raises:
-        ConfigError: the device cannot compute with them.
+        ConfigError: the device does not support it.
     """
     name = "int8_float32" if quantization == "int8" else quantization
     able = ctranslate2.get_supported_compute_types(kind, index)

@@ -1,11 +1,10 @@
-"""From a model folder to the folder that CTranslate2 loads: numpy only, without torch and without CTranslate2.
+"""Converts a model folder into the folder that CTranslate2 loads, with numpy only, without torch and CTranslate2.
 
 CTranslate2's format is a list of named arrays (`model.bin`), a vocabulary and a few settings. Its own writer is not
-used, because that loads torch wherever torch is installed; tests hold this one against it. What the two models compute
-is the same but for rounding: tests compare forced scores for every kind of model. What has no exact counterpart there
-is refused.
+used, because it loads torch if torch is installed; tests compare the two. Both models compute the same except for
+rounding: tests compare forced scores for every kind of model. Models without an exact counterpart are refused.
 
-D d_model, H heads, E what CTranslate2 calls the head's depth: the greater of d_k and d_v, the other filled with zeros.
+D d_model, H heads, E CTranslate2's depth of a head: the greater of d_k and d_v; the smaller is filled with zeros.
 """
 
 import io
@@ -35,18 +34,18 @@ Arrays = dict[str, np.ndarray]
 
 
 def convert(bundle: Bundle, output: Path, quantization: str = "float32", shortlist: Shortlist | None = None) -> None:
-    """Writes the model of `bundle` as a folder for CTranslate2, whole or not at all.
+    """Writes the model of `bundle` as a folder for CTranslate2, atomically.
 
     Args:
         bundle: a model folder.
-        output: the folder to write; one that stands there is replaced.
-        quantization: how numbers are stored, one of `QUANTIZATIONS`. With int8 and int16 the matrices are integers with
-            a scale (for each row, with int8); the rest is float32, or what the name says after the underscore.
-        shortlist: is written as the vocabulary map, which CTranslate2 goes by where it is told to.
+        output: the folder to write; an existing one is replaced.
+        quantization: the type of stored numbers, one of `QUANTIZATIONS`. With int8 and int16, matrices are integers
+            with a scale (with int8, one for each row); the rest is float32, or the type after the underscore.
+        shortlist: is written as the vocabulary map, which CTranslate2 uses on request.
 
     Raises:
-        ConfigError: there is no such quantization, or CTranslate2 has nothing that computes what this model does.
-        BundleError: the weights do not fit the configuration, or the folder is damaged.
+        ConfigError: there is no such quantization, or CTranslate2 cannot compute what this model computes.
+        BundleError: the weights do not match the configuration, or the folder is damaged.
     """
     require_quantization(quantization)
     require_convertible(bundle.config.model)
@@ -59,7 +58,7 @@ def convert(bundle: Bundle, output: Path, quantization: str = "float32", shortli
 def convert_in_memory(
     bundle: Bundle, quantization: str = "float32", shortlist: Shortlist | None = None
 ) -> dict[str, io.BytesIO]:
-    """Returns by name what `convert` writes, as `ctranslate2.Translator` takes it; raises what that does."""
+    """Returns the files that `convert` writes, by name, for `ctranslate2.Translator`; raises the same errors."""
     require_quantization(quantization)
     require_convertible(bundle.config.model)
     made = {}
@@ -101,7 +100,7 @@ def sinusoids(num_positions: int, config: ModelConfig) -> np.ndarray:
 
 
 class _Weights:
-    """Our weights, of the shapes that the configuration says, each to be taken once."""
+    """Our weights; each is converted once."""
 
     def __init__(self, weights: Mapping[str, np.ndarray]) -> None:
         self.left = dict(weights)
@@ -113,10 +112,10 @@ class _Weights:
 def model_arrays(
     config: ModelConfig, weights: Mapping[str, np.ndarray], where: str = "weights"
 ) -> tuple[Arrays, dict[str, str]]:
-    """Returns CTranslate2's arrays by name, float32 but for settings, and the names that refer to another's array.
+    """Returns CTranslate2's arrays by name, float32 except settings, and the names that share another's array.
 
     Raises:
-        BundleError: lists all weights that are missing, unknown, or of another shape.
+        BundleError: lists all weights that are missing, unknown or of a wrong shape.
     """
     require_shapes(config, {name: array.shape for name, array in weights.items()}, where)
     taken = _Weights(weights)
@@ -166,7 +165,7 @@ def _stack_settings(config: ModelConfig, stack: str) -> Arrays:
 
 
 def _positions(config: ModelConfig, taken: _Weights) -> Arrays:
-    """Writes sinusoids down, and adds the target space's vector, equal at all positions, to the source's."""
+    """Returns tables of positions; the target space's vector, the same everywhere, is added to the source's."""
     if learns_positions(config):
         source, target = (taken.take(f"{side}_positions.table") for side in ("source", "target"))
     else:
@@ -207,7 +206,7 @@ def _cross_attention(config: ModelConfig, taken: _Weights, ours: str, theirs: st
 
 
 def _attention_end(config: ModelConfig, taken: _Weights, ours: str, theirs: str, output: str) -> Arrays:
-    """What all attention has: the way out of the heads, the norm, the width of a head and 1/√d_k."""
+    """Converts what every attention has: output projection, norm, width of a head and 1/√d_k."""
     depth, num_heads, d_model = max(config.d_k, config.d_v), config.num_heads, config.d_model
     output_DHE = taken.take(f"{ours}.output.weight").reshape(d_model, num_heads, -1)
     arrays = {
@@ -221,9 +220,9 @@ def _attention_end(config: ModelConfig, taken: _Weights, ours: str, theirs: str,
 
 
 def _heads(config: ModelConfig, taken: _Weights, ours: str, theirs: str, widths: Sequence[int]) -> Arrays:
-    """Projections that lie in one matrix, of heads of the given widths: each head is filled with zeros up to E.
+    """Converts projections that share a matrix, for heads of the given widths: each is padded with zeros to E.
 
-    A zero adds nothing to the product of a query and a key, and a column of zeros in W_O ignores what it meets.
+    Zeros add nothing to the product of a query and a key, and W_O gets columns of zeros for the padding of values.
     """
     num_heads, depth = config.num_heads, max(config.d_k, config.d_v)
     sizes = [num_heads * width for width in widths]
@@ -251,7 +250,7 @@ def _settings(config: ModelConfig) -> dict[str, object]:
         "add_source_bos": False,
         "add_source_eos": True,
         "bos_token": BOS_TOKEN,
-        "decoder_start_token": BOS_TOKEN,  # its embedding is not read where the decoder starts from zero
+        "decoder_start_token": BOS_TOKEN,  # its embedding is not used if the decoder starts from zero
         "eos_token": EOS_TOKEN,
         "layer_norm_epsilon": config.layer_norm_epsilon,
         "multi_query_attention": False,
@@ -263,7 +262,7 @@ def _settings(config: ModelConfig) -> dict[str, object]:
 
 
 def _stored(arrays: Arrays, quantization: str) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yields the name, type and numbers of all that is written, in order of name, one array at a time."""
+    """Yields the name, type and numbers of each stored array, in order of name."""
     integers, _, floats = quantization.partition("_") if quantization.startswith("int") else ("", "", quantization)
     for name, array in sorted(arrays.items()):
         if _is_setting(array):
@@ -285,8 +284,8 @@ def _is_quantized(name: str) -> bool:
 
 
 def quantize(matrix: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a matrix as integers and what it was multiplied with: a number for each row (int8) or one (int16)."""
-    if kind == "int16":  # 10 bits for a weight, so that sums of products keep within 32
+    """Returns a matrix as integers, and its scale: one number for each row (int8) or for all (int16)."""
+    if kind == "int16":  # 10 bits for a weight, so that sums of products fit into 32
         scale = np.float32(2**10) / (np.abs(matrix).max() or np.float32(1))
         return np.rint(matrix * scale).astype(np.int16), np.array(scale, np.float32)
     greatest = np.abs(matrix).max(axis=1)
@@ -305,7 +304,7 @@ def as_floats(array: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _serialised(arrays: Arrays, aliases: Mapping[str, str], quantization: str) -> Iterator[bytes]:
-    """Yields the bytes of `model.bin`: little-endian, strings end in a zero byte that their length counts."""
+    """Yields the bytes of `model.bin`: little-endian; strings end in a zero byte, which their length includes."""
     num_scales = sum(map(_is_quantized, arrays)) if quantization.startswith("int") else 0
     yield struct.pack("<I", _BINARY_VERSION) + _text(_SPECIFICATION)
     yield struct.pack("<II", _REVISION, len(arrays) + num_scales)

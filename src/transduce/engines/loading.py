@@ -1,4 +1,4 @@
-"""Which engine a model is run with, and its loading; see docs/guides/engines.md."""
+"""Chooses the engine that runs a model, and loads it; see docs/guides/engines.md."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from transduce.engines.torch import TorchEngine
 
 DEFAULT_QUANTIZATION = "float32"
-NAME_OF_SHORTLIST = "the model's shortlist"  # in checksums
 _NO_TORCH = "this needs PyTorch, which is not installed here: pip install 'transduce[train]'."
 
 
@@ -164,25 +163,23 @@ def choose_shortlist(bundle: Bundle, engine: str, wish: str = "off") -> "Shortli
         raise ConfigError(f"shortlist = '{wish}': use one of {', '.join(SHORTLIST_CHOICES)}.")
     if not uses_shortlist(bundle, engine, wish):
         return None
-    from transduce.engines.shortlist.table import (
-        load_shortlist,  # here, with its NumPy, which a small model starts without
-    )
+    from transduce.engines.shortlist import table  # needs NumPy, without which a small model starts faster
 
-    return load_shortlist(bundle)
+    return table.load_shortlist(bundle)
 
 
 def uses_shortlist(bundle: Bundle, engine: str, wish: str) -> bool:
-    """Tells whether the model folder's shortlist is to be used; see `choose_shortlist`."""
+    """Returns whether the model folder's shortlist is to be used; see `choose_shortlist`."""
     return wish == "on" or (wish == "auto" and ENGINES[engine].shortlist_per_line and has_shortlist(bundle))
 
 
 def checksums_of(bundle: Bundle, others: Sequence[Bundle] = (), *, with_shortlist: bool = False) -> dict[str, str]:
-    """Returns the SHA-256 of each file that translations depend on, by names for people."""
+    """Returns the SHA-256 of each file that translations depend on, by readable names."""
     found = {f"the model's {name}": digest for name, digest in bundle.checksums.items()}
     for number, other in enumerate(others, start=2):
         found |= {f"the {name} of model {number}": digest for name, digest in other.checksums.items()}
     if with_shortlist:
-        found[NAME_OF_SHORTLIST] = files.sha256(bundle.path / SHORTLIST)
+        found["the model's shortlist"] = files.sha256(bundle.path / SHORTLIST)
     return found
 
 
@@ -257,6 +254,6 @@ LOADERS: dict[str, Callable[[_Loading], Engine]] = {
 
 
 def _require_own(error: ModuleNotFoundError, package: str) -> None:
-    """Raises `error` again where it is not `package` that is missing."""
+    """Raises `error` again if another package than `package` is missing."""
     if error.name is None or error.name.partition(".")[0] != package:
         raise error

@@ -25,7 +25,7 @@ from transduce.model import Transformer, prepack
 from transduce.model.attention_maps import attention_maps
 from transduce.model.cuda_graphs import GraphDecoder
 
-# Rows of logits that are made at a time in forced scoring: 150 MB at the paper's vocabulary.
+# Rows of logits at a time in forced scoring: 150 MB at the paper's vocabulary.
 _MAX_LOGIT_ROWS = 1024
 
 
@@ -56,7 +56,7 @@ def load_model(bundle: Bundle, device: torch.device | str = "cpu") -> Transforme
 
 
 class TorchEngine:
-    """Runs a `Transformer`, or several that share a vocabulary as one, with every search there is."""
+    """Runs a `Transformer`, or an ensemble of several that share a vocabulary; supports every search."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class TorchEngine:
         *,
         record_steps: bool = True,
     ) -> None:
-        """Makes the engine of `model`, where it is, as its weights are now; see `prepack`. The model stays as it is.
+        """Makes an engine of `model` on its device, from a copy of its weights where these are prepacked (`prepack`).
 
-        With `others`, on the same device, the probability of a token is the mean of what all of them give it. With a
-        `shortlist`, each source's outputs are searched for in its own part of the vocabulary, and have that part's
-        probabilities; `score` and `attend` know nothing of it.
+        With `others`, on the same device, the probability of a token is the mean over all models. With a `shortlist`,
+        each source is searched in its own part of the vocabulary, and probabilities are over that part; `score` and
+        `attend` use the whole vocabulary.
 
-        On a CPU the process keeps, from now on, what memory its peaks have taken: see `keep_memory`. On a GPU, decoding
+        On a CPU the process keeps the memory of its peaks from now on: see `keep_memory`. On a GPU, decoding
         steps are recorded as CUDA graphs (`GraphDecoder`), unless TRANSDUCE_CUDA_GRAPHS is 0 in the environment or
         `record_steps` is false, as for an engine that is soon replaced.
         """
@@ -82,8 +82,8 @@ class TorchEngine:
         self.precision, self.shortlist = precision, shortlist
         self.device = next(model.parameters()).device
         if self.device.type == "cpu":
-            keep_memory()  # after what loading and prepacking let go
-        # They take the steps of the models, for one search at a time; None: the models take their own.
+            keep_memory()  # after loading and prepacking, whose memory is freed
+        # They decode in place of the models, for one search at a time; None: the models decode.
         self.graph_decoders: list[GraphDecoder] | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -101,7 +101,7 @@ class TorchEngine:
         others: Sequence[Bundle] = (),
         shortlist: Shortlist | None = None,
     ) -> Self:
-        """Loads the model of `bundle`, and those of `others` to form an ensemble with it; see `__init__`.
+        """Loads the model of `bundle`, and those of `others` for an ensemble; see `__init__`.
 
         `threads` sets PyTorch's CPU threads for the whole process.
         """
@@ -218,10 +218,10 @@ class TorchEngine:
         return AttentionWeights(encoder, decoder, cross)
 
     def _enter_process(self) -> None:
-        """Makes the engine work in a process that was forked after it was made.
+        """Makes the engine work in a process that was forked after it was loaded.
 
-        PyTorch's threads stayed in the other process, and whoever waits for them here hangs: so one thread does all, as
-        in the workers of PyTorch's own data loader.
+        PyTorch's threads stayed in the other process, and waiting for them would hang. So one thread does everything
+        here, as in the workers of PyTorch's own data loader.
 
         Raises:
             EngineError: the model is on a GPU, which a forked process cannot use.

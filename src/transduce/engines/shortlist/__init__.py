@@ -1,6 +1,6 @@
-"""A lexical shortlist: the few words that can translate those of a source, so that the others need not be computed.
+"""A lexical shortlist: the subwords that can translate those of a source, so that logits of others are not computed.
 
-`table` is what engines use, `lexicon` how word translations are learned, `learning` all of `transduce shortlist`.
+`table` is used by engines, `lexicon` learns word translations, `learning` makes the table for `transduce shortlist`.
 """
 
 from transduce.bundle import Bundle
@@ -9,5 +9,5 @@ FILE = "shortlist.safetensors"
 
 
 def has_shortlist(bundle: Bundle) -> bool:
-    """Tells whether the model folder has a shortlist."""
+    """Returns whether the model folder has a shortlist."""
     return (bundle.path / FILE).is_file()

@@ -1,4 +1,4 @@
-"""From a training corpus to the shortlist of a model, and what it covers of text that it has not seen."""
+"""Learns the shortlist of a model from a training corpus, and measures its coverage of other text."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -15,15 +15,15 @@ from transduce.engines.shortlist.table import Shortlist
 from transduce.errors import ConfigError, DataError
 from transduce.text import SubwordTokenizer
 
-# Candidates of a source piece, and pieces that are candidates always: docs/guides/shortlist.md shows what they cover.
+# Candidates of a source subword, and subwords that are always candidates: docs/guides/shortlist.md has their coverage.
 DEFAULT_CANDIDATES, DEFAULT_FREQUENT = 100, 300
 DEFAULT_MAX_PAIRS, DEFAULT_ITERATIONS = 500_000, 5
-# Other numbers of candidates that a coverage is shown for, beside the chosen one.
+# Other numbers of candidates whose coverage is shown too.
 SHOWN_CANDIDATES = (10, 20, 50, 100, 200)
 
-_HELD_OUT = 1000  # pairs of the corpus that are not learned from where there is no other text to measure on
+_HELD_OUT = 1000  # pairs of the corpus to measure on where no other text is given; they are not learned from
 _ENCODED_TOGETHER = 10_000
-_MAX_TOKENS = 256  # of a side; longer ones are seldom sentences, and cost the square
+_MAX_TOKENS = 256  # of a side; longer ones are seldom sentences, and the cost is quadratic
 
 _Row = Sequence[int] | np.ndarray
 
@@ -38,25 +38,25 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.sources)
 
-    def take(self, places: np.ndarray) -> "Pairs":
-        """Returns the pairs at `places`."""
-        chosen = places.tolist()
+    def take(self, indices: np.ndarray) -> "Pairs":
+        """Returns the pairs at `indices`."""
+        chosen = indices.tolist()
         return Pairs([self.sources[i] for i in chosen], [self.targets[i] for i in chosen])
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What shortlists hold of the references of other text."""
+    """How much of the references of other text is in the shortlists."""
 
     num_candidates: int
-    share_of_tokens: float  # that stand in the shortlist of their sentence
-    share_of_sentences: float  # all of whose tokens do
-    mean_ids: float  # of a sentence's shortlist
+    share_of_tokens: float  # in the shortlist of their sentence
+    share_of_sentences: float  # with all of their tokens
+    mean_ids: float  # size of a sentence's shortlist
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A lexicon with all that a shortlist is cut out of."""
+    """What a shortlist is made from."""
 
     lexicon: Lexicon
     by_frequency: np.ndarray  # target ids, most frequent first
@@ -68,7 +68,7 @@ class Learned:
         """Returns the table of the `num_candidates` best of each source id and the `num_frequent` of all."""
         table_VK = np.full((self.vocab_size, num_candidates + 1), EOS, dtype=np.int32)
         for source, targets in enumerate(self.lexicon.targets):
-            if source > EOS:  # the empty source and BOS stand in no source; EOS ends all, and tells nothing
+            if source > EOS:  # no source has PAD (the empty token) or BOS; EOS ends every source, and says nothing
                 table_VK[source, 0] = source
                 found = targets[targets != source][:num_candidates]
                 table_VK[source, 1 : 1 + len(found)] = found
@@ -82,7 +82,7 @@ class Learned:
 
 
 def learn(pairs: Pairs, vocab_size: int, *, iterations: int = DEFAULT_ITERATIONS, progress: bool = False) -> Learned:
-    """Learns which targets go with each source; raises DataError where there is nothing to learn from."""
+    """Learns the likely targets of each source id; raises DataError if there are no pairs."""
     if not len(pairs):
         raise DataError("no pairs with text on both sides: there is nothing to learn a shortlist from.")
     total = num_ticks(pairs.sources, iterations)
@@ -95,7 +95,7 @@ def learn(pairs: Pairs, vocab_size: int, *, iterations: int = DEFAULT_ITERATIONS
 
 
 def coverage(shortlist: Shortlist, pairs: Pairs) -> Coverage:
-    """Returns what the shortlists of the sources hold of their references; EOS is not counted."""
+    """Returns how much of the references is in the shortlists of their sources; EOS is not counted."""
     covered = tokens = whole = ids = 0
     for source, target in zip(pairs.sources, pairs.targets, strict=True):
         [allowed_V] = shortlist.allowed([source])
@@ -117,7 +117,7 @@ def learn_shortlist(
     num_candidates: int = DEFAULT_CANDIDATES,
     num_frequent: int = DEFAULT_FREQUENT,
 ) -> tuple[Shortlist, list[Coverage]]:
-    """Returns the shortlist, and what it and some wider and narrower ones cover of `held_out`.
+    """Returns the shortlist, and the coverage of `held_out` by it and by some wider and narrower ones.
 
     Raises:
         ConfigError: a number is out of range.
@@ -134,13 +134,13 @@ def learn_shortlist(
     return shortlist, coverages
 
 
-# --- where pairs come from ------------------------------------------------------------------------------------
+# --- reading pairs --------------------------------------------------------------------------------------------
 
 
 def read_files(paths: Sequence[Path], tokenizer: SubwordTokenizer, max_pairs: int, *, progress: bool = False) -> Pairs:
     """Reads two aligned files, or one of tab-separated columns, and encodes them.
 
-    Of more than `max_pairs` pairs, that many are taken, evenly spread. The files are read twice then.
+    Takes at most `max_pairs` pairs, evenly spread. The files are read twice.
 
     Raises:
         DataError: the files are missing, damaged or not aligned, or a pipe, which cannot be read twice.
@@ -183,15 +183,15 @@ def read_prepared(folder: Path, tokenizer: SubwordTokenizer, max_pairs: int) -> 
         pairs = Pairs([], [])
         if path is not None:
             store = ParallelStore.open(path)
-            places = np.flatnonzero(_spread(len(store), max_pairs))
-            for start in range(0, len(places), _ENCODED_TOGETHER):
-                _add(pairs, *store.pairs(places[start : start + _ENCODED_TOGETHER]))
+            indices = np.flatnonzero(_spread(len(store), max_pairs))
+            for start in range(0, len(indices), _ENCODED_TOGETHER):
+                _add(pairs, *store.pairs(indices[start : start + _ENCODED_TOGETHER]))
         found.append(pairs)
     return found[0], found[1]
 
 
 def hold_out(pairs: Pairs) -> tuple[Pairs, Pairs]:
-    """Returns pairs to learn from and others to measure on: a tenth of them, at most a thousand, evenly spread."""
+    """Splits pairs into those to learn from and those to measure on: a tenth, at most a thousand, evenly spread."""
     held = _spread(len(pairs), min(_HELD_OUT, len(pairs) // 10))
     return pairs.take(np.flatnonzero(~held)), pairs.take(np.flatnonzero(held))
 

@@ -1,12 +1,12 @@
-"""Which target pieces a source piece is translated with: IBM Model 1 (Brown et al. 1993) by EM, in numpy.
+"""The translations of source subwords, learned by IBM Model 1 (Brown et al. 1993) with EM, in numpy.
 
 The model: each target token comes from one token of its source, or from an empty one, all equally likely, and t(f | e)
-is the probability that token e gives f. Each iteration counts how often e gave f, on average over what it may have
-been, and makes t of the counts; the likelihood has one maximum, and where it begins does not matter much.
+is the probability that token e gives f. Each iteration computes the expected number of times that e gave f, and
+normalises these counts to a new t. The likelihood has a single maximum, so the start does not matter much.
 
-Tokens are gathered by source id: all targets of all sentences that hold it are looked up in one dense row of t. So
-nothing is kept for a co-occurrence, of which a corpus has hundreds for each token. What is kept is the corpus, one
-number for each target token, and rows of t, each cut to its greatest entries.
+Tokens are processed by source id: the targets of all sentences with that id are looked up in one dense row of t. So no
+memory is needed for co-occurrences, of which a corpus has hundreds for each token. Memory holds the corpus, one number
+for each target token, and rows of t, each cut to its greatest entries.
 
 Shapes: P pairs, N target tokens in all, V vocabulary.
 """
@@ -18,17 +18,17 @@ import numpy as np
 
 from transduce.config.special_ids import PAD
 
-# The empty source token, which words without a counterpart come from; padding never stands in a sentence.
+# The empty source token, from which words without a counterpart come; sentences never contain padding.
 NULL = PAD
-# Target tokens that are looked up at a time: some 30 MB.
+# Target tokens that are looked up at a time: about 30 MB.
 _BLOCK_TOKENS = 1 << 20
-# Entries of a row that are kept between iterations: they bound memory by 16 kB for each source id.
+# Entries of a row that are kept between iterations: at most 16 kB for each source id.
 _MAX_ROW = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """t(f | e), row by row: `targets[e]` in falling order of `probabilities[e]`; empty for what no source holds."""
+    """t(f | e), row by row: `targets[e]` in falling order of `probabilities[e]`; empty for ids that no source has."""
 
     targets: list[np.ndarray]
     probabilities: list[np.ndarray]
@@ -36,15 +36,15 @@ class Lexicon:
 
 @dataclass(frozen=True, eq=False)
 class _Corpus:
-    """Pairs gathered by source id."""
+    """Pairs by source id."""
 
     target_N: np.ndarray  # all targets, one after another
     starts_P: np.ndarray  # where each pair's target begins
     lengths_P: np.ndarray
     source_lengths_P: np.ndarray  # with the empty token
     first_V1: np.ndarray  # source id → its first entry below; the last is their number
-    pairs_E: np.ndarray  # for each source id, the pairs that hold it
-    counts_E: np.ndarray  # and how often each does
+    pairs_E: np.ndarray  # for each source id, the pairs that have it
+    counts_E: np.ndarray  # and how often
 
     @classmethod
     def of(cls, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], vocab_size: int) -> "_Corpus":
@@ -64,8 +64,8 @@ class _Corpus:
         target_N = np.concatenate(targets).astype(np.int64) if num_pairs else np.zeros(0, np.int64)
         return cls(target_N, starts_P, lengths_P, source_lengths_P, first_V1, pairs_E, counts_E)
 
-    def places(self, source: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields places in `target_N` that a source id co-occurs with, and how often it stands in their sentence."""
+    def cooccurring(self, source: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields indices into `target_N` of what a source id co-occurs with, and its count in the sentence."""
         first, last = self.first_V1[source], self.first_V1[source + 1]
         lengths = self.lengths_P[self.pairs_E[first:last]]
         ends = np.cumsum(lengths)
@@ -104,13 +104,13 @@ def learn_lexicon(
         vocab_size: of both sides, which share a vocabulary.
         iterations: of EM; the first only counts co-occurrences.
         max_row: entries of a row that are kept between iterations.
-        tick: is told of each bit of work that is done; in all, iterations x tokens of the sources (each token once a
-            sentence, and the empty one).
+        tick: called with the number of finished units of work; in all, iterations x tokens of the sources (each token
+            once a sentence, and the empty one).
     """
     corpus = _Corpus.of(sources, targets, vocab_size)
     targets_of: list[np.ndarray] = [np.zeros(0, np.int32)] * vocab_size
     values_of: list[np.ndarray] = [np.zeros(0, np.float32)] * vocab_size
-    # At first all t are equal: what they are does not matter.
+    # At first all t are equal; their value does not matter.
     total_N = np.repeat(corpus.source_lengths_P, corpus.lengths_P).astype(np.float64)
     row_V = np.ones(vocab_size)
     for iteration in range(iterations):
@@ -120,32 +120,32 @@ def learn_lexicon(
                 row_V[:] = 0
                 row_V[targets_of[source]] = values_of[source]
             counts_V = np.zeros(vocab_size)
-            for places, times in corpus.places(source):
-                found = corpus.target_N[places]
-                counts_V += np.bincount(found, times * row_V[found] / total_N[places], minlength=vocab_size)
+            for index, times in corpus.cooccurring(source):
+                found = corpus.target_N[index]
+                counts_V += np.bincount(found, times * row_V[found] / total_N[index], minlength=vocab_size)
             targets_of[source], values_of[source] = _greatest(counts_V, max_row)
             if iteration + 1 < iterations:
                 row_V[:] = 0
                 row_V[targets_of[source]] = values_of[source]
-                for places, times in corpus.places(source):
-                    next_N[places] += times * row_V[corpus.target_N[places]]
+                for index, times in corpus.cooccurring(source):
+                    next_N[index] += times * row_V[corpus.target_N[index]]
                 if not iteration:
                     row_V[:] = 1
             tick(int(corpus.first_V1[source + 1] - corpus.first_V1[source]))
-        # 0 where no row kept the target: it then comes from nowhere, and counts for nothing.
+        # Where no row kept the target, the sum is 0; with inf, that target adds nothing to any count.
         total_N = np.where(next_N > 0, next_N, np.inf)
     return Lexicon(targets_of, values_of)
 
 
 def num_ticks(sources: Sequence[np.ndarray], iterations: int) -> int:
-    """Returns how much `learn_lexicon` tells `tick` in all."""
+    """Returns the sum of what `learn_lexicon` passes to `tick`."""
     return iterations * sum(len(np.unique(source)) + 1 for source in sources)
 
 
 def _greatest(counts_V: np.ndarray, max_row: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the ids of the greatest counts, greatest first (of equals, the lower id), and their share of all counts.
 
-    Shares are of what is kept: a row sums to 1.
+    Shares are of the counts that are kept: a row sums to 1.
     """
     ids = np.flatnonzero(counts_V > 0)
     if len(ids) > max_row:

@@ -1,9 +1,9 @@
-"""Which pieces a translation may be written with, given its source: a table in the model folder, numpy only.
+"""The subwords that a translation may use, given its source: a table in the model folder, numpy only.
 
     shortlist.safetensors    candidates (V, K), frequent (F,); fingerprint of the tokenizer, facts, checksum
 
-The shortlist of a sentence is the union of its source pieces' candidates, of the pieces that are frequent in all
-targets, and of EOS. The pieces of the source are in it too: names and numbers are copied.
+The shortlist of a sentence is the union of the candidates of its source subwords, the subwords that are frequent in all
+targets, and EOS. It includes the subwords of the source, because names and numbers are copied.
 """
 
 import hashlib
@@ -32,10 +32,10 @@ class Shortlist:
     """Candidates for each source id, and for all.
 
     Attributes:
-        candidates_VK: int32; row s holds s itself and the targets that it is most likely to be translated with, best
-            first; what is left of a row is EOS.
+        candidates_VK: int32; row s holds s itself and its most likely translations, best first; the rest of the row is
+            EOS.
         frequent_F: int32, the most frequent targets.
-        facts: how it was learned and what it covers, for people.
+        facts: how it was learned and what it covers, for display.
     """
 
     candidates_VK: np.ndarray
@@ -48,7 +48,7 @@ class Shortlist:
         return len(self.candidates_VK)
 
     def allowed(self, sources: Sequence[Sequence[int] | np.ndarray]) -> np.ndarray:
-        """Returns which ids the translation of each source may be written with, (B, V), booleans."""
+        """Returns the ids that the translation of each source may use, (B, V), booleans."""
         allowed_BV = np.zeros((len(sources), self.vocab_size), dtype=np.bool_)
         allowed_BV[:, EOS] = True
         allowed_BV[:, self.frequent_F] = True
@@ -57,9 +57,9 @@ class Shortlist:
         return allowed_BV
 
     def vocabulary_map(self, names: Sequence[str]) -> Iterator[str]:
-        """Yields the lines of CTranslate2's `vmap.txt`: a source piece, a tab, its candidates with spaces between.
+        """Yields the lines of CTranslate2's `vmap.txt`: a source subword, a tab, its candidates separated by spaces.
 
-        The line without a source piece has those of all sentences; CTranslate2 adds EOS, BOS and unknown to them.
+        The line without a source subword is for all sentences; CTranslate2 adds EOS, BOS and unknown to them.
         """
         yield "\t" + " ".join(names[index] for index in self.frequent_F.tolist())
         for source, row in enumerate(self.candidates_VK.tolist()):
@@ -69,7 +69,7 @@ class Shortlist:
 
 
 def save_shortlist(bundle: Bundle, shortlist: Shortlist) -> Path:
-    """Writes the shortlist into the model folder, atomically; one that is there is replaced."""
+    """Writes the shortlist into the model folder, atomically; an existing one is replaced."""
     path = bundle.path / FILE
     metadata = {
         "format": str(_FORMAT),
@@ -104,7 +104,7 @@ def load_shortlist(bundle: Bundle) -> Shortlist:
         candidates, frequent = arrays["candidates"], arrays["frequent"]
         if metadata["format"] != str(_FORMAT):
             raise ValueError(f"format {metadata['format']}, but this version reads format {_FORMAT}")
-        # Absent from what 0.1.0 learned.
+        # Files of 0.1.0 have no checksum.
         if "sha256" in metadata and metadata["sha256"] != _checksum(arrays, metadata):
             raise ValueError("changed or damaged: its checksum differs")
         facts = dict(json.loads(metadata["facts"]))
@@ -122,12 +122,12 @@ def load_shortlist(bundle: Bundle) -> Shortlist:
 
 
 def shortlist_facts(bundle: Bundle) -> dict[str, Any] | None:
-    """Returns how the model folder's shortlist was learned and what it covers, or None where there is none."""
+    """Returns how the model folder's shortlist was learned and what it covers, or None if it has none."""
     return load_shortlist(bundle).facts if has_shortlist(bundle) else None
 
 
 def _checksum(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:
-    """Returns the SHA-256 of all that the file holds but this checksum."""
+    """Returns the SHA-256 of everything in the file except this checksum."""
     digest = hashlib.sha256(json.dumps({**metadata, "sha256": ""}, sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype} {array.shape} ".encode())
