@@ -194,8 +194,9 @@ def required_candidates(
     """Returns each sentence's candidates, as (scores, beams, tokens), each (B, 2 × beam_size).
 
     First those that do not end, best first, then those that do: they have met all entries, and are among the best
-    2 × beam_size that have. Candidates are chosen from each beam's own best 2 × beam_size continuations, and the next
-    tokens of its unmet phrases. For a sentence without required phrases this is what `best_candidates` finds.
+    2 × beam_size that have. Where there are fewer of either, the gaps score -inf. Candidates are chosen from each
+    beam's own best 2 × beam_size continuations, and the next tokens of its unmet phrases. For a sentence without
+    required phrases this is what `best_candidates` finds.
 
     Overwrites the gains: beams that have not met all entries cannot end.
     """
