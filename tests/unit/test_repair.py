@@ -103,8 +103,8 @@ def test_endless_brackets() -> None:
     assert both.height <= MAX_HEIGHT
 
 
-def test_what_cannot_be_mended() -> None:
-    with pytest.raises(DataError, match="there are no words"):
+def test_input_that_cannot_be_repaired() -> None:
+    with pytest.raises(DataError, match="a tree needs at least one word"):
         repair(["(S", ")S"], [])
     with pytest.raises(DataError, match="1 tag for 2 words"):
         repair([], ["a", "dog"], ["DT"])

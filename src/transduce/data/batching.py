@@ -81,7 +81,7 @@ def plan_epoch(
             own.
         target_budget: the same for the target.
         seed: of the run.
-        epoch: shuffles anew in each.
+        epoch: number of the epoch; each has another order.
     """
     if source_budget < 1 or target_budget < 1:
         raise ValueError(f"budgets must be positive, not {source_budget} and {target_budget}")

@@ -186,7 +186,7 @@ class _Phrase:
         self.source, self.target = source, target
         self.slots = re.findall(r"\{(\w+)\}", source)
         self.choices = [slots[name] for name in _SLOT.findall(source)]
-        # Nouns count as part of the combination only where there are hardly any kinds of value to combine.
+        # Nouns count as part of the combination only if there are hardly any kinds of value.
         kinds = 1
         for choices in self.choices:
             kinds *= len(choices) if choices[0].family else 1

@@ -32,7 +32,7 @@ _SMOOTHING = 0.1  # weight of a word's overall frequency
 _TRIGRAM_BITS = 12
 _MIN_LINES = 8  # of a window; scores of fewer mean nothing
 
-# Scripts without spaces between words: there, pairs of neighbouring characters take the place of words.
+# Scripts without spaces between words: there, pairs of neighbouring characters replace words.
 _UNSPACED = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )

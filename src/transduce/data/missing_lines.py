@@ -72,15 +72,15 @@ def find_missing_lines(longer: Features, shorter: Features) -> int | None:
     surplus = len(longer[0]) - count
     votes = _similarity(longer, shorter, 0, count) - _similarity(longer, shorter, surplus, count)
     gain = np.concatenate([[0.0], np.cumsum(votes)])  # gain[p]: the votes for the extra lines being at p
-    place = int(np.argmax(gain))
-    before = votes[max(0, place - _WINDOW_LINES) : place]
-    after = -votes[place : place + _WINDOW_LINES]
+    split = int(np.argmax(gain))
+    before = votes[max(0, split - _WINDOW_LINES) : split]
+    after = -votes[split : split + _WINDOW_LINES]
     # Extra lines at the very start or end leave too few lines on one side. Then the other side decides alone.
-    clear_before = _is_clear(before) or place < _MIN_LINES
-    clear_after = _is_clear(after) or count - place < _MIN_LINES
+    clear_before = _is_clear(before) or split < _MIN_LINES
+    clear_after = _is_clear(after) or count - split < _MIN_LINES
     if not (clear_before and clear_after and (_is_clear(before) or _is_clear(after))):
         return None
-    return count if count - place < _MIN_LINES else place
+    return count if count - split < _MIN_LINES else split
 
 
 def _similarity(longer: Features, shorter: Features, offset: int, count: int) -> NDArray[np.float64]:

@@ -208,7 +208,7 @@ def _recorded(folder: Path) -> dict[str, str]:
     try:
         digests = json.loads(ledger.read_text(encoding="utf-8"))
         if not all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests.values()):
-            raise ValueError("a value is no SHA-256")
+            raise ValueError("a value is not a SHA-256")
     except (ValueError, RecursionError, AttributeError, TypeError) as error:
         raise DownloadError(
             f"{ledger}: damaged: {error}. Restore it; or delete it and {folder / 'downloads'}, and fetch again."

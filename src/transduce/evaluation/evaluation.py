@@ -114,7 +114,7 @@ def evaluate(
     training: Mapping[str, Iterable[str]] | None = None,
     **options: Unpack[ScoreOptions],
 ) -> Evaluation:
-    """Scores `hypothesis` against one or more references, and warns of what is doubtful about the texts.
+    """Scores `hypothesis` against one or more references, and warns of problems with the texts.
 
     Args:
         hypothesis: The translations.

@@ -90,7 +90,7 @@ class BracketAnalysis:
                 yield below + 1, None if below == _BAND_ENDS[-1] else end, summary
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the analysis for JSON, without the scores of all sentences: those are the evaluation's."""
+        """Returns the analysis for JSON, without the scores of each sentence, which are in the evaluation."""
         return {
             "labels": [score.to_dict() for score in self.labels],
             "lengths": [

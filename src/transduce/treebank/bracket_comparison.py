@@ -95,7 +95,7 @@ class Comparison:
     Attributes:
         number: The sentence's line, from 1.
         length: Words of the gold tree, without traces.
-        status: "error" if the trees are not over the same words or one is malformed, "skipped" if there is no parse.
+        status: "error" if the words of the trees differ or one is malformed, "skipped" if there is no parse.
         message: What is wrong, if the status is "error".
         gold_words: The words that count, with the tags of the gold tree.
         parsed_words: The same words with the tags of the parse.

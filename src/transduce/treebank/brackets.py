@@ -25,7 +25,7 @@ class SentenceBrackets:
     Attributes:
         number: The sentence's line, from 1.
         length: Words of the gold tree, without traces.
-        status: "error" if the trees are not over the same words or one is malformed, "skipped" if there is no parse.
+        status: "error" if the words of the trees differ or one is malformed, "skipped" if there is no parse.
         matched: Brackets that both trees have.
         gold: Brackets of the gold tree.
         parsed: Brackets of the parse.

@@ -8,7 +8,7 @@ from html import escape
 from transduce.treebank.tree_layout import Box, lay_out
 from transduce.treebank.trees import Leaf, Node, Tree
 
-# The line that leads (up, down, left, right).
+# The box-drawing character with lines (up, down, left, right).
 _JOINTS = {
     (True, True, False, False): "│",
     (False, False, True, True): "─",
@@ -30,7 +30,7 @@ _FONT_SIZE = 15
 _GAP = 16
 _LEVEL_HEIGHT = 46
 _WORD_DROP = 22  # from a tag's baseline to its word's
-_EDGE_TOP, _EDGE_BOTTOM = 6, 17  # room between an edge and the baseline of the label above it, and below it
+_EDGE_TOP, _EDGE_BOTTOM = 6, 17  # space between an edge and the baseline of the label above it, and below it
 _BAR_DROP = 10
 _MARGIN = 20
 _BETWEEN_TREES = 36
@@ -45,7 +45,7 @@ path {{ fill: none; stroke: #9aa7b5; stroke-width: 1.2; }}
 
 
 def draw_text(tree: Tree, width: int = 100) -> str:
-    """Returns the tree as lines of text: the root above and the words below where that fits, else as an outline.
+    """Returns the tree as lines of text: the root above and the words below where that fits, otherwise as an outline.
 
                S
            ┌───┴────┐
@@ -76,7 +76,7 @@ def _columns(character: str) -> int:
 
 
 def _shown(text: str) -> str:
-    """Returns `text` without what would upset a terminal or a page: controls, and marks that turn the direction."""
+    """Returns `text` without control characters and direction marks, which would garble a terminal or a page."""
     shown = ""
     for character in text:
         category = unicodedata.category(character)
@@ -90,7 +90,7 @@ def _shown(text: str) -> str:
 
 
 def _outline(node: Node, first: str, below: str) -> list[str]:
-    """Returns a line for each node; `first` goes before the node's own line, `below` before all others."""
+    """Returns a line for each node, with `first` in front of the node's own line and `below` in front of the others."""
     if isinstance(node, Leaf):
         return [f"{first}{_shown(node.tag)} {_shown(node.word)}"]
     lines = [first + _shown(node.label)]
@@ -186,7 +186,7 @@ def _svg_edges(root: Box) -> list[str]:
 
 
 def _pixels(text: str) -> int:
-    """Returns about how wide `text` is set; rather too much than too little, since fonts differ."""
+    """Returns the estimated width of `text`; an overestimate, since fonts differ."""
     return math.ceil(_FONT_SIZE * sum(_ems(character) for character in _shown(text)))
 
 

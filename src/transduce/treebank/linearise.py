@@ -49,10 +49,7 @@ def delinearise(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str]
     Raises:
         DataError: The tokens are not a linearised tree with so many words; names the token, counted from 1.
     """
-    if tags is not None and len(tags) != len(words):
-        raise DataError(
-            f"{counted(len(tags), 'tag')} for {counted(len(words), 'word')}: give one for each word, or none at all."
-        )
+    require_a_tag_each(words, tags)
     root: Tree | None = None
     open_brackets: list[tuple[str, list[Node]]] = []
     num_leaves = 0
@@ -84,3 +81,11 @@ def delinearise(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str]
     if num_leaves < len(words):
         raise DataError(f"the tree has {counted(num_leaves, 'leaf', 'leaves')} for {counted(len(words), 'word')}.")
     return root
+
+
+def require_a_tag_each(words: Sequence[str], tags: Sequence[str] | None) -> None:
+    """Raises DataError if there are tags, but not one for each word."""
+    if tags is not None and len(tags) != len(words):
+        raise DataError(
+            f"{counted(len(tags), 'tag')} for {counted(len(words), 'word')}: give one for each word, or none at all."
+        )

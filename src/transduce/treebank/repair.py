@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from transduce.errors import DataError
-from transduce.reporting.tables import counted
-from transduce.treebank.linearise import LEAF
+from transduce.treebank.linearise import LEAF, require_a_tag_each
 from transduce.treebank.trees import MAX_HEIGHT, TOP, Leaf, Node, Tree, is_atom
 
 
@@ -23,28 +22,25 @@ def repair(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str] | No
     2. A closing bracket closes the innermost open bracket of its label, and all that is open inside:
        `(S (VP XX (NP XX )VP )S` → `(S (VP XX (NP XX )NP )VP )S`.
     3. A closing bracket whose label is not open gets the label of the innermost open bracket:
-       `(S (NP XX )VP … )S` → `(S (NP XX )NP … )S`. It is dropped where that would close all before the last leaf.
+       `(S (NP XX )VP … )S` → `(S (NP XX )NP … )S`. It is dropped if that would close everything before the last leaf.
     4. A closing bracket after the last leaf, with nothing open, was opened at the beginning:
-       `(NP XX )NP (VP XX )VP )S` → `(S (NP XX )NP (VP XX )VP )S`. Before the last leaf, or where all is one
-       constituent of its label already, it is dropped.
-    5. What is open at the end is closed.
-    6. Brackets with nothing inside go, and so do labels that could not be written, and levels beyond `MAX_HEIGHT`.
-    7. Several pieces side by side, or leaves without a constituent, are put under `TOP`, which scoring leaves out.
+       `(NP XX )NP (VP XX )VP )S` → `(S (NP XX )NP (VP XX )VP )S`. Before the last leaf, or if everything is
+       one constituent of its label already, it is dropped.
+    5. Brackets that are open at the end are closed.
+    6. Empty brackets, invalid labels and levels beyond `MAX_HEIGHT` are removed.
+    7. Several pieces side by side, or leaves without a constituent, are put under `TOP`, which scoring ignores.
 
     Args:
         tokens: Any tokens; those that begin with "(" or ")" are brackets, all others are leaves.
-        words: What the tree is over; at least one word.
-        tags: The words' tags; without them, each leaf's token is its tag, or `LEAF` where there is none.
+        words: The words of the sentence; at least one.
+        tags: The tags of the words; without them, each leaf's token is its tag, or `LEAF` if it cannot be one.
 
     Raises:
-        DataError: There are no words, a word or tag cannot be written, or tags and words differ in number.
+        DataError: There are no words, a word or tag is invalid, or tags and words differ in number.
     """
     if not words:
-        raise DataError("there are no words to put a tree over: leave out empty sentences.")
-    if tags is not None and len(tags) != len(words):
-        raise DataError(
-            f"{counted(len(tags), 'tag')} for {counted(len(words), 'word')}: give one for each word, or none at all."
-        )
+        raise DataError("a tree needs at least one word: leave out empty sentences.")
+    require_a_tag_each(words, tags)
     fitted = _fit_leaves(tokens, len(words))
     repairer = _Repairer(num_leaves=len(words))
     for token in fitted:
@@ -53,9 +49,9 @@ def repair(tokens: Sequence[str], words: Sequence[str], tags: Sequence[str] | No
         elif token.startswith(")"):
             repairer.close(token[1:])
         else:
-            position = repairer.num_taken
+            position = repairer.num_added
             tag = tags[position] if tags else token if is_atom(token) else LEAF
-            repairer.take(Leaf(tag, words[position]))
+            repairer.add(Leaf(tag, words[position]))
     return repairer.finish()
 
 
@@ -66,7 +62,7 @@ def _fit_leaves(tokens: Sequence[str], num_words: int) -> list[str]:
     fitted = [token for position, token in enumerate(tokens) if position not in surplus]
     num_missing = num_words - len(leaves)
     if num_missing > 0:
-        first_closing = next((place for place, token in enumerate(fitted) if token.startswith(")")), len(fitted))
+        first_closing = next((index for index, token in enumerate(fitted) if token.startswith(")")), len(fitted))
         after = leaves[-1] + 1 if leaves else first_closing
         fitted[after:after] = [LEAF] * num_missing
     return fitted
@@ -74,27 +70,27 @@ def _fit_leaves(tokens: Sequence[str], num_words: int) -> list[str]:
 
 @dataclass(slots=True)
 class _Repairer:
-    """The pieces that are done, and the brackets that are open around the next one."""
+    """The finished pieces, and the open brackets around the next one."""
 
     num_leaves: int
-    num_taken: int = 0
+    num_added: int = 0
     pieces: list[Node] = field(default_factory=list)
     open_brackets: list[tuple[str, list[Node]]] = field(default_factory=list)
 
     def open(self, label: str) -> None:
-        """Opens a bracket, unless rule 6 forbids; one level is left free for `TOP`."""
+        """Opens a bracket, unless rule 6 forbids; one level is reserved for `TOP`."""
         if is_atom(label) and len(self.open_brackets) < MAX_HEIGHT - 1:
             self.open_brackets.append((label, []))
 
-    def take(self, leaf: Leaf) -> None:
-        """Adds a leaf to what is open."""
+    def add(self, leaf: Leaf) -> None:
+        """Adds a leaf to the innermost open bracket."""
         self._siblings().append(leaf)
-        self.num_taken += 1
+        self.num_added += 1
 
     def close(self, label: str) -> None:
-        """Makes the best of a closing bracket (rules 2 to 4)."""
+        """Applies a closing bracket (rules 2 to 4)."""
         labels = [open_label for open_label, _ in self.open_brackets]
-        at_end = self.num_taken == self.num_leaves
+        at_end = self.num_added == self.num_leaves
         if label in labels:
             while self._close_innermost() != label:
                 pass
@@ -122,7 +118,7 @@ class _Repairer:
         return label
 
     def _enclose(self, label: str) -> None:
-        """Puts a constituent around all that is done (rule 4)."""
+        """Puts a constituent around all finished pieces (rule 4)."""
         first, *others = self.pieces
         is_there = not others and isinstance(first, Tree) and first.label == label
         if not is_there and max(piece.height for piece in self.pieces) < MAX_HEIGHT - 1:

@@ -55,7 +55,7 @@ class Tree:
         height: Levels of constituents, this one included.
 
     Raises:
-        DataError: There is no child, the label could not be read back, or the tree is higher than `MAX_HEIGHT`.
+        DataError: There is no child, the label is invalid, or the tree is higher than `MAX_HEIGHT`.
     """
 
     label: str

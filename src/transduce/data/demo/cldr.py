@@ -123,7 +123,7 @@ class Cldr:
         return self._num2words_language() in num2words.CONVERTER_CLASSES
 
     def has_unit(self, unit: str) -> bool:
-        """Whether the locale has words for the unit; where it has none, babel writes the unit's CLDR name."""
+        """Whether the locale has words for the unit; if not, babel writes the unit's CLDR name."""
         try:
             return not any(unit in self.quantity(number, unit) for number in (1, 2, 5, 2.5))
         except babel.units.UnknownUnitError:

@@ -40,7 +40,7 @@ def german_slots(source: Cldr, target: Cldr) -> Slots:
 
 
 def _quantities(source: Cldr, target: Cldr) -> Slots:
-    """CLDR's dimensions, and some narrowed to the units and numbers that make sense where they stand."""
+    """CLDR's dimensions, and some of them limited to the units and numbers that make sense in a phrase."""
     small = ("duration", "temperature", "speed")
     slots: Slots = {
         name: [quantity(source, target, unit, draw_small if name in small else draw_measure) for unit in units]

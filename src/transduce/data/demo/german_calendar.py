@@ -21,7 +21,7 @@ from transduce.data.demo.slots import (
 
 
 def date_slots(source: Cldr, target: Cldr) -> Slots:
-    """`{date}` stands after "am" at the end of a clause, `{day}` anywhere, `{md}` has no year."""
+    """`{date}` follows "am" at the end of a clause, `{day}` may be anywhere, `{md}` has no year."""
 
     def german(english: str, pattern: str) -> Form:
         return Form(
