@@ -113,7 +113,7 @@ class Bundle:
             raise BundleError(f"{path / _CONFIG}: not a model's configuration (it has no table 'config').")
         checksums = values.get("sha256")
         if not isinstance(checksums, dict) or not all(map(_is_checksum, checksums.values())):
-            raise BundleError(f"{path / _CONFIG}: damaged: 'sha256' has no checksums of the files beside it.")
+            raise BundleError(f"{path / _CONFIG}: damaged: 'sha256' has no checksums of the other files.")
         bundle = cls(path, from_dict(config, str(path / _CONFIG)), checksums)
         # Absent from folders that 0.1.0 wrote.
         if "config_sha256" in values and values["config_sha256"] != _checksum_of(config):

@@ -24,11 +24,15 @@ docs/guides/export.md has the table.
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_overwrite
 from transduce.cli.numbers import real, whole
 from transduce.cli.output import print_report
 from transduce.engines.ctranslate2_limits import QUANTIZATIONS
+
+if TYPE_CHECKING:
+    from transduce.export.options import ComparisonOptions
 
 SUMMARY = "write a model for transformers, ONNX or CTranslate2, with a certificate that results agree"
 FORMATS = ("huggingface", "onnx", "ctranslate2")
@@ -81,6 +85,19 @@ def add_certificate(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def comparison_options(args: argparse.Namespace) -> "ComparisonOptions":
+    """Returns the arguments of `add_certificate` as keywords of `export_model` and the imports."""
+    return {
+        "sentences": args.source,
+        "references": args.reference,
+        "sample": args.sample,
+        "threshold": args.threshold,
+        "max_difference": args.max_difference,
+        "force": args.force,
+        "overwrite": args.overwrite,
+    }
+
+
 def run(args: argparse.Namespace) -> int:
     """Exports, and returns the exit code."""
     from transduce.cli.requirements import require
@@ -95,13 +112,7 @@ def run(args: argparse.Namespace) -> int:
         args.output,
         args.format,
         quantization=args.quantization,
-        sentences=args.source,
-        references=args.reference,
-        sample=args.sample,
-        threshold=args.threshold,
-        max_difference=args.max_difference,
-        force=args.force,
-        overwrite=args.overwrite,
+        **comparison_options(args),
     )
     print_report(certificate.to_markdown())
     print(f"{args.output}: written; its README.md says how to use it.", file=sys.stderr)

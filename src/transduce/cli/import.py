@@ -28,7 +28,7 @@ import sys
 from pathlib import Path
 
 from transduce.cli.arguments import add_overwrite
-from transduce.cli.export import add_certificate
+from transduce.cli.export import add_certificate, comparison_options
 from transduce.cli.output import print_report
 
 SUMMARY = "make a model folder from a transformers checkpoint or a torch.nn.Transformer"
@@ -56,21 +56,13 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(
             "--description and --tokenizer are for a state dict of torch; a transformers folder needs neither."
         )
-    measured = {
-        "sentences": args.source,
-        "references": args.reference,
-        "sample": args.sample,
-        "threshold": args.threshold,
-        "max_difference": args.max_difference,
-        "force": args.force,
-        "overwrite": args.overwrite,
-    }
+    options = comparison_options(args)
     if form == "huggingface":
-        certificate = import_huggingface(args.path, args.output, **measured)
+        certificate = import_huggingface(args.path, args.output, **options)
     else:
         if args.description is None or args.tokenizer is None:
             raise ConfigError(f"{args.path}: a state dict of torch needs --description FILE and --tokenizer PATH.")
-        certificate = import_torch(args.path, args.description, args.tokenizer, args.output, **measured)
+        certificate = import_torch(args.path, args.description, args.tokenizer, args.output, **options)
     if certificate is None:
         print("transduce: warning: the other system is not installed: nothing was compared.", file=sys.stderr)
     else:

@@ -244,6 +244,6 @@ def checksums(folder: Path) -> dict[str, str]:
 
 
 def _card_checksum(folder: Path) -> str | None:
-    """Returns the card's SHA-256, or None where there is no card: it is read, not run, so it stands apart."""
+    """Returns the card's SHA-256, or None if there is no card. It is separate because the card is not run."""
     card = folder / CARD
     return files.sha256(card) if card.is_file() else None

@@ -71,11 +71,13 @@ class ExportedFolder:
         found += [f"{name}: missing" for name in self.sha256 if name not in now]
         if not self.sha256:
             found.append(
-                f"{self.folder / CERTIFICATE}: has no checksum of any file: nobody can tell what was certified"
+                f"{self.folder / CERTIFICATE}: has no checksum of any file: it does not say what was certified"
             )
         other = [name for name, digest in self.original_sha256.items() if bundle.checksums.get(name) != digest]
         if not self.original_sha256:
-            found.append(f"{self.folder / CERTIFICATE}: has no checksum of the model: nobody can tell which it is of")
+            found.append(
+                f"{self.folder / CERTIFICATE}: has no checksum of the model: it does not say which one was exported"
+            )
         if other:
             found.append(f"made of another model than {bundle.path}: its {' and '.join(other)} differ")
         return tuple(found)

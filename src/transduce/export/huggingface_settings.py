@@ -87,7 +87,7 @@ def _require_numbers(path: Path, settings: Mapping[str, Any]) -> None:
     needed = (*_SIZES, "decoder_start_token_id")
     if missing := [key for key in needed if settings.get(key) is None]:
         raise BundleError(
-            f"{path}: has no {', '.join(missing)}. Add what the model was made with, or save it anew (save_pretrained)."
+            f"{path}: has no {', '.join(missing)}. Add the values of the model, or save it again (save_pretrained)."
         )
     for key in needed:
         value, least = settings[key], 1 if key in _SIZES else 0
@@ -125,7 +125,7 @@ def require_shapes(folder: Path, settings: Mapping[str, Any], arrays: Mapping[st
     if wrong:
         rest = f"\n  … and {len(wrong) - 8} more" if len(wrong) > 8 else ""
         raise BundleError(
-            f"{folder / SETTINGS}: does not fit the weights beside it. Copy both anew, of one model:\n  "
+            f"{folder / SETTINGS}: does not fit the weights in its folder. Copy both again, from the same model:\n  "
             + "\n  ".join(wrong[:8])
             + rest
         )

@@ -31,7 +31,7 @@ _FEED_FORWARD = (
 
 
 def dimension_order(d_model: int) -> np.ndarray:
-    """Returns which of our dimensions stands at each index of theirs: the even ones, then the odd ones."""
+    """Returns the index of our dimension for each of theirs: the even ones, then the odd ones."""
     order: np.ndarray = np.r_[0:d_model:2, 1:d_model:2]
     return order
 

@@ -166,7 +166,7 @@ class Graph:
         """Returns embeddings of `ids` × √d_model, with the vectors of positions start … end - 1 added."""
         scale = self.constant(math.sqrt(self.config.d_model), np.float32)
         embedded = self.add("Mul", self.add("Gather", self.stored(table, self.weights[table]), ids), scale)
-        if side == "target" and starts_from_zero(self.config):  # BOS stands at the first position alone
+        if side == "target" and starts_from_zero(self.config):  # BOS occurs only at the first position
             real = self.add("Not", self.add("Equal", ids, self.constant(BOS)))
             real = self.add("Unsqueeze", self.add("Cast", real, to=TensorProto.FLOAT), self.constant([2]))
             embedded = self.add("Mul", embedded, real)

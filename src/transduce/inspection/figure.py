@@ -89,8 +89,8 @@ def draw(
 ) -> None:
     """Draws one layer of a view and writes the picture, atomically, the same bytes each time.
 
-    The left column looks, the right is looked at. A line's opacity is its weight, its colour the head's. With `word`,
-    as in Figure 3, only its lines are drawn, and beside each word that it looks at stands a square for each head.
+    Queries are on the left, keys on the right. The opacity of a line is its weight, its colour that of the head. With
+    `word`, as in Figure 3, only the lines of this word are drawn, and a square for each head next to the keys.
 
     Args:
         view: what to draw.

@@ -36,13 +36,13 @@ def head_statistics(view: View) -> HeadStatistics:
         distance=(weights * offset).sum(-1).mean(-1),
         entropy=np.abs((weights * np.log2(np.where(weights > 0, weights, 1.0))).sum(-1)).mean(-1),
         peak=weights.max(-1).mean(-1),
-        previous=_beside(weights, diagonal, -1),
-        diagonal=_beside(weights, diagonal, 0),
-        next=_beside(weights, diagonal, 1),
+        previous=_weight_at(weights, diagonal, -1),
+        diagonal=_weight_at(weights, diagonal, 0),
+        next=_weight_at(weights, diagonal, 1),
     )
 
 
-def _beside(weights: np.ndarray, diagonal: np.ndarray, step: int) -> np.ndarray:
+def _weight_at(weights: np.ndarray, diagonal: np.ndarray, step: int) -> np.ndarray:
     """Returns the mean weight `step` columns from the diagonal, over the rows that have such a column."""
     columns = np.rint(diagonal).astype(int) + step
     rows = np.flatnonzero((columns >= 0) & (columns < weights.shape[-1]))

@@ -160,7 +160,7 @@ def project_heads(x_BHTE: Tensor, output: nn.Linear, packing: Packing | None) ->
 
 
 class SelfAttention(nn.Module):
-    """Multi-head attention of a sequence to itself (§3.2.2); W_Q, W_K and W_V lie in one matrix, in that order."""
+    """Multi-head attention of a sequence to itself (§3.2.2); W_Q, W_K and W_V are one matrix, in that order."""
 
     def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, *, bias: bool, dropout: float) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Multi-head attention of the decoder to the encoder's output (§3.2.3); W_K and W_V lie in one matrix."""
+    """Multi-head attention of the decoder to the encoder's output (§3.2.3); W_K and W_V are one matrix."""
 
     def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, *, bias: bool, dropout: float) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ _INITIAL_STEPS = 64  # capacity of a new decoder cache; it doubles as needed
 class Transformer(nn.Module):
     """An encoder-decoder Transformer of any shape that `ModelConfig` describes.
 
-    Sources and targets are token ids that end in EOS, right-padded with 0; their lengths count EOS and lie on the CPU.
+    Sources and targets are token ids that end in EOS, right-padded with 0; their lengths count EOS and are on the CPU.
     There are three ways to use it: `forward` for training (all target positions at once), `encode` + `start` + `step`
     for decoding, and `encode` + `decode` for logits of whole targets. Shape suffixes: `transduce.model.attention`.
     """

@@ -19,7 +19,7 @@ from transduce.model.attention import SelfAttention, attend, attend_reference, a
 from transduce.model.packing import Packing
 
 _SHORTEST_BLOCK, _LONGEST_BLOCK = 16, 128  # queries that share a span of keys
-# Scores held at once: small enough for a CPU's cache; large enough to keep an accelerator busy.
+# Scores computed at once: few enough for a CPU's cache, and enough to keep a GPU busy.
 _SPAN_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 
 

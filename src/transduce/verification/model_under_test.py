@@ -126,7 +126,7 @@ class ModelUnderTest:
 def padded(
     sequences: Sequence[Sequence[int]], device: torch.device, width: int = 0, fill: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Returns right-padded ids, (B, T), and their lengths, (B), which lie on the CPU.
+    """Returns right-padded ids, (B, T), and their lengths, (B), on the CPU.
 
     Args:
         sequences: ids, EOS last.
