@@ -62,19 +62,13 @@ def make_readable(path: Path) -> None:
     path.chmod((0o777 if path.is_dir() else 0o666) & ~_UMASK)
 
 
-def sync_folder(folder: Path) -> None:
-    """Makes renames inside `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Makes the contents of a file, or renames inside a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sync_file(path: Path) -> None:
-    """Makes the contents of `path` durable."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def is_special(path: Path) -> bool:
@@ -135,9 +129,9 @@ def atomic_path(target: Path) -> Iterator[Path]:
     with _naming(target), _temporary(target, folder=False) as temporary:
         yield temporary
         make_readable(temporary)
-        sync_file(temporary)
+        sync(temporary)
         temporary.replace(target)
-        sync_folder(target.parent)
+        sync(target.parent)
 
 
 @contextlib.contextmanager
@@ -149,13 +143,13 @@ def atomic_folder(target: Path) -> Iterator[Path]:
         make_readable(temporary)
         for file in temporary.rglob("*"):
             if file.is_file():
-                sync_file(file)
-        sync_folder(temporary)
+                sync(file)
+        sync(temporary)
         if not target.exists():
             temporary.replace(target)
         elif not _exchange(temporary, target):
             _replace_in_two_steps(temporary, target)
-        sync_folder(target.parent)
+        sync(target.parent)
 
 
 @contextlib.contextmanager

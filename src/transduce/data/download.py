@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from transduce.__about__ import __version__
 from transduce.errors import DownloadError
-from transduce.files import sync_file, sync_folder
+from transduce.files import sync
 
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_SECONDS = 60.0
@@ -210,9 +210,9 @@ def _finish(url: str, part: Path, target: Path, checksum: str | None) -> None:
         except DownloadError:
             part.unlink()
             raise
-    sync_file(part)
+    sync(part)
     part.replace(target)
-    sync_folder(target.parent)
+    sync(target.parent)
 
 
 def verify(path: Path, checksum: str, origin: str) -> None:

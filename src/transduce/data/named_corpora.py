@@ -18,7 +18,7 @@ from pathlib import Path
 from transduce.data.archives import extract
 from transduce.data.download import MAX_BYTES, advice, check_url, download, verify
 from transduce.errors import ConfigError, DownloadError, suggestion
-from transduce.files import sha256, sync_file, sync_folder, write_json
+from transduce.files import sha256, sync, write_json
 
 MIRROR_VARIABLE = "TRANSDUCE_MIRROR"
 _SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.DOTALL | re.IGNORECASE)
@@ -259,10 +259,10 @@ def _accept(files: list[CorpusFile], staged: dict[str, Path], folder: Path, *, c
             verify(path, f"sha256:{file.text_sha256}", f"{file.name} from {file.remote.url}")
         if path.stat().st_size == 0:
             raise DownloadError(f"{file.remote.url}: '{file.name}' is empty. {advice(file.remote.url)}")
-        sync_file(path)
+        sync(path)
     for file in files:
         staged[file.member].replace(folder / file.name)
-    sync_folder(folder)
+    sync(folder)
 
 
 def segments(text: str) -> list[str]:

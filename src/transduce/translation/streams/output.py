@@ -295,7 +295,7 @@ class ResumableOutput:
         self._write_journal(whole=True)
         self.partial.replace(self.path)
         self.journal.replace(self.record)
-        files.sync_folder(self.path.parent)
+        files.sync(self.path.parent)
 
     def _sync(self) -> None:
         os.fsync(self._file.fileno())
