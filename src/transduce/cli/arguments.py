@@ -11,6 +11,9 @@ from transduce.config.ranges import flags_of
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
 from transduce.engines.interface import SHORTLIST_CHOICES
 
+_MARKUP = ("none", "html", "placeholders")
+_SPLIT = ("auto", "always", "never")
+
 
 def add_files(parser: argparse.ArgumentParser, what: str) -> None:
     """Declares the model folder, the input file and the output file."""
@@ -65,6 +68,26 @@ def add_constraints(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--inline-terms", action="store_true", help='input lines mark required terms: <term to="Hund">dog</term>'
     )
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `TextOptions`."""
+    lines = parser.add_argument_group("lines")
+    lines.add_argument(
+        "--split-sentences",
+        choices=_SPLIT,
+        default="auto",
+        help="split into sentences: lines longer than the model reads (auto, the default), all lines, or none",
+    )
+    lines.add_argument(
+        "--markup",
+        choices=_MARKUP,
+        default="none",
+        help="keep placeholders and URLs, or these and HTML tags, as they are",
+    )
+    lines.add_argument("--guard", action="store_true", help="search again if an output loops or copies the source")
+    lines.add_argument("--confidence", action="store_true", help="add a column with how sure the model is, 0 to 1")
+    lines.add_argument("--source-language", default="", metavar="CODE", help="for that; default: the model's")
 
 
 def add_ensemble(parser: argparse.ArgumentParser) -> None:

@@ -73,7 +73,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.arguments import add_constraints, add_ensemble, add_files, add_machine, add_options, add_shortlist
+from transduce.cli.arguments import (
+    add_constraints,
+    add_ensemble,
+    add_files,
+    add_machine,
+    add_options,
+    add_shortlist,
+    add_text_options,
+)
 from transduce.cli.numbers import whole
 from transduce.cli.open_model import Opened, loading_arguments, open_model, say_engine
 from transduce.config import DecodeConfig
@@ -89,9 +97,6 @@ if TYPE_CHECKING:
     from transduce.translation.translator import Translator
 
 SUMMARY = "translate a file or standard input with a trained model"
-
-_MARKUP = ("none", "html", "placeholders")
-_SPLIT = ("auto", "always", "never")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -129,26 +134,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument(
         "--workers", type=whole(1, 100_000), metavar="N", help="default: one a GPU, else one a processor or --threads"
     )
-
-
-def add_text_options(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `TextOptions`."""
-    lines = parser.add_argument_group("lines")
-    lines.add_argument(
-        "--split-sentences",
-        choices=_SPLIT,
-        default="auto",
-        help="split into sentences: lines longer than the model reads (auto, the default), all lines, or none",
-    )
-    lines.add_argument(
-        "--markup",
-        choices=_MARKUP,
-        default="none",
-        help="keep placeholders and URLs, or these and HTML tags, as they are",
-    )
-    lines.add_argument("--guard", action="store_true", help="search again if an output loops or copies the source")
-    lines.add_argument("--confidence", action="store_true", help="add a column with how sure the model is, 0 to 1")
-    lines.add_argument("--source-language", default="", metavar="CODE", help="for that; default: the model's")
 
 
 def run(args: argparse.Namespace) -> int:
