@@ -216,10 +216,9 @@ def bleu_scorer(
     count = min(len(validation), config.train.validate_bleu_sentences)
     sources = [validation.source(row).tolist() for row in range(count)]
     references = tokenizer.decode_batch([validation.target(row).tolist() for row in range(count)])
-    options = _validation_search(config)
 
     def score(model: Transformer) -> dict[str, float]:
-        lines = _decode(model, sources, options, tokenizer)
+        lines = _decode(model, sources, config, tokenizer)
         scored = tokenized_bleu(lines, [references]) if tokenized else bleu(lines, [references])
         return {"bleu": scored.value}
 
@@ -237,29 +236,23 @@ def bracket_scorer(config: Config, tokenizer: SubwordTokenizer, validation: Para
     words = [sentence_words(text) for text in tokenizer.decode_batch(sources)]
     targets = tokenizer.decode_batch([validation.target(row).tolist() for row in rows])
     gold = [delinearise(text.split(" "), each) for text, each in zip(targets, words, strict=True)]
-    options = _validation_search(config)
 
     def score(model: Transformer) -> dict[str, float]:
-        texts = _decode(model, sources, options, tokenizer)
+        texts = _decode(model, sources, config, tokenizer)
         return parse_scores(gold, [from_output(text, each) for text, each in zip(texts, words, strict=True)])
 
     return score
 
 
-def _decode(
-    model: Transformer, sources: list[list[int]], options: DecodeConfig, tokenizer: SubwordTokenizer
-) -> list[str]:
-    hypotheses = TorchEngine(model, record_steps=False).translate(sources, options)
-    return tokenizer.decode_batch([best.ids for best, *_ in hypotheses])
-
-
-def _validation_search(config: Config) -> DecodeConfig:
-    return DecodeConfig(
+def _decode(model: Transformer, sources: list[list[int]], config: Config, tokenizer: SubwordTokenizer) -> list[str]:
+    options = DecodeConfig(
         beam_size=config.train.validate_beam_size,
         length_penalty=config.decode.length_penalty,
         max_extra_tokens=config.decode.max_extra_tokens,
         batch_size=64,
     )
+    hypotheses = TorchEngine(model, record_steps=False).translate(sources, options)
+    return tokenizer.decode_batch([best.ids for best, *_ in hypotheses])
 
 
 # --- the model folder ------------------------------------------------------------------------------------------------

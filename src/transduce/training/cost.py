@@ -1,8 +1,8 @@
 """What a training cost: the operations counted, and the paper's estimate of them (§6.1, Table 2).
 
 The paper did not count. It multiplied the time of training, the number of GPUs and "an estimate of the sustained
-single-precision floating-point capacity of each GPU". An account holds both: the counted operations, and the time on
-each kind of device with that device's capacity. Their ratio is the share of the capacity that training put to use.
+single-precision floating-point capacity of each GPU". An account has both: the counted operations, and the time on each
+kind of device with its capacity. Their ratio is the share of the capacity that training used.
 """
 
 import re
@@ -27,9 +27,9 @@ PAPER_DEVICES = {
     "P100": 9.5 * _TERA,
 }
 
-# Peak operations a second by the makers' data sheets: float32 without tensor cores, which is how PyTorch multiplies by
-# default, and dense bf16 with float32 sums. No training sustains them: an estimate from these is an upper bound. Keys
-# are regular expressions for what the device calls itself; variants of a chip have figures of their own.
+# Peak operations a second by the makers' data sheets: float32 without tensor cores, PyTorch's default, and dense bf16
+# with float32 sums. No training sustains them: an estimate from these is an upper bound. Keys are regular expressions
+# for the device's name; variants of a chip have figures of their own.
 PEAK_DEVICES = {
     r"V100-SXM2": {"fp32": 15.7 * _TERA},
     r"V100-PCIE": {"fp32": 14.0 * _TERA},

@@ -1,4 +1,4 @@
-"""Where and in what precision to compute."""
+"""The device and precision to compute with."""
 
 import contextlib
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from transduce.reporting.tables import counted
 
 @dataclass(frozen=True)
 class Compute:
-    """A device and the type its matrix products are computed in; weights and optimiser stay in float32."""
+    """A device and the type of its matrix products; weights and optimiser stay in float32."""
 
     device: torch.device
     dtype: torch.dtype
@@ -51,7 +51,7 @@ class Compute:
 
 
 def computes_bf16(device: torch.device) -> bool:
-    """Returns whether `device` multiplies bf16 matrices faster than fp32 ones, by instructions of its own."""
+    """Returns whether `device` has instructions that multiply bf16 matrices faster than fp32 ones."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     if device.type == "cpu":

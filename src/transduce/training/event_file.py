@@ -1,4 +1,4 @@
-"""Files for TensorBoard, written as the numbers come.
+"""Event files for TensorBoard, written at once.
 
 `torch.utils.tensorboard` writes from a thread of its own, which prints a traceback where the disk is full.
 """
@@ -15,7 +15,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 
 class EventFile:
-    """A new file of scalars in `folder`, whose readers drop what earlier files have of steps after `step`.
+    """A new file of scalars in `folder`; its readers drop steps after `step` that earlier files have.
 
     Raises:
         OSError: here and in each method, the file cannot be written; it is closed then.
@@ -23,7 +23,7 @@ class EventFile:
 
     def __init__(self, folder: Path, step: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        # The name that TensorBoard looks for; time and process keep it from that of another file.
+        # TensorBoard looks for this name; time and process make it unique.
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         self._records = RecordWriter((folder / name).open("xb", buffering=0))
         self._write(file_version="brain.Event:2")

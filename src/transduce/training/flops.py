@@ -1,13 +1,15 @@
 """Floating-point operations of a training step, counted from the model's shape and the batch's.
 
-What is counted are the products of matrices, which are nearly all there is: a product of (m, k) and (k, n) is 2·m·k·n
-operations, an addition for each multiplication. Softmax, norms, dropout, biases and Adam work element by element and
-are left out.
+Only products of matrices are counted, which are nearly all of the work: a product of (m, k) and (k, n) is 2·m·k·n
+operations, an addition for each multiplication. Softmax, norms, dropout, biases and Adam, which work element by
+element, are left out.
 
-Backward, each product has two of the same size, one for the gradient of each factor, so that a step is three times its
-forward pass. That holds exactly, with two remarks: attention is counted over all its padded positions, as it is
-computed, the future ones of causal attention too, and restricted attention over its blocks of keys; and what a fused
-kernel, or restricted attention, computes a second time on its way back, to save memory, is not counted.
+The backward pass has two products of the same size for each one, one for the gradient of each factor: a step is three
+times its forward pass. Two details:
+
+- Attention is counted as it is computed: over all padded positions, also future ones of causal attention, and
+  restricted attention over its blocks of keys.
+- What a fused kernel or restricted attention computes again in the backward pass, to save memory, is not counted.
 """
 
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ _FORWARD_AND_BACKWARD = 3
 
 @dataclass(frozen=True)
 class BatchShape:
-    """The sizes that a batch is computed with. Rows are positions that projections and FFN work on: see `num_rows`."""
+    """The sizes of a batch as it is computed. Rows are what projections and FFN work on: see `num_rows`."""
 
     num_sentences: int
     source_positions: int  # of the padded batch, EOS counted; what attention sees
@@ -49,7 +51,7 @@ class BatchShape:
 
 @dataclass(frozen=True)
 class Flops:
-    """Operations by the part of the model that they are spent in."""
+    """Operations in each part of the model."""
 
     encoder: int  # projections and FFN
     decoder: int  # the same, with the projections of the encoder's output
@@ -90,7 +92,7 @@ def training_flops(config: ModelConfig, shape: BatchShape) -> Flops:
 
 
 def _self_attention_pairs(num_positions: int, config: ModelConfig, *, causal: bool) -> int:
-    """Returns how many pairs of positions a head of one layer scores."""
+    """Returns the number of pairs of positions that a head of one layer scores."""
     if config.attention_window:
         return windowed_pairs(num_positions, config.attention_window, causal=causal)
     return num_positions * num_positions

@@ -1,9 +1,9 @@
-"""A parser's attention held to the word it is at, so that it learns early which one that is.
+"""Guided attention of a parser: a loss that teaches a head of each inner layer which word the output is at.
 
-A target of brackets and tags says nothing of its words: each tag is of the next one, and every bracket stands before
-the first of the words that are still to come. Where the alignment is known, a head can be told of it (Chen et al. 2016,
-"Guided alignment training"): the first one of each decoder layer but the outermost. The model knows nothing of it: the
-loss reads along, by hooks on those layers' attention to the source.
+A target of brackets and tags does not contain its words: each tag belongs to the next word, and each bracket stands
+before the next word. Since this alignment is known, heads can be trained to follow it (Chen et al. 2016, "Guided
+alignment training"): the first head of each decoder layer but the outermost two. The model knows nothing of this: hooks
+read what those layers attend by.
 """
 
 import math
@@ -20,18 +20,18 @@ from transduce.training.batch import Batch
 
 
 class Guidance:
-    """The loss, for one vocabulary and the model that `watch` was given."""
+    """The loss for a vocabulary and the model that `watch` was given."""
 
     def __init__(self, weight: float, begins_word: Sequence[bool], begins_tag: Sequence[bool]) -> None:
-        """Takes the loss's weight, and for each id whether it begins a word of a source, and a tag of a target."""
+        """Takes the weight of the loss, and for each id whether it begins a source word and whether it begins a tag."""
         self.weight = weight
         self._begins_word_V, self._begins_tag_V = torch.tensor(begins_word), torch.tensor(begins_tag)
         self.scores_LBTS: list[Tensor] = []  # of the last forward pass in training
 
     def watch(self, model: Transformer) -> None:
-        """From now on, keeps what the guided heads of `model` attend by in training: see `first_head_scores`.
+        """Registers hooks that keep the attention scores of the guided heads in each forward pass of training.
 
-        Guided are the inner decoder layers; with two layers or fewer, all.
+        The inner decoder layers are guided; with two layers or fewer, all are.
         """
         layers = list(model.decoder_layers())
         guided = [layer.cross_attention for layer in (layers[1:-1] if len(layers) > 2 else layers)]
@@ -47,9 +47,9 @@ class Guidance:
             attention.register_forward_pre_hook(keep, with_kwargs=True)
 
     def aligned(self, batch: Batch) -> Tensor:
-        """Returns which pieces of the source are those of the word that each target piece is at, (B, T, S).
+        """Returns which source pieces belong to the word that each target piece is at, (B, T, S).
 
-        Word n is at hand from the piece after tag n - 1 to the beginning of tag n; after the last one it is EOS.
+        They are at word n from the piece after tag n - 1 to the beginning of tag n; after the last tag, at EOS.
         """
         source_BS, target_BT = batch.source_BS.cpu(), batch.target_BT.cpu()
         real_BS = torch.arange(source_BS.size(1)) < batch.source_lengths_B[:, None]
@@ -65,8 +65,8 @@ class Guidance:
         """Returns weight · -Σ log(attention to the aligned pieces), over target pieces; the mean over layers.
 
         Args:
-            scores_LBTS: for each guided layer what its head attends by, before the softmax; padding is -inf.
-            batch: what they are of.
+            scores_LBTS: attention scores of each guided head, before the softmax; padding is -inf.
+            batch: the batch that they were computed for.
         """
         aligned_BTS = self.aligned(batch)
         real_BT = (torch.arange(batch.target_BT.size(1)) < batch.target_lengths_B[:, None]).to(aligned_BTS.device)
@@ -81,10 +81,7 @@ class Guidance:
 def first_head_scores(
     attention: CrossAttention, x: Tensor, key_BHSE: Tensor, attend_mask: Tensor | None, packing: Packing | None
 ) -> Tensor:
-    """Returns what the first head attends by in `attention` called alike, (B, T, S), before the softmax.
-
-    Padding is -inf.
-    """
+    """Returns the scores of the first head of `attention`, before the softmax, (B, T, S); padding is -inf."""
     query_BTE, key_BSE = attention.project_query(x, packing)[:, 0], key_BHSE[:, 0]
     scores_BTS = query_BTE @ key_BSE.transpose(-2, -1) / math.sqrt(query_BTE.size(-1))
     return scores_BTS if attend_mask is None else scores_BTS.masked_fill(~attend_mask[:, 0], -math.inf)

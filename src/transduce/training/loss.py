@@ -107,5 +107,5 @@ class _ProjectedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         gradient_x, gradient_w = ctx.saved_tensors
-        # The saved blocks are this node's own and are used once: scaled in place, no second V × D matrix.
+        # No one else uses the saved blocks: they are scaled in place, without a second V × D matrix.
         return gradient_x.mul_(gradient), gradient_w.mul_(gradient).to(ctx.embedding_dtype), None, None

@@ -99,13 +99,8 @@ class Trainer:
         self.capacity = device_capacity(self.compute)
         if config.train.compile:
             model.compile(dynamic=True)
-        self.log = TrainingLog(
-            run,
-            max_steps=config.train.max_steps,
-            log_steps=config.train.log_steps,
-            show=show_progress and self.ranks.is_main,
-            write=self.ranks.is_main,
-        )
+        steps, is_main = {"max_steps": config.train.max_steps, "log_steps": config.train.log_steps}, self.ranks.is_main
+        self.log = TrainingLog(run, **steps, show=show_progress and is_main, write=is_main)
 
     def announce(self) -> None:
         """Prints the sizes of the model, the data and the training."""
@@ -228,7 +223,7 @@ class Trainer:
         if train.max_gradient_norm:
             torch.nn.utils.clip_grads_with_norm_(parameters, train.max_gradient_norm, norm)
         rate = learning_rate(step, self.config)
-        # All that the host needs to know, in one wait: a GPU then updates while the next batch is made.
+        # The host waits once for all that it needs; a GPU then updates while the next batch is made.
         gradient_norm, total_loss, total_nll = torch.cat([norm.double()[None], sums]).tolist()
         if math.isfinite(gradient_norm):
             for group in self.optimizer.param_groups:
@@ -280,19 +275,18 @@ class Trainer:
         self.log.step(result, progress)
 
     def _count_skipped(self, result: StepResult) -> None:
-        """Counts updates left out because the gradient was not finite; too many in a row end the training."""
+        """Counts updates that were left out; too many in a row end the training."""
         if result.finite:
             self._skipped_in_a_row = 0
             return
         self.progress.skipped_steps += 1
         self._skipped_in_a_row += 1
-        self.log.warn(
-            f"warning: step {self.progress.step}: the gradient is not finite (loss {result.loss}); update left out"
-        )
+        step = self.progress.step
+        self.log.warn(f"warning: step {step}: the gradient is not finite (loss {result.loss}); update left out")
         if self._skipped_in_a_row >= _MAX_SKIPPED_IN_A_ROW:
             raise TrainingError(
-                f"{self.run}: {_MAX_SKIPPED_IN_A_ROW} updates in a row up to step {self.progress.step} had gradients "
-                f"that are not finite. {advice_not_finite(self.run)}"
+                f"{self.run}: {_MAX_SKIPPED_IN_A_ROW} updates in a row up to step {step} had gradients that are not "
+                f"finite. {advice_not_finite(self.run)}"
             )
 
     _skipped_in_a_row = 0
@@ -301,10 +295,10 @@ class Trainer:
     def plan(self, epoch: int) -> BatchPlan:
         """Returns the batches of an epoch; the last one asked for is kept."""
         if self._planned is None or self._planned[0] != epoch:
-            train = self.config.train
+            train, store = self.config.train, self.train
             plan = plan_epoch(
-                self.train.source_lengths,
-                self.train.target_lengths,
+                store.source_lengths,
+                store.target_lengths,
                 source_budget=train.source_batch_tokens,
                 target_budget=train.target_batch_tokens,
                 seed=train.seed,
@@ -313,7 +307,7 @@ class Trainer:
             self._planned = (epoch, plan)
         return self._planned[1]
 
-    # --- checkpoints ------------------------------------------------------------------------------------------
+    # --- checkpoints and validation --------------------------------------------------------------------------------
 
     def _checkpoint(self, kind: CheckpointKind) -> None:
         with self.log.paused():
@@ -332,8 +326,6 @@ class Trainer:
             found = checkpoints(self.run)
             left = f"{found[-1].name} is whole: make room and go on with --resume" if found else "make room"
             raise TrainingError(f"{path}: cannot be written: {error.strerror or error}. {left}.") from error
-
-    # --- validation -------------------------------------------------------------------------------------------
 
     def _validation_is_due(self) -> bool:
         every = self.config.train.validate_steps
