@@ -1,4 +1,4 @@
-"""A search that looks at what has finished every few steps finds the same, and asks the device nothing in between."""
+"""A search that synchronises with the device every few steps finds the same, and does not wait for it in between."""
 
 import itertools
 from collections.abc import Callable
@@ -51,20 +51,20 @@ def _engine() -> TorchEngine:
     return TorchEngine(model)
 
 
-def _look_every(num_steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(_: int | None, device: Any, last: int) -> SyncInterval:
+def _sync_every(num_steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interval(_: int | None, device: Any, last: int) -> SyncInterval:
         return SyncInterval(num_steps, device, last)
 
-    monkeypatch.setattr(search, "SyncInterval", look)
+    monkeypatch.setattr(search, "SyncInterval", interval)
 
 
-class _Questions(TorchDispatchMode):
-    """Collects what a GPU would have to be waited for, but for that which goes on while the host is told."""
+class _Waits(TorchDispatchMode):
+    """Collects the operations that would wait for a GPU, except while the search synchronises."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[str] = []
-        self.is_told = False
+        self.seen: list[str] = []
+        self.is_synchronising = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
@@ -77,17 +77,17 @@ class _Questions(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def _note(self, name: str) -> None:
-        if not self.is_told:
-            self.asked.append(name)
+        if not self.is_synchronising:
+            self.seen.append(name)
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Has what no operation shows noted too, and what is done at a look let pass."""
+        """Also collects methods that no operation shows, and ignores everything while the search synchronises."""
         for name in ("tolist", "cpu", "numpy", "item"):
             monkeypatch.setattr(Tensor, name, self._noting(name, getattr(Tensor, name)))
-        at_a_look: list[tuple[type, str]] = [(FinishedBeams, "update"), (FinishedRows, "update")]
-        at_a_look += [(BannedTokens, "keep"), (RequiredPhrases, "keep"), (BeamSearch, "keep"), (RowSearch, "keep")]
-        for owner, name in at_a_look:
-            monkeypatch.setattr(owner, name, self._telling(getattr(owner, name)))
+        synchronising: list[tuple[type, str]] = [(FinishedBeams, "update"), (FinishedRows, "update")]
+        synchronising += [(BannedTokens, "keep"), (RequiredPhrases, "keep"), (BeamSearch, "keep"), (RowSearch, "keep")]
+        for owner, name in synchronising:
+            monkeypatch.setattr(owner, name, self._ignoring(getattr(owner, name)))
 
     def _noting(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def method(tensor: Tensor, *args: Any, **options: Any) -> Any:
@@ -96,13 +96,13 @@ class _Questions(TorchDispatchMode):
 
         return method
 
-    def _telling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _ignoring(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def method(*args: Any, **options: Any) -> Any:
-            before, self.is_told = self.is_told, True
+            before, self.is_synchronising = self.is_synchronising, True
             try:
                 return original(*args, **options)
             finally:
-                self.is_told = before
+                self.is_synchronising = before
 
         return method
 
@@ -113,7 +113,7 @@ def test_the_result_is_the_same(name: str, num_steps: int, monkeypatch: pytest.M
     options, n_best, conditions = _SEARCHES[name]
     engine, config = _engine(), DecodeConfig(max_extra_tokens=9, **options)
     expected = engine.translate(_SOURCES, config, n_best, conditions)
-    _look_every(num_steps, monkeypatch)
+    _sync_every(num_steps, monkeypatch)
     found = engine.translate(_SOURCES, config, n_best, conditions)
     assert [[h.ids for h in each] for each in found] == [[h.ids for h in each] for each in expected]
     for one, other in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
@@ -122,26 +122,26 @@ def test_the_result_is_the_same(name: str, num_steps: int, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", _SEARCHES)
-def test_nothing_is_asked_of_the_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_waits_for_the_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options, n_best, conditions = _SEARCHES[name]
     engine, config = _engine(), DecodeConfig(max_extra_tokens=9, **options)
     step: Callable[..., Any] = engine.model.step
     num_steps = 0
-    _look_every(4, monkeypatch)
-    with _Questions() as questions:
-        questions.watch(monkeypatch)
+    _sync_every(4, monkeypatch)
+    with _Waits() as waits:
+        waits.watch(monkeypatch)
 
         def counted(*args: Any, **more: Any) -> Any:
             nonlocal num_steps
-            if num_steps == 0:  # what goes before the steps may ask
-                questions.asked.clear()
+            if num_steps == 0:  # before the first step, waiting is allowed
+                waits.seen.clear()
             num_steps += 1
             return step(*args, **more)
 
         engine.model.step = counted  # type: ignore[method-assign]
         engine.translate(_SOURCES, config, n_best, conditions)
     assert num_steps > 4
-    assert questions.asked == []
+    assert waits.seen == []
 
 
 @pytest.mark.parametrize(
@@ -155,11 +155,11 @@ def test_nothing_is_asked_of_the_device(name: str, monkeypatch: pytest.MonkeyPat
         lambda x: x.__setitem__((slice(0, 1), torch.tensor([0])), 1.0),
     ],
 )
-def test_a_question_would_be_noticed(ask: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    with _Questions() as questions:
-        questions.watch(monkeypatch)
+def test_a_wait_would_be_noticed(ask: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    with _Waits() as waits:
+        waits.watch(monkeypatch)
         ask(torch.ones(2, 3))
-    assert questions.asked
+    assert waits.seen
 
 
 @given(
@@ -184,8 +184,8 @@ def test_any_table(
     assert run(sync_steps) == run(1)
 
 
-def test_requirements_are_looked_at_on_the_host() -> None:
-    """Where a limit leaves something unmet, what has met most comes first, however seldom one looks."""
+def test_required_phrases_are_counted_on_the_host() -> None:
+    """If a limit leaves entries unmet, outputs that have met most come first, whatever the interval."""
     for sync_steps in (1, 3):
         required = required_phrases([[[(A, B, C)], [(C,)]]], vocab_size=7)
         task = FakeModel(random_table(3)).task([2], sync_steps=sync_steps)
@@ -195,7 +195,7 @@ def test_requirements_are_looked_at_on_the_host() -> None:
 
 
 def test_steps_are_fetched_at_once_and_exactly() -> None:
-    """What a GPU would send in one piece, doubles, comes back as it was."""
+    """Packed as doubles, as for a GPU, all values come back exactly."""
     generator = torch.Generator().manual_seed(1)
     scores, bonus = torch.randn(2, 4, generator=generator), torch.randn(2, 2, generator=generator)
     ids = torch.randint(2**40, (2, 4), generator=generator)
