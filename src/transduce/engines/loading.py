@@ -121,7 +121,7 @@ def _choose_automatically(
     if not _is_installed(fast):
         return EngineChoice(reference, "CTranslate2 is not installed")
     if quantization == "bfloat16":
-        return EngineChoice(reference, "it computes in bfloat16 on every processor")
+        return EngineChoice(reference, "ctranslate2 does not compute in bfloat16 on every processor")
     if shortlist == "on" and not FAST.shortlist_per_line:
         return EngineChoice(reference, "its shortlists are those of single lines")
     if not _is_cpu(device):
