@@ -61,7 +61,7 @@ def test_a_score_that_is_not_a_number_is_never_the_best(config: Config, data: Pa
     assert check_checkpoint(tmp_path / "run" / "best").step == 4
 
 
-class Follower(Ranks):
+class OtherRank(Ranks):
     """One of several processes; the main one has measured something else."""
 
     def broadcast(self, values: Any, device: torch.device) -> list[float]:
@@ -71,7 +71,7 @@ class Follower(Ranks):
 def test_processes_use_the_scores_of_the_main_one(config: Config, data: Path, tmp_path: Path) -> None:
     config = with_train(config, max_steps=2, validate_steps=1, validate_bleu=True)
     trainer = make_trainer(config, tmp_path / "run", data, scorer=scripted([10.0, 9.0]))
-    trainer.ranks = Follower()
+    trainer.ranks = OtherRank()
     trainer.fit()
     assert (trainer.progress.best_score, trainer.progress.best_step) == (15.0, 1)
     assert trainer.progress.validations["bleu"] == 14.0
