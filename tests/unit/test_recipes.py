@@ -34,7 +34,7 @@ def test_a_recipe_loads_and_its_files_come_from_its_source(path: Path) -> None:
     assert config.model.vocab_size == config.text.vocab_size
     assert Path(config.data.folder).resolve().parent == RECIPES.parent / "data"
     if config.data.download:
-        come = {output.name for output in NAMED_CORPORA[config.data.download].outputs}
+        come = {file.name for file in NAMED_CORPORA[config.data.download].files}
         named = [*config.data.train, config.data.validation, *config.data.test.values()]
         assert {name for pair in named for name in pair} == come
 
