@@ -285,7 +285,7 @@ def test_a_folder_of_trees_that_has_grown_is_another_corpus(recipe: Path, tmp_pa
     config = load_recipe(recipe, settings)
     prepare(config, tmp_path / "data", progress=False)
     write_trees(tmp_path / "train" / "02.mrg", 10, 2)
-    with pytest.raises(DataError, match="the corpus has 2 files, and had 1"):
+    with pytest.raises(DataError, match="the corpus had 1 file, now 2"):
         prepare(config, tmp_path / "data", progress=False)
 
 
