@@ -119,7 +119,13 @@ class _TarMember(tarfile.TarInfo):
 
 def _from_tar(archive: Path, wanted: dict[str, Path], budget: _Budget) -> set[str]:
     missing = set(wanted)
-    with tarfile.open(archive, "r|*", tarinfo=_TarMember) as tar:  # one pass: a compressed tar cannot be read backwards
+    with archive.open("rb") as file:
+        is_gzip = file.read(2) == b"\x1f\x8b"
+    # One pass: a compressed tar cannot be read backwards. `tarfile` itself does not compare gzip's checksum.
+    with (
+        gzip.open(archive, "rb") if is_gzip else archive.open("rb") as stream,
+        tarfile.open(fileobj=stream, mode="r|" if is_gzip else "r|*", tarinfo=_TarMember) as tar,
+    ):
         for member in tar:
             link = member.linkname if member.issym() or member.islnk() else None
             regular = member.isfile() and member.sparse is None
@@ -134,6 +140,9 @@ def _from_tar(archive: Path, wanted: dict[str, Path], budget: _Budget) -> set[st
             with source, wanted[name].open("wb") as target:
                 budget.copy(source, target)
             missing.discard(name)
+        # The checksum comes last: read on. Padding follows the members, a few kilobytes of it.
+        if len(stream.read(_CHUNK_BYTES)) == _CHUNK_BYTES:
+            raise tarfile.TarError("it goes on after its last member")
     return missing
 
 
