@@ -159,8 +159,8 @@ class TorchEngine:
         with torch.inference_mode():
             for indices, each in ((indices, each) for indices in batches for each in passes(options, n_best)):
                 rows = [index for index in indices for _ in range(each.copies)]
-                asked = [constraints[index] for index in rows] if constraints is not None else []
-                batch = Batch.of([read[index] for index in rows], asked, self.shortlist, self.device)
+                of_rows = [constraints[index] for index in rows] if constraints is not None else []
+                batch = Batch.of([read[index] for index in rows], of_rows, self.shortlist, self.device)
                 with self._lock if self.graph_decoders is not None else contextlib.nullcontext():
                     memories = []
                     for model in self.models:

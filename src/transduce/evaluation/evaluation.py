@@ -77,7 +77,7 @@ class Evaluation:
 
     num_lines: int
     num_references: int
-    scores: dict[str, Score]  # by name of the metric, in the order that was asked for
+    scores: dict[str, Score]  # by name of the metric, in the order requested
     warnings: tuple[str, ...] = ()
     copied_share: float | None = None  # share of lines copied from the source; None without a source
 

@@ -89,10 +89,10 @@ def search_parts(
     limit = model.engine.max_source_tokens
     return [
         [
-            _translation(model, each, next(outputs), asked, terms, source_truncated=len(source) > limit)
+            _translation(model, each, next(outputs), of_line, terms, source_truncated=len(source) > limit)
             for each, terms in zip(found, of_source, strict=True)
         ]
-        for source, found, of_source, asked in zip(sources, hypotheses, forced, constraints, strict=True)
+        for source, found, of_source, of_line in zip(sources, hypotheses, forced, constraints, strict=True)
     ]
 
 

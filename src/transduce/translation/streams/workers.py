@@ -23,7 +23,7 @@ class JobFingerprint:
 
     checksums: Mapping[str, str]  # of the files of models and shortlist, by readable names
     engine: str
-    calibration: str | None  # if confidence is asked for
+    calibration: str | None  # if confidence is requested
     independent_lines: bool = True  # whether rows do not depend on batches
 
 
