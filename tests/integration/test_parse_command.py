@@ -40,6 +40,28 @@ def test_score(capsys: pytest.CaptureFixture[str]) -> None:
     assert errors == ""
 
 
+def test_score_compared_with_another_parser(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["parse", "score", "--reference", "gold", "--hypothesis", "gold", "--compare", "parsed"]
+    assert main(command) == 0
+    output = capsys.readouterr().out
+    # "parsed" has 4 of its 5 brackets right, of 6: F1 is 8 / 11. A quarter of the resamples lack the second sentence.
+    assert "-- Paired bootstrap --\nNumber of sentence        =      2\n" in output
+    assert "FMeasure                  = 100.00\nFMeasure of the other     =  72.73\n" in output
+    assert "Difference                = +27.27\n" in output
+    assert main([*command, "--json"]) == 0
+    comparison = json.loads(capsys.readouterr().out)["comparison"]
+    assert comparison["difference"] == pytest.approx(100 - 100 * 8 / 11)
+    assert comparison["not_better"] == pytest.approx(25, abs=2)
+    assert (comparison["low"], comparison["num_resamples"]) == (0, 10_000)
+
+
+def test_score_needs_the_same_sentences_of_both_parsers(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("short").write_text(_PARSED[0] + "\n", encoding="utf-8")
+    command = ["parse", "score", "--reference", "gold", "--hypothesis", "parsed", "--compare", "short"]
+    assert main(command) == 3
+    assert "short" in capsys.readouterr().err
+
+
 def test_score_per_sentence_with_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.prm").write_text("DELETE_LABEL NP\nCUTOFF_LEN 2\n", encoding="utf-8")
     main(

@@ -8,6 +8,9 @@ code is 3. The output has EVALB's layout.
 --analysis adds tables of the errors in Markdown: scores by label and by sentence length, wrong labels, wrong spans, and
 the productions that are missing or wrong most often.
 
+--compare adds a paired bootstrap: whether F1 is better than that of another parser's trees of the same sentences, or
+whether the difference is chance.
+
 Without --parameters, EVALB's COLLINS.prm applies: punctuation and the label TOP do not count, and PRT equals ADVP.
 EVALB finds punctuation by each tree's own tags, and leaves out a sentence if the parser tagged a comma as a word;
 --gold-punctuation uses the gold tags for both.
@@ -17,6 +20,7 @@ examples:
   transduce parse score --reference test.gold --hypothesis test.parsed --parameters COLLINS.prm --per-sentence
   transduce parse score --reference test.gold --hypothesis test.parsed --max-words 25 --gold-punctuation
   transduce parse score --reference test.gold --hypothesis test.parsed --gold-punctuation --analysis
+  transduce parse score --reference test.gold --hypothesis test.parsed --compare other.parsed --gold-punctuation
   cat test.parsed | transduce parse score --reference test.gold.gz --hypothesis - --json
 
 Gold trees laid out over many lines, such as .mrg files, are put on one line each by:
@@ -58,6 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="sentences that may fail to compare; default: MAX_ERROR of the parameters, 10",
     )
+    parser.add_argument("--compare", type=Path, metavar="FILE", help="another parser's trees: is F1 better, or chance?")
     parser.add_argument("--per-sentence", action="store_true", help="add a row for each sentence")
     parser.add_argument("--analysis", action="store_true", help="add tables of the errors")
     parser.add_argument(
@@ -70,7 +75,9 @@ def run(args: argparse.Namespace) -> int:
     from transduce.data.readers import read_lines
     from transduce.treebank.bracket_analysis import analyse_brackets
     from transduce.treebank.bracket_parameters import COLLINS, read_bracket_parameters
-    from transduce.treebank.bracket_report import analysis_text, sentence_table, summary_text
+    from transduce.treebank.bracket_report import analysis_text, bootstrap_text, sentence_table, summary_text
+    from transduce.treebank.brackets import score_brackets
+    from transduce.treebank.paired_bootstrap import paired_bootstrap
 
     files = [args.reference, args.hypothesis]
     if files == [_STANDARD_INPUT, _STANDARD_INPUT]:
@@ -95,8 +102,21 @@ def run(args: argparse.Namespace) -> int:
         if sentence.status == "error" and not args.json:
             print(f"transduce: warning: line {sentence.number} is left out: {sentence.message}", file=sys.stderr)
     _require_scores(evaluation, names[1])
+    comparison = None
+    if args.compare is not None:
+        other = score_brackets(
+            gold,
+            list(read_lines(args.compare)),
+            parameters,
+            names=(names[0], str(args.compare)),
+            gold_punctuation=args.gold_punctuation,
+            max_words=args.max_words,
+        )
+        comparison = paired_bootstrap(evaluation, other)
     if args.json:
         result = evaluation.to_dict(per_sentence=args.per_sentence)
+        if comparison is not None:
+            result["comparison"] = comparison.to_dict()
         if args.analysis:
             result["analysis"] = analysis.to_dict()
         print(json.dumps(result, indent=2, ensure_ascii=False))
@@ -104,6 +124,8 @@ def run(args: argparse.Namespace) -> int:
     if args.per_sentence:
         print(sentence_table(evaluation))
     print(summary_text(evaluation))
+    if comparison is not None:
+        print(f"\n{bootstrap_text(comparison)}")
     if args.analysis:
         print_report(f"\n{analysis_text(analysis)}".rstrip("\n"))
     return 0

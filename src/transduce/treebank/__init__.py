@@ -13,6 +13,7 @@ from transduce.treebank.brackets import (
 from transduce.treebank.draw import draw_svg, draw_text
 from transduce.treebank.linearise import delinearise, linearise
 from transduce.treebank.normalise import normalise
+from transduce.treebank.paired_bootstrap import PairedBootstrap, paired_bootstrap
 from transduce.treebank.repair import repair
 from transduce.treebank.trees import Leaf, Node, Tree, escape_brackets, parse_trees, read_trees, unescape_brackets
 
@@ -25,6 +26,7 @@ __all__ = [
     "LabelScore",
     "Leaf",
     "Node",
+    "PairedBootstrap",
     "SentenceBrackets",
     "Tree",
     "analyse_brackets",
@@ -34,6 +36,7 @@ __all__ = [
     "escape_brackets",
     "linearise",
     "normalise",
+    "paired_bootstrap",
     "parse_scores",
     "parse_trees",
     "read_bracket_parameters",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from transduce.reporting.tables import table
 from transduce.treebank.bracket_analysis import BracketAnalysis, Kind, ranked
 from transduce.treebank.brackets import BracketEvaluation, BracketSummary, SentenceBrackets, percentage
+from transduce.treebank.paired_bootstrap import PairedBootstrap
 
 _RULE = "=" * 76
 _HEADING = f"""  Sent.                        Matched  Bracket   Cross        Correct Tag
@@ -55,6 +56,20 @@ def analysis_text(analysis: BracketAnalysis) -> str:
         "Extra: constituents of the parses that the gold trees lack": _errors(("production",), analysis.extra),
     }
     return "\n".join(f"## {heading}\n\n{text}\n" for heading, text in sections.items())
+
+
+def bootstrap_text(found: PairedBootstrap) -> str:
+    """Returns F1 of two parsers, and how sure their difference is."""
+    lines = {
+        "Number of sentence": f"{found.num_sentences:6}",
+        "Number of resamples": f"{found.num_resamples:6}",
+        "FMeasure": f"{found.f1:6.2f}",
+        "FMeasure of the other": f"{found.other_f1:6.2f}",
+        "Difference": f"{found.difference:+6.2f}",
+        "95% interval": f"{found.low:+6.2f} to {found.high:+.2f}",
+        "Resamples not better, %": f"{found.not_better:6.2f}",
+    }
+    return "\n".join(["-- Paired bootstrap --", *(f"{name:<26}= {figure}" for name, figure in lines.items())])
 
 
 def _errors(columns: Sequence[str], counts: Counter[Kind]) -> str:
