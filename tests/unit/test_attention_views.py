@@ -1,6 +1,7 @@
 """A view has the right weights under the right labels, by pieces and by words."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,15 +57,26 @@ def test_the_decoders_columns_of_words_begin_with_the_start(attention: Attention
     assert not np.triu(decoder.weights, 2).any()  # a word may look into itself, and no further
 
 
-@pytest.mark.parametrize(("pieces", "shown"), [(("▁", "12"), ["▁", "12"]), (("▁a", "."), ["a", "."])])
+@pytest.mark.parametrize(("pieces", "shown"), [(("▁", "12"), ["(space)", "12"]), (("▁a", "."), ["a", "."])])
 def test_only_letters_and_digits_continue_a_word(
     pieces: tuple[str, str], shown: list[str], random_attention: MakeAttention
 ) -> None:
-    from dataclasses import replace
-
     made = random_attention("a b", "c")
     attention = replace(made, source_pieces=(*pieces, "</s>"))
     assert labels(view(attention, "encoder").queries) == [*shown, "</s>"]
+
+
+def test_a_space_alone_is_part_of_the_word_after_it(random_attention: MakeAttention) -> None:
+    """Digits stand alone, so " 12" is three pieces; at the end of a text, a space has no word to belong to."""
+    made = random_attention("weigh a bc def x", "c")
+    pieces = ("▁weigh", "▁", "1", "2", "▁", "▁", "</s>")
+    attention = replace(made, source_pieces=pieces, source_words=(0, None, 1, 1, None, None, None))
+    assert len(made.source_pieces) == len(pieces)
+    assert labels(view(attention, "encoder").queries) == ["weigh", "(space)", "1", "·2", "(space)", "(space)", "</s>"]
+    by_word = view(attention, "encoder", words=True)
+    assert labels(by_word.queries) == labels(by_word.keys) == ["weigh", "12", "(space)", "</s>"]
+    assert [unit.word for unit in by_word.queries] == [0, 1, None, None]
+    assert by_word.weights[0, 0, 0, 1] == pytest.approx(attention.encoder[0, 0, 0, 1:4].sum())
 
 
 def test_an_unknown_attention_is_named(attention: Attention) -> None:

@@ -17,6 +17,7 @@ Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 
 _SPACE = "▁"  # what `SubwordTokenizer.pieces` shows for a space
+_ALONE = "(space)"  # the label of a piece that is nothing else
 _CONTINUES = "·"
 
 
@@ -74,7 +75,8 @@ def view(attention: Attention, kind: Kind, *, words: bool = False) -> View:
     """Returns one attention of a pair, by pieces or by `words`.
 
     A word's column is the sum of its pieces' columns, and its row the mean of their rows. So in the decoder a word
-    attends a little to itself: its later pieces to its earlier ones.
+    attends a little to itself: its later pieces to its earlier ones. A piece that is a space alone, as before a number,
+    is part of the word after it.
 
     Raises:
         ConfigError: there is no such attention.
@@ -92,7 +94,7 @@ def view(attention: Attention, kind: Kind, *, words: bool = False) -> View:
         raise ConfigError(f"attention '{kind}': must be encoder, decoder or cross.{suggestion(kind, KINDS)}")
     if not words:
         return View(kind, weights, _pieces(*queries), _pieces(*keys))
-    query_starts, key_starts = _starts(queries[1]), _starts(keys[1])
+    query_starts, key_starts = _starts(*queries), _starts(*keys)
     num_merged = np.diff([*query_starts, len(queries[1])])[:, None]
     weights = np.add.reduceat(weights, key_starts, axis=-1)
     weights = np.add.reduceat(weights, query_starts, axis=-2) / num_merged.astype(weights.dtype)
@@ -116,13 +118,20 @@ def _pieces(pieces: Sequence[str], words: Sequence[int | None]) -> tuple[Unit, .
 
 def _merged(pieces: Sequence[str], words: Sequence[int | None], starts: Sequence[int]) -> tuple[Unit, ...]:
     spans = pairwise([*starts, len(pieces)])
-    return tuple(Unit(_without_space("".join(pieces[start:end])), words[start]) for start, end in spans)
+    return tuple(Unit(_without_space("".join(pieces[start:end])), words[end - 1]) for start, end in spans)
 
 
-def _starts(words: Sequence[int | None]) -> list[int]:
-    """Returns where units begin: at each new word, and at each piece that belongs to none."""
-    return [i for i, word in enumerate(words) if i == 0 or word is None or word != words[i - 1]]
+def _starts(pieces: Sequence[str], words: Sequence[int | None]) -> list[int]:
+    """Returns where units begin: at each new word or the spaces before it, and at each other piece of no word."""
+
+    def joins(before: int, this: int) -> bool:
+        after_space = not pieces[before].strip(_SPACE)
+        if words[this] is None:
+            return after_space and not pieces[this].strip(_SPACE)
+        return after_space or words[this] == words[before]
+
+    return [i for i in range(len(words)) if i == 0 or not joins(i - 1, i)]
 
 
 def _without_space(piece: str) -> str:
-    return piece.removeprefix(_SPACE) or piece
+    return piece.lstrip(_SPACE) or _ALONE
