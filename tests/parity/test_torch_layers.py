@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from transduce.config import ModelConfig
 from transduce.model.attention import CrossAttention, SelfAttention
-from transduce.model.layers import DecoderLayer, EncoderLayer, Residual
+from transduce.model.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from transduce.model.packing import Packing
 from transduce.model.transformer import Transformer, padding_mask
 
@@ -217,3 +217,18 @@ def test_whole_transformer(norm: str) -> None:
     (our_gradient,) = torch.autograd.grad((got * weights).sum(), ours.source_embedding)
     (their_gradient,) = torch.autograd.grad((expected * weights).sum(), table)
     torch.testing.assert_close(our_gradient, their_gradient, rtol=1e-3, atol=1e-3)
+
+
+def test_the_feed_forward_network_is_two_convolutions_of_kernel_size_1() -> None:
+    """§3.3: "Another way of describing this is as two convolutions with kernel size 1"."""
+    torch.manual_seed(0)
+    ours = FeedForward(config("post"))
+    scramble(ours)
+    inner, outer = nn.Conv1d(D_MODEL, D_FF, kernel_size=1), nn.Conv1d(D_FF, D_MODEL, kernel_size=1)
+    for convolution, linear in ((inner, ours.inner), (outer, ours.outer)):
+        copy(convolution.weight, linear.weight[:, :, None])
+        copy(convolution.bias, linear.bias)  # type: ignore[arg-type]
+    x_BSD = torch.randn(2, 5, D_MODEL)
+    x_BDS = x_BSD.transpose(1, 2)  # a convolution has the channels before the positions
+    convolved_BSD = outer(torch.relu(inner(x_BDS))).transpose(1, 2)
+    torch.testing.assert_close(ours(x_BSD), convolved_BSD)

@@ -71,7 +71,7 @@ def test_every_preset_builds_under_its_own_name(name: str) -> None:
 
 def test_there_is_a_preset_for_each_row_of_table_3() -> None:
     rows = ["a1", "a2", "a3", "a4", "b1", "b2", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "d1", "d2", "d3", "d4", "e"]
-    named = {"paper-base", "paper-big", "t2t-2017-base", "t2t-2017-big", "tiny", "demo"}
+    named = {"paper-base", "paper-big", "t2t-2017-base", "t2t-2017-big", "t2t-2017-big-en-fr", "tiny", "demo"}
     assert set(preset_names()) == named | {f"{family}-{row}" for family in ("paper", "t2t-2017") for row in rows}
 
 
@@ -131,6 +131,14 @@ def test_big(family: str) -> None:
     base, big = preset(f"{family}-base"), preset(f"{family}-big")
     assert changes(big.model, base.model) == {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3}
     assert changes(big.train, base.train) == {"max_steps": 300_000, "keep_checkpoints": 20, "average_last": 20}
+
+
+def test_the_released_codes_big_model_for_english_french() -> None:
+    big, config = preset("t2t-2017-big"), preset("t2t-2017-big-en-fr")
+    own = {"vocab_size": 32768, "d_ff": 8192, "dropout": 0.1, "tie_embeddings": "none"}
+    assert changes(config.model, big.model) == own
+    assert changes(config.text, big.text) == {"algorithm": "wordpiece", "vocab_size": 32768}
+    assert (config.train, config.data, config.decode) == (big.train, big.data, big.decode)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,16 @@ def test_big_is_larger_than_printed() -> None:
     assert round(count_parameters(preset("t2t-2017-big").model) / 1e6, 1) == 218.3
 
 
+def test_the_released_codes_english_french_by_hand() -> None:
+    """Three tables (source, target, softmax), feed-forward networks of 8192, biases on the projections."""
+    attention, norm = 4 * (1024 * 1024 + 1024), 2 * 1024
+    feed_forward = 2 * 1024 * 8192 + 8192 + 1024
+    tables, target_space = 3 * 32768 * 1024, 32 * 1024
+    layers = 6 * (attention + feed_forward + 2 * norm) + 6 * (2 * attention + feed_forward + 3 * norm)
+    model = preset("t2t-2017-big-en-fr").model
+    assert count_parameters(model) == tables + target_space + layers == 377_765_888
+
+
 def test_paper_base_by_hand() -> None:
     """37 000 rows and no biases on the projections, as the text has it; with them it would be 63.1 M."""
     attention, feed_forward, norm = 4 * 512 * 512, 2 * 512 * 2048 + 2048 + 512, 2 * 512

@@ -69,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(dict(rows), indent=2))
         else:
-            print("\n".join(f"{name:<16} {count:>13,} parameters" for name, count in rows))
+            width = max(len(name) for name, _ in rows)
+            print("\n".join(f"{name:<{width}} {count:>13,} parameters" for name, count in rows))
         return 0
     if args.subject is None:
         raise ConfigError("Name a model folder, a run folder, a recipe or a preset; --presets lists the presets.")

@@ -59,7 +59,7 @@ class ModelConfig:
     d_k: Width = 64  # width of a head's queries and keys; independent of d_model: Table 3 (B)
     d_v: Width = 64  # width of a head's values
     dropout: Rate = 0.1  # on each sub-layer's output and on embedding + position (§5.4)
-    attention_dropout: Rate = 0.0  # on attention weights; not in the paper
+    attention_dropout: Rate = 0.0  # on attention weights; the parser's only (§6.3)
     ffn_dropout: Rate = 0.0  # between the two layers of the FFN; not in the paper
     attention_window: LengthOrNone = 0  # r: self-attention sees r // 2 positions to each side (§4, Table 1); 0 disables
     positions: Literal["sinusoidal", "learned"] = "sinusoidal"  # §3.5, Table 3 (E)
