@@ -98,6 +98,13 @@ def test_no_limits_apply_to_validation(config: Config, tmp_path: Path) -> None:
     assert report.validation.num_kept == report.validation.num_read == 52
 
 
+def test_validation_pairs_without_text_on_both_sides_are_dropped(config: Config, tmp_path: Path) -> None:
+    write(Path(config.data.folder), "dev", [*sentences(50, 3), ("", "leer"), ("empty", " "), ("", "")])
+    report = prepare(config, tmp_path / "out", progress=False)
+    assert report.validation is not None
+    assert (report.validation.num_read, report.validation.num_kept) == (53, 50)
+
+
 def test_pairs_beyond_the_limits_are_dropped_counted_and_located(config: Config, tmp_path: Path) -> None:
     pairs = [*sentences(100, 5), ("long " * 300, "lang " * 300), ("one", "eins " * 40)]
     write(Path(config.data.folder), "one", pairs)
@@ -196,8 +203,17 @@ def test_other_configuration_or_contents_are_refused(config: Config, tmp_path: P
     prepare(config, output, progress=False)
     with pytest.raises(DataError, match=r"text\.vocab_size was 300, now 280.*--overwrite"):
         prepare(replace(config, text=TextConfig(vocab_size=280)), output, progress=False)
-    with pytest.raises(DataError, match=r"data\.max_tokens was 256, now 100"):
-        prepare(with_data(config, max_tokens=100), output, progress=False)
+    for key, value in {
+        "max_tokens": 100,
+        "max_ratio": 0.0,
+        "ratio_slack_tokens": 9,
+        "drop_leaked": False,
+        "drop_duplicates": True,
+        "drop_wrong_language": True,
+    }.items():
+        before = getattr(config.data, key)
+        with pytest.raises(DataError, match=rf"data\.{key} was {before}, now {value}"):
+            prepare(with_data(config, **{key: value}), output, progress=False)
     source = corpus_file(config, "one.en")
     text = source.read_text()
     source.write_text(text.replace("dog", "cow", 1))

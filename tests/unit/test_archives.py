@@ -89,6 +89,9 @@ def test_too_large_missing_and_damaged(tmp_path: Path) -> None:
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(bytes(10_000_000)))
     with pytest.raises(DownloadError, match="more than 1000 bytes"):
         extract(tmp_path / "bomb.gz", {"": tmp_path / "out"}, 1000)
+    (tmp_path / "two.tgz").write_bytes(tar_of({"x": bytes(600), "y": bytes(600)}))
+    with pytest.raises(DownloadError, match="unpacks to more than 1000 bytes"):
+        extract(tmp_path / "two.tgz", {"x": tmp_path / "out", "y": tmp_path / "out2"}, 1000)
     (tmp_path / "a.tgz").write_bytes(tar_of({"x": b"x"}))
     with pytest.raises(DownloadError, match="has no file 'y'"):
         extract(tmp_path / "a.tgz", {"y": tmp_path / "out"}, 1000)

@@ -97,6 +97,24 @@ PRINTED: dict[str, tuple[Any, ...]] = {
 }
 
 
+def test_how_the_released_code_differs_from_the_paper() -> None:
+    paper, released = preset("paper-base"), preset("t2t-2017-base")
+    assert changes(released.model, paper.model) == {
+        "vocab_size": 40960,
+        "attention_bias": True,
+        "target_space_embedding": True,
+        "sinusoid_layout": "concatenated",
+        "decoder_start": "zero",
+    }
+    assert changes(released.train, paper.train) == {
+        "source_batch_tokens": 32768,
+        "target_batch_tokens": 32768,
+        "smoothing": "others",
+    }
+    assert changes(released.text, paper.text) == {"vocab_size": 40960}
+    assert (released.data, released.decode) == (paper.data, paper.decode)
+
+
 @pytest.mark.parametrize("family", ["paper", "t2t-2017"])
 @pytest.mark.parametrize("row", PRINTED)
 def test_a_row_of_table_3_changes_what_the_table_says(family: str, row: str) -> None:

@@ -28,6 +28,7 @@ _NASTY = [
     "",
     " ",
     "   ",
+    "".join(map(chr, range(256))),
     "  leading and trailing  ",
     "a  b   c\t\td\n\ne\r\n",
     "\u2028\u2029\u0085\u000b\u000c\x1c\u00a0\u3000",
@@ -101,6 +102,7 @@ def test_special_tokens_have_the_first_ids(tokenizer: SubwordTokenizer) -> None:
     assert tokenizer.pieces([PAD, BOS, EOS, UNK]) == list(SPECIAL_TOKENS)
     ids = tokenizer.encode("the dog")
     assert tokenizer.decode([BOS, *ids, EOS, PAD, PAD]) == "the dog"
+    assert tokenizer.decode([UNK + 1]) == "!"  # the first piece of text
 
 
 def test_no_piece_but_the_special_tokens_spells_one(tokenizer: SubwordTokenizer) -> None:
