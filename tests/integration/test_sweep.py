@@ -217,10 +217,10 @@ def test_the_papers_bleu_is_of_one_language(
     ("more", "code", "message"),
     [
         (["--average", "9"], 4, "has 3 checkpoints, 9 are to be averaged"),
-        (["--average", "0"], 2, "--average 0: each must be from 1 to"),
-        (["--beam-size", "1,two"], 2, "--beam-size 1,two"),
+        (["--average", "0"], 2, "--average 0: must be a whole number from 1 to"),
+        (["--beam-size", "1,two"], 2, "--beam-size two: must be a whole number from 1 to"),
         (["--beam-size", "0"], 2, "--beam-size 0"),
-        (["--length-penalty=-1"], 2, "--length-penalty -1: each must be from 0 to 10"),
+        (["--length-penalty=-1"], 2, "--length-penalty -1: must be a number from 0 to 10"),
         (["--metric", "blue"], 3, "unknown metric 'blue'"),
     ],
 )

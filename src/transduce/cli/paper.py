@@ -70,9 +70,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _add(
-    experiments: Any, name: str, summary: str, about: str = "", examples: tuple[str, ...] = ()
-) -> argparse.ArgumentParser:
+def _add(experiments: Any, name: str, summary: str, about: str = "", *examples: str) -> argparse.ArgumentParser:
     """Declares an experiment with the arguments that all have, and returns its parser."""
     first = "--scale smoke" if examples else f"--scale laptop --output runs/{name}"
     parser: argparse.ArgumentParser = experiments.add_parser(
@@ -98,11 +96,9 @@ def _add_table2(experiments: Any) -> None:
         "Trains systems, or takes finished ones, and measures BLEU the paper's way on their recipes' test sets.\n"
         "smoke: two tiny models on the demo's corpus; laptop: recipes/multi30k-en-de.toml; paper: the four\n"
         "recipes/wmt14-*.toml.",
-        (
-            "--corpus data/multi30k-en-de",
-            "--recipe recipes/multi30k-en-de-tok.toml --corpus data/multi30k-en-de-tok --tokenized",
-            "--model runs/base/model --model runs/big/model:en-de --corpus data/wmt14-en-de",
-        ),
+        "--corpus data/multi30k-en-de",
+        "--recipe recipes/multi30k-en-de-tok.toml --corpus data/multi30k-en-de-tok --tokenized",
+        "--model runs/base/model --model runs/big/model:en-de --corpus data/wmt14-en-de",
     )
     recipe = "a system to train, in place of those of the scale; may be repeated"
     parser.add_argument("--recipe", dest="recipes", metavar="FILE", type=Path, action="append", default=[], help=recipe)
@@ -121,10 +117,8 @@ def _add_table3(experiments: Any) -> None:
         "Trains the rows as 'transduce ablate --grid table3' does, into DIR/ablation.\n"
         "smoke: four rows, tiny, on the demo's corpus; laptop: all rows at width 64, two seeds, Multi30k (a night on\n"
         "two cores); paper: recipes/wmt14-en-de-base.toml.",
-        (
-            "--corpus data/multi30k-en-de-tok --jobs 2",
-            "--corpus data/multi30k-en-de-tok --rows A1,D3,E --seeds 1 --set train.max_steps=1000",
-        ),
+        "--corpus data/multi30k-en-de-tok --jobs 2",
+        "--corpus data/multi30k-en-de-tok --rows A1,D3,E --seeds 1 --set train.max_steps=1000",
     )
     parser.add_argument("--recipe", metavar="FILE", type=Path, help="another base")
     _add_corpus(parser)
@@ -144,11 +138,9 @@ def _add_table4(experiments: Any) -> None:
         "Trains parsers and measures labelled F1 on their recipe's test sets, over several seeds.\n"
         "smoke: a toy grammar; laptop: recipes/treebank-small.toml, three seeds; paper: recipes/wsj-parsing.toml.\n"
         "The semi-supervised parser is trained where there are silver trees, or raw sentences to make them of.",
-        (
-            "--corpus data/treebanks --raw raw.tok",
-            "--corpus data/treebanks --set 'data.train=[[\"gum/train\"]]' --seeds 1 --baseline pcfg.json",
-            "--scale paper --corpus PTB/parsed/mrg --silver silver.trees",
-        ),
+        "--corpus data/treebanks --raw raw.tok",
+        "--corpus data/treebanks --set 'data.train=[[\"gum/train\"]]' --seeds 1 --baseline pcfg.json",
+        "--scale paper --corpus PTB/parsed/mrg --silver silver.trees",
     )
     parser.add_argument("--recipe", metavar="FILE", type=Path, help="another parser")
     _add_corpus(parser)
@@ -169,12 +161,10 @@ def _add_figures(experiments: Any) -> None:
         "Draws the three figures from a trained model, and says how the heads were chosen.\n"
         "smoke: a model of seconds on the demo's corpus; laptop: your model, sentences like those of Multi30k; paper:\n"
         "your model, the paper's own sentences.",
-        (
-            "--model runs/m30k/model",
-            "--scale paper --model runs/wmt14-en-de-base/model",
-            '--model runs/m30k/model --sentence "A man who holds two dogs smiles." --word smiles --related man',
-            '--model runs/m30k/model --anaphora "A dog chases its tail." --anaphor its --antecedent dog',
-        ),
+        "--model runs/m30k/model",
+        "--scale paper --model runs/wmt14-en-de-base/model",
+        '--model runs/m30k/model --sentence "A man who holds two dogs smiles." --word smiles --related man',
+        '--model runs/m30k/model --anaphora "A dog chases its tail." --anaphor its --antecedent dog',
     )
     parser.add_argument("--model", metavar="DIR", type=Path, help="model folder")
     parser.add_argument("--layer", metavar="N", type=whole(1, 1000), help="default: the last but one")

@@ -14,17 +14,13 @@ Choose settings on validation text, never on the text that a result is reported 
 """
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
-from transduce.cli.numbers import setting
-from transduce.config.ranges import Range
+from transduce.cli.numbers import setting, whole
 from transduce.errors import ConfigError
 
 SUMMARY = "decode with many beam sizes, length penalties and averages, and compare"
-
-_Number = TypeVar("_Number", int, float)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
     """Decodes what is missing, prints the table, and returns the exit code."""
     from transduce.cli.requirements import require_training
 
-    axes = (_numbers(args, "beam_size", int), _numbers(args, "length_penalty", float))
-    averages = _numbers(args, "average", int) if args.average else None
+    axes = (_numbers(args, "beam_size"), _numbers(args, "length_penalty"))
+    averages = _numbers(args, "average") if args.average else None
     require_training()
     from transduce.data.readers import read_lines
     from transduce.evaluation import Text
@@ -83,14 +79,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _numbers(args: argparse.Namespace, name: str, kind: Callable[[str], _Number]) -> tuple[_Number, ...]:
+def _numbers(args: argparse.Namespace, name: str) -> tuple[Any, ...]:
     """Returns the values of an option such as `1,2,4`, without repetitions."""
-    text, option = getattr(args, name), f"--{name.replace('_', '-')}"
+    number = whole(1) if name == "average" else setting(name)
+    parts, option = getattr(args, name).split(","), f"--{name.replace('_', '-')}"
     try:
-        values = tuple(dict.fromkeys(kind(part) for part in text.split(",")))
-    except ValueError:
-        raise ConfigError(f"{option} {text}: write numbers with commas between them, such as 1,2,4.") from None
-    bounds = Range(1, 1_000_000_000) if name == "average" else setting(name).bounds
-    if any(value not in bounds for value in values):
-        raise ConfigError(f"{option} {text}: each must be {bounds}.")
-    return values
+        return tuple(dict.fromkeys(number.read(part, option) for part in parts))
+    except ConfigError as error:
+        raise ConfigError(f"{error} Write several with commas between them, such as 1,2,4.") from None

@@ -64,6 +64,12 @@ def count_axis(axis: Any) -> None:
     axis.set_major_formatter(whole)
 
 
+def name_rows(panel: Any, names: Sequence[str], **style: Any) -> None:
+    """Labels the rows of a picture, which lie at 0, 1, 2 … of its y axis, the first on top."""
+    panel.set_yticks(range(len(names)), names, **style)
+    panel.set_ylim(len(names) - 0.5, -0.5)
+
+
 def save_chart(figure: Any, path: Path) -> None:
     """Writes a figure atomically, in the format of the file's suffix."""
     with atomic_path(path) as temporary:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,6 @@ def machine_line(machine: dict[str, Any]) -> str:
 
 def _processor() -> str:
     information = Path("/proc/cpuinfo")
-    if information.is_file():
-        for line in information.read_text(encoding="utf-8", errors="replace").splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "model name":
-                return value.strip()
-    return platform.processor() or platform.machine()
+    text = information.read_text(encoding="utf-8", errors="replace") if information.is_file() else ""
+    model = re.search(r"^model name\s*:\s*(.*\S)", text, re.MULTILINE)
+    return model[1] if model else platform.processor() or platform.machine()

@@ -28,21 +28,15 @@ def aligned(text: str) -> str:
 
 
 def _padded(lines: list[str]) -> list[str]:
-    rows = [_CELL_BORDER.split(line.strip())[1:-1] for line in lines]
-    if len(rows) < 2 or len({len(row) for row in rows}) != 1 or not all(set(cell) <= set(" -:") for cell in rows[1]):
+    rows = [[cell.strip() for cell in _CELL_BORDER.split(line.strip())[1:-1]] for line in lines]
+    if len(rows) < 2 or len({len(row) for row in rows}) != 1 or not all(set(cell) <= set("-:") for cell in rows[1]):
         return lines  # no table
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    numbers = [cell.strip().endswith(":") for cell in rows[1]]
-    padded = []
-    for number, row in enumerate(rows):
-        cells = [
-            (" " + "-" * (width - 2 - right) + (":" if right else "") + " ")
-            if number == 1
-            else (f" {cell.strip()}".rjust(width - 1) + " " if right else f" {cell.strip()} ".ljust(width))
-            for cell, width, right in zip(row, widths, numbers, strict=True)
-        ]
-        padded.append(f"|{'|'.join(cells)}|")
-    return padded
+    columns = []
+    for name, rule, *cells in zip(*rows, strict=True):
+        width, right = max(map(len, (name, rule, *cells))), rule.endswith(":")
+        line = ":".rjust(width, "-") if right else "-" * width
+        columns.append([cell.rjust(width) if right else cell.ljust(width) for cell in (name, line, *cells)])
+    return [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True)]
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

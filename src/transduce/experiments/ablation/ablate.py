@@ -78,7 +78,8 @@ def ablate(
                 failed[trial.folder] = _failure(trial, code)
             results = _write(ablation, trials, failed)
             left = (time.monotonic() - started) / count * (len(waiting) - count)
-            say(f"[{count}/{len(waiting)}] {_describe(trial, results)}; about {left / 60:,.0f} minutes left")
+            (result,) = (each for each in results.trials if (each.row, each.seed) == (trial.row, trial.seed))
+            say(f"[{count}/{len(waiting)}] {_describe(result)}; about {left / 60:,.0f} minutes left")
     try:
         draw(results, ablation.output / PICTURE)
     except MissingDependencyError as error:
@@ -124,14 +125,14 @@ def _run(trials: Sequence[Trial], jobs: int) -> Generator[tuple[Trial, int], Non
             ended = [process for process in running if process.poll() is not None]
             for process in ended:
                 trial, slot = running.pop(process)
-                _tell_to_stop(process)  # it has ended; this closes the pipe
+                _request_stop(process)  # it has ended; this closes the pipe
                 slots.append(slot)
                 yield trial, process.returncode
             if not ended:
                 time.sleep(_POLL_SECONDS)
     finally:
         for process in running:
-            _tell_to_stop(process)
+            _request_stop(process)
         for process in running:
             process.wait()
 
@@ -148,7 +149,7 @@ def _start(trial: Trial, slot: int, jobs: int) -> "subprocess.Popen[bytes]":
         )
 
 
-def _tell_to_stop(process: "subprocess.Popen[bytes]") -> None:
+def _request_stop(process: "subprocess.Popen[bytes]") -> None:
     if process.stdin is not None:
         process.stdin.close()
 
@@ -172,10 +173,9 @@ def _num_cores() -> int:
 
 def _failure(trial: Trial, code: int) -> str:
     log = trial.folder / LOG
-    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    said = [line.strip() for line in lines if line.strip()]
+    *_, last = log.read_text(encoding="utf-8", errors="replace").strip().split("\n")
     end = f"ended by signal {-code}" if code < 0 else f"exit code {code}"
-    return f"{end}; it last said: {said[-1] if said else 'nothing'} ({log})"
+    return f"{end}; it last said: {last.strip() or 'nothing'} ({log})"
 
 
 def _write(ablation: Ablation, trials: Sequence[Trial], failed: Mapping[Path, str]) -> Results:
@@ -193,13 +193,10 @@ def _write(ablation: Ablation, trials: Sequence[Trial], failed: Mapping[Path, st
     return results
 
 
-def _describe(trial: Trial, results: Results) -> str:
-    name = f"{trial.row}, seed {trial.seed}"
-    for result in results.trials:
-        if (result.row, result.seed) == (trial.row, trial.seed):
-            if result.error:
-                return f"{name}: failed: {result.error}"
-            minutes = (result.training_seconds or 0.0) / 60
-            figures = f"perplexity {result.perplexity:.3f}, BLEU {result.bleu:.2f}"
-            return f"{name}: {figures}, {result.steps:,} steps in {minutes:.1f} minutes"
-    return name
+def _describe(result: TrialResult) -> str:
+    name = f"{result.row}, seed {result.seed}"
+    if result.error:
+        return f"{name}: failed: {result.error}"
+    minutes = (result.training_seconds or 0.0) / 60
+    figures = f"perplexity {result.perplexity:.3f}, BLEU {result.bleu:.2f}"
+    return f"{name}: {figures}, {result.steps:,} steps in {minutes:.1f} minutes"

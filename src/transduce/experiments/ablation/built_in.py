@@ -27,17 +27,9 @@ def at_width(base: Config, width: int) -> Config:
     paper = preset("paper-base").model
     if width < paper.num_heads or width % paper.num_heads:
         raise ConfigError(f"width {width}: must be a multiple of {paper.num_heads}, the heads of the paper's base.")
-    model = replace(
-        base.model,
-        num_encoder_layers=paper.num_encoder_layers,
-        num_decoder_layers=paper.num_decoder_layers,
-        d_model=width,
-        d_ff=width * paper.d_ff // paper.d_model,
-        num_heads=paper.num_heads,
-        d_k=width // paper.num_heads,
-        d_v=width // paper.num_heads,
-    )
-    return replace(base, model=model)
+    same = {key: getattr(paper, key) for key in ("num_encoder_layers", "num_decoder_layers", "num_heads")}
+    scaled = {key: getattr(paper, key) * width // paper.d_model for key in ("d_model", "d_ff", "d_k", "d_v")}
+    return replace(base, model=replace(base.model, **same, **scaled))
 
 
 def _sizes(**ratios: Fraction | int) -> _Change:
@@ -64,17 +56,12 @@ def _layers(ratio: Fraction) -> _Change:
     return change
 
 
-def _more_dropout(base: Config) -> Changes:
-    return {"model": {"dropout": _raised(base.model.dropout, 0.1)}}
-
-
-def _more_smoothing(base: Config) -> Changes:
-    return {"train": {"label_smoothing": _raised(base.train.label_smoothing, 0.1)}}
+def _more(section: str, rate: str, by: float = 0.1) -> _Change:
+    return lambda base: {section: {rate: round(getattr(getattr(base, section), rate) + by, 6)}}
 
 
 def _big(base: Config) -> Changes:
-    sizes = _sizes(d_model=2, d_ff=2, num_heads=2)(base)
-    model = {**sizes["model"], "dropout": _raised(base.model.dropout, 0.2)}
+    model = _sizes(d_model=2, d_ff=2, num_heads=2)(base)["model"] | _more("model", "dropout", 0.2)(base)["model"]
     return {"model": model, "train": {"max_steps": 3 * base.train.max_steps}}
 
 
@@ -82,10 +69,6 @@ def _whole(value: Fraction | int, key: str) -> int:
     if value.denominator != 1:
         raise ConfigError(f"model.{key} would be {float(value):g}, not a whole number. A base that fits: --width 128.")
     return int(value)
-
-
-def _raised(rate: float, by: float) -> float:
-    return round(rate + by, 6)
 
 
 _HALF, _QUARTER = Fraction(1, 2), Fraction(1, 4)
@@ -108,9 +91,9 @@ TABLE3 = Grid(
         Row("C6", _sizes(d_ff=_HALF), {"perplexity": 5.12, "bleu": 25.4, "parameters": 53}),
         Row("C7", _sizes(d_ff=2), {"perplexity": 4.75, "bleu": 26.2, "parameters": 90}),
         Row("D1", constant({"model": {"dropout": 0.0}}), {"perplexity": 5.77, "bleu": 24.6}),
-        Row("D2", _more_dropout, {"perplexity": 4.95, "bleu": 25.5}),
+        Row("D2", _more("model", "dropout"), {"perplexity": 4.95, "bleu": 25.5}),
         Row("D3", constant({"train": {"label_smoothing": 0.0}}), {"perplexity": 4.67, "bleu": 25.3}),
-        Row("D4", _more_smoothing, {"perplexity": 5.47, "bleu": 25.7}),
+        Row("D4", _more("train", "label_smoothing"), {"perplexity": 5.47, "bleu": 25.7}),
         Row("E", constant({"model": {"positions": "learned"}}), {"perplexity": 4.92, "bleu": 25.7}),
         Row("big", _big, {"perplexity": 4.33, "bleu": 26.4, "parameters": 213}),
     ),

@@ -92,17 +92,13 @@ class Finding:
 
 def judge(results: Results) -> list[Finding]:
     """Returns the verdicts on the paper's claims about this grid; none for a grid that is not the paper's."""
-    return [
-        _judge_by(claim, measure, comparisons, results)
-        for claim in CLAIMS.get(results.grid, ())
-        for measure, comparisons in claim.comparisons.items()
-    ]
-
-
-def _judge_by(claim: Claim, measure: Measure, comparisons: Sequence[Comparison], results: Results) -> Finding:
-    outcomes = [_compare(comparison, measure, results) for comparison in comparisons]
-    verdict = _together({verdict for verdict, _ in outcomes})
-    return Finding(claim, measure, verdict, tuple(detail for _, detail in outcomes))
+    findings = []
+    for claim in CLAIMS.get(results.grid, ()):
+        for measure, comparisons in claim.comparisons.items():
+            outcomes = [_compare(comparison, measure, results) for comparison in comparisons]
+            verdict = _together({verdict for verdict, _ in outcomes})
+            findings.append(Finding(claim, measure, verdict, tuple(detail for _, detail in outcomes)))
+    return findings
 
 
 def _together(verdicts: set[Verdict]) -> Verdict:
@@ -126,25 +122,15 @@ def _compare(comparison: Comparison, measure: Measure, results: Results) -> tupl
     other, spread = measured[best], results.pooled_spread(measure)
     margin = 0.0 if spread is None else _STANDARD_ERRORS * (spread * math.sqrt(1 / ours.count + 1 / other.count))
     if isinstance(comparison, Worse):
-        verdict = _worse(sign * other.mean - sign * ours.mean, margin)
+        lost = sign * other.mean - sign * ours.mean
+        holds, fails = lost > margin, lost < -margin
     else:
+        difference = abs(ours.mean - other.mean)
         allowed = _ALIKE_BLEU if measure == "bleu" else _ALIKE_PERPLEXITY_SHARE * other.mean
-        verdict = _alike(abs(ours.mean - other.mean), allowed, margin)
+        holds, fails = difference + margin <= allowed, difference - margin > allowed
+    verdict: Verdict = "holds" if holds else "does not hold" if fails else "undecided"
     bounds = f" ± {margin:.2f}" if margin else ""
     return verdict, (
         f"{comparison.row} {ours.mean:.2f}, {best} {other.mean:.2f}: "
         f"a difference of {ours.mean - other.mean:+.2f}{bounds}, {verdict}"
     )
-
-
-def _worse(lost: float, margin: float) -> Verdict:
-    if abs(lost) <= margin:
-        return "undecided"
-    return "holds" if lost > 0 else "does not hold"
-
-
-def _alike(difference: float, allowed: float, margin: float) -> Verdict:
-    """Holds if the difference plus two standard errors is small; fails if the difference minus them is not."""
-    if difference + margin <= allowed:
-        return "holds"
-    return "does not hold" if difference - margin > allowed else "undecided"

@@ -46,6 +46,12 @@ class Row:
     change: Callable[[Config], Changes]  # what it changes, given the base
     printed: Mapping[str, float] = field(default_factory=dict)  # published figures, by `MEASURES`
 
+    def __post_init__(self) -> None:
+        if not _ROW_NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"row '{self.name}': a name is of letters, digits and . _ = + -, because a folder is named for the row."
+            )
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -121,7 +127,7 @@ def _rows(tables: Mapping[str, Any]) -> tuple[Row, ...]:
         changes = dict(_table(tables, name, "rows."))
         printed = _printed(changes.pop("printed", {}), f"rows.{name}.printed")
         _require_sections(changes, f"rows.{name}")
-        rows.append(_row(name, changes, printed))
+        rows.append(Row(name, constant(changes), printed))
     return tuple(rows)
 
 
@@ -154,16 +160,8 @@ def _product(sections: Mapping[str, Any]) -> tuple[Row, ...]:
             changes.setdefault(section, {})[key] = value
             short = key if keys.count(key) == 1 else f"{section}.{key}"
             names.append(f"{short}={str(value).lower() if isinstance(value, bool) else value}")
-        rows.append(_row("+".join(names), changes, {}))
+        rows.append(Row("+".join(names), constant(changes)))
     return tuple(rows)
-
-
-def _row(name: str, changes: Changes, printed: Mapping[str, float]) -> Row:
-    if not _ROW_NAME.fullmatch(name):
-        raise ConfigError(
-            f"row '{name}': a name is of letters, digits and . _ = + -, because a folder is named for the row."
-        )
-    return Row(name, constant(changes), printed)
 
 
 def _require_sections(changes: Mapping[str, Any], where: str) -> None:

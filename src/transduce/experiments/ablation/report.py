@@ -6,7 +6,7 @@ from typing import Any
 
 from transduce.experiments.ablation.conclusions import judge
 from transduce.experiments.ablation.results import Results, RowInfo, Statistic
-from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
+from transduce.reporting.charts import COLOURS, GREY, name_rows, new_chart, save_chart
 from transduce.reporting.tables import table
 
 _PANELS = (("perplexity", "perplexity per subword (left is better)"), ("bleu", "BLEU (right is better)"))
@@ -145,7 +145,6 @@ def draw(results: Results, path: Path) -> None:
                 panel.plot([mean.mean], [index], "|", color=COLOURS[0], markersize=12, markeredgewidth=2)
         panel.set_xlabel(label)
         panel.grid(visible=False, axis="y")
-    panels[0].set_yticks(range(len(rows)), rows)
-    panels[0].set_ylim(len(rows) - 0.5, -0.5)  # the first row on top
+    name_rows(panels[0], rows)
     figure.suptitle(f"{results.grid}: {results.base}")
     save_chart(figure, path)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from transduce import files
 from transduce.bundle import Bundle
-from transduce.config import Config, from_dict
+from transduce.config import from_dict
 from transduce.data.prepare import load_prepared
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import load_model
@@ -62,25 +62,19 @@ def measure(run: Path, row: str, seed: int, *, tokenized: bool) -> TrialResult:
         raise DataError(f"{prepared.folder}: has no validation data, by which rows are compared: set data.validation.")
     validation = ParallelStore.open(prepared.validation)
     model = load_model(bundle, Compute.of(bundle.config.train.device).device).eval()
-    scorer = bleu_scorer(_searching_all(bundle.config, validation), bundle.tokenizer, validation, tokenized=tokenized)
-    metrics = bundle.metrics
+    beam_size = bundle.config.decode.beam_size  # the search of `decode`, on every pair
+    every = replace(bundle.config.train, validate_beam_size=beam_size, validate_bleu_sentences=len(validation))
+    config = replace(bundle.config, train=every)
+    scorer = bleu_scorer(config, bundle.tokenizer, validation, tokenized=tokenized)
+    costs = ("steps", "training_seconds", "training_flops", "training_flops_estimate")
     return TrialResult(
         row,
         seed,
-        perplexity=metrics["validation_perplexity"],
+        perplexity=bundle.metrics["validation_perplexity"],
         bleu=scorer(model)["bleu"],
         parameters=model.num_parameters,
-        steps=metrics["steps"],
-        training_seconds=metrics["training_seconds"],
-        training_flops=metrics.get("training_flops"),
-        training_flops_estimate=metrics.get("training_flops_estimate"),
+        **{cost: bundle.metrics.get(cost) for cost in costs},
     )
-
-
-def _searching_all(config: Config, validation: ParallelStore) -> Config:
-    """Returns `config` with validation by the beam search of `config.decode` on every pair."""
-    train = replace(config.train, validate_beam_size=config.decode.beam_size, validate_bleu_sentences=len(validation))
-    return replace(config, train=train)
 
 
 def _stop_with_starter() -> None:

@@ -63,7 +63,7 @@ def run_experiment(experiment: Experiment, folder: Path, *, show_progress: bool 
         ConfigError: `folder` holds results of another experiment or of other settings.
     """
     keep_memory()  # as training does: times are not to be those of page faults
-    results = _Results.open(experiment, folder / RESULTS)
+    results = _Results(experiment, folder / RESULTS)
     names = [each.name for each in experiment.measurements]
     missing = [each for each in experiment.measurements if each.name not in results.cells]
     with progress_bar(experiment.name, len(names), unit="measurement", shown=show_progress) as bar:
@@ -92,33 +92,26 @@ def _measure(measurement: Measurement, bar: Any) -> Values:
 class _Results:
     """results.json: the finished measurements, and the machines that made them."""
 
-    def __init__(self, path: Path, values: dict[str, Any]) -> None:
-        self.path, self._values = path, values
-        machine = describe_machine()
-        machines: list[dict[str, Any]] = values["machines"]
-        if machine not in machines:
-            machines.append(machine)
-        self._machine = machines.index(machine)
-
-    @classmethod
-    def open(cls, experiment: Experiment, path: Path) -> "_Results":
+    def __init__(self, experiment: Experiment, path: Path) -> None:
         now = {"experiment": experiment.name, "settings": json.loads(json.dumps(dict(experiment.settings)))}
-        if not path.exists():
-            started = datetime.date.today().isoformat()
-            return cls(path, {**now, "started": started, "machines": [], "cells": {}})
+        self._path = path
+        self._values = {**now, "started": datetime.date.today().isoformat(), "machines": [], "cells": {}}
 
         def parse(values: dict[str, Any]) -> dict[str, Any]:
             return values | {key: values[key] for key in (*now, "machines", "cells")}
 
-        values = store.read(path, "the results of 'transduce paper'", parse)
-        store.require_same(
-            {key: values[key] for key in now},
-            now,
-            f"{path}: holds results of",
-            remedy="Choose another --output, or remove the whole folder "
-            f"{path.parent} to begin anew: the models there belong to those results.",
-        )
-        return cls(path, values)
+        if path.exists():
+            self._values = store.read(path, "the results of 'transduce paper'", parse)
+            remedy = (
+                f"Choose another --output, or remove the whole folder {path.parent} to begin anew: the models there "
+                "belong to those results."
+            )
+            before = {key: self._values[key] for key in now}
+            store.require_same(before, now, f"{path}: holds results of", remedy=remedy)
+        machine, machines = describe_machine(), self._values["machines"]
+        if machine not in machines:
+            machines.append(machine)
+        self._machine = machines.index(machine)
 
     @property
     def cells(self) -> dict[str, dict[str, Any]]:
@@ -129,7 +122,7 @@ class _Results:
     def add(self, name: str, values: Values, seconds: float) -> None:
         """Keeps a measurement, durably."""
         self.cells[name] = {"values": values, "seconds": round(seconds, 3), "machine": self._machine}
-        files.write_json(self.path, self._values)
+        files.write_json(self._path, self._values)
 
     def footer(self) -> str:
         """Says when, on what and for how long all was measured."""

@@ -1,12 +1,12 @@
 """The report of `transduce paper figures`: pictures like Figures 3 to 5, and the numbers behind them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from transduce.experiments.paper.experiment import Measured, Values
-from transduce.experiments.paper.report import differences, listed, page
+from transduce.experiments.paper.report import claims_table, differences, listed, page
 from transduce.inspection import Panel, Unit, View, draw_panels
 from transduce.reporting.tables import table
 
@@ -15,32 +15,35 @@ def render(scale: str, measured: Measured) -> str:
     """Returns the report as Markdown."""
     third, fourth, fifth = (measured[name] for name in ("figure3", "figure4", "figure5"))
     layer = f"layer {third['layer']} of {third['num_layers']}"
+    words = " ".join(third["related"])
+    related = {f"to “{words}”": _formatted(third["on_related"], ".0%")} if words else {}
+    anaphora = {
+        f"from “{fourth['word']}” to “{fourth['antecedent']}”": _formatted(fourth["on_antecedent"], ".0%"),
+        "its entropy, bits": _formatted(fourth["entropy"], ".2f"),
+        "of all words": _formatted(fourth["usual_entropy"], ".2f"),
+    }
+    scores = {"score": fifth["scores"], **fifth["statistics"]}
+    structure = {name: _formatted(values, ".2f") for name, values in scores.items()}
     return page(
         f"The encoder's {layer} of {measured['model']['name']} (the paper: layer 5 of 6).",
-        table(["figure", "printed", "measured"], _claims(third, fourth, fifth), text_columns=3),
+        claims_table(_CLAIMS, _about_claims(third, fourth, fifth), heading="figure"),
         "## Figure 3: a dependency over a long distance",
         f"> {third['sentence']}",
         "![](figure3.png)",
-        table(
-            ["head", "to words far off", "most of it to", *_related(third)],
-            list(_long_distance(third)),
-        ),
+        _by_head({"to words far off": _formatted(third["far"], ".0%"), "most of it to": third["most_far"], **related}),
         f"All heads, “{third['word']}” alone. Far off: more than three words away; looking at all alike, a head "
         f"would give them {third['even_share']:.0%}.",
         "## Figure 4: anaphora",
         f"> {fourth['sentence']}",
         "![](figure4.png)",
-        table(
-            ["head", f"from “{fourth['word']}” to “{fourth['antecedent']}”", "its entropy, bits", "of all words"],
-            list(_anaphora(fourth)),
-        ),
+        _by_head(anaphora, fourth["heads"]),
         f"Heads {listed(fourth['heads'], ' and ')} were chosen, for they give most of the weight of "
         f"“{fourth['word']}” to “{fourth['antecedent']}”. Left: head {fourth['heads'][0]} in full; right: "
         "both for that word alone.",
         "## Figure 5: sentence structure",
         f"> {fifth['sentence']}",
         "![](figure5.png)",
-        table(["head", "score", *fifth["statistics"]], list(_structure(fifth))),
+        _by_head(structure, fifth["heads"]),
         f"Heads {listed(fifth['heads'], ' and ')} were chosen. Score: peak, less the greatest of previous, "
         "diagonal and next, so that a head counts that looks at single words, and not at a fixed place. The first has "
         "the highest score; for the second, it is multiplied by the share of weight that it gives elsewhere than the "
@@ -49,7 +52,16 @@ def render(scale: str, measured: Measured) -> str:
     )
 
 
-def _claims(third: Values, fourth: Values, fifth: Values) -> list[list[str]]:
+_CLAIMS = {  # with what the paper prints
+    "Fig. 3: many heads attend to a distant dependency of the verb": "shown for “making”",
+    "Fig. 4: two heads apparently involved in anaphora": "shown for “its”",
+    "Fig. 4: their attention is very sharp for this word": "shown",
+    "Fig. 5: heads that seem related to the sentence's structure": "two shown",
+}
+
+
+def _about_claims(third: Values, fourth: Values, fifth: Values) -> list[str]:
+    """Returns what was measured for each of `_CLAIMS`."""
     far = np.array(third["far"])
     best, many = int(np.argmax(far)), int((far > third["even_share"]).sum())
     heads = [head - 1 for head in fourth["heads"]]
@@ -60,47 +72,24 @@ def _claims(third: Values, fourth: Values, fifth: Values) -> list[list[str]]:
     given = ", ".join(f"head {head + 1} {fourth['on_antecedent'][head]:.0%}" for head in heads)
     scores = ", ".join(f"head {head} {fifth['scores'][head - 1]:.2f}" for head in fifth["heads"])
     return [
-        [
-            "Fig. 3: many heads attend to a distant dependency of the verb",
-            "shown for “making”",
-            f"“{third['word']}”: {many} of {len(far)} heads give words more than three away more than an even share "
-            f"({third['even_share']:.0%}); at most {far[best]:.0%} (head {best + 1}, most of it to "
-            f"“{third['most_far'][best]}”)",
-        ],
-        [
-            "Fig. 4: two heads apparently involved in anaphora",
-            "shown for “its”",
-            f"from “{fourth['word']}” to “{fourth['antecedent']}”: {given} (an even share: {fourth['even_share']:.0%})",
-        ],
-        ["Fig. 4: their attention is very sharp for this word", "shown", sharp],
-        ["Fig. 5: heads that seem related to the sentence's structure", "two shown", f"score: {scores}"],
+        f"“{third['word']}”: {many} of {len(far)} heads give words more than three away more than an even share "
+        f"({third['even_share']:.0%}); at most {far[best]:.0%} (head {best + 1}, most of it to "
+        f"“{third['most_far'][best]}”)",
+        f"from “{fourth['word']}” to “{fourth['antecedent']}”: {given} (an even share: {fourth['even_share']:.0%})",
+        sharp,
+        f"score: {scores}",
     ]
 
 
-def _related(third: Values) -> list[str]:
-    return [f"to “{' '.join(third['related'])}”"] if third["related"] else []
+def _by_head(columns: Mapping[str, Sequence[str]], chosen: Sequence[int] = ()) -> str:
+    """Returns a table with a row for each head; the chosen heads are bold."""
+    cells_by_head = enumerate(zip(*columns.values(), strict=True), start=1)
+    rows = [[f"**{head}**" if head in chosen else str(head), *cells] for head, cells in cells_by_head]
+    return table(["head", *columns], rows)
 
 
-def _long_distance(third: Values) -> Iterator[list[str]]:
-    for head in range(third["num_heads"]):
-        related = [f"{third['on_related'][head]:.0%}"] if third["related"] else []
-        yield [str(head + 1), f"{third['far'][head]:.0%}", third["most_far"][head], *related]
-
-
-def _anaphora(fourth: Values) -> Iterator[list[str]]:
-    for head in range(fourth["num_heads"]):
-        entropies = [f"{fourth[key][head]:.2f}" for key in ("entropy", "usual_entropy")]
-        yield [_marked(head + 1, fourth["heads"]), f"{fourth['on_antecedent'][head]:.0%}", *entropies]
-
-
-def _structure(fifth: Values) -> Iterator[list[str]]:
-    for head in range(fifth["num_heads"]):
-        scores = [f"{values[head]:.2f}" for values in (fifth["scores"], *fifth["statistics"].values())]
-        yield [_marked(head + 1, fifth["heads"]), *scores]
-
-
-def _marked(head: int, chosen: Sequence[int]) -> str:
-    return f"**{head}**" if head in chosen else str(head)
+def _formatted(values: Sequence[float], form: str) -> list[str]:
+    return [f"{value:{form}}" for value in values]
 
 
 def _differences(measured: Measured) -> list[str]:

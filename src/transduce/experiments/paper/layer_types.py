@@ -12,8 +12,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from transduce.experiments.paper.measure import count_flops, peak_bytes, shortest_seconds
 from transduce.model.attention import SelfAttention, attend, join_heads, split_heads
 from transduce.model.windowed import windowed_attend
+from transduce.training.device import Compute
 
 Kind = Literal[
     "attention", "attention layer", "restricted", "recurrent", "simple recurrent", "convolution", "separable"
@@ -103,6 +105,28 @@ def layer(kind: Kind, shape: Shape, *, dilation: int = 1) -> nn.Module:
         "separable": lambda: Convolution(shape.d, shape.k, dilation=dilation, separable=True),
     }
     return layers[kind]()
+
+
+def layer_cost(
+    kind: Kind, shape: Shape, num_positions: int, *, dilation: int = 1, budget_seconds: float, memory: bool = True
+) -> dict[str, float]:
+    """Returns what a forward pass of one sequence costs: `flops`, `seconds` and, with `memory`, `peak_bytes`."""
+    torch.manual_seed(0)
+    device = Compute.of("auto", "fp32").device
+    module = layer(kind, shape, dilation=dilation).to(device).eval()
+    x = batch(num_positions, shape.d, device)
+
+    def run() -> object:
+        return module(x)
+
+    with torch.no_grad():
+        simple = kind == "simple recurrent"
+        recurrent = simple or kind == "recurrent"
+        cost: dict[str, float] = {
+            "flops": recurrent_flops(num_positions, shape.d, simple=simple) if recurrent else count_flops(run),
+            "seconds": shortest_seconds(run, device, budget_seconds=budget_seconds),
+        }
+        return cost | {"peak_bytes": peak_bytes(run, device)} if memory else cost
 
 
 def recurrent_flops(num_positions: int, d: int, *, simple: bool = False) -> int:

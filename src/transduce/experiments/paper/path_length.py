@@ -1,5 +1,6 @@
 """Table 1's path lengths and sequential operations, found by running layers: what depends on what."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -52,14 +53,8 @@ def steps_until_all_reach(
         if enough > 2 * num_positions:
             raise ValueError(f"{enough} steps do not bring every input to every output")
         enough *= 2
-    too_few = enough // 2
-    while enough - too_few > 1:
-        middle = (enough + too_few) // 2
-        if all_reach(middle):
-            enough = middle
-        else:
-            too_few = middle
-    return enough
+    between = range(enough // 2 + 1, enough)
+    return between.start + bisect_left(between, True, key=all_reach)
 
 
 def stack_of(kind: Kind, shape: Shape, num_positions: int, *, dilated: bool = False) -> Callable[[int], Apply]:

@@ -1,10 +1,11 @@
 """Parts that the reports and pictures of several experiments share."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from transduce.experiments.paper.experiment import Measured, Values
+from transduce.reporting.tables import mebibytes, seconds, short, table
 
 
 def page(*parts: str | Iterable[str]) -> str:
@@ -16,6 +17,17 @@ def differences(lines: Sequence[str], scale: str, smoke: str) -> str:
     """Returns the section on what differs from the paper; at smoke scale, `smoke` comes first."""
     first = [f"- **Smoke scale: {smoke}**"] if scale == "smoke" else []
     return "\n\n".join(["## What differs from the paper", "\n".join([*first, *lines])])
+
+
+def claims_table(printed: Mapping[str, str], measured: Sequence[str], *, heading: str = "claim") -> str:
+    """Returns the paper's claims, by what it prints of each, as a table with what was measured, in the same order."""
+    rows = [[*claim, found] for claim, found in zip(printed.items(), measured, strict=True)]
+    return table([heading, "printed", "measured"], rows, text_columns=3)
+
+
+def cost_cells(sample: Values) -> list[str]:
+    """Returns the cells of a table for GFLOP, time and peak memory."""
+    return [short(sample["flops"] / 1e9), seconds(sample["seconds"]), mebibytes(sample["peak_bytes"])]
 
 
 def select(measured: Measured, start: str, **fixed: Any) -> list[Values]:
@@ -47,9 +59,3 @@ def plot(axis: Any, samples: Sequence[Values], x: str, y: str, *, scale: float =
     """Draws one quantity by another, a dot for each sample on a line."""
     points = [sample[y] * scale for sample in samples]
     axis.plot([sample[x] for sample in samples], points, **{"marker": "o", "ms": 4} | style)
-
-
-def name_rows(panel: Any, names: Sequence[str], **style: Any) -> None:
-    """Labels the rows of a picture, which lie at 0, 1, 2 … of its y axis, the first on top."""
-    panel.set_yticks(range(len(names)), names, **style)
-    panel.set_ylim(len(names) - 0.5, -0.5)

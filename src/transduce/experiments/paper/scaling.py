@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import product
 
 import torch
 
 from transduce.experiments.paper import compatibility, scaling_report
 from transduce.experiments.paper.experiment import Experiment, Measurement, Options, Say, Values
 from transduce.experiments.paper.layer_types import Kind as LayerKind
-from transduce.experiments.paper.layer_types import Shape, batch, layer, recurrent_flops
-from transduce.experiments.paper.measure import count_flops, peak_bytes, shortest_seconds
+from transduce.experiments.paper.layer_types import Shape, layer_cost
+from transduce.experiments.paper.measure import peak_bytes, shortest_seconds
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.tagging import Tagging, train_tagger
-from transduce.model.attention import SelfAttention
 from transduce.training.device import Compute
 
 
@@ -79,24 +79,19 @@ def experiment(options: Options) -> Experiment:
 
 
 def _measurements(settings: Settings) -> Iterator[Measurement]:
-    for kind in compatibility.KINDS:
-        for d_k in settings.score_widths:
-            yield Measurement(f"scores/{kind}/d_k={d_k}", partial(_scores, kind, d_k, settings.score_keys))
-    for n in settings.additive_lengths:
-        for kind in compatibility.KINDS:
-            yield Measurement(f"speed/{kind}/n={n}", partial(_speed, kind, n, settings.seconds_a_cell))
+    kinds, seeds = compatibility.KINDS, settings.seeds
+    for kind, d_k in product(kinds, settings.score_widths):
+        yield Measurement(f"scores/{kind}/d_k={d_k}", partial(_scores, kind, d_k, settings.score_keys))
+    for n, kind in product(settings.additive_lengths, kinds):
+        yield Measurement(f"speed/{kind}/n={n}", partial(_speed, kind, n, settings.seconds_a_cell))
     for heads in settings.head_counts:
         yield Measurement(f"heads/h={heads}", partial(_heads, heads, settings))
-    for layer_kind in CROSSOVER_KINDS:
-        for n in settings.crossover_lengths:
-            yield Measurement(f"crossover/{layer_kind}/n={n}", partial(_crossover, layer_kind, n, settings))
-    for d_k in settings.trained_widths:
-        for kind in compatibility.KINDS:
-            for seed in settings.seeds:
-                yield Measurement(f"mirror/{kind}/d_k={d_k}/seed={seed}", partial(_mirror, settings, kind, d_k, seed))
-    for heads in settings.trained_heads:
-        for seed in settings.seeds:
-            yield Measurement(f"two places/h={heads}/seed={seed}", partial(_two_places, settings, heads, seed))
+    for layer_kind, n in product(CROSSOVER_KINDS, settings.crossover_lengths):
+        yield Measurement(f"crossover/{layer_kind}/n={n}", partial(_crossover, layer_kind, n, settings))
+    for d_k, kind, seed in product(settings.trained_widths, kinds, seeds):
+        yield Measurement(f"mirror/{kind}/d_k={d_k}/seed={seed}", partial(_mirror, settings, kind, d_k, seed))
+    for heads, seed in product(settings.trained_heads, seeds):
+        yield Measurement(f"two places/h={heads}/seed={seed}", partial(_two_places, settings, heads, seed))
 
 
 def _scores(kind: compatibility.Kind, d_k: int, num_keys: int, say: Say) -> Values:
@@ -135,35 +130,15 @@ def _speed(kind: compatibility.Kind, n: int, budget_seconds: float, say: Say) ->
 
 
 def _heads(num_heads: int, settings: Settings, say: Say) -> Values:
-    torch.manual_seed(0)
-    device = Compute.of("auto", "fp32").device
     d, n = settings.head_width, settings.head_length
-    width = d // num_heads
-    module = SelfAttention(d, num_heads, width, width, bias=False, dropout=0.0).to(device).eval()
-    x = batch(n, d, device)
-
-    def run() -> torch.Tensor:
-        attended: torch.Tensor = module(x, None, causal=False)
-        return attended
-
-    with torch.no_grad():
-        spent = shortest_seconds(run, device, budget_seconds=settings.seconds_a_cell)
-        flops, peak = count_flops(run), peak_bytes(run, device)
-    return {"heads": num_heads, "d_model": d, "n": n, "flops": flops, "seconds": spent, "peak_bytes": peak}
+    cost = layer_cost("attention layer", Shape(d, num_heads), n, budget_seconds=settings.seconds_a_cell)
+    return {"heads": num_heads, "d_model": d, "n": n, **cost}
 
 
 def _crossover(kind: LayerKind, n: int, settings: Settings, say: Say) -> Values:
-    torch.manual_seed(0)
-    device = Compute.of("auto", "fp32").device
-    d = settings.crossover_width
-    module, x = layer(kind, Shape(d)).to(device).eval(), batch(n, d, device)
-    with torch.no_grad():
-        spent = shortest_seconds(lambda: module(x), device, budget_seconds=settings.seconds_a_cell)
-        if kind in ("recurrent", "simple recurrent"):
-            flops = recurrent_flops(n, d, simple=kind == "simple recurrent")
-        else:
-            flops = count_flops(lambda: module(x))
-    return {"kind": kind, "n": n, "d": d, "flops": flops, "seconds": spent}
+    shape = Shape(settings.crossover_width)
+    cost = layer_cost(kind, shape, n, budget_seconds=settings.seconds_a_cell, memory=False)
+    return {"kind": kind, "n": n, "d": shape.d, **cost}
 
 
 def _mirror(settings: Settings, kind: compatibility.Kind, d_k: int, seed: int, say: Say) -> Values:

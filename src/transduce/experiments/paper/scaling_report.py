@@ -7,7 +7,7 @@ import numpy as np
 from transduce.experiments.paper.compatibility import KINDS
 from transduce.experiments.paper.experiment import Measured, Values
 from transduce.experiments.paper.measure import crossing, exponents
-from transduce.experiments.paper.report import distinct, listed, page, plot, select
+from transduce.experiments.paper.report import claims_table, cost_cells, distinct, listed, page, plot, select
 from transduce.reporting.charts import log_sizes, new_chart, save_chart
 from transduce.reporting.tables import mebibytes, seconds, short, table
 
@@ -20,16 +20,33 @@ _LABELS = {
 _PAIRS = (("attention", "simple recurrent"), ("attention", "recurrent"), ("attention layer", "recurrent"))
 
 
-def _mean(samples: list[Values], of: str) -> float:
-    return float(np.mean([sample[of] for sample in samples]))
+def _learned(measured: Measured, task: str, by: str) -> list[Values]:
+    """Returns loss and share of right answers, the mean of all seeds, at each value of a quantity."""
+    found = [(value, select(measured, task, **{by: value})) for value in distinct(select(measured, task), by)]
+    return [
+        {by: value, **{of: float(np.mean([each[of] for each in seeds])) for of in ("loss", "right")}}
+        for value, seeds in found
+    ]
+
+
+# What the paper claims, and what it prints of it; `render` sets what was measured beside each.
+_CLAIMS = {
+    "q · k has mean 0 and variance d_k (§3.2.1, note 4)": "d_k",
+    "large scores push softmax to where gradients are extremely small (§3.2.1)": "suspected",
+    "for small d_k additive and dot product do alike (§3.2.1)": "“similarly”",
+    "for larger d_k additive does better than the dot product without scaling (§3.2.1)": "“outperforms”",
+    "one head averages, which keeps it from what many can do (§3.2.2, Table 3 A)": "0.9 BLEU less with one head",
+    "dot product is much faster and leaner than additive (§3.2.1)": "“much”",
+    "many narrow heads cost about as much as one of full width (§3.2.2)": "“similar”",
+    "self-attention is faster than recurrence while n < d (§4)": "n < d",
+}
 
 
 def render(measured: Measured) -> str:
     """Returns the report as Markdown."""
-    claims = [*_score_claims(measured), *_learning_claims(measured), *_cost_claims(measured)]
     return page(
         "## Claims",
-        table(["claim", "printed", "measured"], claims, text_columns=3),
+        claims_table(_CLAIMS, [*_scores(measured), *_learning(measured), *_costs(measured)]),
         _score_tables(measured),
         _additive_table(measured),
         _head_tables(measured),
@@ -39,48 +56,26 @@ def render(measured: Measured) -> str:
     )
 
 
-def _score_claims(measured: Measured) -> list[list[str]]:
+def _scores(measured: Measured) -> list[str]:
     plain = select(measured, "scores/dot product")
     ratios = ", ".join(short(sample["variance"] / sample["d_k"]) for sample in plain)
     widest = plain[-1]["d_k"]
     gradients = [f"{kind} {short(select(measured, f'scores/{kind}', d_k=widest)[0]['gradient'])}" for kind in KINDS]
-    return [
-        ["q · k has mean 0 and variance d_k (§3.2.1, note 4)", "d_k", f"variance / d_k: {ratios}"],
-        [
-            "large scores push softmax to where gradients are extremely small (§3.2.1)",
-            "suspected",
-            f"median gradient at d_k = {widest}: {', '.join(gradients)}",
-        ],
-    ]
+    return [f"variance / d_k: {ratios}", f"median gradient at d_k = {widest}: {listed(gradients)}"]
 
 
-def _learning_claims(measured: Measured) -> list[list[str]]:
-    widths = distinct(select(measured, "mirror/additive"), "d_k")
+def _learning(measured: Measured) -> list[str]:
+    by_kind = {kind: _learned(measured, f"mirror/{kind}", "d_k") for kind in KINDS}
 
-    def right(d_k: int) -> str:
-        shares = [f"{kind} {_mean(select(measured, f'mirror/{kind}', d_k=d_k), 'right'):.1%}" for kind in KINDS]
-        return f"answers right, d_k = {d_k}: {', '.join(shares)}"
+    def right(width: int) -> str:
+        shares = [f"{kind} {means[width]['right']:.1%}" for kind, means in by_kind.items()]
+        return f"answers right, d_k = {by_kind['additive'][width]['d_k']}: {listed(shares)}"
 
-    by_heads = [
-        f"h = {h} {_mean(select(measured, 'two places', heads=h), 'right'):.1%}"
-        for h in distinct(select(measured, "two places"), "heads")
-    ]
-    return [
-        ["for small d_k additive and dot product do alike (§3.2.1)", "“similarly”", right(widths[0])],
-        [
-            "for larger d_k additive does better than the dot product without scaling (§3.2.1)",
-            "“outperforms”",
-            right(widths[-1]),
-        ],
-        [
-            "one head averages, which keeps it from what many can do (§3.2.2, Table 3 A)",
-            "0.9 BLEU less with one head",
-            f"answers right: {', '.join(by_heads)}",
-        ],
-    ]
+    by_heads = [f"h = {means['heads']} {means['right']:.1%}" for means in _learned(measured, "two places", "heads")]
+    return [right(0), right(-1), f"answers right: {listed(by_heads)}"]
 
 
-def _cost_claims(measured: Measured) -> list[list[str]]:
+def _costs(measured: Measured) -> list[str]:
     longest = select(measured, "speed/additive")[-1]["n"]
     dot, additive = (select(measured, f"speed/{kind}", n=longest)[0] for kind in ("scaled dot product", "additive"))
     times, sizes = (short(additive[of] / dot[of]) for of in ("seconds", "peak_bytes"))
@@ -89,21 +84,9 @@ def _cost_claims(measured: Measured) -> list[list[str]]:
     width = select(measured, "crossover/attention")[0]["d"]
     flops, time = (_crossing(measured, of, ("attention", "simple recurrent")) for of in ("flops", "seconds"))
     return [
-        [
-            "dot product is much faster and leaner than additive (§3.2.1)",
-            "“much”",
-            f"n = {longest}: {times} × the time, {sizes} × the memory",
-        ],
-        [
-            "many narrow heads cost about as much as one of full width (§3.2.2)",
-            "“similar”",
-            f"most / least, h = {listed(distinct(heads, 'heads'))}: FLOPs {spread['flops']}, time {spread['seconds']}",
-        ],
-        [
-            "self-attention is faster than recurrence while n < d (§4)",
-            "n < d",
-            f"d = {width}: the tanh recurrence needs fewer FLOPs from n = {flops}, less time from n = {time}",
-        ],
+        f"n = {longest}: {times} × the time, {sizes} × the memory",
+        f"most / least, h = {listed(distinct(heads, 'heads'))}: FLOPs {spread['flops']}, time {spread['seconds']}",
+        f"d = {width}: the tanh recurrence needs fewer FLOPs from n = {flops}, less time from n = {time}",
     ]
 
 
@@ -117,14 +100,15 @@ def _crossing(measured: Measured, of: str, pair: tuple[str, str]) -> str:
 
 
 def _score_tables(measured: Measured) -> list[str]:
-    drawn, trained = [], []
+    drawn = []
     for d_k in distinct(select(measured, "scores/additive"), "d_k"):
         samples = [select(measured, f"scores/{kind}", d_k=d_k)[0] for kind in KINDS]
         figures = [short(sample[of]) for of in ("variance", "gradient", "greatest_weight") for sample in samples]
         drawn.append([str(d_k), *figures])
-    for d_k in distinct(select(measured, "mirror/additive"), "d_k"):
-        seeds = [select(measured, f"mirror/{kind}", d_k=d_k) for kind in KINDS]
-        trained.append([str(d_k), *(f"{_mean(of, 'loss'):.3f} / {_mean(of, 'right'):.1%}" for of in seeds)])
+    by_width = zip(*(_learned(measured, f"mirror/{kind}", "d_k") for kind in KINDS), strict=True)
+    trained = [
+        [f"{means[0]['d_k']}", *(f"{mean['loss']:.3f} / {mean['right']:.1%}" for mean in means)] for means in by_width
+    ]
     header = ["d_k", *(f"{of}: {kind}" for of in ("variance", "gradient", "top weight") for kind in KINDS)]
     keys = select(measured, "scores/additive")[0]["keys"]
     return [
@@ -155,19 +139,13 @@ def _additive_table(measured: Measured) -> list[str]:
 
 def _head_tables(measured: Measured) -> list[str]:
     costs = [
-        [
-            str(sample["heads"]),
-            str(sample["d_model"] // sample["heads"]),
-            short(sample["flops"] / 1e9),
-            seconds(sample["seconds"]),
-            mebibytes(sample["peak_bytes"]),
-        ]
+        [f"{sample['heads']}", f"{sample['d_model'] // sample['heads']}", *cost_cells(sample)]
         for sample in select(measured, "heads")
     ]
-    learned = []
-    for heads in distinct(select(measured, "two places"), "heads"):
-        seeds = select(measured, "two places", heads=heads)
-        learned.append([str(heads), f"{_mean(seeds, 'loss'):.3f}", f"{_mean(seeds, 'right'):.1%}"])
+    learned = [
+        [f"{means['heads']}", f"{means['loss']:.3f}", f"{means['right']:.1%}"]
+        for means in _learned(measured, "two places", "heads")
+    ]
     first = select(measured, "heads")[0]
     return [
         f"## One head against many: a layer of d_model = {first['d_model']} at n = {first['n']}",
@@ -215,9 +193,7 @@ def draw(measured: Measured, folder: Path) -> None:
         samples = select(measured, f"scores/{kind}")
         for axis, of in ((axes[0], "variance"), (axes[1], "gradient")):
             axis.plot([s["d_k"] for s in samples], [max(s[of], 1e-9) for s in samples], marker="o", ms=4, label=kind)
-        widths = distinct(select(measured, f"mirror/{kind}"), "d_k")
-        shares = [_mean(select(measured, f"mirror/{kind}", d_k=d_k), "right") for d_k in widths]
-        axes[2].plot(widths, shares, marker="o", ms=4, label=kind)
+        plot(axes[2], _learned(measured, f"mirror/{kind}", "d_k"), "d_k", "right", label=kind)
         plot(axes[3], select(measured, f"speed/{kind}"), "n", "seconds", label=kind)
     drawn, trained = (distinct(select(measured, f"{part}/additive"), "d_k") for part in ("scores", "mirror"))
     for axis, sizes in ((axes[0], drawn), (axes[1], drawn), (axes[2], trained)):
@@ -228,10 +204,8 @@ def draw(measured: Measured, folder: Path) -> None:
     axes[2].set(ylim=(0, 1.03), title="Answers right after training")
     log_sizes(axes[3], distinct(select(measured, "speed/additive"), "n"))
     axes[3].set(yscale="log", xlabel="positions n", ylabel="seconds", title="Attention, forward, d_k = 64")
-    heads = distinct(select(measured, "two places"), "heads")
-    shares = [_mean(select(measured, "two places", heads=h), "right") for h in heads]
-    axes[4].plot(heads, shares, marker="o", ms=4)
-    log_sizes(axes[4], heads)
+    plot(axes[4], _learned(measured, "two places", "heads"), "heads", "right")
+    log_sizes(axes[4], distinct(select(measured, "two places"), "heads"))
     axes[4].set(xlabel="heads", ylim=(0, 1.03), title="Two places at once: answers right")
     for layer_kind, label in _LABELS.items():
         plot(axes[5], select(measured, f"crossover/{layer_kind}"), "n", "seconds", ms=3, label=label)

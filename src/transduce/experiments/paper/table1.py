@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,13 @@ import numpy as np
 import torch
 
 from transduce.experiments.paper.experiment import Experiment, Measured, Measurement, Options, Say, Values
-from transduce.experiments.paper.layer_types import Kind, Shape, batch, layer, recurrent_flops
-from transduce.experiments.paper.measure import count_flops, exponents, peak_bytes, shortest_seconds
+from transduce.experiments.paper.layer_types import Kind, Shape, batch, layer, layer_cost
+from transduce.experiments.paper.measure import exponents
 from transduce.experiments.paper.path_length import longest_chain, stack_of, steps_until_all_reach
-from transduce.experiments.paper.report import listed, page, plot, select
+from transduce.experiments.paper.report import cost_cells, listed, page, plot, select
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.reporting.charts import COLOURS, count_axis, log_sizes, new_chart, save_chart
-from transduce.reporting.tables import mebibytes, seconds, short, table
-from transduce.training.device import Compute
+from transduce.reporting.tables import table
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,10 @@ def _measurements(settings: Settings) -> Iterator[Measurement]:
     for name, row in ROWS.items():
         for n, shape in _sizes(row, settings):
             yield Measurement(_cost_id(name, row, n, shape), partial(_cost, row, n, shape, settings.seconds_a_cell))
-    for name, row in ROWS.items():
-        for n in settings.chain_lengths:
-            yield Measurement(f"chain/{name}/n={n}", partial(_chain, row, n))
-    for name in _PATH_ROWS:
-        for n in settings.path_lengths:
-            yield Measurement(f"path/{name}/n={n}", partial(_path, ROWS[name], n))
+    for name, n in product(ROWS, settings.chain_lengths):
+        yield Measurement(f"chain/{name}/n={n}", partial(_chain, ROWS[name], n))
+    for name, n in product(_PATH_ROWS, settings.path_lengths):
+        yield Measurement(f"path/{name}/n={n}", partial(_path, ROWS[name], n))
 
 
 def _sizes(row: Row, settings: Settings) -> Iterator[tuple[int, Shape]]:
@@ -110,9 +108,8 @@ def _sizes(row: Row, settings: Settings) -> Iterator[tuple[int, Shape]]:
     heads = settings.num_heads if row.kind == "attention layer" else 1
     k, r = settings.kernels[0], settings.windows[0]
     lengths = settings.lengths + (settings.long_lengths if row.kind == "restricted" else ())
-    for n in lengths:
-        for d in settings.widths:
-            yield n, Shape(d, heads, k, r)
+    for n, d in product(lengths, settings.widths):
+        yield n, Shape(d, heads, k, r)
     n, d = settings.lengths[-1], settings.widths[len(settings.widths) // 2]
     if row.kind in ("convolution", "separable"):
         yield from ((n, Shape(d, heads, other, r)) for other in settings.kernels[1:])
@@ -126,15 +123,9 @@ def _cost_id(name: str, row: Row, n: int, shape: Shape) -> str:
 
 
 def _cost(row: Row, n: int, shape: Shape, budget_seconds: float, say: Say) -> Values:
-    torch.manual_seed(0)
-    device = Compute.of("auto", "fp32").device
-    module = layer(row.kind, shape, dilation=_DILATION if row.dilated else 1).to(device).eval()
-    x = batch(n, shape.d, device)
-    with torch.no_grad():
-        flops = recurrent_flops(n, shape.d) if row.kind == "recurrent" else count_flops(lambda: module(x))
-        spent = shortest_seconds(lambda: module(x), device, budget_seconds=budget_seconds)
-        peak = peak_bytes(lambda: module(x), device)
-    return {"n": n, "d": shape.d, "k": shape.k, "r": shape.r, "flops": flops, "seconds": spent, "peak_bytes": peak}
+    dilation = _DILATION if row.dilated else 1
+    cost = layer_cost(row.kind, shape, n, dilation=dilation, budget_seconds=budget_seconds)
+    return {"n": n, "d": shape.d, "k": shape.k, "r": shape.r, **cost}
 
 
 def _chain(row: Row, n: int, say: Say) -> Values:
@@ -170,7 +161,7 @@ def _render(settings: Settings, measured: Measured) -> str:
         path = _path_growth(row, select(measured, f"path/{name}")) if name in _PATH_ROWS else "not measured"
         orders.append([row.name, row.sequential or "–", chain, row.path or "–", path])
         at = next(s for s in samples if (s["n"], s["d"], s["k"], s["r"]) == (n, d, k, r))
-        figures.append([row.name, short(at["flops"] / 1e9), seconds(at["seconds"]), mebibytes(at["peak_bytes"])])
+        figures.append([row.name, *cost_cells(at)])
     return page(
         "## Complexity per layer",
         table(["layer", "printed", "FLOPs, fitted", "time, fitted", "peak memory, fitted"], costs, text_columns=5),

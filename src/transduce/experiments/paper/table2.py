@@ -85,17 +85,14 @@ def experiment(options: Table2Options) -> Experiment:
     """
     scale, recipes, tokenized = options.scale, options.recipes, options.tokenized
     names = at_scale(DEFAULTS, scale)
-    changed: dict[str, object] = {"--set": options.settings}
-    if options.models and not recipes:
-        refuse_without_effect(changed, "finished models are measured as they are")
-    elif scale == "smoke" and not recipes:
-        refuse_without_effect(
-            changed | {"--corpus": options.data}, f"table2 --scale {scale} trains on a corpus that it makes"
-        )
     if recipes or options.models:
+        if not recipes:
+            refuse_without_effect({"--set": options.settings}, "finished models are measured as they are")
         systems = [_from_recipe(recipe, options) for recipe in recipes]
         systems += [_from_model(model, options.data) for model in options.models]
     elif scale == "smoke":
+        given = {"--set": options.settings, "--corpus": options.data}
+        refuse_without_effect(given, f"table2 --scale {scale} trains on a corpus that it makes")
         systems = [_from_demo(language, options.output) for language in names]
     else:
         systems = [_from_recipe(RECIPES / f"{name}.toml", options) for name in names]
@@ -169,23 +166,21 @@ def _train(system: System, show_progress: bool, say: Say) -> Values:
         trained(system.config, system.run, say, show_progress=show_progress)
         pairs = len(ParallelStore.open(load_prepared(data_folder(system.run), checksums=False).train))
     bundle = Bundle.load(system.model)
+    config, data = bundle.config, bundle.config.data
+    named = data.download or Path(data.folder).name or "a corpus without a name"
     return {
         "name": system.name,
         "pair": system.pair,
         "trained_here": system.run is not None,
-        "corpus": "the demo's corpus" if system.demo else _corpus_name(bundle.config),
+        "corpus": "the demo's corpus" if system.demo else named,
         "training_pairs": pairs,
-        "parameters": count_parameters(bundle.config.model),
-        "model": asdict(bundle.config.model),
-        "max_steps": bundle.config.train.max_steps,
-        "batch_tokens": bundle.config.train.target_batch_tokens,
-        "decode": asdict(bundle.config.decode),
+        "parameters": count_parameters(config.model),
+        "model": asdict(config.model),
+        "max_steps": config.train.max_steps,
+        "batch_tokens": config.train.target_batch_tokens,
+        "decode": asdict(config.decode),
         "metrics": bundle.metrics,
     }
-
-
-def _corpus_name(config: Config) -> str:
-    return config.data.download or Path(config.data.folder).name or "a corpus without a name"
 
 
 def _test(system: System, test: str, tokenized: bool, say: Say) -> Values:

@@ -1,12 +1,12 @@
 """Table 2 as printed, and the report and picture of what `transduce paper table2` measured beside it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from transduce.experiments.paper.experiment import Measured, Values
-from transduce.experiments.paper.report import differences, page, select
+from transduce.experiments.paper.report import differences, distinct, page, select
 from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
 from transduce.reporting.tables import table
 
@@ -20,16 +20,10 @@ class System:
     name: str
     bleu: Mapping[str, float] = field(default_factory=dict)
     flops: Mapping[str, float] = field(default_factory=dict)  # by the paper's estimate: seconds × devices × capacity
-    counted: Mapping[str, float] = field(
-        default_factory=dict
-    )  # operations counted in training; known of our systems only
+    counted: Mapping[str, float] = field(default_factory=dict)  # operations of training; known of our systems only
 
 
-def _both(figure: float) -> dict[str, float]:
-    """The paper prints one figure for both pairs in the rows of its own models."""
-    return dict.fromkeys(PAIRS, figure)
-
-
+# In the rows of its own models, the paper prints one figure of FLOPs for both pairs.
 LITERATURE = (
     System("ByteNet", {"en-de": 23.75}),
     System("Deep-Att + PosUnk", {"en-fr": 39.2}, {"en-fr": 1.0e20}),
@@ -39,8 +33,8 @@ LITERATURE = (
     System("Deep-Att + PosUnk ensemble", {"en-fr": 40.4}, {"en-fr": 8.0e20}),
     System("GNMT + RL ensemble", {"en-de": 26.30, "en-fr": 41.16}, {"en-de": 1.8e20, "en-fr": 1.1e21}),
     System("ConvS2S ensemble", {"en-de": 26.36, "en-fr": 41.29}, {"en-de": 7.7e19, "en-fr": 1.2e21}),
-    System("Transformer (base model)", {"en-de": 27.3, "en-fr": 38.1}, _both(3.3e18)),
-    System("Transformer (big)", {"en-de": 28.4, "en-fr": 41.8}, _both(2.3e19)),
+    System("Transformer (base model)", {"en-de": 27.3, "en-fr": 38.1}, dict.fromkeys(PAIRS, 3.3e18)),
+    System("Transformer (big)", {"en-de": 28.4, "en-fr": 41.8}, dict.fromkeys(PAIRS, 2.3e19)),
 )
 
 
@@ -86,16 +80,15 @@ def our_rows(measured: Measured) -> list[System]:
     """Returns a row for each system and test set of ours."""
     metrics = {values["name"]: values["metrics"] for values in select(measured, "train")}
     return [
-        measured_system(
-            f"{values['system']}, {values['test']}", values["pair"], values["bleu"], metrics[values["system"]]
-        )
-        for values in select(measured, "test")
+        measured_system(f"{test['system']}, {test['test']}", test["pair"], test["bleu"], metrics[test["system"]])
+        for test in select(measured, "test")
     ]
 
 
 def render(scale: str, measured: Measured) -> str:
     """Returns the report as Markdown."""
-    ours = [System(f"**measured: {row.name}**", row.bleu, row.flops, row.counted) for row in our_rows(measured)]
+    ours = [replace(row, name=f"**measured: {row.name}**") for row in our_rows(measured)]
+    trained, tests = select(measured, "train"), select(measured, "test")
     return page(
         "Rows as printed, then ours as measured. FLOPs: the paper's estimate, time × devices × what a device "
         "sustains; counted FLOPs: the operations that training really made, which only we have.",
@@ -103,23 +96,18 @@ def render(scale: str, measured: Measured) -> str:
         "## Ours",
         table(
             ["system", "test set", "lines", "BLEU, the paper's way", "sacreBLEU"],
-            [_score_row(values) for values in select(measured, "test")],
+            [[t["system"], t["test"], f"{t['lines']:,}", f"{t['bleu']:.2f}", f"{t['sacrebleu']:.2f}"] for t in tests],
             text_columns=2,
         ),
-        *(f"`{signature}`" for signature in dict.fromkeys(values["signature"] for values in select(measured, "test"))),
+        *(f"`{signature}`" for signature in distinct(tests, "signature")),
         "## What ours cost",
         table(
             ["system", "parameters × 10⁶", "steps", "hours", "counted FLOPs", "the paper's estimate", "put to use"],
-            [_cost_row(values) for values in select(measured, "train")],
+            [_cost_row(values) for values in trained],
         ),
-        *(f"{values['name']}: {_estimate_of(values)}" for values in select(measured, "train")),
+        *(f"{values['name']}: {_estimate_of(values)}" for values in trained),
         differences([*_differences(measured), *_ALWAYS], scale, _SMOKE),
     )
-
-
-def _score_row(values: Values) -> list[str]:
-    lines, score, sacre = f"{values['lines']:,}", f"{values['bleu']:.2f}", f"{values['sacrebleu']:.2f}"
-    return [values["system"], values["test"], lines, score, sacre]
 
 
 def _cost_row(values: Values) -> list[str]:

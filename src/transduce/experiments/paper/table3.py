@@ -19,7 +19,7 @@ from transduce.experiments.ablation.report import render_body
 from transduce.experiments.ablation.results import Results, TrialResult, row_infos
 from transduce.experiments.ablation.trials import Ablation
 from transduce.experiments.paper.experiment import Experiment, Measured, Measurement, Options, Say, Values
-from transduce.experiments.paper.report import differences, name_rows, page
+from transduce.experiments.paper.report import differences, page
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.experiments.paper.trained_models import (
     RECIPES,
@@ -29,7 +29,7 @@ from transduce.experiments.paper.trained_models import (
     recipe_config,
     refuse_without_effect,
 )
-from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
+from transduce.reporting.charts import COLOURS, GREY, name_rows, new_chart, save_chart
 from transduce.reporting.tables import counted, table
 
 _SMOKE = "models of seconds on a made-up corpus. The figures only show that it runs."

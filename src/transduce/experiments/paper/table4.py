@@ -125,30 +125,27 @@ def experiment(options: Table4Options) -> Experiment:
 
 def _task(chosen: Settings, options: Table4Options) -> Task:
     output, recipe, data, settings = options.output, options.recipe, options.data, options.settings
-    raw, silver, show_progress = options.raw, options.silver, not options.quiet
+    raw, silver = options.raw, options.silver
     if raw is not None and silver is not None:
         raise ConfigError("--raw is parsed into silver trees, and --silver are such: give one of them.")
     for path in (raw, silver):
         if path is not None and not path.exists():
             raise ConfigError(f"{path}: no such file.")
-    if recipe is None and not chosen.recipe:
-        refuse_without_effect(
-            {"--corpus": data, "--silver": silver}, "at this scale, table4 makes its treebank and silver trees"
-        )
+    if toy := recipe is None and not chosen.recipe:
+        made = "at this scale, table4 makes its treebank and silver trees"
+        refuse_without_effect({"--corpus": data, "--silver": silver}, made)
         config = _toy_config(output / "treebank", settings)
         raw = raw or output / "treebank" / "raw.txt"
-        return Task(config, config, output, raw, output / "silver.trees", True, show_progress)
-    config = recipe_config(recipe or RECIPES / f"{chosen.recipe}.toml", data, settings)
+    else:
+        config = recipe_config(recipe or RECIPES / f"{chosen.recipe}.toml", data, settings)
     if config.data.format != "trees":
         raise ConfigError(f"{config.name}: trains no parser: data.format is '{config.data.format}', not 'trees'.")
     if not config.data.test:
         raise ConfigError(f"{config.name}: names no test set (data.test), on which the parser could be measured.")
-    semi = None
-    if raw is not None or silver is not None:
-        semi = config
-        if recipe is None and chosen.semi_recipe:
-            semi = _semi_recipe(RECIPES / f"{chosen.semi_recipe}.toml", config, settings)
-    return Task(config, semi, output, raw, silver or output / "silver.trees", False, show_progress)
+    semi = config if raw is not None or silver is not None else None
+    if semi and recipe is None and chosen.semi_recipe:
+        semi = _semi_recipe(RECIPES / f"{chosen.semi_recipe}.toml", config, settings)
+    return Task(config, semi, output, raw, silver or output / "silver.trees", toy, not options.quiet)
 
 
 def _semi_recipe(recipe: Path, config: Config, settings: Sequence[str]) -> Config:

@@ -1,13 +1,13 @@
 """Table 4 as printed, and the report and picture of what `transduce paper table4` measured beside it."""
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.experiments.paper.experiment import Measured, Values
-from transduce.experiments.paper.report import differences, mean_and_spread, name_rows, page
-from transduce.reporting.charts import COLOURS, GREY, new_chart, save_chart
+from transduce.experiments.paper.report import differences, mean_and_spread, page
+from transduce.reporting.charts import COLOURS, GREY, name_rows, new_chart, save_chart
 from transduce.reporting.tables import table
 
 # Table 4 as printed: parser, training, F1 on section 23 of the Wall Street Journal.
@@ -72,12 +72,7 @@ def render(scale: str, measured: Measured, *, baselines: Sequence[Baseline] = ()
     """Returns the report as Markdown."""
     scores = our_scores(measured)
     figures = [
-        [
-            setting,
-            test,
-            f"{found[0]['sentences']:,}",
-            *(mean_and_spread([each[name] for each in found]) for name in _FIGURES),
-        ]
+        [setting, test, f"{found[0]['sentences']:,}", *(_over_seeds(found, name) for name in _FIGURES)]
         for (setting, test), found in scores.items()
     ]
     seeds = max(map(len, scores.values()))
@@ -106,11 +101,12 @@ def _rows(measured: Measured, baselines: Sequence[Baseline]) -> Iterator[list[st
     recipe = _trained(measured)[0]["recipe"]
     of_short = our_scores(measured, short=True)
     for (setting, test), found in our_scores(measured).items():
-        whole, short = (
-            mean_and_spread([each["f1"] for each in some]) if some else ""
-            for some in (found, of_short.get((setting, test)))
-        )
-        yield [f"**measured: {recipe}**", setting, test, "", whole, short]
+        short = _over_seeds(of_short.get((setting, test), ()), "f1")
+        yield [f"**measured: {recipe}**", setting, test, "", _over_seeds(found, "f1"), short]
+
+
+def _over_seeds(scores: Sequence[Mapping[str, float]], name: str) -> str:
+    return mean_and_spread([each[name] for each in scores]) if scores else ""
 
 
 def _differences(measured: Measured) -> list[str]:
@@ -152,13 +148,12 @@ def draw(measured: Measured, folder: Path, *, baselines: Sequence[Baseline] = ()
         (f"{parser}, {training.partition(',')[0]}", f1, 0.0, COLOURS[0] if parser.startswith("Transformer") else GREY)
         for parser, training, f1 in LITERATURE
     ]
-    ours = _bars(our_scores(measured))
-    if any(each.is_short for each in baselines):
-        ours += _bars(our_scores(measured, short=True), f", up to {SHORT_WORDS} words")
     for each in baselines:
         words = f", up to {each.max_words} words" if each.is_short else ""
         rows.append((f"baseline: {each.name}, {each.data}{words}", each.f1, 0.0, COLOURS[2]))
-    rows += ours
+    rows += _bars(our_scores(measured))
+    if any(each.is_short for each in baselines):
+        rows += _bars(our_scores(measured, short=True), f", up to {SHORT_WORDS} words")
     figure, (panel,) = new_chart(width=8.0, height=1.2 + 0.26 * len(rows))
     for index, (_, score, spread, colour) in enumerate(rows):
         panel.errorbar([score], [index], xerr=spread or None, fmt="o", color=colour, markersize=6, capsize=3)

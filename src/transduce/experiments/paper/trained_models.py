@@ -113,19 +113,15 @@ def trained(config: Config, run: Path, say: Say, *, show_progress: bool) -> Path
     """
     model = run / "model"
     if (model / "model.safetensors").is_file():
-        _require_made_as(config, model)
+        made = Bundle.load(model).config  # the run folder may have begun another training since
+        remedy = "Choose another --output, or remove the whole output folder to begin anew."
+        where = f"{model}: is a finished model of"
+        store.require_same(to_dict(made), to_dict(config), where, ignore=_IRRELEVANT, remedy=remedy)
         return model
     say("training")
     if train(config, run, resume=True, show_progress=show_progress).end == End.SIGNAL:
         raise KeyboardInterrupt
     return model
-
-
-def _require_made_as(config: Config, model: Path) -> None:
-    made = Bundle.load(model).config  # the run folder may have begun another training since
-    remedy = "Choose another --output, or remove the whole output folder to begin anew."
-    where = f"{model}: is a finished model of"
-    store.require_same(to_dict(made), to_dict(config), where, ignore=_IRRELEVANT, remedy=remedy)
 
 
 def comparable(config: Config) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import itertools
 import statistics
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -118,20 +117,16 @@ def render(results: SweepResults) -> str:
     return "\n".join(lines)
 
 
-_EFFECTS: tuple[tuple[str, Callable[[Point], float]], ...] = (
-    ("checkpoints averaged", lambda point: point.average),
-    ("beam size", lambda point: point.beam_size),
-    ("length penalty", lambda point: point.length_penalty),
-)
+_AXES = {"average": "checkpoints averaged", "beam_size": "beam size", "length_penalty": "length penalty"}
 
 
 def _effects(results: SweepResults) -> list[str]:
     """Returns for each axis with several values the mean score at each, over all other settings."""
     lines = []
-    for name, value in _EFFECTS:
+    for setting, name in _AXES.items():
         scores: dict[float, list[float]] = {}
         for one in results.measured:
-            scores.setdefault(value(one.point), []).append(one.score)
+            scores.setdefault(getattr(one.point, setting), []).append(one.score)
         if len(scores) > 1:
             means = ", ".join(f"{key:g}: {statistics.fmean(found):.2f}" for key, found in sorted(scores.items()))
             lines.append(f"- mean score by {name}: {means}")

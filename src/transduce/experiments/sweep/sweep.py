@@ -235,11 +235,7 @@ def _weights(subject: Path, count: int) -> str:
     """Returns a checksum of the weights that a point is decoded with."""
     if count == 0:
         return Bundle.load(subject).checksums["model.safetensors"]
-    return _checksum(_last_checkpoints(subject, count))
-
-
-def _checksum(paths: Sequence[Path]) -> str:
-    return _sha256([weights_checksum(path) for path in paths])
+    return _last_checkpoints(subject, count)[1]
 
 
 def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str]:
@@ -247,15 +243,15 @@ def _translator(subject: Path, count: int, device: str) -> tuple[Translator, str
     if count == 0:
         weights = _weights(subject, count)
         return Translator.load(subject, engine="torch", device=device), weights
-    paths = _last_checkpoints(subject, count)
-    weights = _checksum(paths)
+    paths, weights = _last_checkpoints(subject, count)
     config = load_run_config(subject)
     model = Transformer.from_weights(config.model, average(paths), str(subject))
     tokenizer = SubwordTokenizer.load(load_run_data(subject, checksums=False).tokenizer)
     return Translator(TorchEngine(model.to(choose_device(device))), tokenizer, config.decode), weights
 
 
-def _last_checkpoints(run: Path, count: int) -> list[Path]:
+def _last_checkpoints(run: Path, count: int) -> tuple[list[Path], str]:
+    """Returns the last checkpoints that may be averaged, and a checksum of their weights."""
     if not _is_run(run):
         raise ConfigError(f"{run}: is not a run folder; a model folder has no checkpoints to average.")
     found = averageable_checkpoints(run)
@@ -264,7 +260,8 @@ def _last_checkpoints(run: Path, count: int) -> list[Path]:
             f"{run}: has {counted(len(found), 'checkpoint')}, {count} are to be averaged. Training keeps "
             "train.keep_checkpoints of them."
         )
-    return found[-count:]
+    paths = found[-count:]
+    return paths, _sha256([weights_checksum(path) for path in paths])
 
 
 def _sha256(lines: Sequence[str]) -> str:
