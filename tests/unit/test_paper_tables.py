@@ -258,7 +258,7 @@ def test_the_report_of_table_2(tmp_path: Path) -> None:
     assert row(page, "ours", "## What ours cost") == ["ours", "63.05", "100,000", "2.00", "1.00e+18", "4.00e+18", "25%"]
     assert row(page, "old", "## What ours cost")[2:] == ["", "", "not counted", "unknown", ""]
     assert "ours: estimated from 7,200 device seconds × 556 TFLOP/s." in page
-    assert "old: its training kept no account." in page
+    assert "old: its training recorded no cost." in page
     (about_ours,) = [line for line in page.splitlines() if line.startswith("- ours: ")]
     assert "4,500,000 pairs of wmt14-en-de (the paper: WMT 2014, 4.5 million pairs)" in about_ours
     assert "Measured on" not in about_ours  # it is the paper's test set
@@ -321,7 +321,7 @@ def test_the_report_of_table_3(smoke_table3: Experiment, tmp_path: Path) -> None
     assert "(§5.4) label smoothing hurts perplexity, but improves BLEU:\n    - perplexity: **holds**" in page
     assert "(A) a single head is worse than the best number of heads: **not measured**" in page
     assert "Not trained here: rows A1, A2, " in page
-    assert "demo's made-up corpus" in page
+    assert "demo's generated corpus" in page
     smoke_table3.draw(measured, tmp_path)
     assert is_picture(tmp_path / "table3.png")
 

@@ -1,4 +1,4 @@
-"""Trains variations of a recipe alike, measures them alike, and sets them side by side: Table 3 of the paper.
+"""Trains and measures variations of a recipe in the same way and compares them: Table 3 of the paper.
 
 examples:
   transduce ablate recipes/multi30k-en-de.toml --grid table3 --width 128 --seeds 2 --steps 3000 --output runs/table3
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     budget.add_argument("--minutes", metavar="M", type=real(0, 10_000_000, above=True), help=minutes)
     width = "give the base the paper's layers and proportions at this d_model"
     parser.add_argument("--width", metavar="D", type=whole(1, 1_000_000), help=width)
-    jobs = "trainings side by side, sharing the threads; default: %(default)s"
+    jobs = "trainings in parallel, sharing the threads; default: %(default)s"
     parser.add_argument("--jobs", metavar="K", type=whole(1, 1024), default=1, help=jobs)
     parser.add_argument("--tokenized", action="store_true", help="the corpus is tokenised already: BLEU of its tokens")
     parser.add_argument("--mirror", metavar="DIR", type=Path, help="folder that stands in for the network")

@@ -125,7 +125,7 @@ def _add_table3(experiments: Any) -> None:
     rows = "these rows beside the base, such as A1,B2; more may follow later"
     parser.add_argument("--rows", metavar="NAMES", type=_names, default=[], help=rows)
     parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), help="trainings of each row")
-    parser.add_argument("--jobs", metavar="K", type=whole(1, 1024), default=1, help="seeds trained side by side")
+    parser.add_argument("--jobs", metavar="K", type=whole(1, 1024), default=1, help="seeds trained in parallel")
     _add_set(parser)
     parser.add_argument("--tokenized", action="store_true", help="the corpus of --recipe is tokenised already")
 
@@ -159,8 +159,8 @@ def _add_figures(experiments: Any) -> None:
         "figures",
         "what the encoder's heads attend to (Figures 3 to 5)",
         "Draws the three figures from a trained model, and says how the heads were chosen.\n"
-        "smoke: a model of seconds on the demo's corpus; laptop: your model, sentences like those of Multi30k; paper:\n"
-        "your model, the paper's own sentences.",
+        "smoke: a model trained for seconds on the demo's corpus; laptop: your model, sentences like Multi30k's;\n"
+        "paper: your model, the paper's own sentences.",
         "--model runs/m30k/model",
         "--scale paper --model runs/wmt14-en-de-base/model",
         '--model runs/m30k/model --sentence "A man who holds two dogs smiles." --word smiles --related man',

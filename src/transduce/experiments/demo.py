@@ -76,7 +76,7 @@ def run_demo(
         with_corpus(config, corpus.folder, source_language, target_language), run, show_progress=show_progress
     )
     if outcome.end == End.SIGNAL:
-        raise TrainingError(f"stopped after step {outcome.progress.step}; the demo starts anew each time")
+        raise TrainingError(f"stopped after step {outcome.progress.step}; the demo starts over each time")
     (run / "model").replace(folder / "model")
     show(f"translating {len(sources):,} held-out lines …")
     translations = Translator.load(folder / "model", engine="torch").translate(sources)

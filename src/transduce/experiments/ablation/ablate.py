@@ -6,8 +6,8 @@
 
     results = ablate(Ablation(find_grid("table3"), base, Path("runs/table3"), num_seeds=2))
 
-Each trial is a process of its own (`experiments.ablation.worker`): one that fails, or is killed for want of memory,
-takes no other with it. This side needs no torch.
+Each trial is a process of its own (`experiments.ablation.worker`): if one fails, or is killed for lack of memory, the
+others go on. This module needs no torch.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ def ablate(
     Args:
         ablation: what is trained, and the output folder.
         rows: names of the rows to train now; none: all.
-        jobs: trials trained side by side, the machine's threads (and visible GPUs) divided among them.
+        jobs: trials trained in parallel; they share the machine's threads and its visible GPUs.
         mirror: a folder that stands in for the network when the corpus is fetched.
         show_progress: whether to print progress on standard error.
 

@@ -33,7 +33,7 @@ def render_body(results: Results) -> str:
 
 def _about_seeds(seeds: list[int]) -> str:
     if len(seeds) < 2:
-        return "One seed: how much of a difference is chance, these figures cannot say."
+        return "One seed: these figures cannot tell how much of a difference is chance."
     listed = ", ".join(map(str, seeds))
     return f"Mean over seeds {listed}; ± is their standard deviation."
 
@@ -100,7 +100,7 @@ def _conclusions(results: Results) -> str:
             lines.append(f"    - {name}: **{finding.verdict}**. {'; '.join(finding.details)}.")
     spread = {measure: results.pooled_spread(measure) for measure in ("perplexity", "bleu")}
     if spread["perplexity"] is None or spread["bleu"] is None:
-        lines.append("\nWith one seed there is no spread to judge by: differences are taken as they come.")
+        lines.append("\nWith one seed there is no spread to judge by: every difference counts.")
     else:
         lines.append(
             f"\nStandard deviation over seeds, all rows together: {spread['perplexity']:.3f} of perplexity, "
@@ -120,7 +120,7 @@ def _total(results: Results) -> str:
     flops = sum(trial.training_flops or 0 for trial in results.trials)
     if not seconds:
         return ""
-    return f"All together: {seconds / 3600:.1f} hours of training, {flops:.2e} FLOPs counted.\n"
+    return f"In total: {seconds / 3600:.1f} hours of training, {flops:.2e} FLOPs counted.\n"
 
 
 def draw(results: Results, path: Path) -> None:

@@ -15,6 +15,7 @@ import sys
 import threading
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from transduce import files
 from transduce.bundle import Bundle
@@ -66,14 +67,15 @@ def measure(run: Path, row: str, seed: int, *, tokenized: bool) -> TrialResult:
     every = replace(bundle.config.train, validate_beam_size=beam_size, validate_bleu_sentences=len(validation))
     config = replace(bundle.config, train=every)
     scorer = bleu_scorer(config, bundle.tokenizer, validation, tokenized=tokenized)
-    costs = ("steps", "training_seconds", "training_flops", "training_flops_estimate")
+    names = ("steps", "training_seconds", "training_flops", "training_flops_estimate")
+    costs: dict[str, Any] = {name: bundle.metrics.get(name) for name in names}
     return TrialResult(
         row,
         seed,
         perplexity=bundle.metrics["validation_perplexity"],
         bleu=scorer(model)["bleu"],
         parameters=model.num_parameters,
-        **{cost: bundle.metrics.get(cost) for cost in costs},
+        **costs,
     )
 
 

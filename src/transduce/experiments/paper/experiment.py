@@ -1,4 +1,4 @@
-"""An experiment is a list of measurements: made one by one, each kept at once, rendered when all are there.
+"""An experiment is a list of measurements: each is saved as soon as it is made, and all are rendered at the end.
 
 FOLDER/results.json    all finished measurements (its "cells"), written after each: a stopped run resumes from it
 FOLDER/table.md        printed beside measured, and what differs
@@ -23,7 +23,7 @@ from transduce.reporting.machine import describe_machine, machine_line
 
 Values = dict[str, Any]  # the result of a measurement: names, and what JSON can hold
 Measured = Mapping[str, Values]  # by the measurement's name
-Say = Callable[[str], None]  # shows how far a long measurement has come
+Say = Callable[[str], None]  # shows the progress of a long measurement
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class _Results:
         if path.exists():
             self._values = store.read(path, "the results of 'transduce paper'", parse)
             remedy = (
-                f"Choose another --output, or remove the whole folder {path.parent} to begin anew: the models there "
+                f"Choose another --output, or remove the whole folder {path.parent} to start over: the models there "
                 "belong to those results."
             )
             before = {key: self._values[key] for key in now}
@@ -132,7 +132,7 @@ class _Results:
             lines.append("- **Times of different machines stand in one table: see `machine` in results.json.**")
         minutes = sum(cell["seconds"] for cell in self.cells.values()) / 60
         done = (
-            f"Begun {self._values['started']}; {len(self.cells)} cells in {minutes:.1f} minutes, scale "
+            f"Started {self._values['started']}; {len(self.cells)} cells in {minutes:.1f} minutes, scale "
             f"`{self._values['settings']['scale']}`. All settings and figures are in {RESULTS}."
         )
         return "\n".join(["## Measured on", "", *lines, "", done])

@@ -30,9 +30,9 @@ def render(scale: str, measured: Measured) -> str:
         "## Figure 3: a dependency over a long distance",
         f"> {third['sentence']}",
         "![](figure3.png)",
-        _by_head({"to words far off": _formatted(third["far"], ".0%"), "most of it to": third["most_far"], **related}),
-        f"All heads, “{third['word']}” alone. Far off: more than three words away; looking at all alike, a head "
-        f"would give them {third['even_share']:.0%}.",
+        _by_head({"to distant words": _formatted(third["far"], ".0%"), "most of it to": third["most_far"], **related}),
+        f"All heads, “{third['word']}” alone. Distant: more than three words away; a head that attends to "
+        f"all words equally would give them {third['even_share']:.0%}.",
         "## Figure 4: anaphora",
         f"> {fourth['sentence']}",
         "![](figure4.png)",
@@ -45,10 +45,10 @@ def render(scale: str, measured: Measured) -> str:
         "![](figure5.png)",
         _by_head(structure, fifth["heads"]),
         f"Heads {listed(fifth['heads'], ' and ')} were chosen. Score: peak, less the greatest of previous, "
-        "diagonal and next, so that a head counts that looks at single words, and not at a fixed place. The first has "
-        "the highest score; for the second, it is multiplied by the share of weight that it gives elsewhere than the "
-        "first.",
-        differences(_differences(measured), scale, "a model of seconds, which has learned next to nothing."),
+        "diagonal and next: it is high for a head that attends to single words, but not at a fixed distance. The first "
+        "has the highest score; for the second, the score is multiplied by the share of its weight that goes to other "
+        "words than the first's.",
+        differences(_differences(measured), scale, "a model trained for seconds, which has learned next to nothing."),
     )
 
 
@@ -99,10 +99,10 @@ def _differences(measured: Measured) -> list[str]:
         f"- The model: {model['name']}, {shape['num_encoder_layers']} encoder layers of {shape['num_heads']} heads, "
         f"d_model {shape['d_model']}; the paper's figures have 6 layers, and do not say which of its models it is.",
         f"- The layer: {third['layer']} of {third['num_layers']}; the paper's is 5 of 6.",
-        "- The paper's heads were chosen by eye; these by the numbers above, in one sentence. That a head looks at an "
-        "antecedent there does not say that it does so elsewhere, nor that the translation depends on it.",
-        "- Words are what stands between white space: the weights of their pieces are added where they are looked at, "
-        "and averaged where they look.",
+        "- The paper's heads were chosen by eye; these by the numbers above, in one sentence. That a head attends to "
+        "an antecedent there does not mean that it does so elsewhere, nor that the translation depends on it.",
+        "- Words are separated by white space. The weights of a word's pieces are summed over keys and averaged over "
+        "queries.",
     ]
 
 

@@ -12,8 +12,7 @@ from transduce.text import SPECIAL_TOKENS
 from transduce.training.batch import Batch, pad
 from transduce.training.device import Compute
 from transduce.training.loss import Smoothing
-from transduce.training.schedule import noam
-from transduce.training.step import batch_loss, make_optimizer
+from transduce.training.step import batch_loss, learning_rate, make_optimizer
 
 FIRST_SYMBOL = len(SPECIAL_TOKENS)
 
@@ -40,9 +39,8 @@ def train(config: Config, make_batch: MakeBatch, compute: Compute, say: Say) -> 
         loss.backward()
         if settings.max_gradient_norm:
             torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_gradient_norm)
-        rate = noam(step, config.model.d_model, settings.warmup_steps, settings.learning_rate_factor)
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = learning_rate(step, config)
         optimizer.step()
         losses.append(loss.detach())
         if step % 50 == 0:

@@ -91,7 +91,7 @@ def render(scale: str, measured: Measured) -> str:
     trained, tests = select(measured, "train"), select(measured, "test")
     return page(
         "Rows as printed, then ours as measured. FLOPs: the paper's estimate, time × devices × what a device "
-        "sustains; counted FLOPs: the operations that training really made, which only we have.",
+        "sustains; counted FLOPs: the operations that training actually performed, which are known of ours only.",
         render_table2(ours),
         "## Ours",
         table(
@@ -127,14 +127,14 @@ def _cost_row(values: Values) -> list[str]:
 
 def _estimate_of(values: Values) -> str:
     terms = values["metrics"].get("training_flops_estimate_of")
-    return f"estimated from {terms}." if terms else "its training kept no account."
+    return f"estimated from {terms}." if terms else "its training recorded no cost."
 
 
 def _differences(measured: Measured) -> list[str]:
     lines = []
     for values in select(measured, "train"):
         model, pair = values["model"], values["pair"]
-        pairs = f"{values['training_pairs']:,} pairs" if values["training_pairs"] else "pairs that it does not tell"
+        pairs = f"{values['training_pairs']:,} pairs" if values["training_pairs"] else "an unknown number of pairs"
         tests = [test["test"] for test in select(measured, "test") if test["system"] == values["name"]]
         tested = "" if tests == [_PAPER_TEST] else f" Measured on {', '.join(tests)}, not on {_PAPER_TEST}."
         lines.append(
@@ -148,7 +148,7 @@ def _differences(measured: Measured) -> list[str]:
     return lines
 
 
-_SMOKE = "models of seconds on a made-up corpus. The figures only show that all of it runs."
+_SMOKE = "models trained for seconds on a generated corpus. The figures only show that all of it runs."
 _ALWAYS = (
     "- Hardware: the paper's estimate takes 9.5 TFLOP/s for each of 8 P100; ours takes what stands above for each "
     "device, which for newer GPUs is the peak of its data sheet and for a CPU what it reaches on large products.",

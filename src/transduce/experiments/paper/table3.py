@@ -32,7 +32,7 @@ from transduce.experiments.paper.trained_models import (
 from transduce.reporting.charts import COLOURS, GREY, name_rows, new_chart, save_chart
 from transduce.reporting.tables import counted, table
 
-_SMOKE = "models of seconds on a made-up corpus. The figures only show that it runs."
+_SMOKE = "models trained for seconds on a generated corpus. The figures only show that it runs."
 _MEASURES = {"perplexity": "perplexity per subword", "bleu": "BLEU"}
 
 
@@ -81,7 +81,7 @@ class Table3Options(Options):
     settings: Sequence[str] = ()  # more changes, as `section.key=value`
     rows: Sequence[str] = ()  # rows of Table 3 beside the base; others may follow later
     seeds: int | None = None  # trainings of each row
-    jobs: int = 1  # trainings of a row side by side
+    jobs: int = 1  # trainings of a row in parallel
     tokenized: bool = False  # whether the corpus of `recipe` is tokenised already
 
 
@@ -191,7 +191,7 @@ def _render(scale: str, study: Study, measured: Measured) -> str:
 def _differences(study: Study, measured: Measured) -> list[str]:
     base, num_seeds = study.ablation.base, study.ablation.num_seeds
     model, data, train = base.model, base.data, base.train
-    corpus = "the demo's made-up corpus" if study.demo else data.download or f"that of {base.name}"
+    corpus = "the demo's generated corpus" if study.demo else data.download or f"that of {base.name}"
     seeds = counted(num_seeds, "seed")
     lines = [
         f"- Data: {corpus}; the paper trained on WMT 2014 English-German, and measured on newstest2013.",

@@ -28,7 +28,7 @@ LITERATURE = (
 _PAPER_SILVER = {False: "", True: ", and about 17 million silver ones"}
 SHORT_WORDS = 25  # words at most, so that exact CKY with a treebank's grammar is fast enough
 
-_SMOKE = "models of seconds on trees of a toy grammar. The figures only show that it runs."
+_SMOKE = "models trained for seconds on trees of a toy grammar. The figures only show that it runs."
 _FIGURES = ("f1", "precision", "recall", "complete_match", "tagging_accuracy", "repaired")
 
 

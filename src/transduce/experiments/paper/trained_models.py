@@ -1,4 +1,4 @@
-"""What experiments train: recipes with their corpora, or models of seconds. A stopped training resumes."""
+"""What experiments train: recipes with their corpora, or models trained in seconds. A stopped training resumes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -114,7 +114,7 @@ def trained(config: Config, run: Path, say: Say, *, show_progress: bool) -> Path
     model = run / "model"
     if (model / "model.safetensors").is_file():
         made = Bundle.load(model).config  # the run folder may have begun another training since
-        remedy = "Choose another --output, or remove the whole output folder to begin anew."
+        remedy = "Choose another --output, or remove the whole output folder to start over."
         where = f"{model}: is a finished model of"
         store.require_same(to_dict(made), to_dict(config), where, ignore=_IRRELEVANT, remedy=remedy)
         return model
