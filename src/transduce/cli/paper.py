@@ -88,8 +88,18 @@ def _add(experiments: Any, name: str, summary: str, about: str = "", *examples: 
     return parser
 
 
+def _add_training(experiments: Any, name: str, summary: str, about: str, *examples: str) -> argparse.ArgumentParser:
+    """Declares an experiment that trains recipes, with the arguments that all such have, and returns its parser."""
+    parser = _add(experiments, name, summary, about, *examples)
+    corpus = "the corpus, or a folder of corpora; default: where the recipe has it"
+    parser.add_argument("--corpus", dest="data", metavar="DIR", type=Path, help=corpus)
+    change = "change a value of the recipe"
+    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help=change)
+    return parser
+
+
 def _add_table2(experiments: Any) -> None:
-    parser = _add(
+    parser = _add_training(
         experiments,
         "table2",
         "BLEU and training cost, beside the literature (Table 2, section 6.1)",
@@ -104,13 +114,11 @@ def _add_table2(experiments: Any) -> None:
     parser.add_argument("--recipe", dest="recipes", metavar="FILE", type=Path, action="append", default=[], help=recipe)
     model = "a finished system, in place of those of the scale; PAIR: en-de or en-fr; may be repeated"
     parser.add_argument("--model", dest="models", metavar="DIR[:PAIR]", action="append", default=[], help=model)
-    _add_corpus(parser)
-    _add_set(parser)
     parser.add_argument("--tokenized", action="store_true", help="the corpus is tokenised already")
 
 
 def _add_table3(experiments: Any) -> None:
-    parser = _add(
+    parser = _add_training(
         experiments,
         "table3",
         "the variations of the base model, and conclusions (A) to (E) (Table 3, section 6.2)",
@@ -121,17 +129,15 @@ def _add_table3(experiments: Any) -> None:
         "--corpus data/multi30k-en-de-tok --rows A1,D3,E --seeds 1 --set train.max_steps=1000",
     )
     parser.add_argument("--recipe", metavar="FILE", type=Path, help="another base")
-    _add_corpus(parser)
     rows = "these rows beside the base, such as A1,B2; more may follow later"
     parser.add_argument("--rows", metavar="NAMES", type=_names, default=[], help=rows)
     parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), help="trainings of each row")
     parser.add_argument("--jobs", metavar="K", type=whole(1, 1024), default=1, help="seeds trained in parallel")
-    _add_set(parser)
     parser.add_argument("--tokenized", action="store_true", help="the corpus of --recipe is tokenised already")
 
 
 def _add_table4(experiments: Any) -> None:
-    parser = _add(
+    parser = _add_training(
         experiments,
         "table4",
         "constituency parsing, on a treebank alone and with silver trees (Table 4, section 6.3)",
@@ -143,14 +149,12 @@ def _add_table4(experiments: Any) -> None:
         "--scale paper --corpus PTB/parsed/mrg --silver silver.trees",
     )
     parser.add_argument("--recipe", metavar="FILE", type=Path, help="another parser")
-    _add_corpus(parser)
     raw = "tokenised sentences, one a line: parsed by the supervised parser into silver trees"
     parser.add_argument("--raw", metavar="FILE", type=Path, help=raw)
     parser.add_argument("--silver", metavar="TREES", type=Path, help="silver trees, in place of --raw")
     parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), help="trainings of each parser")
     baseline = 'another parser\'s results, shown beside: what benchmarks/pcfg.py writes, or {"f1": 77}'
     parser.add_argument("--baseline", metavar="JSON", type=Path, help=baseline)
-    _add_set(parser)
 
 
 def _add_figures(experiments: Any) -> None:
@@ -175,16 +179,6 @@ def _add_figures(experiments: Any) -> None:
     parser.add_argument("--anaphora", metavar="TEXT", help="of Figures 4 and 5, with --anaphor and --antecedent")
     parser.add_argument("--anaphor", metavar="WORD", help="a word of it that stands for another")
     parser.add_argument("--antecedent", metavar="WORD", help="that other word")
-
-
-def _add_corpus(parser: argparse.ArgumentParser) -> None:
-    corpus = "the corpus, or a folder of corpora; default: where the recipe has it"
-    parser.add_argument("--corpus", dest="data", metavar="DIR", type=Path, help=corpus)
-
-
-def _add_set(parser: argparse.ArgumentParser) -> None:
-    value = "change a value of the recipe"
-    parser.add_argument("--set", dest="settings", metavar="KEY=VALUE", action="append", default=[], help=value)
 
 
 def _names(text: str) -> list[str]:
