@@ -44,15 +44,12 @@ _MAX_TRIES = 20_000  # for one new line; after that there are no new lines left
 
 @dataclass(frozen=True)
 class DemoCorpus:
-    """The files of a demo corpus, source and target of each part, and how many pairs each part has."""
+    """The files of a demo corpus: source and target of each part."""
 
     folder: Path
     train: tuple[Path, Path]
     validation: tuple[Path, Path]
     test: tuple[Path, Path]
-    num_train: int
-    num_validation: int
-    num_test: int
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ def make_demo_corpus(
     for part, lines in generate(source_language, target_language, sizes, seed).items():
         write_text(files[part][0], "".join(f"{line.source}\n" for line in lines))
         write_text(files[part][1], "".join(f"{line.target}\n" for line in lines))
-    return DemoCorpus(folder, files["train"], files["validation"], files["test"], num_train, num_validation, num_test)
+    return DemoCorpus(folder, **files)
 
 
 def demo_files(folder: Path, source_language: str, target_language: str) -> dict[Part, tuple[Path, Path]]:
@@ -154,7 +151,7 @@ class Phrasebook:
 
     def __init__(self, phrases: Sequence["Pair"], slots: "Slots") -> None:
         self._phrases = [_Phrase(source, target, slots) for source, target in phrases]
-        self._bucket = functools.lru_cache(100_000)(bucket_value)
+        self._part_of = functools.lru_cache(100_000)(functools.partial(bucket, shares=_VALUE_SHARES))
 
     def lines(self, part: Part, random: Random) -> Iterator[Line]:
         """Yields lines of `part` endlessly; a line may occur more than once."""
@@ -162,13 +159,12 @@ class Phrasebook:
             # Half of the held-out lines are known combinations with unknown values.
             wanted: Part = part if random.random() < 0.5 else "train"
             phrase, forms, combination = self._choose(wanted, random)
-            values = [_draw(form, part, random, self._bucket) for form in forms]
-            names = tuple(n for form, value in zip(forms, values, strict=True) for n in _names(form, value))
+            drawn = [value for form in forms if (value := _draw(form, part, random, self._part_of))]
+            names = tuple(name for _, of_value in drawn for name in of_value)
             # A held-out line without values must be an unknown combination.
-            if _NOTHING in values or (wanted != part and not names):
+            if len(drawn) < len(forms) or (wanted != part and not names):
                 continue
-            texts = [form.render(value) for form, value in zip(forms, values, strict=True)]
-            source, target = phrase.fill(texts)
+            source, target = phrase.fill([texts for texts, _ in drawn])
             yield Line(source, target, combination, names)
 
     def _choose(self, wanted: Part, random: Random) -> "tuple[_Phrase, list[Form], str]":
@@ -206,30 +202,19 @@ class _Phrase:
         return " | ".join([self.source, *kinds])
 
 
-_NOTHING = object()
+def _draw(form: "Form", part: Part, random: Random, part_of: Callable[[str], Part]) -> "tuple[Pair, list[str]] | None":
+    """Draws a value that belongs to `part`; returns its texts, and the names by which it is held out.
 
-
-def bucket_value(name: str) -> Part:
-    """Returns the part that a value belongs to; `name` is its family and key, as in `day (3, 14)`."""
-    return bucket(name, _VALUE_SHARES)
-
-
-def _names(form: "Form", value: object) -> list[str]:
-    """Returns the names by which the value is held out; none for closed classes and building blocks."""
-    keys = form.keys(value) if form.family and value is not _NOTHING else ()
-    return [f"{form.family} {key}" for key in keys or ()]
-
-
-def _draw(form: "Form", part: Part, random: Random, bucket_of: Callable[[str], Part]) -> object:
-    """Draws a value that belongs to `part`, or returns `_NOTHING` if none is found."""
+    A name is the value's family and key, as in `day (3, 14)`. Closed classes and building blocks have none. Returns
+    None if no value is found.
+    """
     if not form.family:
-        return form.draw(random)
+        return form.render(form.draw(random)), []
     for _ in range(2000):
         value = form.draw(random)
         keys = form.keys(value)
-        if keys is None:
-            if part == "train":
-                return value
-        elif all(bucket_of(f"{form.family} {key}") == part for key in keys):
-            return value
-    return _NOTHING
+        names = [f"{form.family} {key}" for key in keys or ()]
+        parts = {"train"} if keys is None else {part_of(name) for name in names}
+        if parts == {part}:
+            return form.render(value), names
+    return None

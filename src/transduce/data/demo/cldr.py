@@ -20,7 +20,7 @@ except ImportError as error:
 
 # CLDR has no-break, narrow and thin spaces in numbers and dates, which people do not type.
 _SPACES = str.maketrans(dict.fromkeys("\u00a0\u202f\u2009\u2007", " ") | dict.fromkeys("\u200e\u200f\u061c", ""))
-_CACHE = 100_000
+_CACHED = ("date", "skeleton", "clock", "decimal", "quantity", "money", "price", "percent", "words", "relative")
 
 RelativeUnit = Literal["minute", "hour", "day", "week"]
 
@@ -39,19 +39,8 @@ class Cldr:
         except (ValueError, babel.UnknownLocaleError):
             raise ConfigError(f"'{language}' is not a CLDR locale. Write a code such as en, de or pt-BR.") from None
         self.language = language
-        for name in (
-            "date",
-            "skeleton",
-            "clock",
-            "decimal",
-            "quantity",
-            "money",
-            "price",
-            "percent",
-            "words",
-            "relative",
-        ):
-            setattr(self, name, functools.lru_cache(_CACHE)(getattr(self, name)))
+        for name in _CACHED:
+            setattr(self, name, functools.lru_cache(100_000)(getattr(self, name)))
 
     def date(self, day: datetime.date, pattern: str) -> str:
         """`pattern` is full, long, medium, short, or a CLDR pattern such as `d. MMMM`."""

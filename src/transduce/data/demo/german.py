@@ -6,7 +6,7 @@ from random import Random
 
 from transduce.data.demo.cldr import Cldr, RelativeUnit
 from transduce.data.demo.german_calendar import date_slots, time_slots
-from transduce.data.demo.nouns import noun_slots
+from transduce.data.demo.phrases import word_slots
 from transduce.data.demo.slots import (
     DIMENSIONS,
     Form,
@@ -29,7 +29,7 @@ from transduce.data.demo.slots import (
 def german_slots(source: Cldr, target: Cldr) -> Slots:
     """Returns every slot that the carrier phrases name."""
     return {
-        **noun_slots(),
+        **word_slots(),
         **date_slots(source, target),
         **time_slots(source, target),
         **_numbers(source, target),
@@ -83,15 +83,13 @@ def _numbers(source: Cldr, target: Cldr) -> Slots:
     def ordinal(n: int) -> Pair:
         return source.words(n, "ordinal"), target.words(n, "ordinal")
 
+    figures, spelled = number("digits", draw_count, digits), number("words", draw_spelled, spell)
     return {
-        "number": [number("digits", draw_count, digits)],
+        "number": [figures],
         "small": [number("small", draw_small, digits)],
-        "words": [number("words", draw_spelled, spell)],
-        "between": [
-            twice(number(name, draw, render), "between {} and {}", "zwischen {} und {}")
-            for name, draw, render in (("digits", draw_count, digits), ("words", draw_spelled, spell))
-        ],
-        "count": [number("digits", draw_count, digits), number("words", draw_before_noun, spell)],
+        "words": [spelled],
+        "between": [twice(form, "between {} and {}", "zwischen {} und {}") for form in (figures, spelled)],
+        "count": [figures, number("words", draw_before_noun, spell)],
         "ordinal": [number("ordinal", draw_small, ordinal)],
         "nth": [number("nth", draw_small, lambda n: (f"{n}{_ordinal_ending(n)}", f"{n}."))],
     }

@@ -23,22 +23,13 @@ from transduce.data.demo.slots import (
 def date_slots(source: Cldr, target: Cldr) -> Slots:
     """`{date}` follows "am" at the end of a clause, `{day}` may be anywhere, `{md}` has no year."""
 
-    def german(english: str, pattern: str) -> Form:
-        return Form(
-            english,
-            draw_date,
-            lambda day: (source.date(day, english), target.date(day, pattern)),
-            family="day",
-            keys=day_of_year,
-        )
-
     # "May" is its own abbreviation: the short form must not translate otherwise than the long one.
     long, short = date(source, target, "long"), skeleton(source, target, "yMMMd", "day", day_of_year)
-    numeric = german("M/d/y", "d.M.y")
-    month_day = german("MMMM d", "d. MMMM")
+    numeric = date(source, target, "M/d/y", "d.M.y")
+    month_day = date(source, target, "MMMM d", "d. MMMM")
     # "am Mittwoch, dem 3. März": the weekday's apposition is in the dative too.
-    weekday = german("EEEE, MMMM d", "EEEE, 'dem' d. MMMM")
-    full = german("EEEE, MMMM d, y", "EEEE, 'dem' d. MMMM y")
+    weekday = date(source, target, "EEEE, MMMM d", "EEEE, 'dem' d. MMMM")
+    full = date(source, target, "EEEE, MMMM d, y", "EEEE, 'dem' d. MMMM y")
     year = Form("year", lambda random: random.randint(1900, 2024), lambda y: (str(y), str(y)), family="year")
     return {
         "date": [long, short, numeric, month_day, weekday, full],
@@ -95,7 +86,7 @@ def _interval(source: Cldr, target: Cldr) -> Form:
 
 
 def time_slots(source: Cldr, target: Cldr) -> Slots:
-    """`{clock}` is a time of day in figures, `{spoken}` as one says it: "half past three" is "halb vier"."""
+    """`{clock}` is a time of day in figures, `{spoken}` as people say it: "half past three" is "halb vier"."""
 
     def clock(name: str, draw: Callable[[Random], datetime.time], english: Callable[[datetime.time], str]) -> Form:
         return Form(name, draw, lambda t: (english(t), _german_clock(t)), family="clock")
@@ -113,14 +104,8 @@ def time_slots(source: Cldr, target: Cldr) -> Slots:
     def draw_spoken(random: Random) -> tuple[int, int]:
         return random.randint(1, 12), random.choice(range(0, 60, 5))
 
-    def spoken(value: tuple[int, int]) -> Pair:
-        hour, minute = value
-        following = hour % 12 + 1
-        english = {h: source.words(h) for h in (hour, following)}
-        german = {h: target.words(h) for h in (hour, following)}
-        return _spoken_english(english[hour], english[following], minute, source), _spoken_german(
-            german[hour], german[following], minute, target
-        )
+    def spoken(time: tuple[int, int]) -> Pair:
+        return _spoken_english(source, *time), _spoken_german(target, *time)
 
     minutes = clock("h:mm a", draw_minutes, source.clock)
     hour = clock("h a", draw_hour, lambda t: source.skeleton(t, "h"))
@@ -132,20 +117,19 @@ def time_slots(source: Cldr, target: Cldr) -> Slots:
     }
 
 
-def _spoken_english(hour: str, following: str, minute: int, cldr: Cldr) -> str:
-    named = {0: f"{hour} o'clock", 15: f"quarter past {hour}", 30: f"half past {hour}", 45: f"quarter to {following}"}
+def _spoken_english(cldr: Cldr, hour: int, minute: int) -> str:
+    last, following = cldr.words(hour), cldr.words(hour % 12 + 1)
+    named = {0: f"{last} o'clock", 15: f"quarter past {last}", 30: f"half past {last}", 45: f"quarter to {following}"}
     if minute in named:
         return named[minute]
-    if minute < 30:
-        return f"{cldr.words(minute)} past {hour}"
-    return f"{cldr.words(60 - minute)} to {following}"
+    return f"{cldr.words(minute)} past {last}" if minute < 30 else f"{cldr.words(60 - minute)} to {following}"
 
 
-def _spoken_german(hour: str, following: str, minute: int, cldr: Cldr) -> str:
-    full = "ein Uhr" if hour == "eins" else f"{hour} Uhr"
+def _spoken_german(cldr: Cldr, hour: int, minute: int) -> str:
+    last, following = cldr.words(hour), cldr.words(hour % 12 + 1)
     named = {
-        0: full,
-        15: f"Viertel nach {hour}",
+        0: "ein Uhr" if hour == 1 else f"{last} Uhr",
+        15: f"Viertel nach {last}",
         25: f"fünf vor halb {following}",
         30: f"halb {following}",
         35: f"fünf nach halb {following}",
@@ -153,6 +137,4 @@ def _spoken_german(hour: str, following: str, minute: int, cldr: Cldr) -> str:
     }
     if minute in named:
         return named[minute]
-    if minute < 30:
-        return f"{cldr.words(minute)} nach {hour}"
-    return f"{cldr.words(60 - minute)} vor {following}"
+    return f"{cldr.words(minute)} nach {last}" if minute < 30 else f"{cldr.words(60 - minute)} vor {following}"

@@ -1,131 +1,28 @@
-"""The carrier phrases of the English→German demo: a source and its translation, with the same slots in both.
+"""The carrier phrases of the English→German demo, and the nouns and names in them, from `english_german.toml`.
 
-Each English phrase has one German counterpart. A digit after a slot's name only tells two of a kind apart
-(`{euros1}`, `{euros2}`). The case that a slot stands in is part of its meaning: see `german.py`.
+Each English phrase has one German counterpart with the same slots. A digit after a slot's name only distinguishes two
+of one kind (`{euros1}`, `{euros2}`). The case that a slot stands in is part of its meaning: see `german.py`.
 """
 
-PHRASES: list[tuple[str, str]] = [
-    # Dates
-    ("{Event} is on {date}.", "{Event} ist am {date}."),
-    ("{Event} takes place on {day}.", "{Event} findet am {day} statt."),
-    ("{Event} begins on {date}.", "{Event} beginnt am {date}."),
-    ("{Event} ends on {date}.", "{Event} endet am {date}."),
-    ("The deadline expires on {date}.", "Die Frist endet am {date}."),
-    ("The next appointment is on {date}.", "Der nächste Termin ist am {date}."),
-    ("We are leaving on {date}.", "Wir fahren am {date}."),
-    ("On {day}, {event} begins.", "Am {day} beginnt {event}."),
-    ("{Event} was moved to {md}.", "{Event} wurde auf den {md} verschoben."),
-    ("{Event} lasts {period}.", "{Event} dauert {period}."),
-    ("{Event} runs until {md}.", "{Event} läuft bis zum {md}."),
-    ("{name} was born on {long}.", "{name} wurde am {long} geboren."),
-    ("{name} moved to {city} on {long}.", "{name} ist am {long} nach {city} gezogen."),
-    ("{name} is coming to {city} on {day}.", "{name} kommt am {day} nach {city}."),
-    ("The contract was signed on {day}.", "Der Vertrag wurde am {day} unterzeichnet."),
-    ("The invoice is due on {day}.", "Die Rechnung ist am {day} fällig."),
-    ("The office is closed on {day}.", "Das Büro ist am {day} geschlossen."),
-    ("Please reply by {md}.", "Bitte antworten Sie bis zum {md}."),
-    ("The offer is valid until {long}.", "Das Angebot gilt bis zum {long}."),
-    ("Date of birth: {long}", "Geburtsdatum: {long}"),
-    ("Closed: {interval}", "Geschlossen: {interval}"),
-    ("Holidays: {interval}", "Ferien: {interval}"),
-    ("The next session is in {month}.", "Die nächste Sitzung ist im {month}."),
-    ("The bridge was opened in {month}.", "Die Brücke wurde im {month} eröffnet."),
-    ("The house was built in {year}.", "Das Haus wurde im Jahr {year} gebaut."),
-    ("{name} has lived in {city} since {year}.", "{name} lebt seit {year} in {city}."),
-    ("It often rains in {monthname}.", "Im {monthname} regnet es oft."),
-    ("{Building} is closed on {weekday}.", "{Building} ist am {weekday} geschlossen."),
-    # Times of day
-    ("{Vehicle} to {city} leaves at {clock}.", "{Vehicle} nach {city} fährt um {clock} ab."),
-    ("{Vehicle} from {city} arrives at {clock}.", "{Vehicle} aus {city} kommt um {clock} an."),
-    ("{Building} opens at {clock}.", "{Building} öffnet um {clock}."),
-    ("{Building} is open until {clock}.", "{Building} ist bis {clock} geöffnet."),
-    ("{Building} is open {hours}.", "{Building} ist {hours} geöffnet."),
-    ("{Event} starts at {clock}.", "{Event} fängt um {clock} an."),
-    ("{Event} ended shortly after {clock}.", "{Event} endete kurz nach {clock}."),
-    ("On {weekday}, {event} starts at {clock}.", "Am {weekday} fängt {event} um {clock} an."),
-    ("{Event} on {md} starts at {clock}.", "{Event} am {md} fängt um {clock} an."),
-    ("It is {spoken}.", "Es ist {spoken}."),
-    ("{name} gets up at {spoken}.", "{name} steht um {spoken} auf."),
-    ("We are having lunch at {spoken}.", "Wir essen um {spoken} zu Mittag."),
-    ("Let us meet at {spoken}.", "Treffen wir uns um {spoken}."),
-    ("{name} is calling at {clock}.", "{name} ruft um {clock} an."),
-    # Durations
-    ("{Event} lasted {span}.", "{Event} dauerte {span}."),
-    ("{Event} lasted {compound}.", "{Event} dauerte {compound}."),
-    ("The trip to {city} takes {compound}.", "Die Fahrt nach {city} dauert {compound}."),
-    ("{Vehicle} is {span} late.", "{Vehicle} hat {span} Verspätung."),
-    ("{Vehicle} leaves in {span_dative}.", "{Vehicle} fährt in {span_dative} ab."),
-    ("{Event} ended {span_dative} ago.", "{Event} endete vor {span_dative}."),
-    ("{name} has been waiting for {span_dative}.", "{name} wartet seit {span_dative}."),
-    ("After {span_dative}, {name} gave up.", "Nach {span_dative} gab {name} auf."),
-    ("{name} stayed in {city} for {span}.", "{name} blieb {span} in {city}."),
-    ("The guarantee is valid for {months}.", "Die Garantie gilt {months}."),
-    ("{name} is {years} old.", "{name} ist {years} alt."),
-    ("{name} turned {small} in {monthname}.", "{name} wurde im {monthname} {small}."),
-    ("The battery lasts {duration}.", "Der Akku hält {duration}."),
-    # Quantities
-    ("The route is {distance} long.", "Die Strecke ist {distance} lang."),
-    ("The wall is {length} high.", "Die Mauer ist {length} hoch."),
-    ("{Load} is {size}.", "{Load} ist {size}."),
-    ("{name} ran {distance} in {compound}.", "{name} lief {distance} in {compound}."),
-    ("{Load} weighs {weight}.", "{Load} wiegt {weight}."),
-    ("{Load} weighs only {weight} and costs {money}.", "{Load} wiegt nur {weight} und kostet {money}."),
-    ("The recipe calls for {weight} of flour.", "Für das Rezept braucht man {weight} Mehl."),
-    ("{name} drank {drink} of water.", "{name} trank {drink} Wasser."),
-    ("The truck carried {freight} of sand.", "Der Lastwagen transportierte {freight} Sand."),
-    ("The tank holds {volume}.", "Der Tank fasst {volume}."),
-    ("The garden measures {area}.", "Der Garten misst {area}."),
-    ("{name} bought {area} of land.", "{name} kaufte {area} Land."),
-    ("The top speed is {speed}.", "Die Höchstgeschwindigkeit beträgt {speed}."),
-    ("The wind is reaching {speed}.", "Der Wind erreicht {speed}."),
-    ("The temperature is {temperature}.", "Die Temperatur beträgt {temperature}."),
-    ("The temperature rose to {temperature}.", "Die Temperatur stieg auf {temperature}."),
-    ("On {weekday}, the temperature was {temperature}.", "Am {weekday} betrug die Temperatur {temperature}."),
-    ("The file is {data} in size.", "Die Datei ist {data} groß."),
-    ("The download of {data} took {span}.", "Das Herunterladen von {data} dauerte {span}."),
-    ("The motor has a power of {power}.", "Der Motor hat eine Leistung von {power}."),
-    ("The household used {energy}.", "Der Haushalt verbrauchte {energy}."),
-    # Amounts of money
-    ("{Ware} costs {money}.", "{Ware} kostet {money}."),
-    ("{Ware} only costs {money}.", "{Ware} kostet nur {money}."),
-    ("{Ware} cost {euros1} instead of {euros2}.", "{Ware} kostete {euros1} statt {euros2}."),
-    ("{name} paid {money}.", "{name} bezahlte {money}."),
-    ("{name} earns {money} an hour.", "{name} verdient {money} pro Stunde."),
-    ("{name} still owes me {money}.", "{name} schuldet mir noch {money}."),
-    ("{name} donated {money} on {weekday}.", "{name} spendete am {weekday} {money}."),
-    ("The rent is {euros} a month.", "Die Miete beträgt {euros} im Monat."),
-    ("The price rose {rise}.", "Der Preis stieg {rise}."),
-    ("The fine is {euros}.", "Das Bußgeld beträgt {euros}."),
-    ("Total: {euros}", "Gesamtbetrag: {euros}"),
-    ("{Ware} costs {euros} with a discount of {percent}.", "{Ware} kostet mit {percent} Rabatt {euros}."),
-    # Percentages
-    ("Prices rose by {percent}.", "Die Preise stiegen um {percent}."),
-    ("Prices fell by {percent} in {monthname}.", "Die Preise fielen im {monthname} um {percent}."),
-    ("The share is {percent}.", "Der Anteil beträgt {percent}."),
-    ("Sales grew by {percent} in {year}.", "Der Umsatz wuchs im Jahr {year} um {percent}."),
-    ("Turnout was {percent}.", "Die Wahlbeteiligung lag bei {percent}."),
-    ("{name} received {percent} of the votes.", "{name} erhielt {percent} der Stimmen."),
-    # Numbers
-    ("{name} bought {count} {goods}.", "{name} kaufte {count} {goods}."),
-    ("{name} sold {count} {goods} in {city}.", "{name} verkaufte {count} {goods} in {city}."),
-    ("We need {count} {goods} by {weekday}.", "Wir brauchen bis {weekday} {count} {goods}."),
-    ("We are expecting {count} {people} on {weekday}.", "Wir erwarten am {weekday} {count} {people}."),
-    ("There are {count} {people} here.", "Hier sind {count} {people}."),
-    ("The city has {thousands} inhabitants.", "Die Stadt hat {thousands} Einwohner."),
-    ("The answer is {words}.", "Die Antwort lautet {words}."),
-    ("The number {number} is too large.", "Die Zahl {number} ist zu groß."),
-    ("{name} counted to {words}.", "{name} zählte bis {words}."),
-    ("Is {words1} greater than {words2}?", "Ist {words1} größer als {words2}?"),
-    ("{name} is staying in room {small}.", "{name} wohnt in Zimmer {small}."),
-    ("Pick a number {between}.", "Wählen Sie eine Zahl {between}."),
-    ("The book has {number} pages.", "Das Buch hat {number} Seiten."),
-    # Ordinals
-    ("{name} finished in {ordinal} place.", "{name} belegte den {ordinal}n Platz."),
-    ("This is the {ordinal} attempt.", "Das ist der {ordinal} Versuch."),
-    ("{name} is reading the {ordinal} chapter.", "{name} liest das {ordinal} Kapitel."),
-    ("The museum is celebrating its {nth} birthday.", "Das Museum feiert seinen {nth} Geburtstag."),
-    ("The office is on the {nth} floor.", "Das Büro ist im {nth} Stock."),
-    ("It is the {nth} game of the season.", "Es ist das {nth} Spiel der Saison."),
-    ("The {nth} edition appeared in {month}.", "Die {nth} Auflage erschien im {month}."),
-    ("{name} won on the {ordinal} day.", "{name} gewann am {ordinal}n Tag."),
-]
+import tomllib
+from importlib.resources import files
+from typing import Any
+
+from transduce.data.demo.slots import Pair, Slots, words
+
+_FILE = files("transduce.data.demo") / "english_german.toml"
+_TABLES: dict[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+PHRASES: list[Pair] = list(_TABLES["phrases"].items())
+
+
+def word_slots() -> Slots:
+    """Returns the slots of nouns and names. `{Event}` starts the sentence, `{event}` stands within it."""
+    slots: Slots = {name: words(pairs.items()) for name, pairs in (_TABLES["words"] | _TABLES["subjects"]).items()}
+    for name, pairs in _TABLES["subjects"].items():
+        slots[name.capitalize()] = words((_capitalised(e), _capitalised(g)) for e, g in pairs.items())
+    return slots
+
+
+def _capitalised(text: str) -> str:
+    return text[0].upper() + text[1:]

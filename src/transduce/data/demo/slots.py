@@ -8,7 +8,7 @@ part of the corpus. A form without a family is a closed class of words (weekdays
 import calendar
 import datetime
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -47,7 +47,7 @@ def word(source: str, target: str) -> Form:
     return Form(source, lambda random: None, lambda value: (source, target))
 
 
-def words(pairs: Sequence[Pair]) -> list[Form]:
+def words(pairs: Iterable[Pair]) -> list[Form]:
     return [word(source, target) for source, target in pairs]
 
 
@@ -148,15 +148,7 @@ DIMENSIONS: dict[str, tuple[str, ...]] = {
     "data": ("digital-gigabyte", "digital-megabyte", "digital-terabyte"),
     "energy": ("energy-kilowatt-hour", "energy-kilocalorie"),
     "power": ("power-watt", "power-kilowatt"),
-    "duration": (
-        "duration-second",
-        "duration-minute",
-        "duration-hour",
-        "duration-day",
-        "duration-week",
-        "duration-month",
-        "duration-year",
-    ),
+    "duration": tuple(f"duration-{unit}" for unit in ("second", "minute", "hour", "day", "week", "month", "year")),
 }
 CURRENCIES = ("EUR", "USD", "GBP", "CHF", "DKK", "SEK", "NOK", "CAD")
 
@@ -196,12 +188,12 @@ def percent(source: Cldr, target: Cldr) -> Form:
     return Form("sign", draw_per_mille, lambda value: (source.percent(value), target.percent(value)), family="percent")
 
 
-def date(source: Cldr, target: Cldr, pattern: str) -> Form:
-    """A date in one of CLDR's four lengths, the same on both sides."""
+def date(source: Cldr, target: Cldr, pattern: str, target_pattern: str = "") -> Form:
+    """A date in one of CLDR's four lengths, or in a pattern of its fields; by default the same on both sides."""
     return Form(
         pattern,
         draw_date,
-        lambda day: (source.date(day, pattern), target.date(day, pattern)),
+        lambda day: (source.date(day, pattern), target.date(day, target_pattern or pattern)),
         family="day",
         keys=day_of_year,
     )
