@@ -113,7 +113,7 @@ def unpack(pack: Path, output: Path) -> dict[str, Any]:
     (output / MANIFEST).unlink()
     digest = hashlib.sha256()
     of_store = {"tokenizer_fingerprint": described["tokenizer_fingerprint"], "vocab_size": described["vocab_size"]}
-    with StoreWriter(output / TRAIN, **of_store) as writer:
+    with StoreWriter.open(output / TRAIN, **of_store) as writer:
         for part in parts:
             sides = _sides(pack / part["file"])
             for sources, targets in zip(sides, sides, strict=True):  # the same iterator twice: pairs of neighbours

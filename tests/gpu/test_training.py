@@ -50,7 +50,7 @@ _CONFIGS = {
 def store(tmp_path_factory: pytest.TempPathFactory) -> ParallelStore:
     path = tmp_path_factory.mktemp("store") / "train.arrow"
     random = np.random.default_rng(1)
-    with StoreWriter(path, tokenizer_fingerprint="none", vocab_size=60) as writer:
+    with StoreWriter.open(path, tokenizer_fingerprint="none", vocab_size=60) as writer:
         for length in random.integers(1, 25, 64):
             writer.write([random.integers(4, 60, length)], [random.integers(4, 60, length + 2)])
     return ParallelStore.open(path)

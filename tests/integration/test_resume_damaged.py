@@ -31,7 +31,7 @@ def new_trainer(run: Path, store: ParallelStore) -> Trainer:
 
 def test_all_checkpoints_damaged_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     random = np.random.default_rng(0)
-    with StoreWriter(tmp_path / "train.arrow", tokenizer_fingerprint="x", vocab_size=20) as writer:
+    with StoreWriter.open(tmp_path / "train.arrow", tokenizer_fingerprint="x", vocab_size=20) as writer:
         rows = [random.integers(4, 20, 5).tolist() for _ in range(10)]
         writer.write(rows, rows)
     store = ParallelStore.open(tmp_path / "train.arrow")

@@ -138,7 +138,7 @@ def _train(folder: str) -> dict[str, Any]:
 
 def _store(path: Path) -> ParallelStore:
     random = np.random.default_rng(1)
-    with StoreWriter(path, tokenizer_fingerprint="none", vocab_size=40) as writer:
+    with StoreWriter.open(path, tokenizer_fingerprint="none", vocab_size=40) as writer:
         for length in (3, 5, 8, 12, 4, 6):
             writer.write([random.integers(4, 40, length)], [random.integers(4, 40, length + 2)])
     return ParallelStore.open(path)

@@ -67,7 +67,7 @@ def sequences() -> tuple[list[list[int]], list[list[int]]]:
 
 
 def write(path: Path, sources: list[list[int]], targets: list[list[int]]) -> ParallelStore:
-    with StoreWriter(path, tokenizer_fingerprint="symbols", vocab_size=VOCAB_SIZE) as writer:
+    with StoreWriter.open(path, tokenizer_fingerprint="symbols", vocab_size=VOCAB_SIZE) as writer:
         writer.write(sources, targets)
     return ParallelStore.open(path)
 

@@ -59,7 +59,7 @@ def test_two_processes_agree() -> None:
 def test_each_process_drops_out_by_itself(dropout: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a batch whose pairs are all the same, each process has as much of the same."""
     monkeypatch.setattr(Ranks, "sum", lambda *_: None)
-    with StoreWriter(tmp_path / "train.arrow", tokenizer_fingerprint="none", vocab_size=20) as writer:
+    with StoreWriter.open(tmp_path / "train.arrow", tokenizer_fingerprint="none", vocab_size=20) as writer:
         writer.write([[5, 6, 7]] * 4, [[8, 9]] * 4)
     store = ParallelStore.open(tmp_path / "train.arrow")
     shape = ModelConfig(

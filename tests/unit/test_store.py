@@ -12,7 +12,7 @@ from transduce.errors import DataError
 
 
 def write(path: Path, sources: list[list[int]], targets: list[list[int]], vocab_size: int = 1000) -> None:
-    with StoreWriter(path, tokenizer_fingerprint="abc", vocab_size=vocab_size) as writer:
+    with StoreWriter.open(path, tokenizer_fingerprint="abc", vocab_size=vocab_size) as writer:
         writer.write(sources, targets)
 
 
@@ -25,7 +25,7 @@ def rows(count: int, seed: int) -> list[list[int]]:
 def test_round_trip_across_record_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(store_module, "BATCH_ROWS", 8)
     sources, targets = rows(count, 1), rows(count, 2)
-    with StoreWriter(tmp_path / "a.arrow", tokenizer_fingerprint="abc", vocab_size=1000) as writer:
+    with StoreWriter.open(tmp_path / "a.arrow", tokenizer_fingerprint="abc", vocab_size=1000) as writer:
         for start in range(0, count, 3):
             writer.write(sources[start : start + 3], targets[start : start + 3])
         assert writer.num_pairs == count
@@ -68,7 +68,7 @@ def test_rows_outlive_the_store(tmp_path: Path) -> None:
 def test_failure_leaves_no_file(tmp_path: Path) -> None:
     with (
         pytest.raises(ValueError, match="outside the vocabulary"),
-        StoreWriter(tmp_path / "a.arrow", tokenizer_fingerprint="x", vocab_size=9) as writer,
+        StoreWriter.open(tmp_path / "a.arrow", tokenizer_fingerprint="x", vocab_size=9) as writer,
     ):
         writer.write([[1], [10]], [[2], [3]])
     assert list(tmp_path.iterdir()) == []
@@ -86,14 +86,12 @@ def test_failure_in_the_last_flush_leaves_no_file(tmp_path: Path, monkeypatch: p
 
 
 def test_writer_rejects_what_does_not_fit(tmp_path: Path) -> None:
-    with StoreWriter(tmp_path / "a.arrow", tokenizer_fingerprint="x", vocab_size=10) as writer:
-        with pytest.raises(ValueError, match="outside the vocabulary of 10"):
-            writer.write([[10]], [[2]])
+    with StoreWriter.open(tmp_path / "a.arrow", tokenizer_fingerprint="x", vocab_size=10) as writer:
+        for wrong in (10, -1, 1 << 17):
+            with pytest.raises(ValueError, match="outside the vocabulary of 10"):
+                writer.write([[wrong]], [[2]])
         with pytest.raises(ValueError, match="1 sources and 2 targets"):
             writer.write([[1]], [[2], [3]])
-        one = np.array([1], dtype=np.int32)
-        with pytest.raises(ValueError, match="add up to 3"):
-            writer.write_flat(one, np.array([3], dtype=np.int32), one, one)
 
 
 def test_missing_truncated_and_foreign_files(tmp_path: Path) -> None:

@@ -99,16 +99,12 @@ def _pieces(args: argparse.Namespace, form: str) -> Iterator[str]:
 
 
 def _trees(args: argparse.Namespace) -> Iterator["Tree"]:
-    from transduce.data.readers import read_lines
     from transduce.data.treebank_reader import read_treebank
-    from transduce.treebank import normalise, parse_trees
+    from transduce.treebank import normalise
 
-    if args.trees.is_dir():
-        trees = read_treebank([args.trees])
-    else:
-        trees = parse_trees(read_lines(args.trees), "standard input" if args.trees == Path("-") else str(args.trees))
+    trees = read_treebank([args.trees])
     if args.number is not None:
-        chosen = list(islice(trees, max(args.number - 1, 0), max(args.number, 0)))
+        chosen = list(islice(trees, args.number - 1, args.number))
         if not chosen:
             raise DataError(f"{args.trees}: there is no tree number {args.number}; the first is 1.")
         trees = iter(chosen)

@@ -109,9 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _read_gold(path: Path) -> "list[Tree]":
     """Returns the trees of a treebank, or of standard input, normalised."""
-    from transduce.data.readers import STDIN, read_lines
     from transduce.data.treebank_reader import read_treebank
-    from transduce.treebank import normalise, parse_trees
+    from transduce.treebank import normalise
 
-    trees = parse_trees(read_lines(STDIN), "standard input") if path == STDIN else read_treebank([path])
-    return [tree for tree in map(normalise, trees) if tree is not None]
+    return [tree for tree in map(normalise, read_treebank([path])) if tree is not None]

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "compare parses with gold trees: recall, precision, F1"
 
-_STANDARD_INPUT = Path("-")
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
@@ -72,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scores the files and prints the report."""
-    from transduce.data.readers import read_lines
+    from transduce.data.readers import STDIN, read_lines, shown_name
     from transduce.treebank.bracket_analysis import analyse_brackets
     from transduce.treebank.bracket_parameters import COLLINS, read_bracket_parameters
     from transduce.treebank.bracket_report import analysis_text, bootstrap_text, sentence_table, summary_text
@@ -80,22 +78,15 @@ def run(args: argparse.Namespace) -> int:
     from transduce.treebank.paired_bootstrap import paired_bootstrap
 
     files = [args.reference, args.hypothesis]
-    if files == [_STANDARD_INPUT, _STANDARD_INPUT]:
+    if files == [STDIN, STDIN]:
         raise EvaluationError("standard input ('-') can be only one of the files.")
     parameters = COLLINS if args.parameters is None else read_bracket_parameters(args.parameters)
     if args.max_errors is not None:
-        if args.max_errors < 0:
-            raise EvaluationError(f"--max-errors is {args.max_errors}: give 0 or more.")
         parameters = replace(parameters, max_errors=args.max_errors)
-    names = ["standard input" if file == _STANDARD_INPUT else str(file) for file in files]
+    names = (shown_name(args.reference), shown_name(args.hypothesis))
     gold, parsed = (list(read_lines(file)) for file in files)
     analysis = analyse_brackets(
-        gold,
-        parsed,
-        parameters,
-        names=(names[0], names[1]),
-        gold_punctuation=args.gold_punctuation,
-        max_words=args.max_words,
+        gold, parsed, parameters, names=names, gold_punctuation=args.gold_punctuation, max_words=args.max_words
     )
     evaluation = analysis.evaluation
     for sentence in evaluation.sentences:

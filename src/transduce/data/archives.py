@@ -9,6 +9,8 @@ import struct
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -19,6 +21,7 @@ _MAX_MEMBERS = 100_000
 _MAX_HEADER_BYTES = 1 << 20  # of the headers of one tar member, which `tarfile` reads into memory
 _MAX_RATIO = 4  # of the size of all members to the allowed size of the extracted ones
 
+_Member = tuple[str, int, Callable[[], Any] | None]  # name, size, what opens it: None for a folder or a link
 
 _DAMAGE = (
     tarfile.TarError,
@@ -45,21 +48,20 @@ def extract(archive: Path, wanted: dict[str, Path], max_bytes: int) -> None:
         DownloadError: the archive is damaged or unsafe, it has too many members, a member is missing or occurs twice,
             the extracted files exceed `max_bytes` together, or all members exceed it by far.
     """
-    budget = _Budget(archive, max_bytes)
+    budget, missing = _Budget(archive, max_bytes), set(wanted)
     try:
-        if "" in wanted:
-            with gzip.open(archive, "rb") as file, wanted[""].open("wb") as target:
-                budget.copy(file, target)
-            missing = set(wanted) - {""}
-        elif zipfile.is_zipfile(archive):
-            missing = _from_zip(archive, wanted, budget)
-        else:
-            missing = _from_tar(archive, wanted, budget)
+        for name, size, open_member in _members(archive, is_plain="" in wanted):
+            budget.add(name, size)
+            if name not in wanted or open_member is None:
+                continue
+            if name not in missing:
+                raise tarfile.TarError(f"member '{name}' occurs twice")
+            with open_member() as source, wanted[name].open("wb") as target:
+                budget.copy(source, target)
+            missing.discard(name)
     except (*_DAMAGE, OSError) as error:
-        if isinstance(error, OSError) and error.errno not in (
-            None,
-            errno.EINVAL,
-        ):  # such as a full disk, not the archive's fault
+        # Others, such as a full disk, are not the archive's fault.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise DownloadError(f"{archive}: damaged or unsafe archive: {error}. Delete it and download again.") from None
     if missing:
@@ -76,11 +78,6 @@ def _check_member(name: str, link: str | None, regular: bool) -> None:
         unsafe = unsafe or link.startswith("/") or inside.startswith("..")
     if unsafe:
         raise tarfile.TarError(f"member {name!r} is a device, a path or a link that leads outside")
-
-
-def _require_once(name: str, missing: set[str]) -> None:
-    if name not in missing:
-        raise tarfile.TarError(f"member '{name}' occurs twice")
 
 
 class _Budget:
@@ -117,8 +114,14 @@ class _TarMember(tarfile.TarInfo):
         return super()._proc_member(tar)  # type: ignore[misc]
 
 
-def _from_tar(archive: Path, wanted: dict[str, Path], budget: _Budget) -> set[str]:
-    missing = set(wanted)
+def _members(archive: Path, *, is_plain: bool) -> Iterator[_Member]:
+    """Returns the members of an archive, checked; `is_plain` says that it is a plain `.gz` file."""
+    if is_plain:
+        return iter([("", 0, partial(gzip.open, archive))])
+    return _zip_members(archive) if zipfile.is_zipfile(archive) else _tar_members(archive)
+
+
+def _tar_members(archive: Path) -> Iterator[_Member]:
     with archive.open("rb") as file:
         is_gzip = file.read(2) == b"\x1f\x8b"
     # One pass: a compressed tar cannot be read backwards. `tarfile` itself does not compare gzip's checksum.
@@ -130,33 +133,17 @@ def _from_tar(archive: Path, wanted: dict[str, Path], budget: _Budget) -> set[st
             link = member.linkname if member.issym() or member.islnk() else None
             regular = member.isfile() and member.sparse is None
             _check_member(member.name, link, regular or member.isdir() or link is not None)
-            name = str(PurePosixPath(member.name))
-            budget.add(name, member.size)
-            if name not in wanted or not member.isfile():
-                continue
-            _require_once(name, missing)
-            source = tar.extractfile(member)
-            assert source is not None  # it is a regular file
-            with source, wanted[name].open("wb") as target:
-                budget.copy(source, target)
-            missing.discard(name)
+            open_member = partial(tar.extractfile, member) if member.isfile() else None
+            yield str(PurePosixPath(member.name)), member.size, open_member
         # The checksum comes last: read on. Padding follows the members, a few kilobytes of it.
         if len(stream.read(_CHUNK_BYTES)) == _CHUNK_BYTES:
             raise tarfile.TarError("it goes on after its last member")
-    return missing
 
 
-def _from_zip(archive: Path, wanted: dict[str, Path], budget: _Budget) -> set[str]:
-    missing = set(wanted)
+def _zip_members(archive: Path) -> Iterator[_Member]:
     with zipfile.ZipFile(archive) as packed:
         for member in packed.infolist():
             kind = stat.S_IFMT(member.external_attr >> 16)
             _check_member(member.filename, None, kind in (0, stat.S_IFREG, stat.S_IFDIR))
-            path = PurePosixPath(member.filename)
-            budget.add(str(path), member.file_size)
-            if str(path) in wanted and not member.is_dir():
-                _require_once(str(path), missing)
-                with packed.open(member) as source, wanted[str(path)].open("wb") as target:
-                    budget.copy(source, target)
-                missing.discard(str(path))
-    return missing
+            open_member = None if member.is_dir() else partial(packed.open, member)
+            yield str(PurePosixPath(member.filename)), member.file_size, open_member

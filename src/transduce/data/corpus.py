@@ -45,10 +45,14 @@ class CorpusFiles:
     validation: Part | None
     test: dict[str, Part]
 
+    def held_out(self) -> dict[str, Part]:
+        """Returns the validation set, if there is one, as `validation`, and the test sets as `test.NAME`."""
+        validation = {"validation": self.validation} if self.validation else {}
+        return validation | {f"test.{name}": part for name, part in self.test.items()}
+
     def all(self) -> list[Path]:
         """Returns every file, training first."""
-        held_out = ([self.validation] if self.validation else []) + list(self.test.values())
-        return [path for part in (*self.train, *held_out) for path in part.paths]
+        return [path for part in (*self.train, *self.held_out().values()) for path in part.paths]
 
 
 def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = True) -> CorpusFiles:
@@ -62,7 +66,8 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
         raise DataError(
             'data.train names no files. Give a pair of files or a TSV, for example [["train.en", "train.de"]].'
         )
-    if data.download and not all(path.exists() for path in _all_paths(data)):
+    named = (*data.train, data.validation, *data.test.values())
+    if data.download and not all(path.exists() for names in named for path in _paths(data, names)):
         from transduce.data import named_corpora  # imports the network modules: only when needed
 
         named_corpora.fetch(data.download, Path(data.folder).expanduser(), mirror=mirror, progress=progress)
@@ -87,18 +92,15 @@ def locate_tests(data: DataConfig) -> dict[str, Part]:
     return {name: _part(data, names) for name, names in data.test.items()}
 
 
-def _all_paths(data: DataConfig) -> list[Path]:
-    folder = Path(data.folder).expanduser()
-    every = (*data.train, data.validation, *data.test.values())
-    return [folder / Path(name).expanduser() for names in every for name in names]
+def _paths(data: DataConfig, names: Sequence[str]) -> tuple[Path, ...]:
+    return tuple(Path(data.folder).expanduser() / Path(name).expanduser() for name in names)
 
 
 def _part(data: DataConfig, names: Sequence[str]) -> Part:
-    folder = Path(data.folder).expanduser()
-    paths = [folder / Path(name).expanduser() for name in names]
+    paths = _paths(data, names)
     if data.format == "trees":
         return Part(tuple(file for path in paths for file in treebank_files(path)), trees=True)
-    return Part(tuple(paths))
+    return Part(paths)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.config import DataConfig
-from transduce.data.corpus import Chunk, CorpusFiles, Part, read_chunks
+from transduce.data.corpus import Chunk, CorpusFiles, read_chunks
 from transduce.data.misalignment import AlignmentCheck
 from transduce.data.swapped_sides import Sides, compare_sides
 from transduce.data.wrong_language import SideLanguages
@@ -214,10 +214,8 @@ def _read_held_out(
     files: CorpusFiles, sides: Sides, alignment: AlignmentCheck, findings: Findings
 ) -> tuple[_HeldOut, dict[str, int]]:
     """Returns the lines of validation and test sets, and the number of pairs in each set."""
-    splits: dict[str, Part] = {"validation": files.validation} if files.validation else {}
-    splits |= {f"test.{name}": part for name, part in files.test.items()}
-    all_sets, counts = _HeldOut(), dict.fromkeys(splits, 0)
-    for name, part in splits.items():
+    all_sets, counts = _HeldOut(), dict.fromkeys(files.held_out(), 0)
+    for name, part in files.held_out().items():
         this_set = _HeldOut()
         for chunk in read_chunks([part], f"reading {name}", progress=False):
             counts[name] += len(chunk.pairs)

@@ -156,7 +156,7 @@ def _fetch(url: str, part: Path, limits: _Limits, *, progress: bool) -> None:
             if not resumed:
                 have = 0
                 _remember(validator, response.headers.get("ETag", ""))
-                total = _number(response.headers.get("Content-Length"))
+                total = response.length
             limits.check_size(total or 0)
             with part.open("ab" if resumed else "wb") as file:
                 _copy(response, file, have, total, limits, part.name.removesuffix(".part") if progress else "")
@@ -234,11 +234,9 @@ def verify(path: Path, checksum: str, origin: str) -> None:
 def _content_range(response: Any) -> tuple[int, int | None]:
     """Returns first byte and total length from `Content-Range: bytes 100-199/200`; -1 and None if it is missing."""
     found = _RANGE.fullmatch(response.headers.get("Content-Range") or "")
-    return (int(found[1]), _number(found[2])) if found else (-1, None)
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and len(text) < 20 and text.isascii() and text.isdigit() else None
+    if found is None:
+        return -1, None
+    return int(found[1]), None if found[2] == "*" else int(found[2])
 
 
 def _remember(validator: Path, etag: str) -> None:

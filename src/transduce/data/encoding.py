@@ -8,12 +8,11 @@ each process. The number of chunks in progress is bounded, so memory does not gr
 import contextlib
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from transduce.config import DataConfig
 from transduce.data.corpus import Chunk
 from transduce.data.doctor import Finding
-from transduce.data.store import Ids, Lengths, StoreWriter, id_type
+from transduce.data.store import Lengths, StoreWriter
 from transduce.text import SubwordTokenizer
 
 _OVERLAPPING_CALLS = 2  # the Python work of one chunk, and the encoding of the next
@@ -52,8 +51,8 @@ class EncodedSplit:
 @dataclass(frozen=True)
 class _EncodedChunk:
     num_read: int
-    source: tuple[Ids, Lengths]
-    target: tuple[Ids, Lengths]
+    sources: list[list[int]]
+    targets: list[list[int]]
     over_long: list[str]
     odd_ratio: list[str]
 
@@ -80,19 +79,14 @@ def encode_split(
         num_workers: number of threads that encode; None: all cores.
     """
     result = EncodedSplit()
-    dtype = id_type(tokenizer.vocab_size)
-
-    def encode(chunk: Chunk) -> _EncodedChunk:
-        return _encode_chunk(chunk, tokenizer, dtype, read, kept, limits)
-
-    with StoreWriter(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
+    encode = partial(_encode_chunk, tokenizer=tokenizer, read=read, kept=kept, limits=limits)
+    with StoreWriter.open(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
         for encoded in _in_order(encode, chunks, num_workers):
-            writer.write_flat(*encoded.source, *encoded.target)
-            num_pairs = len(encoded.source[1])
+            writer.write(encoded.sources, encoded.targets)
             result.num_read += encoded.num_read
-            result.num_kept += num_pairs
-            result.source_tokens += len(encoded.source[0]) + num_pairs
-            result.target_tokens += len(encoded.target[0]) + num_pairs
+            result.num_kept += len(encoded.sources)
+            result.source_tokens += sum(len(ids) + 1 for ids in encoded.sources)
+            result.target_tokens += sum(len(ids) + 1 for ids in encoded.targets)
             result.over_long.add(encoded.over_long)
             result.odd_ratio.add(encoded.odd_ratio)
     return result
@@ -131,7 +125,6 @@ def _tokenizer_threads(*, own: bool) -> Iterator[None]:
 def _encode_chunk(
     chunk: Chunk,
     tokenizer: SubwordTokenizer,
-    dtype: np.dtype[Any],
     read: Callable[[str], str],
     kept: NDArray[np.bool_] | None,
     limits: DataConfig | None,
@@ -140,23 +133,24 @@ def _encode_chunk(
         indices = [i for i, (src, tgt) in enumerate(chunk.pairs) if src.strip() and tgt.strip()]
     else:
         indices = np.flatnonzero(kept[chunk.start : chunk.start + len(chunk.pairs)]).tolist()
-    texts = [read(chunk.pairs[i][0]) for i in indices], [chunk.pairs[i][1] for i in indices]
-    sides = [tokenizer.encode_batch(side) for side in texts]
-    counts = [np.fromiter(map(len, side), dtype=np.int32, count=len(side)) for side in sides]
+    sources = tokenizer.encode_batch([read(chunk.pairs[i][0]) for i in indices])
+    targets = tokenizer.encode_batch([chunk.pairs[i][1] for i in indices])
     over_long: list[str] = []
     odd_ratio: list[str] = []
     if limits is not None:
-        long, odd = exceeds(counts[0], counts[1], limits)
-        over_long = [_location(chunk, indices, counts, i) for i in np.flatnonzero(long).tolist()]
-        odd_ratio = [_location(chunk, indices, counts, i) for i in np.flatnonzero(odd).tolist()]
+        lengths = [np.fromiter(map(len, side), dtype=np.int32, count=len(side)) for side in (sources, targets)]
+        long, odd = exceeds(lengths[0], lengths[1], limits)
+
+        def locations(found: NDArray[np.bool_]) -> list[str]:
+            return [
+                f"{chunk.location(indices[i])} ({lengths[0][i]} to {lengths[1][i]} subwords)"
+                for i in np.flatnonzero(found).tolist()
+            ]
+
+        over_long, odd_ratio = locations(long), locations(odd)
         keep = np.flatnonzero(~(long | odd)).tolist()
-        sides = [[side[i] for i in keep] for side in sides]
-        counts = [count[keep] for count in counts]
-    flat = [
-        np.fromiter(chain.from_iterable(side), dtype=dtype, count=int(count.sum()))
-        for side, count in zip(sides, counts, strict=True)
-    ]
-    return _EncodedChunk(len(chunk.pairs), (flat[0], counts[0]), (flat[1], counts[1]), over_long, odd_ratio)
+        sources, targets = [sources[i] for i in keep], [targets[i] for i in keep]
+    return _EncodedChunk(len(chunk.pairs), sources, targets, over_long, odd_ratio)
 
 
 def exceeds(source: Lengths, target: Lengths, limits: DataConfig) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -171,7 +165,3 @@ def exceeds(source: Lengths, target: Lengths, limits: DataConfig) -> tuple[NDArr
         return long, np.zeros_like(long)
     odd = (longer > limits.max_ratio * shorter) & (longer - shorter > limits.ratio_slack_tokens)
     return long, odd & ~long
-
-
-def _location(chunk: Chunk, indices: Sequence[int], counts: Sequence[Lengths], index: int) -> str:
-    return f"{chunk.location(indices[index])} ({counts[0][index]} to {counts[1][index]} subwords)"

@@ -59,8 +59,7 @@ def measure_corpus(source: Path, target: Path) -> Corpus:
     if num_pairs < _MIN_PAIRS:
         raise DataError(
             f"{source} and {target}: {counted(num_pairs, 'pair')} of lines with text; a recipe needs at least "
-            f"{_MIN_PAIRS}, "
-            "and a model that is of use thousands."
+            f"{_MIN_PAIRS}, and a model that is of use thousands."
         )
     return Corpus(source, target, num_pairs, math.ceil(max(tokens)))
 
@@ -138,13 +137,13 @@ target_language = "{languages[1]}"{_unknown(languages[1])}
 train = [{json.dumps(train, ensure_ascii=False)}]
 # {count:,} pairs, {origin}
 validation = {json.dumps(held_out, ensure_ascii=False)}
-# test = {{ test = ["test.xx", "test.yy"] }}   # what the finished model is to be scored on
+# test = {{ test = ["test.xx", "test.yy"] }}   # to score the finished model
 
 {_LARGE if large else _small(corpus)}"""
 
 
 def _named(path: Path, output: Path) -> str:
-    """Returns a file's name for the recipe: a relative path if it is in the recipe's folder or below."""
+    """Returns a file's name for the recipe: a relative path if the file is in the recipe's folder or below."""
     absolute, folder = path.resolve(), output.parent.resolve()
     return str(absolute.relative_to(folder) if absolute.is_relative_to(folder) else absolute)
 
@@ -157,7 +156,7 @@ _LARGE = """[text]
 vocab_size = 32_000          # pieces, one vocabulary for both languages
 
 [train]
-max_steps = 100_000          # the paper's; days on one GPU, out of reach of a CPU
+max_steps = 100_000          # the paper's; days on one GPU, not feasible on a CPU
 source_batch_tokens = 25_000
 target_batch_tokens = 25_000
 micro_batch_tokens = 0       # less memory: so many target tokens at once, such as 4_000; the same training
@@ -171,23 +170,23 @@ def _small(corpus: Corpus) -> str:
     dropout = 0.25 if corpus.num_pairs < 100_000 else 0.1
     epochs = steps * batch / corpus.num_tokens
     text = f"""[model]
-dropout = {dropout:<18} # little text needs more, much text less
+dropout = {dropout:<18} # small corpora need more, large ones less
 norm = "pre"                 # learns in a fraction of the steps of the paper's "post" here
 
 [text]
-vocab_size = {vocabulary:<15_} # pieces to learn; where the text has fewer, they are fewer
+vocab_size = {vocabulary:<15_} # pieces to learn; fewer if the text has fewer
 
 [train]
 max_steps = {steps:<16_} # about {epochs:,.0f} epochs
 source_batch_tokens = {batch:<6_} # tokens of a step
 target_batch_tokens = {batch:<6_}
-learning_rate_factor = 1.5   # a small model bears more than the paper's 1.0
+learning_rate_factor = 1.5   # a small model tolerates more than the paper's 1.0
 warmup_steps = {steps // 7:<13_}
 validate_steps = {steps // 10:<11_}
-checkpoint_minutes = 0.0     # by steps instead, so that a run comes out the same on any machine
+checkpoint_minutes = 0.0     # by steps instead, so that runs are reproducible on any machine
 checkpoint_steps = {steps // 50:<9_}
 keep_checkpoints = 10
-average_last = 10            # checkpoints that the finished model is the mean of
+average_last = 10            # the finished model averages this many checkpoints
 """
     return "\n".join(line.rstrip() for line in text.split("\n"))
 

@@ -14,6 +14,7 @@ random pairings of the same lines: about 0 for unrelated lines, 2 to 4 for trans
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -48,9 +49,7 @@ class Vocabulary:
     """Numbers the tokens of one side that occur at least twice: nothing can be learned from others."""
 
     def __init__(self, lines: Sequence[Sequence[str]]) -> None:
-        counts: dict[str, int] = {}
-        for token in chain.from_iterable(lines):
-            counts[token] = counts.get(token, 0) + 1
+        counts = Counter(chain.from_iterable(lines))
         self._numbers = {token: i for i, token in enumerate(t for t, count in counts.items() if count > 1)}
 
     def __len__(self) -> int:
@@ -113,11 +112,7 @@ def _cells(pairs: Sequence[tuple[list[int], list[int]]]) -> tuple[NDArray[np.int
 
     Positions count all target tokens of all pairs. The co-occurrences of one position compete with each other.
     """
-    sources, targets, positions = (
-        [np.zeros(0, dtype=np.int64)],
-        [np.zeros(0, dtype=np.int64)],
-        [np.zeros(0, dtype=np.int64)],
-    )
+    sources, targets, positions = ([np.zeros(0, dtype=np.int64)] for _ in range(3))
     num_targets = 0
     for source, target in pairs:
         if source and target:

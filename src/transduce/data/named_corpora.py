@@ -7,7 +7,6 @@ for plain `.gz` files the *text* is verified. If a checksum is unknown, the fiel
 download is shown, written to `checksums.json`, and required of every later download.
 """
 
-import json
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ from pathlib import Path
 from transduce.data.archives import extract
 from transduce.data.download import MAX_BYTES, advice, check_url, download, verify
 from transduce.errors import ConfigError, DownloadError, suggestion
-from transduce.files import sha256, sync, write_json
+from transduce.files import read_json_object, sha256, sync, write_json
 
 MIRROR_VARIABLE = "TRANSDUCE_MIRROR"
 _SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.DOTALL | re.IGNORECASE)
@@ -195,7 +194,7 @@ def _fetch_file(
             _accept(files, staged, folder, converted=False)
         except DownloadError:
             if mirror is None and remote.checksum is None:
-                archive.unlink()  # unverified, and now known to be wrong: the next run shall not use it again
+                archive.unlink()  # unverified, and now known to be wrong: the next run must not use it again
             raise
         _record(remote, archive, folder, progress=progress)
 
@@ -206,14 +205,14 @@ def _recorded(folder: Path) -> dict[str, str]:
     if not ledger.is_file():
         return {}
     try:
-        digests = json.loads(ledger.read_text(encoding="utf-8"))
+        digests = read_json_object(ledger)
         if not all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests.values()):
             raise ValueError("a value is not a SHA-256")
-    except (ValueError, RecursionError, AttributeError, TypeError) as error:
+    except (ValueError, TypeError) as error:
         raise DownloadError(
             f"{ledger}: damaged: {error}. Restore it; or delete it and {folder / 'downloads'}, and fetch again."
         ) from None
-    return dict(digests)
+    return digests
 
 
 def _record(remote: RemoteFile, archive: Path, folder: Path, *, progress: bool) -> None:
@@ -236,15 +235,14 @@ def _archive(remote: RemoteFile, folder: Path, mirror: Path | None, *, progress:
         archive = mirror / remote.name
         if not archive.is_file():
             raise DownloadError(f"{archive}: not in the mirror folder. The file comes from {remote.url}.")
-        if checksum is not None:
-            verify(archive, checksum, str(archive))
     else:
         check_url(remote.url)
         archive = folder / "downloads" / remote.name
         if not archive.is_file():
             download(remote.url, archive, checksum, max_bytes=remote.max_bytes, progress=progress)
-        elif checksum is not None:
-            verify(archive, checksum, str(archive))
+            return archive
+    if checksum is not None:
+        verify(archive, checksum, str(archive))
     return archive
 
 

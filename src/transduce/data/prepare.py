@@ -6,7 +6,6 @@ find duplicates and to plan the epoch for the report.
 """
 
 import contextlib
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.__about__ import __version__
-from transduce.config import Config, TextConfig
+from transduce.config import Config
 from transduce.data.batching import plan_epoch
 from transduce.data.corpus import CorpusFiles, Part, locate, read_chunks
 from transduce.data.doctor import Examination, examine, require_aligned
@@ -44,7 +43,7 @@ from transduce.data.progress import elapsed_time
 from transduce.data.store import ParallelStore
 from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import DataError
-from transduce.files import remove_leftovers, sha256, write_json
+from transduce.files import read_json_object, remove_leftovers, sha256, write_json
 from transduce.text import SubwordTokenizer
 from transduce.treebank import pairs, rare_words
 from transduce.treebank.pairs import sentence_words
@@ -119,10 +118,7 @@ def _prepare(
         _require_pairs(examination)
         require_aligned(examination.findings, config.data)
     with stage("tokenizer"):
-        by_shape = config.data.rare_words == "signatures"
-        tokenizer = given or _learn_tokenizer(
-            files, examination.kept, config.text, by_shape=by_shape, progress=progress
-        )
+        tokenizer = given or _learn_tokenizer(files, examination.kept, config, progress=progress)
         tokenizer.save(output / TOKENIZER)
     with stage("encode"):
         train, validation = _encode(files, output, tokenizer, examination, config, progress, num_workers)
@@ -172,7 +168,7 @@ def _reuse(output: Path, wanted: dict[str, Any]) -> PrepareReport | None:
             f"transduce prepare RECIPE --output {output} --overwrite"
         )
     load_prepared(output)
-    report = PrepareReport.from_dict(json.loads((output / REPORT).read_text(encoding="utf-8")))
+    report = PrepareReport.from_dict(read_json_object(output / REPORT))
     report.folder, report.reused = str(output), True
     return report
 
@@ -191,8 +187,9 @@ def _require_pairs(examination: Examination) -> None:
 
 
 def _learn_tokenizer(
-    files: CorpusFiles, kept: NDArray[np.bool_], text: TextConfig, *, by_shape: bool, progress: bool
+    files: CorpusFiles, kept: NDArray[np.bool_], config: Config, *, progress: bool
 ) -> SubwordTokenizer:
+    text, by_shape = config.text, config.data.rare_words == "signatures"
     sample = spread(kept, text.sample_pairs)
     whole = pairs.WHOLE if any(part.trees for part in files.train) else ""
     read: Callable[[str], str] = str

@@ -62,14 +62,9 @@ class PrepareReport:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "PrepareReport":
         """Rebuilds a report from what `to_dict` returned."""
-        validation = values["validation"]
-        rebuilt = {
-            "findings": _findings(values["findings"]),
-            "train": _split(values["train"]),
-            "validation": _split(validation) if validation else None,
-            "epoch": EpochReport(**values["epoch"]),
-        }
-        return cls(**(values | rebuilt))
+        values = _with_findings(values)
+        kinds = {"findings": Findings, "train": EncodedSplit, "validation": EncodedSplit, "epoch": EpochReport}
+        return cls(**(values | {name: kind(**values[name]) for name, kind in kinds.items() if values[name]}))
 
     def __str__(self) -> str:
         train, epoch, tokenizer = self.train, self.epoch, self.tokenizer
@@ -121,15 +116,10 @@ def describe_lines(found: dict[tuple[str, str], Finding]) -> list[str]:
     return lines
 
 
-def _findings(values: dict[str, Any]) -> Findings:
-    def rebuild(value: dict[str, Any]) -> Any:
-        if value.keys() == {"count", "examples"}:
-            return Finding(**value)
-        return {name: Finding(**finding) for name, finding in value.items()}
-
-    return Findings(**{name: rebuild(value) for name, value in values.items()})
-
-
-def _split(values: dict[str, Any]) -> EncodedSplit:
-    over_long, odd_ratio = Finding(**values["over_long"]), Finding(**values["odd_ratio"])
-    return EncodedSplit(**(values | {"over_long": over_long, "odd_ratio": odd_ratio}))
+def _with_findings(value: Any) -> Any:
+    """Returns what `asdict` made, with each `Finding` rebuilt at any depth."""
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"count", "examples"}:
+        return Finding(**value)
+    return {name: _with_findings(inner) for name, inner in value.items()}

@@ -125,7 +125,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         manifest = read_json_object(path)
         version = manifest["format_version"]
         if version == FORMAT_VERSION:
-            _require_sound(manifest)
+            _require_valid(manifest)
     except KeyError as error:
         raise DataError(f"{path}: damaged: it has no {error}. {advice}") from None
     except (OSError, ValueError, TypeError) as error:
@@ -135,7 +135,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return manifest
 
 
-def _require_sound(manifest: dict[str, Any]) -> None:
+def _require_valid(manifest: dict[str, Any]) -> None:
     """Raises KeyError, TypeError or ValueError if a manifest lacks a value that is used."""
     if type(manifest["vocab_size"]) is not int or not isinstance(manifest["tokenizer_fingerprint"], str):
         raise ValueError("'vocab_size' is not a whole number, or 'tokenizer_fingerprint' is not a string")

@@ -20,12 +20,8 @@ from transduce.reporting.tables import counted
 
 STDIN = Path("-")
 
-BinaryFile = io.BufferedReader
-
 _BLOCK_BYTES = 1 << 20
-_ZSTD_FEED_BYTES = 1 << 13  # the output of one call is unbounded: small inputs keep it small
 _MAX_LINE_BYTES = 64 << 20
-_BOM = b"\xef\xbb\xbf"
 
 
 def shown_name(path: Path) -> str:
@@ -52,6 +48,8 @@ class LineReader:
         self._num_lines = 0
         for block in self._whole_lines():
             first_number = self._num_lines + 1
+            if first_number == 1:
+                block = block.removeprefix(codecs.BOM_UTF8)
             text, failure = self._decode(block, first_number)
             lines = text.split("\n")
             if lines[-1] == "":
@@ -64,16 +62,10 @@ class LineReader:
                 raise failure
 
     def _whole_lines(self) -> Iterator[bytes]:
-        """Yields blocks that end where a line ends, without the byte order mark."""
+        """Yields blocks that end where a line ends."""
         rest = b""
-        at_start = True
         for block in self._blocks():
             data = rest + block
-            if at_start:
-                if _BOM.startswith(data) and data != _BOM:  # perhaps the start of a byte order mark
-                    rest = data
-                    continue
-                data, at_start = data.removeprefix(_BOM), False
             end = data.rfind(b"\n") + 1
             if end:
                 yield data[:end]
@@ -83,14 +75,12 @@ class LineReader:
                     f"{shown_name(self.path)}: a line is longer than {_MAX_LINE_BYTES >> 20} MiB. "
                     "Is this a text file with one sentence a line?"
                 )
-        if at_start:
-            rest = rest.removeprefix(_BOM)
         if rest:
             yield rest
 
     def _blocks(self) -> Iterator[bytes]:
         if self.path == STDIN:
-            stdin = cast(BinaryFile, sys.stdin.buffer)
+            stdin = cast(io.BufferedReader, sys.stdin.buffer)
             yield from self._read(stdin, stdin)
             return
         try:
@@ -101,13 +91,12 @@ class LineReader:
             try:
                 if self.path.suffix in (".gz", ".zst") and not file.peek(1):
                     raise EOFError("the file is empty")
+                unpacked: io.BufferedIOBase = file
                 if self.path.suffix == ".gz":
-                    with gzip.GzipFile(fileobj=file) as unpacked:
-                        yield from self._read(unpacked, file)
+                    unpacked = gzip.GzipFile(fileobj=file)
                 elif self.path.suffix == ".zst":
-                    yield from self._unpack_zstd(file)
-                else:
-                    yield from self._read(file, file)
+                    unpacked = zstd.ZstdFile(file)
+                yield from self._read(unpacked, file)
             except (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError) as error:
                 raise DataError(
                     f"{shown_name(self.path)}: damaged or cut short: {str(error).rstrip('.')}. The error is "
@@ -115,39 +104,11 @@ class LineReader:
                     "Fetch or compress the file again."
                 ) from None
 
-    def _read(self, unpacked: BinaryFile | gzip.GzipFile, file: BinaryFile) -> Iterator[bytes]:
+    def _read(self, unpacked: io.BufferedIOBase, file: io.BufferedIOBase) -> Iterator[bytes]:
         while block := unpacked.read1(_BLOCK_BYTES):  # read1: what a pipe has now, without waiting for a full block
-            self._note_position(file)
+            if file.seekable():  # a pipe has no position
+                self.position_bytes = file.tell()
             yield block
-
-    def _note_position(self, file: BinaryFile) -> None:
-        if file.seekable():  # a pipe has no position
-            self.position_bytes = file.tell()
-
-    def _unpack_zstd(self, file: BinaryFile) -> Iterator[bytes]:
-        """Unpacks frame after frame. Unlike the library's reader, it notices a file that ends inside a frame.
-
-        Checksums are verified if a frame has one.
-        """
-        frame = None
-        pieces: list[bytes] = []
-        size = 0
-        while packed := file.read(_ZSTD_FEED_BYTES):
-            while packed:
-                frame = frame or zstd.ZstdDecompressor()
-                piece = frame.decompress(packed)
-                packed = frame.unused_data if frame.eof else b""
-                frame = None if frame.eof else frame
-                pieces.append(piece)
-                size += len(piece)
-            if size >= _BLOCK_BYTES:
-                self._note_position(file)
-                yield b"".join(pieces)
-                pieces, size = [], 0
-        self._note_position(file)
-        yield b"".join(pieces)
-        if frame is not None:
-            raise EOFError("the last frame is incomplete")
 
     def _decode(self, block: bytes, first_number: int) -> tuple[str, DataError | None]:
         """Returns the block's lines up to the first that is not UTF-8, and the error for that line."""
@@ -253,9 +214,8 @@ class PairReader:
         first, second = self.paths
         where = ""
         if STDIN not in self.paths:
-            from transduce.data.missing_lines import (
-                describe_missing_lines,  # here, as it imports NumPy: readers must start fast
-            )
+            # Imported here, since it needs NumPy: readers must start fast.
+            from transduce.data.missing_lines import describe_missing_lines
 
             where = describe_missing_lines(read_lines(first), read_lines(second), counts, (str(first), str(second)))
         return DataError(

@@ -16,7 +16,8 @@ answer.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from functools import cache
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,12 +121,9 @@ class LineScorer:
     def learn(cls, windows: Sequence[Window]) -> "LineScorer":
         """Learns from windows of training text. If they are not aligned, it finds the offsets that fit best."""
         halves = [_spread(windows[half::2], _LEARNED_WINDOWS // 2) for half in (0, 1)]
-        lines: tuple[list[list[str]], list[list[str]]] = ([], [])
-        for window in chain(*halves):
-            for side in (0, 1):
-                lines[side].extend(tokens(line) for line in window[side])
-        vocabularies = (Vocabulary(lines[0]), Vocabulary(lines[1]))
-        weights = spelling_weights(list(chain(*halves)))
+        chosen = [*halves[0], *halves[1]]
+        source, target = (Vocabulary([tokens(line) for window in chosen for line in window[side]]) for side in (0, 1))
+        vocabularies, weights = (source, target), spelling_weights(chosen)
         numbered = [[_numbered(window, vocabularies) for window in half] for half in halves]
         aligned = [[0] * len(half) for half in halves]
         scorer = cls(vocabularies, weights, _learn_halves(numbered, aligned, vocabularies))
@@ -241,24 +239,24 @@ def find_shifted_lines(
         return [ShiftedLines(0, sampler.num_pairs, UNRELATED, to_end=True)]
     runs = _runs([best_offset(mean) for mean in means], median=float(np.median(np.nanmax(means, axis=1))))
     starts = list(means_at)
-    shifted_lines = []
-    for number, (offset, first, end) in enumerate(runs):
-        if offset:
-            start_pair, end_pair = 0, sampler.num_pairs
-            if number:
-                between, offsets = (starts[first - 1], starts[first]), (runs[number - 1][0], offset)
-                start_pair = _locate(part, between, offsets, scorer, progress)
-            if end < len(starts):
-                between, offsets = (starts[end - 1], starts[end]), (offset, runs[number + 1][0])
-                end_pair = _locate(part, between, offsets, scorer, progress)
-            shifted_lines.append(ShiftedLines(start_pair, end_pair, offset, to_end=end == len(starts)))
-        if len(shifted_lines) == _MAX_RUNS:
-            break
-    return shifted_lines
+
+    @cache
+    def first_pair(number: int) -> int:
+        """Returns the index of the first pair of a run; for the number of runs, that of all pairs."""
+        if number in (0, len(runs)):
+            return sampler.num_pairs if number else 0
+        (before, _), (offset, window) = runs[number - 1 : number + 1]
+        return _locate(part, (starts[window - 1], starts[window]), (before, offset), scorer, progress)
+
+    shifted = [(number, offset) for number, (offset, _) in enumerate(runs) if offset]
+    return [
+        ShiftedLines(first_pair(number), first_pair(number + 1), offset, to_end=number + 1 == len(runs))
+        for number, offset in shifted[:_MAX_RUNS]
+    ]
 
 
-def _runs(states: Sequence[int], median: float) -> list[tuple[int, int, int]]:
-    """Returns (offset, first window, window after the last) of each run of windows with the same best offset.
+def _runs(states: Sequence[int], median: float) -> list[tuple[int, int]]:
+    """Returns (offset, first window) of each run of windows with the same best offset.
 
     Unrelated windows count to the run before them, unless there are several in a part that is otherwise aligned.
     """
@@ -268,12 +266,7 @@ def _runs(states: Sequence[int], median: float) -> list[tuple[int, int, int]]:
         if offset == UNRELATED and (length < _MIN_RUN_UNRELATED or median < _ALIGNED_SCORE):
             offset = known[-1] if known else 0
         known += [offset] * length
-    runs, first = [], 0
-    for offset, group in groupby(known):
-        length = len(list(group))
-        runs.append((offset, first, first + length))
-        first += length
-    return runs
+    return [(offset, i) for i, offset in enumerate(known) if i == 0 or offset != known[i - 1]]
 
 
 def _locate(part: Part, between: tuple[int, int], offsets: tuple[int, int], scorer: LineScorer, progress: bool) -> int:

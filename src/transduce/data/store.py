@@ -8,9 +8,8 @@ copy in memory.
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -130,102 +129,58 @@ class _Column:
 
 
 class StoreWriter:
-    """Writes a store, one record batch at a time. Use it in a `with` statement.
-
-    The file appears at `path` only when the block ends without an exception.
+    """Writes a store, one record batch at a time.
 
     Attributes:
         num_pairs: number of pairs written.
     """
 
-    def __init__(self, path: Path, *, tokenizer_fingerprint: str, vocab_size: int) -> None:
+    def __init__(self, file: Any, schema: Any, vocab_size: int) -> None:
+        """Do not call this: use `open`."""
         self.num_pairs = 0
-        self._path = path
-        self._dtype = id_type(vocab_size)
+        self._file = file
+        self._schema = schema
         self._vocab_size = vocab_size
-        ids = pa.list_(pa.from_numpy_dtype(self._dtype))
+        self._pending = schema.empty_table()  # rows that wait until their record batch is full
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, path: Path, *, tokenizer_fingerprint: str, vocab_size: int) -> Iterator[Self]:
+        """Opens a writer for a `with` statement. The file appears only when the block ends without an exception."""
         metadata = {
             "format_version": FORMAT_VERSION,
             "tokenizer_fingerprint": tokenizer_fingerprint,
             "vocab_size": vocab_size,
         }
-        self._schema = pa.schema(
-            [(name, ids) for name in _COLUMNS], metadata={_METADATA_KEY: json.dumps(metadata).encode()}
-        )
-        self._pending = [_Pending(self._dtype), _Pending(self._dtype)]
-        self._stack = contextlib.ExitStack()
-
-    def __enter__(self) -> Self:
-        with contextlib.ExitStack() as stack:
-            temporary = stack.enter_context(atomic_path(self._path))
-            self._writer = stack.enter_context(pa.ipc.new_file(str(temporary), self._schema))
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if kind is None:
-                self._flush(whole=False)
-        except BaseException as failure:
-            self._stack.__exit__(type(failure), failure, failure.__traceback__)
-            raise
-        self._stack.__exit__(kind, error, trace)
+        ids = pa.list_(pa.from_numpy_dtype(id_type(vocab_size)))
+        schema = pa.schema(dict.fromkeys(_COLUMNS, ids), metadata={_METADATA_KEY: json.dumps(metadata).encode()})
+        with atomic_path(path) as temporary, pa.ipc.new_file(str(temporary), schema) as file:
+            writer = cls(file, schema, vocab_size)
+            yield writer
+            writer._flush(whole=False)
 
     def write(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> None:
-        """Appends pairs, given as ids without EOS."""
-        sides: list[Any] = []
-        for rows in (sources, targets):
-            lengths = np.fromiter((len(row) for row in rows), dtype=np.int32, count=len(rows))
-            ids = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows]) if len(rows) else np.zeros(0, int)
-            sides += [ids, lengths]
-        self.write_flat(*sides)
+        """Appends pairs, given as ids without EOS.
 
-    def write_flat(self, source_ids: Ids, source_counts: Lengths, target_ids: Ids, target_counts: Lengths) -> None:
-        """Appends pairs, given as the ids of all rows in one array and the number of ids of each row."""
-        if len(source_counts) != len(target_counts):
-            raise ValueError(f"{len(source_counts)} sources and {len(target_counts)} targets")
-        for ids in (source_ids, target_ids):
+        Raises:
+            ValueError: an id is outside the vocabulary, or the numbers of sources and targets differ.
+        """
+        if len(sources) != len(targets):
+            raise ValueError(f"{len(sources)} sources and {len(targets)} targets")
+        columns = [pa.array(rows, pa.list_(pa.int64())) for rows in (sources, targets)]
+        for column in columns:
+            ids = np.asarray(column.values)
             if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self._vocab_size:
                 raise ValueError(f"an id is outside the vocabulary of {self._vocab_size}")
-        self._pending[0].append(source_ids, source_counts)
-        self._pending[1].append(target_ids, target_counts)
-        self.num_pairs += len(source_counts)
+        self._pending = pa.concat_tables([self._pending, pa.table(columns, _COLUMNS).cast(self._schema)])
+        self.num_pairs += len(sources)
         self._flush(whole=True)
 
     def _flush(self, *, whole: bool) -> None:
         """Writes pending rows in full batches; if `whole` is False, also a shorter last batch."""
-        while (rows := min(self._pending[0].num_rows, BATCH_ROWS)) == BATCH_ROWS or (rows and not whole):
-            self._writer.write_batch(pa.record_batch([side.take(rows) for side in self._pending], schema=self._schema))
-
-
-class _Pending:
-    """Rows of one column that wait until their record batch is full."""
-
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self.num_rows = 0
-        self._dtype = dtype
-        self._ids: list[Ids] = []
-        self._counts: list[Lengths] = []
-
-    def append(self, ids: Ids, counts: Lengths) -> None:
-        if int(counts.sum()) != len(ids):
-            raise ValueError(f"row lengths add up to {int(counts.sum())}, but there are {len(ids)} ids")
-        self._ids.append(ids.astype(self._dtype))
-        self._counts.append(counts.astype(np.int32))
-        self.num_rows += len(counts)
-
-    def take(self, rows: int) -> Any:
-        """Removes the first `rows` rows and returns them as an Arrow array."""
-        ids, counts = np.concatenate(self._ids), np.concatenate(self._counts)
-        offsets = np.zeros(rows + 1, dtype=np.int32)
-        np.cumsum(counts[:rows], out=offsets[1:])
-        end = int(offsets[-1])
-        # Copies: views would keep the whole of `ids` alive.
-        self._ids, self._counts = [ids[end:].copy()], [counts[rows:].copy()]
-        self.num_rows -= rows
-        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids[:end]))
+        while len(self._pending) >= BATCH_ROWS or (len(self._pending) and not whole):
+            self._file.write_table(self._pending.slice(0, BATCH_ROWS).combine_chunks())
+            self._pending = self._pending.slice(BATCH_ROWS)
 
 
 def _read_metadata(path: Path, schema: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from transduce.config import DataConfig
-from transduce.data.corpus import CorpusFiles, Part, read_chunks
+from transduce.data.corpus import CorpusFiles, Part
 from transduce.data.wrong_language import SideLanguages
 
 _SAMPLE_PAIRS = 2_000
@@ -48,8 +48,7 @@ class Sides:
 
 def compare_sides(files: CorpusFiles, data: DataConfig) -> Sides:
     """Returns what the two sides look like, and the problems of parts that differ from the rest."""
-    held_out = ([files.validation] if files.validation else []) + list(files.test.values())
-    parts = [part for part in dict.fromkeys([*files.train, *held_out]) if not part.trees]
+    parts = [part for part in dict.fromkeys([*files.train, *files.held_out().values()]) if not part.trees]
     languages = _learn(files.train)
     for part in parts:
         languages = languages or _learn([part])
@@ -76,7 +75,7 @@ def compare_sides(files: CorpusFiles, data: DataConfig) -> Sides:
 
 
 def _learn(parts: Sequence[Part]) -> SideLanguages | None:
-    return SideLanguages.learn(pair for chunk in read_chunks(parts, "", progress=False) for pair in chunk.pairs)
+    return SideLanguages.learn(pair for part in parts for pair in part.open())
 
 
 def _sample(part: Part) -> list[tuple[str, str]]:
@@ -87,11 +86,9 @@ def _sample(part: Part) -> list[tuple[str, str]]:
     sample: list[tuple[str, str]] = []
     source: list[str] = []
     target: list[str] = []
-    for pair in islice(
-        (pair for chunk in read_chunks([part], "", progress=False) for pair in chunk.pairs), _SAMPLE_PAIRS
-    ):
-        source.append(pair[0])
-        target.append(pair[1])
+    for source_line, target_line in islice(part.open(), _SAMPLE_PAIRS):
+        source.append(source_line)
+        target.append(target_line)
         if min(sum(map(len, source)), sum(map(len, target))) >= _MIN_CHARACTERS:
             sample.append(("\n".join(source), "\n".join(target)))
             source, target = [], []

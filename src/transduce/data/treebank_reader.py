@@ -1,11 +1,12 @@
 """Treebanks as training data: files of bracketed trees, each tree a pair of a sentence and its brackets (§6.3)."""
 
+import glob
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from transduce.config import DataConfig
-from transduce.data.readers import LineReader, require_file
+from transduce.data.readers import STDIN, LineReader, require_file, shown_name
 from transduce.errors import DataError
 from transduce.text import SubwordTokenizer
 from transduce.treebank import Tree, normalise, parse_trees
@@ -29,9 +30,8 @@ def treebank_files(path: Path) -> list[Path]:
         if not files:
             raise DataError(f"{path}: no tree files in this folder. Their names must end in {', '.join(SUFFIXES)}.")
         return files
-    if not path.exists() and (pattern_start := _pattern_start(path)) is not None:
-        folder, pattern = Path(*path.parts[:pattern_start]), str(Path(*path.parts[pattern_start:]))
-        found = sorted(folder.glob(pattern))
+    if not path.exists() and glob.has_magic(str(path)):
+        found = sorted(map(Path, glob.glob(str(path), recursive=True, include_hidden=True)))  # noqa: PTH207 (absolute)
         if not found:
             raise DataError(f"{path}: no file matches this pattern.")
         return [file for each in found for file in treebank_files(each)]
@@ -44,20 +44,15 @@ def _has_tree_suffix(file: Path) -> bool:
     return name.suffix in SUFFIXES
 
 
-def _pattern_start(path: Path) -> int | None:
-    """Returns the index of the first part of the path with a wildcard."""
-    return next((index for index, part in enumerate(path.parts) if set(part) & set("*?[")), None)
-
-
 def read_treebank(paths: Iterable[Path]) -> Iterator[Tree]:
-    """Yields the trees of files, folders and patterns, unchanged.
+    """Yields the trees of files, folders, patterns, and standard input ("-"), unchanged.
 
     Raises:
         DataError: There are no such files, or what `parse_trees` raises: it names file, line and column.
     """
     for path in paths:
-        for file in treebank_files(path):
-            yield from parse_trees(LineReader(file), str(file))
+        for file in [path] if path == STDIN else treebank_files(path):
+            yield from parse_trees(LineReader(file), shown_name(file))
 
 
 def sentence_reader(data: DataConfig, tokenizer: SubwordTokenizer) -> Callable[[str], str]:

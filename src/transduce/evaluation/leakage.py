@@ -18,7 +18,8 @@ def leakage_warnings(texts: Sequence[Text], training: Mapping[str, Iterable[str]
         texts: the source and the references of a test set.
         training: lines by file name, of either language. Each tab-separated column of a line is compared.
     """
-    found_at = {line: "" for text in texts for line in map(str.strip, text.lines) if _is_long_enough(line)}
+    tested = {line.strip() for text in texts for line in text.lines}
+    found_at = {line: "" for line in tested if len(line.encode()) >= MIN_LEAK_BYTES}
     for name, lines in training.items():
         for number, line in enumerate(lines, start=1):
             for column in map(str.strip, line.split("\t")):
@@ -36,7 +37,3 @@ def leakage_warnings(texts: Sequence[Text], training: Mapping[str, Iterable[str]
                 "from the training data (data.drop_leaked)."
             )
     return warnings
-
-
-def _is_long_enough(line: str) -> bool:
-    return len(line.encode()) >= MIN_LEAK_BYTES

@@ -133,16 +133,12 @@ class BracketEvaluation:
         longest = math.inf if max_length is None else max_length
         chosen = [each for each in self.sentences if min_length <= each.length <= longest]
         valid = [each for each in chosen if each.status == "valid"]
+        counts = ("matched", "gold", "parsed", "crossing", "words", "correct_tags")
         return BracketSummary(
             num_sentences=len(chosen),
             num_errors=sum(each.status == "error" for each in chosen),
             num_skipped=sum(each.status == "skipped" for each in chosen),
-            matched=sum(each.matched for each in valid),
-            gold=sum(each.gold for each in valid),
-            parsed=sum(each.parsed for each in valid),
-            crossing=sum(each.crossing for each in valid),
-            words=sum(each.words for each in valid),
-            correct_tags=sum(each.correct_tags for each in valid),
+            **{name: sum(getattr(each, name) for each in valid) for name in counts},
             num_complete=sum(each.is_complete for each in valid),
             num_no_crossing=sum(each.crossing == 0 for each in valid),
             num_few_crossing=sum(each.crossing <= 2 for each in valid),

@@ -26,15 +26,9 @@ _ENDINGS = (3, 2)  # letters
 
 def signatures(word: str) -> Iterator[str]:
     """Yields the signatures of a word, the most specific first; the last is the same for all words."""
-    flags = "".join(
-        flag
-        for flag, present in (
-            ("-C", word[:1].isupper()),
-            ("-N", any(letter.isnumeric() for letter in word)),
-            ("-H", "-" in word[1:-1]),
-        )
-        if present
-    )
+    flags = "-C" if word[:1].isupper() else ""
+    flags += "-N" if any(letter.isnumeric() for letter in word) else ""
+    flags += "-H" if "-" in word[1:-1] else ""
     endings = [word[-count:].lower() for count in _ENDINGS if len(word) > count + 1 and word[-count:].isalpha()]
     for shape in dict.fromkeys((f"{ANY}{flags}", ANY)):
         yield from (f"{shape}-{ending}" for ending in endings)
