@@ -118,13 +118,13 @@ _LINES = ["A dog runs.", "Two dogs", "", "dog"]
 def test_auto_does_everything_and_loads_the_reference_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_bundle(tmp_path / "model", ending=2.0)
     loads: list[str] = []
-    load_torch = loading._load_torch
+    load = TorchEngine.load
 
     def counted(*arguments: Any) -> TorchEngine:
         loads.append("torch")
-        return load_torch(*arguments)
+        return load(*arguments)
 
-    monkeypatch.setattr(loading, "_load_torch", counted)
+    monkeypatch.setattr(TorchEngine, "load", counted)
     auto, torch, fast = (
         Translator.load(tmp_path / "model", engine=name, device="cpu") for name in ("auto", "torch", "ctranslate2")
     )

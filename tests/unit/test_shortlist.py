@@ -47,7 +47,7 @@ def made_sources(count: int, seed: int = 0, longest: int = 14) -> list[list[int]
 
 
 def learned(pairs: Pairs) -> Learned:
-    return learn(pairs, _VOCAB)
+    return learn(pairs, _VOCAB, iterations=5)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_what_is_chosen_is_among_what_is_shown() -> None:
     assert shown[0].share_of_tokens == shortlist.facts["coverage"]["share_of_tokens"] == 1.0
     assert [each.mean_ids for each in shown] == sorted(each.mean_ids for each in shown)
     with pytest.raises(ConfigError, match="0 candidates"):
-        learn_shortlist(learned(pairs), held_out, num_candidates=0)
+        learn_shortlist(learned(pairs), held_out, num_candidates=0, num_frequent=300)
     with pytest.raises(DataError, match="nothing to learn"):
         learned(Pairs([], []))
 

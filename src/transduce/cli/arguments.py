@@ -10,6 +10,7 @@ from transduce.config import DecodeConfig
 from transduce.config.ranges import flags_of
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
 from transduce.engines.interface import SHORTLIST_CHOICES
+from transduce.errors import ConfigError
 
 _MARKUP = ("none", "html", "placeholders")
 _SPLIT = ("auto", "always", "never")
@@ -111,6 +112,13 @@ def add_shortlist(parser: argparse.ArgumentParser) -> None:
         help="use only output pieces that can translate the source, as 'transduce shortlist' has learned; "
         "auto: if the model has a shortlist and the engine is torch; default: %(default)s",
     )
+
+
+def require_both(args: argparse.Namespace, first: str, second: str) -> None:
+    """Raises ConfigError where only one of two options is given that belong together."""
+    if (getattr(args, first) is None) != (getattr(args, second) is None):
+        names = " and ".join(f"--{name.replace('_', '-')}" for name in (first, second))
+        raise ConfigError(f"{names} belong together: give both.")
 
 
 def decode_changes(args: argparse.Namespace) -> dict[str, Any]:

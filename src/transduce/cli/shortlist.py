@@ -27,7 +27,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.arguments import add_overwrite
+from transduce.cli.arguments import add_overwrite, require_both
 from transduce.cli.numbers import whole
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
@@ -47,26 +47,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="instead: a prepared folder or a run folder")
     parser.add_argument("--test-source", type=Path, metavar="FILE", help="other lines, to measure the coverage")
     parser.add_argument("--test-reference", type=Path, metavar="FILE", help="their translations")
-    parser.add_argument(
-        "--candidates", type=whole(1, 1_000_000), metavar="K", help="pieces kept for each source piece; default: 100"
-    )
-    parser.add_argument(
-        "--frequent",
-        type=whole(0, 1_000_000),
-        metavar="F",
-        help="pieces in the shortlist of every sentence; default: 300",
-    )
-    parser.add_argument(
-        "--max-pairs", type=whole(1), metavar="N", help="learn from at most N pairs, evenly spread; default: 500 000"
-    )
-    parser.add_argument("--iterations", type=whole(1, 1000), metavar="N", help="iterations of EM; default: 5")
+    # docs/guides/shortlist.md has the coverage of these numbers.
+    candidates = "pieces kept for each source piece; default: %(default)s"
+    parser.add_argument("--candidates", type=whole(1, 1_000_000), default=100, metavar="K", help=candidates)
+    frequent = "pieces in the shortlist of every sentence; default: %(default)s"
+    parser.add_argument("--frequent", type=whole(0, 1_000_000), default=300, metavar="F", help=frequent)
+    max_pairs = "learn from at most N pairs, evenly spread; default: %(default)s"
+    parser.add_argument("--max-pairs", type=whole(1), default=500_000, metavar="N", help=max_pairs)
+    iterations = "iterations of EM; default: %(default)s"
+    parser.add_argument("--iterations", type=whole(1, 1000), default=5, metavar="N", help=iterations)
     add_overwrite(parser, "the existing shortlist")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Learns and writes the shortlist, and returns the exit code."""
-    _check(args)
+    require_both(args, "source", "target")
+    require_both(args, "test_source", "test_reference")
+    if (args.source is None) == (args.data is None):
+        raise ConfigError("Give the training corpus: either --source and --target, or --data.")
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.bundle import Bundle
     from transduce.engines.shortlist import FILE, learning
@@ -76,17 +75,10 @@ def run(args: argparse.Namespace) -> int:
     bundle = Bundle.load(args.model)
     require_free(bundle.path / FILE, overwrite=args.overwrite, option="")
     pairs, held_out = _pairs(args, bundle)
-    learned = learning.learn(
-        pairs,
-        bundle.tokenizer.vocab_size,
-        iterations=args.iterations or learning.DEFAULT_ITERATIONS,
-        progress=sys.stderr.isatty(),
-    )
+    size, shown = bundle.tokenizer.vocab_size, sys.stderr.isatty()
+    learned = learning.learn(pairs, size, iterations=args.iterations, progress=shown)
     shortlist, coverages = learning.learn_shortlist(
-        learned,
-        held_out,
-        num_candidates=learning.DEFAULT_CANDIDATES if args.candidates is None else args.candidates,
-        num_frequent=learning.DEFAULT_FREQUENT if args.frequent is None else args.frequent,
+        learned, held_out, num_candidates=args.candidates, num_frequent=args.frequent
     )
     path = save_shortlist(bundle, shortlist)
     if args.json:
@@ -97,21 +89,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
-    if (args.source is None) != (args.target is None):
-        raise ConfigError("--source and --target belong together: give both.")
-    if (args.source is None) == (args.data is None):
-        raise ConfigError("Give the training corpus: either --source and --target, or --data.")
-    if (args.test_source is None) != (args.test_reference is None):
-        raise ConfigError("--test-source and --test-reference belong together: give both.")
-
-
 def _pairs(args: argparse.Namespace, bundle: "Bundle") -> "tuple[Pairs, Pairs]":
     """Returns the pairs to learn from, and the pairs to measure on."""
     from transduce.engines.shortlist import learning
 
-    tokenizer, shown = bundle.tokenizer, sys.stderr.isatty()
-    most = args.max_pairs or learning.DEFAULT_MAX_PAIRS
+    tokenizer, most, shown = bundle.tokenizer, args.max_pairs, sys.stderr.isatty()
     if args.data is not None:
         pairs, other = learning.read_prepared(_prepared(args.data), tokenizer, most)
     else:

@@ -7,9 +7,10 @@ tokens so far, which the search keeps: when beams change places, no state has to
 Shapes: R rows = B sentences × K beams, sentence by sentence; T tokens so far, P positions or phrases, V vocabulary.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -17,16 +18,16 @@ from torch import Tensor
 from transduce.config.special_ids import EOS
 
 
-class Ban(Protocol):
+class Ban(ABC):
     """Bans tokens, row by row."""
 
+    @abstractmethod
     def apply_(self, gains_RV: Tensor, past_RT: Tensor) -> None:
         """Sets what may not follow `past_RT` to -inf, in place."""
-        ...
 
     def keep(self, sentences_B: Tensor) -> Self:
-        """Returns the ban for the given sentences, in the given order."""
-        ...
+        """Returns the ban for the given sentences, in the given order: itself if it is the same for all."""
+        return self
 
 
 def _ban_(gains: Tensor, tokens: Tensor, banned: Tensor) -> None:
@@ -35,7 +36,7 @@ def _ban_(gains: Tensor, tokens: Tensor, banned: Tensor) -> None:
 
 
 @dataclass(frozen=True)
-class MinimumLength:
+class MinimumLength(Ban):
     """No output ends before it has `num_tokens`."""
 
     num_tokens: int
@@ -45,13 +46,9 @@ class MinimumLength:
         if past_RT.size(1) < self.num_tokens:
             gains_RV[:, EOS] = -torch.inf
 
-    def keep(self, sentences_B: Tensor) -> Self:
-        """Returns itself: it is the same for all."""
-        return self
-
 
 @dataclass(frozen=True)
-class NoRepeat:
+class NoRepeat(Ban):
     """No `size` tokens in a row come twice."""
 
     size: int
@@ -69,13 +66,9 @@ class NoRepeat:
         last_R1N = past_RT[:, None, past_RT.size(1) - before :]
         _ban_(gains_RV, windows_RPN[:, :, before], (windows_RPN[:, :, :before] == last_R1N).all(dim=2))
 
-    def keep(self, sentences_B: Tensor) -> Self:
-        """Returns itself: it is the same for all."""
-        return self
-
 
 @dataclass(frozen=True)
-class Forbidden:
+class Forbidden(Ban):
     """Phrases that may not occur, of one length: phrase p is forbidden to sentence `owners_P[p]`."""
 
     phrases_PN: Tensor

@@ -13,11 +13,11 @@ from transduce.config.special_ids import EOS
 from transduce.decoding.options import BeamOptions
 from transduce.decoding.required import RequiredPhrases
 from transduce.decoding.scores import Hypothesis, gnmt_penalty, hypothesis
-from transduce.decoding.search import Finished
+from transduce.decoding.search import HostRecord
 from transduce.decoding.transfer import BeamStep, beams_on_host
 
 
-class FinishedBeams(Finished):
+class FinishedBeams(HostRecord):
     """The finished hypotheses of a beam search, and the score that others have to beat; an entry is a group."""
 
     def __init__(
@@ -39,7 +39,8 @@ class FinishedBeams(Finished):
         self._final_penalties = np.array([gnmt_penalty(limit + 1, alpha) for limit in self._limits.tolist()])
         # A finished hypothesis must beat this to be kept: the worst kept score, once n_best are kept.
         self._thresholds = np.full(num_entries, -np.inf)
-        self._open_scores = np.zeros((num_entries, 1), np.float32)  # of the last step
+        self._open_scores = np.full((num_entries, options.group_size), -np.inf, np.float32)  # of the last step
+        self._open_scores[:, 0] = 0  # each group begins with one beam
         shape = (max(limits, default=0) + 1, num_entries, options.group_size)
         self._parents, self._tokens = np.zeros(shape, np.int32), np.zeros(shape, np.int64)
         self._num_tokens = 0  # of every open beam
@@ -60,13 +61,13 @@ class FinishedBeams(Finished):
         if self._may_run_out:
             last_B = last_B | (scores_BC == -np.inf).all(axis=1)
         for index in np.flatnonzero(last_B & ~self.done[groups]).tolist():
-            self._close(groups[index], self._open_scores[index], None if bonus_BK is None else bonus_BK[index])
+            self._close(groups[index], None if bonus_BK is None else bonus_BK[index])
         self._parents[num_tokens, groups] = step.parents_BK.numpy()
         self._tokens[num_tokens, groups] = step.open_tokens_BK.numpy()
-        self._open_scores = step.open_scores_BK.numpy()
+        self._open_scores[groups] = open_scores_BK = step.open_scores_BK.numpy()
         self._num_tokens += 1
         if self._stop_early:
-            best_possible_B = self._open_scores.max(axis=1).astype(np.float64) / self._final_penalties[groups]
+            best_possible_B = open_scores_BK.max(axis=1).astype(np.float64) / self._final_penalties[groups]
             self.done[groups] |= self._thresholds[groups] >= best_possible_B
 
     def _collect(
@@ -88,18 +89,18 @@ class FinishedBeams(Finished):
             if len(kept) == self._n_best:
                 self._thresholds[group] = kept[-1].score
 
-    def _close(self, group: int, open_scores_K: np.ndarray, bonus_K: np.ndarray | None) -> None:
+    def _close(self, group: int, bonus_K: np.ndarray | None) -> None:
         """Ends a group whose open beams may not grow; they are its result if nothing has finished."""
         self.done[group] = True
         if self.results[group]:
             return
-        outputs = [self._ids(group, beam) for beam in range(len(open_scores_K))]
-        bonuses = [0.0] * len(outputs) if bonus_K is None else bonus_K.tolist()
-        missing = self._num_missing(group, outputs)
+        scores = self._open_scores[group].tolist()
+        beams = [beam for beam, score in enumerate(scores) if score > -np.inf]
+        outputs = [self._ids(group, beam) for beam in beams]
+        bonuses = [0.0 if bonus_K is None else float(bonus_K[beam]) for beam in beams]
         found = [
-            (count, hypothesis(ids, score, False, self._alpha, bonus))
-            for count, ids, score, bonus in zip(missing, outputs, open_scores_K.tolist(), bonuses, strict=True)
-            if score > -np.inf
+            (count, hypothesis(ids, scores[beam], False, self._alpha, bonus))
+            for beam, ids, count, bonus in zip(beams, outputs, self._num_missing(group, outputs), bonuses, strict=True)
         ]
         found.sort(key=lambda each: (each[0], -each[1].score))
         self.results[group].extend(each for _, each in found[: self._n_best])
@@ -114,18 +115,10 @@ class FinishedBeams(Finished):
 
     def _num_missing(self, sentence: int, outputs: Sequence[list[int]]) -> list[int]:
         """Returns how many required entries each output of a sentence lacks."""
-        if self._required is None:
+        if self._required is None or not outputs:
             return [0] * len(outputs)
         device = self._required.lengths_BP.device
         required = self._required.keep(torch.tensor([sentence], device=device))
         past_1KT = torch.tensor(outputs, dtype=torch.long, device=device)[None]
         missing: list[int] = required.unmet(required.progress(past_1KT)).sum(dim=2)[0].tolist()
         return missing
-
-    def drop_done(self) -> list[int] | None:
-        """Drops sentences that are done; see `Finished.drop_done`."""
-        before = self.active
-        kept = super().drop_done()
-        if kept is not None:
-            self._open_scores = self._open_scores[np.isin(before, self.active)]
-        return kept

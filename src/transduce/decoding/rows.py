@@ -13,7 +13,7 @@ from torch import Tensor
 from transduce.config.special_ids import EOS
 from transduce.decoding.candidates import log_probabilities_
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, hypothesis
-from transduce.decoding.search import Finished, Search, SearchTask
+from transduce.decoding.search import HostRecord, Search, SearchTask
 from transduce.decoding.step import S
 from transduce.decoding.transfer import rows_on_host
 
@@ -65,7 +65,7 @@ class RowSearch(Search[S]):
         return [found[first : first + self._num_outputs] for first in range(0, len(found), self._num_outputs)]
 
 
-class FinishedRows(Finished):
+class FinishedRows(HostRecord):
     """The outputs of a `RowSearch`, kept on the host; an entry is a row."""
 
     def __init__(self, limits: Sequence[int], *, length_penalty: float, num_outputs: int = 1) -> None:

@@ -59,7 +59,7 @@ class SyncInterval:
         return True
 
 
-class Finished(ABC):
+class HostRecord(ABC):
     """What the host knows of a search: which entries are done, and which are still in the batch.
 
     An entry is what ends by itself: a group of beams, or a single row. Each sentence has equally many. They are
@@ -97,7 +97,7 @@ class Finished(ABC):
 class Search(ABC, Generic[S]):
     """A search over a batch of sentences. Subclasses say how tokens are chosen."""
 
-    finished: Finished
+    finished: HostRecord
 
     def __init__(self, task: SearchTask[S]) -> None:
         self._step, self._state, self._device = task.step, task.state, task.device

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.engines.capabilities import FAST
+from transduce.engines.capabilities import FAST, REFERENCE
 from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.interface import AttendingEngine, AttentionWeights, Engine, TokenConstraints
 
@@ -20,23 +20,11 @@ class AutomaticEngine:
     def __init__(self, fast: Engine, load_reference: Callable[[], AttendingEngine], config: ModelConfig) -> None:
         """Takes the fast engine, the function that loads the reference, and the configuration of the model."""
         self.fast, self._load_reference, self._config = fast, load_reference, config
+        self.name, self.independent_lines = fast.name, fast.independent_lines  # whatever was called before
+        self.max_source_tokens = fast.max_source_tokens
+        self.attention_engine = REFERENCE.name
         self._reference: AttendingEngine | None = None
         self._loading = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        """The fast engine's name, whatever was called before."""
-        return self.fast.name
-
-    @property
-    def independent_lines(self) -> bool:
-        """Whether a translation depends on its own line only."""
-        return self.fast.independent_lines
-
-    @property
-    def max_source_tokens(self) -> int:
-        """Tokens of a source beyond this many are not read."""
-        return self.fast.max_source_tokens
 
     @property
     def reference(self) -> AttendingEngine:

@@ -49,7 +49,19 @@ def output_limit(num_source: int, options: DecodeConfig, constraints: TokenConst
     return max(limit, least), least
 
 
-def require_pairs(sources: Sequence[object], targets: Sequence[object]) -> None:
-    """Raises DataError where there is not one target for each source."""
+def require_pairs(
+    sources: Sequence[object], targets: Sequence[Sequence[int]], max_positions: int | None, positions_end: str
+) -> None:
+    """Raises DataError where there is not one target for each source, or a target is longer than the positions.
+
+    Args:
+        sources: to be scored.
+        targets: likewise, without EOS.
+        max_positions: of a target with EOS; None for any number.
+        positions_end: the message about them, such as "this model's learned positions end at".
+    """
     if len(sources) != len(targets):
         raise DataError(f"{counted(len(sources), 'source')} and {counted(len(targets), 'target')}: give one for each.")
+    for number, target in enumerate(targets, start=1):
+        if max_positions is not None and len(target) + 1 > max_positions:
+            raise DataError(f"target {number} has {len(target)} tokens, but {positions_end} {max_positions - 1}.")

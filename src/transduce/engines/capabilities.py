@@ -18,38 +18,32 @@ _NO = "no"
 ENSEMBLES = "ensembles (`--ensemble`)"
 
 
-@dataclass(frozen=True, slots=True)
-class Capability:
-    """One thing that an engine may be able to do: a row of the table."""
-
-    what: str
-    options: tuple[str, ...] = ()  # fields of `DecodeConfig` or `TokenConstraints` that need it
-
-
-CAPABILITIES = (
-    Capability("needs"),
-    Capability("devices"),
-    Capability("numbers (`--quantization`)"),
-    Capability("models"),
-    Capability(ENSEMBLES),
-    Capability("greedy and beam search", ("beam_size",)),
-    Capability("end of a search"),
-    Capability("length penalty", ("length_penalty",)),
-    Capability("longest output, for each line", ("max_extra_tokens", "max_tokens")),
-    Capability("longest sequence (sinusoidal positions)"),
-    Capability("least length", ("min_tokens",)),
-    Capability("no repeated n-grams", ("no_repeat_ngram",)),
-    Capability("n-best lists with scores"),
-    Capability("scores of given translations"),
-    Capability("given first words", ("prefix",)),
-    Capability("forbidden phrases", ("forbidden",)),
-    Capability("required phrases", ("required", "joining")),
-    Capability("coverage penalty", ("coverage_penalty",)),
-    Capability("diverse beam search", ("diversity_groups", "diversity_penalty")),
-    Capability("sampling", ("temperature", "top_k", "top_p", "seed")),
-    Capability("shortlist (`--shortlist on`)"),
-    Capability("attention weights"),
-)
+# The rows of the table: what an engine may be able to do, and the fields of `DecodeConfig` or `TokenConstraints` that
+# need it.
+CAPABILITIES: dict[str, tuple[str, ...]] = {
+    "needs": (),
+    "devices": (),
+    "numbers (`--quantization`)": (),
+    "models": (),
+    ENSEMBLES: (),
+    "greedy and beam search": ("beam_size",),
+    "end of a search": (),
+    "length penalty": ("length_penalty",),
+    "longest output, for each line": ("max_extra_tokens", "max_tokens"),
+    "longest sequence (sinusoidal positions)": (),
+    "least length": ("min_tokens",),
+    "no repeated n-grams": ("no_repeat_ngram",),
+    "n-best lists with scores": (),
+    "scores of given translations": (),
+    "given first words": ("prefix",),
+    "forbidden phrases": ("forbidden",),
+    "required phrases": ("required", "joining"),
+    "coverage penalty": ("coverage_penalty",),
+    "diverse beam search": ("diversity_groups", "diversity_penalty"),
+    "sampling": ("temperature", "top_k", "top_p", "seed"),
+    "shortlist (`--shortlist on`)": (),
+    "attention weights": (),
+}
 # These change nothing by themselves: each belongs to another option, which is checked instead.
 _SECONDARY = ("diversity_penalty", "seed", "joining")
 
@@ -80,18 +74,17 @@ class EngineCapabilities:
     """What one engine can do."""
 
     name: str
-    answers: Mapping[str, str]  # how it does each row of the table; "no" where it does not, or another default
+    answers: Mapping[str, str]  # how it does each row of the table; "yes" where none is given, "no" where it does not
     quantizations: tuple[str, ...]  # numbers that it can compute with
     shortlist_per_line: bool  # whether each line is searched in a shortlist of its own, not a batch in their union
     attention_windows: bool  # whether it runs models with `model.attention_window`
     # Those of its quantizations that `transduce verify` compares with the reference.
     verified: tuple[str, ...] = ("float32", "int8")
     max_sinusoids: int | None = None  # longest sequence of a model with sinusoidal positions; None: any
-    default_answer: str = "yes"
 
     def answer(self, what: str) -> str:
         """Returns how it does a row of the table."""
-        return self.answers.get(what, self.default_answer)
+        return self.answers.get(what, "yes")
 
     def has(self, what: str) -> bool:
         """Whether it can do a row of the table."""
@@ -108,7 +101,7 @@ class EngineCapabilities:
         With `model`, outputs that may grow beyond its positions count too, whatever the length of the source.
         """
         plain = DecodeConfig()
-        missing = {option: row.what for row in CAPABILITIES if not self.has(row.what) for option in row.options}
+        missing = {option: what for what, needed in CAPABILITIES.items() if not self.has(what) for option in needed}
         for name in (field.name for field in fields(DecodeConfig) if field.name in missing):
             value = getattr(options, name)
             if name not in _SECONDARY and value != getattr(plain, name):
@@ -192,8 +185,8 @@ def tried_first(name: str) -> EngineCapabilities:
 def capability_table() -> str:
     """Returns the table as Markdown."""
     rows = [
-        [row.what, ", ".join(f"`{option}`" for option in row.options), *(e.answer(row.what) for e in ENGINES.values())]
-        for row in CAPABILITIES
+        [what, ", ".join(f"`{option}`" for option in options), *(each.answer(what) for each in ENGINES.values())]
+        for what, options in CAPABILITIES.items()
     ]
     return table(["", "options", *(f"`{name}`" for name in ENGINES)], rows, text_columns=2 + len(ENGINES))
 

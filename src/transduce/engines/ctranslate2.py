@@ -15,10 +15,11 @@ Where CTranslate2's search differs from ours, this module makes up for it:
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import ctranslate2
 
@@ -34,7 +35,7 @@ from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.ctranslate2_loading import choose_device, compute_type, keep_in_forks, load_model
 from transduce.engines.interface import MAX_SOURCE_TOKENS, TokenConstraints, require_threads
-from transduce.errors import ConfigError, DataError, EngineError
+from transduce.errors import ConfigError, EngineError
 
 if TYPE_CHECKING:
     from transduce.engines.shortlist.table import Shortlist
@@ -83,11 +84,13 @@ class CTranslate2Engine:
         shortlisted: bool = False,
     ) -> None:
         """Takes a converted model and the names of its tokens; `shortlisted`: use its vocabulary map. See `load`."""
-        self._model, self._tokens, self._name, self._shortlisted = model, list(tokens), name, shortlisted
+        self._model, self._tokens, self.name, self._shortlisted = model, list(tokens), name, shortlisted
         self._process = os.getpid()
         keep_in_forks(self, model)
         self._ids = {token: index for index, token in enumerate(tokens)}
         self._config, self._positions = config, max_positions(config)
+        self.independent_lines = not shortlisted  # a shortlist is that of a whole batch
+        self.max_source_tokens = min(MAX_SOURCE_TOKENS, self._positions - 1)
         self._never = [[tokens[index]] for index in NEVER_GENERATED]
 
     @classmethod
@@ -116,32 +119,16 @@ class CTranslate2Engine:
         require_threads(threads)
         kind, index = choose_device(device)
         numbers = compute_type(quantization, kind, index)
-        found = converted(bundle, quantization, shortlist)
+        found: Path | Mapping[str, IO[bytes]] | None = converted(bundle, quantization, shortlist)
         if found is None:
             from transduce.engines.ctranslate2_model import convert_in_memory
 
-            model = load_model(convert_in_memory(bundle, quantization, shortlist), kind, index, numbers, threads)
-        else:
-            model = load_model(found, kind, index, numbers, threads)
+            found = convert_in_memory(bundle, quantization, shortlist)
+        model = load_model(found, kind, index, numbers, threads)
         shown = kind if kind == "cpu" else f"{kind}:{index}"
         name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlist is not None else ''}"
         tokens = bundle.tokenizer.tokens()
         return cls(model, tokens, bundle.config.model, name, shortlisted=shortlist is not None)
-
-    @property
-    def name(self) -> str:
-        """The engine, the device that it works on and its numbers, for messages."""
-        return self._name
-
-    @property
-    def independent_lines(self) -> bool:
-        """Whether a translation depends on its own line only: a shortlist is that of a whole batch."""
-        return not self._shortlisted
-
-    @property
-    def max_source_tokens(self) -> int:
-        """Tokens of a source beyond this many are not read; a learned position table may lower it."""
-        return min(MAX_SOURCE_TOKENS, self._positions - 1)
 
     def translate(
         self,
@@ -159,8 +146,7 @@ class CTranslate2Engine:
             ConfigError: this engine does not support an option or constraint.
             EngineError: this process was forked after the model was loaded.
         """
-        if n_best > options.beam_size:
-            raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
+        options.require_n_best(n_best)
         if (lack := CTRANSLATE2.lack(options, constraints or ())) is not None:
             raise ConfigError(lack.refusal)
         self._require_own_process()
@@ -189,14 +175,8 @@ class CTranslate2Engine:
             DataError: a target is longer than the model's positions reach.
             EngineError: this process was forked after the model was loaded.
         """
-        require_pairs(sources, targets)
+        require_pairs(sources, targets, self._positions, "in the ctranslate2 engine this model's positions end at")
         self._require_own_process()
-        for number, target in enumerate(targets, start=1):
-            if len(target) + 1 > self._positions:
-                raise DataError(
-                    f"target {number} has {len(target)} tokens, but this model's positions end at "
-                    f"{self._positions - 1} in the ctranslate2 engine."
-                )
         batches = list(length_batches([len(target) + 1 for target in targets], batching.SCORE_BATCH, _MAX_LOGIT_ROWS))
         begun: list[Any] = []
         for batch in batches:
@@ -308,21 +288,19 @@ class CTranslate2Engine:
 
     def _ranked(self, line: _Line, outputs: Sequence[Hypothesis], options: DecodeConfig) -> list[Hypothesis]:
         """Returns the finished outputs, best first, or else those that were open at the limit."""
-        alpha = options.length_penalty
+        alpha, constraints = options.length_penalty, line.constraints
+        restricted = line.suppress or bool(constraints.prefix or constraints.forbidden)
+        changed = restricted or options.no_repeat_ngram > 0 or options.min_tokens > 0  # its scores are not the model's
         finished = [output for output in outputs if output.finished]
         if not finished:
             # They have one token too many, from the last step, which was for EOS. Those that differ only there are one.
             cut = list(dict.fromkeys(tuple(output.ids[: line.limit]) for output in outputs))
             scores = self.score([line.source] * len(cut), cut)
             finished = [hypothesis([*ids], sum(s[:-1]), False, alpha) for ids, s in zip(cut, scores, strict=True)]
-        elif self._changes_scores(line, options):
+        elif changed:
             scores = self.score([line.source] * len(finished), [output.ids for output in finished])
             finished = [hypothesis(o.ids, sum(s), True, alpha) for o, s in zip(finished, scores, strict=True)]
         return sorted(finished, key=lambda h: -h.score)  # stable: of equals, CTranslate2's order
-
-    def _changes_scores(self, line: _Line, options: DecodeConfig) -> bool:
-        constrained = line.constraints.prefix or line.constraints.forbidden
-        return bool(line.suppress or constrained or options.no_repeat_ngram or options.min_tokens)
 
     def _named(self, ids: Sequence[int]) -> list[str]:
         return [self._tokens[index] for index in ids]

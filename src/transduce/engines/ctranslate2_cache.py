@@ -69,9 +69,10 @@ def converted(bundle: Bundle, quantization: str, shortlist: "Shortlist | None" =
     if cache is not None:
         path = bundle.path.resolve()
         places.append(cache / f"{path.name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}")
+    known = _read_record(record)
     for place in places:
-        if _is_as_recorded(place / name, record, digest):
-            _require_same_weights(bundle, record)
+        if _is_as_recorded(place / name, known, digest):
+            _require_same_weights(bundle, record, known)
             return place / name
     for place in places:
         if _is_writable(place) and _convert(bundle, place / name, quantization, shortlist):
@@ -134,8 +135,7 @@ def _is_writable(folder: Path) -> bool:
 
 def _write_record(record: Path | None, folder: Path, digest: str, bundle: Bundle) -> None:
     """Records the conversion; warns if that is impossible, because it will not be used again."""
-    made = {file.name: {"bytes": file.stat().st_size, "sha256": files.sha256(file)} for file in folder.iterdir()}
-    values = {"digest": digest, "files": made, "weights": files.file_state(bundle.path / WEIGHTS)}
+    values = {"digest": digest, "files": _contents(folder), "weights": files.file_state(bundle.path / WEIGHTS)}
     try:
         if record is None:
             raise OSError("the user has no home")
@@ -157,34 +157,35 @@ def _read_record(record: Path | None) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def _is_as_recorded(folder: Path, record: Path | None, digest: str) -> bool:
+def _contents(folder: Path) -> dict[str, Any]:
+    """Returns the size and the checksum of each file in a folder; None for what is no file."""
+    return {
+        path.name: {"bytes": path.stat().st_size, "sha256": files.sha256(path)} if path.is_file() else None
+        for path in folder.iterdir()
+    }
+
+
+def _is_as_recorded(folder: Path, record: dict[str, Any], digest: str) -> bool:
     """Returns whether the conversion exists and has exactly the files of the record."""
-    values = _read_record(record)
-    expected = values.get("files")
-    if values.get("digest") != digest or not isinstance(expected, dict):
-        return False
     try:
-        sizes = {file.name: file.stat().st_size if file.is_file() else -1 for file in folder.iterdir()}
-        if sizes != {name: known["bytes"] for name, known in expected.items()}:
-            return False
-        return all(files.sha256(folder / name) == known["sha256"] for name, known in expected.items())
-    except (OSError, KeyError, TypeError):
+        return record.get("digest") == digest and record.get("files") == _contents(folder)
+    except OSError:
         return False
 
 
-def _require_same_weights(bundle: Bundle, record: Path | None) -> None:
+def _require_same_weights(bundle: Bundle, record: Path | None, known: dict[str, Any]) -> None:
     """Compares the model's weights with their checksum, unless the file is unchanged since that was last done.
 
     Raises:
         BundleError: they differ.
     """
-    values, stamp = _read_record(record), files.file_state(bundle.path / WEIGHTS)
-    if stamp is not None and values.get("weights") == list(stamp):
+    stamp = files.file_state(bundle.path / WEIGHTS)
+    if stamp is not None and known.get("weights") == list(stamp):
         return
     bundle.check_checksum(WEIGHTS)
     if record is not None and stamp is not None:
         with contextlib.suppress(OSError):  # without a record, the next load compares again
-            files.write_json(record, values | {"weights": stamp})
+            files.write_json(record, known | {"weights": stamp})
 
 
 def _delete_stale(place: Path, current: set[str]) -> None:

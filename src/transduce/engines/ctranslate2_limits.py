@@ -2,7 +2,8 @@
 
 from transduce.config import ModelConfig
 from transduce.config.choices import Supported, learns_positions, unsupported
-from transduce.errors import ConfigError, suggestion
+from transduce.engines.interface import require_known
+from transduce.errors import ConfigError
 
 # The types in which a model's weights can be stored.
 _FLOATS = ("float32", "bfloat16", "float16")
@@ -22,9 +23,7 @@ SUPPORTED: Supported = {
 
 def require_quantization(name: str) -> None:
     """Raises ConfigError if there is no quantization of this name."""
-    if name not in QUANTIZATIONS:
-        known = ", ".join(QUANTIZATIONS)
-        raise ConfigError(f"There is no quantization '{name}'.{suggestion(name, QUANTIZATIONS)} Use one of: {known}.")
+    require_known("quantization", name, QUANTIZATIONS)
 
 
 def require_convertible(config: ModelConfig) -> None:

@@ -10,7 +10,7 @@ D d_model, H heads, E CTranslate2's depth of a head: the greater of d_k and d_v;
 import io
 import json
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,7 @@ _RELU = 0
 _TARGET, _SOURCE, _OUTPUT = "decoder/embeddings/weight", "encoder/embeddings_0/weight", "decoder/projection/weight"
 
 Arrays = dict[str, np.ndarray]
+Take = Callable[[str], np.ndarray]
 
 
 def convert(bundle: Bundle, output: Path, quantization: str = "float32", shortlist: Shortlist | None = None) -> None:
@@ -99,16 +100,6 @@ def sinusoids(num_positions: int, config: ModelConfig) -> np.ndarray:
 # --- from our names and shapes to CTranslate2's ---------------------------------------------------------------
 
 
-class _Weights:
-    """Our weights; each is converted once."""
-
-    def __init__(self, weights: Mapping[str, np.ndarray]) -> None:
-        self.left = dict(weights)
-
-    def take(self, name: str) -> np.ndarray:
-        return self.left.pop(name).astype(np.float32, copy=False)
-
-
 def model_arrays(
     config: ModelConfig, weights: Mapping[str, np.ndarray], where: str = "weights"
 ) -> tuple[Arrays, dict[str, str]]:
@@ -118,108 +109,104 @@ def model_arrays(
         BundleError: lists all weights that are missing, unknown or of a wrong shape.
     """
     require_shapes(config, {name: array.shape for name, array in weights.items()}, where)
-    taken = _Weights(weights)
+    left = dict(weights)
+
+    def take(name: str) -> np.ndarray:
+        """Returns one of our weights; each is converted once."""
+        return left.pop(name).astype(np.float32, copy=False)
+
     arrays: Arrays = {}
     aliases: dict[str, str] = {}
-    source = taken.take("source_embedding")
+    source = take("source_embedding")
     own = EMBEDDINGS[config.tie_embeddings]
     if "target_embedding" in own:
-        arrays[_SOURCE], arrays[_TARGET] = source, taken.take("target_embedding")
+        arrays[_SOURCE], arrays[_TARGET] = source, take("target_embedding")
     else:
         arrays[_TARGET], aliases[_SOURCE] = source, _TARGET
     if "output_embedding" in own:
-        arrays[_OUTPUT] = taken.take("output_embedding")
+        arrays[_OUTPUT] = take("output_embedding")
     else:
         aliases[_OUTPUT] = _TARGET
-    arrays |= _positions(config, taken)
+    arrays |= _positions(config, take)
     for stack in ("encoder", "decoder"):
         arrays |= _stack_settings(config, stack)
         if is_pre_norm(config):
-            arrays |= _norm(taken, f"{stack}_norm", f"{stack}/layer_norm")
+            arrays |= _norm(take, f"{stack}_norm", f"{stack}/layer_norm")
         count = config.num_encoder_layers if stack == "encoder" else config.num_decoder_layers
         for layer in range(count):
-            arrays |= _layer(config, taken, f"{stack}.{layer}", f"{stack}/layer_{layer}")
-    assert not taken.left, f"not converted: {', '.join(taken.left)}"
+            arrays |= _layer(config, take, f"{stack}.{layer}", f"{stack}/layer_{layer}")
+    assert not left, f"not converted: {', '.join(left)}"
     return arrays, aliases
 
 
 def _stack_settings(config: ModelConfig, stack: str) -> Arrays:
-    settings: Arrays = {
-        "num_heads": np.array(config.num_heads, np.int16),
-        "pre_norm": np.array(is_pre_norm(config), np.int8),
-        "activation": np.array(_RELU, np.int8),
-        "scale_embeddings": np.array(1, np.int8),  # by the square root of d_model
-    }
+    flags: dict[str, int] = {"pre_norm": is_pre_norm(config), "activation": _RELU}
+    flags["scale_embeddings"] = 1  # by the square root of d_model
+    numbers = {"num_heads": config.num_heads}
     if stack == "encoder":
-        settings |= {"embeddings_merge": np.array(0, np.int8), "multi_query_attention": np.array(0, np.int8)}
+        flags |= {"embeddings_merge": 0, "multi_query_attention": 0}
     else:
-        settings |= {
-            "start_from_zero_embedding": np.array(starts_from_zero(config), np.int8),
-            "alignment_layer": np.array(-1, np.int16),
-            "alignment_heads": np.array(1, np.int16),
-            "alibi": np.array(0, np.int8),
-            "alibi_use_positive_positions": np.array(0, np.int8),
-            "scale_alibi": np.array(0, np.int8),
-        }
+        flags |= {"start_from_zero_embedding": starts_from_zero(config)}
+        flags |= {"alibi": 0, "alibi_use_positive_positions": 0, "scale_alibi": 0}
+        numbers |= {"alignment_layer": -1, "alignment_heads": 1}
+    settings = {name: np.array(value, np.int8) for name, value in flags.items()}
+    settings |= {name: np.array(value, np.int16) for name, value in numbers.items()}
     return {f"{stack}/{name}": value for name, value in settings.items()}
 
 
-def _positions(config: ModelConfig, taken: _Weights) -> Arrays:
+def _positions(config: ModelConfig, take: Take) -> Arrays:
     """Returns tables of positions; the target space's vector, the same everywhere, is added to the source's."""
     if learns_positions(config):
-        source, target = (taken.take(f"{side}_positions.table") for side in ("source", "target"))
+        source, target = (take(f"{side}_positions.table") for side in ("source", "target"))
     else:
         source = target = sinusoids(MAX_SINUSOIDS, config)
     if config.target_space_embedding:
-        source = source + taken.take("target_space")[0]
+        source = source + take("target_space")[0]
     return {"encoder/position_encodings/encodings": source, "decoder/position_encodings/encodings": target}
 
 
-def _norm(taken: _Weights, ours: str, theirs: str) -> Arrays:
-    return {
-        f"{theirs}/gamma": taken.take(f"{ours}.weight"),
-        f"{theirs}/beta": taken.take(f"{ours}.bias"),
-    }
+def _norm(take: Take, ours: str, theirs: str) -> Arrays:
+    return {f"{theirs}/gamma": take(f"{ours}.weight"), f"{theirs}/beta": take(f"{ours}.bias")}
 
 
-def _layer(config: ModelConfig, taken: _Weights, ours: str, theirs: str) -> Arrays:
-    arrays = _self_attention(config, taken, f"{ours}.self_attention", f"{theirs}/self_attention")
+def _layer(config: ModelConfig, take: Take, ours: str, theirs: str) -> Arrays:
+    arrays = _self_attention(config, take, f"{ours}.self_attention", f"{theirs}/self_attention")
     if ours.startswith("decoder"):
-        arrays |= _cross_attention(config, taken, f"{ours}.cross_attention", f"{theirs}/attention")
-    arrays |= _norm(taken, f"{ours}.feed_forward_residual.norm", f"{theirs}/ffn/layer_norm")
+        arrays |= _cross_attention(config, take, f"{ours}.cross_attention", f"{theirs}/attention")
+    arrays |= _norm(take, f"{ours}.feed_forward_residual.norm", f"{theirs}/ffn/layer_norm")
     for name, linear in (("inner", "linear_0"), ("outer", "linear_1")):
         for kind in ("weight", "bias"):
-            arrays[f"{theirs}/ffn/{linear}/{kind}"] = taken.take(f"{ours}.feed_forward.{name}.{kind}")
+            arrays[f"{theirs}/ffn/{linear}/{kind}"] = take(f"{ours}.feed_forward.{name}.{kind}")
     return arrays
 
 
-def _self_attention(config: ModelConfig, taken: _Weights, ours: str, theirs: str) -> Arrays:
+def _self_attention(config: ModelConfig, take: Take, ours: str, theirs: str) -> Arrays:
     widths = (config.d_k, config.d_k, config.d_v)
-    arrays = _heads(config, taken, f"{ours}.query_key_value", f"{theirs}/linear_0", widths)
-    return arrays | _attention_end(config, taken, ours, theirs, "linear_1")
+    arrays = _heads(config, take, f"{ours}.query_key_value", f"{theirs}/linear_0", widths)
+    return arrays | _attention_end(config, take, ours, theirs, "linear_1")
 
 
-def _cross_attention(config: ModelConfig, taken: _Weights, ours: str, theirs: str) -> Arrays:
-    arrays = _heads(config, taken, f"{ours}.query", f"{theirs}/linear_0", (config.d_k,))
-    arrays |= _heads(config, taken, f"{ours}.key_value", f"{theirs}/linear_1", (config.d_k, config.d_v))
-    return arrays | _attention_end(config, taken, ours, theirs, "linear_2")
+def _cross_attention(config: ModelConfig, take: Take, ours: str, theirs: str) -> Arrays:
+    arrays = _heads(config, take, f"{ours}.query", f"{theirs}/linear_0", (config.d_k,))
+    arrays |= _heads(config, take, f"{ours}.key_value", f"{theirs}/linear_1", (config.d_k, config.d_v))
+    return arrays | _attention_end(config, take, ours, theirs, "linear_2")
 
 
-def _attention_end(config: ModelConfig, taken: _Weights, ours: str, theirs: str, output: str) -> Arrays:
+def _attention_end(config: ModelConfig, take: Take, ours: str, theirs: str, output: str) -> Arrays:
     """Converts what every attention has: output projection, norm, width of a head and 1/√d_k."""
     depth, num_heads, d_model = max(config.d_k, config.d_v), config.num_heads, config.d_model
-    output_DHE = taken.take(f"{ours}.output.weight").reshape(d_model, num_heads, -1)
+    output_DHE = take(f"{ours}.output.weight").reshape(d_model, num_heads, -1)
     arrays = {
         f"{theirs}/{output}/weight": _widened(output_DHE, depth, axis=2).reshape(d_model, num_heads * depth),
         f"{theirs}/queries_scale": np.array(config.d_k**-0.5, np.float32),
         f"{theirs}/head_dim": np.array(depth, np.int32),
     }
     if config.attention_bias:
-        arrays[f"{theirs}/{output}/bias"] = taken.take(f"{ours}.output.bias")
-    return arrays | _norm(taken, f"{ours}_residual.norm", f"{theirs}/layer_norm")
+        arrays[f"{theirs}/{output}/bias"] = take(f"{ours}.output.bias")
+    return arrays | _norm(take, f"{ours}_residual.norm", f"{theirs}/layer_norm")
 
 
-def _heads(config: ModelConfig, taken: _Weights, ours: str, theirs: str, widths: Sequence[int]) -> Arrays:
+def _heads(config: ModelConfig, take: Take, ours: str, theirs: str, widths: Sequence[int]) -> Arrays:
     """Converts projections that share a matrix, for heads of the given widths: each is padded with zeros to E.
 
     Zeros add nothing to the product of a query and a key, and W_O gets columns of zeros for the padding of values.
@@ -234,9 +221,9 @@ def _heads(config: ModelConfig, taken: _Weights, ours: str, theirs: str, widths:
         wide = (_widened(part.reshape(num_heads, -1, *rest), depth, axis=1) for part in parts)
         return np.concatenate([part.reshape(num_heads * depth, *rest) for part in wide])
 
-    arrays = {f"{theirs}/weight": filled(taken.take(f"{ours}.weight"))}
+    arrays = {f"{theirs}/weight": filled(take(f"{ours}.weight"))}
     if config.attention_bias:
-        arrays[f"{theirs}/bias"] = filled(taken.take(f"{ours}.bias"))
+        arrays[f"{theirs}/bias"] = filled(take(f"{ours}.bias"))
     return arrays
 
 
@@ -265,7 +252,7 @@ def _stored(arrays: Arrays, quantization: str) -> Iterator[tuple[str, str, np.nd
     """Yields the name, type and numbers of each stored array, in order of name."""
     integers, _, floats = quantization.partition("_") if quantization.startswith("int") else ("", "", quantization)
     for name, array in sorted(arrays.items()):
-        if _is_setting(array):
+        if array.ndim == 0:  # a setting
             yield name, array.dtype.name, array
         elif integers and _is_quantized(name):
             values, scale = quantize(array, integers)
@@ -273,10 +260,6 @@ def _stored(arrays: Arrays, quantization: str) -> Iterator[tuple[str, str, np.nd
             yield f"{name}_scale", "float32", scale
         else:
             yield name, floats or "float32", as_floats(array, floats or "float32")
-
-
-def _is_setting(array: np.ndarray) -> bool:
-    return array.ndim == 0
 
 
 def _is_quantized(name: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from transduce.config import DecodeConfig
 from transduce.config.ranges import Range, require_within
 from transduce.decoding.scores import Hypothesis
+from transduce.errors import ConfigError, suggestion
 
 if TYPE_CHECKING:
     import numpy as np  # at run time it would slow down `transduce --help`
@@ -38,23 +39,18 @@ def require_threads(threads: int | None) -> None:
         require_within(threads, "threads", int, THREADS)
 
 
+def require_known(kind: str, name: str, known: Sequence[str]) -> None:
+    """Raises ConfigError, which suggests the nearest name, where there is no engine or the like of this name."""
+    if name not in known:
+        raise ConfigError(f"There is no {kind} '{name}'.{suggestion(name, known)} Use one of: {', '.join(known)}.")
+
+
 class Engine(Protocol):
     """Turns source token ids into hypotheses."""
 
-    @property
-    def name(self) -> str:
-        """The engine and the device that it works on, for messages."""
-        ...
-
-    @property
-    def independent_lines(self) -> bool:
-        """Whether a translation depends on its own line only, never on what it is translated together with."""
-        ...
-
-    @property
-    def max_source_tokens(self) -> int:
-        """Tokens of a source beyond this many are not read."""
-        ...
+    name: str  # the engine and the device that it works on, for messages
+    independent_lines: bool  # whether a translation depends on its own line only, never on its neighbours
+    max_source_tokens: int  # tokens of a source beyond this many are not read
 
     def translate(
         self,
@@ -98,6 +94,8 @@ class AttentionWeights:
 @runtime_checkable
 class AttendingEngine(Engine, Protocol):
     """An engine that returns attention weights."""
+
+    attention_engine: str  # the engine that it loads for them; "" if that is itself
 
     def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
         """Returns the attention weights for one pair, both sides without EOS, which is added to them."""

@@ -1,6 +1,7 @@
 """Chooses the engine that runs a model, and loads it; see docs/guides/engines.md."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
@@ -10,10 +11,10 @@ from transduce.bundle import Bundle
 from transduce.config import ModelConfig
 from transduce.engines.automatic import AutomaticEngine
 from transduce.engines.capabilities import ENGINE_NAMES, ENGINES, ENSEMBLES, FAST, QUANTIZATIONS, REFERENCE, Lack
-from transduce.engines.interface import SHORTLIST_CHOICES, Engine
+from transduce.engines.interface import SHORTLIST_CHOICES, Engine, require_known
 from transduce.engines.shortlist import FILE as SHORTLIST
 from transduce.engines.shortlist import has_shortlist
-from transduce.errors import ConfigError, MissingDependencyError, suggestion
+from transduce.errors import ConfigError, MissingDependencyError
 
 if TYPE_CHECKING:
     from transduce.config.choices import Precision
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from transduce.engines.torch import TorchEngine
 
 DEFAULT_QUANTIZATION = "float32"
+_NO_CTRANSLATE2 = "The ctranslate2 engine needs CTranslate2, which is not installed here: pip install ctranslate2"
 _NO_TORCH = "this needs PyTorch, which is not installed here: pip install 'transduce[train]'."
 
 
@@ -35,13 +37,9 @@ class EngineChoice:
 
 def require_engine(name: str = "auto", quantization: str | None = None) -> None:
     """Raises ConfigError where there is no such engine, or it does not have the quantization."""
-    if name not in ENGINE_NAMES:
-        near = suggestion(name, ENGINE_NAMES)
-        raise ConfigError(f"There is no engine '{name}'.{near} Use one of: {', '.join(ENGINE_NAMES)}.")
-    if quantization is not None and quantization not in QUANTIZATIONS:
-        known = ", ".join(QUANTIZATIONS)
-        near = suggestion(quantization, QUANTIZATIONS)
-        raise ConfigError(f"There is no quantization '{quantization}'.{near} Use one of: {known}.")
+    require_known("engine", name, ENGINE_NAMES)
+    if quantization is not None:
+        require_known("quantization", quantization, QUANTIZATIONS)
     if name in ENGINES and not _has(name, quantization):
         known = ", ".join(ENGINES[name].quantizations)
         other = next(each for each in ENGINES if _has(each, quantization))
@@ -200,60 +198,32 @@ def load_engine(
         BundleError: the model folder has no shortlist where one must be, or a damaged one.
         MissingDependencyError: the engine is not installed.
     """
-    task = _Loading(
-        bundle=bundle,
-        device="cpu" if choice.fallback else device,
-        threads=threads,
-        quantization=quantization or DEFAULT_QUANTIZATION,
-        others=others,
-        shortlist=choose_shortlist(bundle, choice.name, shortlist),
-    )
-    engine = LOADERS[choice.name](task)
-    if not choice.fallback:
-        return engine
-    return AutomaticEngine(engine, lambda: _load_torch(task), bundle.config.model)
+    device = "cpu" if choice.fallback else device
+    numbers = quantization or DEFAULT_QUANTIZATION
+    loaded_shortlist = choose_shortlist(bundle, choice.name, shortlist)
+
+    def load_torch() -> "TorchEngine":
+        with _needing("torch", f"The torch engine: {_NO_TORCH} The ctranslate2 engine does without."):
+            from transduce.engines.torch import TorchEngine
+        precision = cast("Precision", numbers)  # one of its quantizations
+        return TorchEngine.load(bundle, device, threads, precision, others, loaded_shortlist)
+
+    def load_ctranslate2() -> Engine:
+        with _needing("ctranslate2", _NO_CTRANSLATE2):
+            from transduce.engines.ctranslate2 import CTranslate2Engine
+        return CTranslate2Engine.load(bundle, device, threads, numbers, loaded_shortlist)
+
+    loaders: dict[str, Callable[[], Engine]] = {"torch": load_torch, "ctranslate2": load_ctranslate2}
+    engine = loaders[choice.name]()
+    return AutomaticEngine(engine, load_torch, bundle.config.model) if choice.fallback else engine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Loading:
-    """What an engine is loaded with."""
-
-    bundle: Bundle
-    device: str
-    threads: int | None
-    quantization: str
-    others: Sequence[Bundle] = ()
-    shortlist: "Shortlist | None" = None
-
-
-def _load_torch(given: _Loading) -> "TorchEngine":
+@contextlib.contextmanager
+def _needing(package: str, message: str) -> Iterator[None]:
+    """Raises MissingDependencyError with this message where an import finds that the package is not installed."""
     try:
-        from transduce.engines.torch import TorchEngine
+        yield
     except ModuleNotFoundError as error:
-        _require_own(error, "torch")
-        raise MissingDependencyError(f"The torch engine: {_NO_TORCH} The ctranslate2 engine does without.") from None
-    precision = cast("Precision", given.quantization)  # one of its quantizations
-    return TorchEngine.load(given.bundle, given.device, given.threads, precision, given.others, given.shortlist)
-
-
-def _load_ctranslate2(given: _Loading) -> Engine:
-    try:
-        from transduce.engines.ctranslate2 import CTranslate2Engine
-    except ModuleNotFoundError as error:
-        _require_own(error, "ctranslate2")
-        raise MissingDependencyError(
-            "The ctranslate2 engine needs CTranslate2, which is not installed here: pip install ctranslate2"
-        ) from None
-    return CTranslate2Engine.load(given.bundle, given.device, given.threads, given.quantization, given.shortlist)
-
-
-LOADERS: dict[str, Callable[[_Loading], Engine]] = {
-    "torch": _load_torch,
-    "ctranslate2": _load_ctranslate2,
-}
-
-
-def _require_own(error: ModuleNotFoundError, package: str) -> None:
-    """Raises `error` again if another package than `package` is missing."""
-    if error.name is None or error.name.partition(".")[0] != package:
-        raise error
+        if error.name is None or error.name.partition(".")[0] != package:  # another one is missing
+            raise
+        raise MissingDependencyError(message) from None

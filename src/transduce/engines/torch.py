@@ -19,8 +19,8 @@ from transduce.engines.allocator import keep_memory
 from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, SCORE_BATCH, length_batches, require_pairs
 from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, TokenConstraints, require_threads
 from transduce.engines.shortlist.table import Shortlist
-from transduce.engines.torch_search import Batch, Encoded, batch_size, beam, check, greedy, padded, passes, sampling
-from transduce.errors import ConfigError, DataError, EngineError
+from transduce.engines.torch_search import Batch, EncodedBatch, batch_size, check, padded, search, search_rounds
+from transduce.errors import ConfigError, EngineError
 from transduce.model import Transformer, prepack
 from transduce.model.attention_maps import attention_maps
 from transduce.model.cuda_graphs import GraphDecoder
@@ -58,6 +58,9 @@ def load_model(bundle: Bundle, device: torch.device | str = "cpu") -> Transforme
 class TorchEngine:
     """Runs a `Transformer`, or an ensemble of several that share a vocabulary; supports every search."""
 
+    independent_lines = True  # with a shortlist too: each line is searched in its own
+    attention_engine = ""
+
     def __init__(
         self,
         model: Transformer,
@@ -81,6 +84,11 @@ class TorchEngine:
         self.others = [prepack(other, precision) for other in others]
         self.precision, self.shortlist = precision, shortlist
         self.device = next(model.parameters()).device
+        self.name = f"torch on {self.device}{'' if precision == 'float32' else f' in {precision}'}"
+        self.name += f", {1 + len(others)} models as one" if others else ""
+        self.name += ", with a shortlist" if shortlist is not None else ""
+        limits = [limit - 1 for each in self.models if (limit := each.source_positions.limit) is not None]
+        self.max_source_tokens = min([MAX_SOURCE_TOKENS, *limits])
         if self.device.type == "cpu":
             keep_memory()  # after loading and prepacking, whose memory is freed
         # They decode in place of the models, for one search at a time; None: the models decode.
@@ -117,25 +125,6 @@ class TorchEngine:
         """The model, or all of an ensemble."""
         return [self.model, *self.others]
 
-    @property
-    def name(self) -> str:
-        """The engine and the device that it works on, for messages."""
-        precision = "" if self.precision == "float32" else f" in {self.precision}"
-        ensemble = f", {len(self.models)} models as one" if self.others else ""
-        shortlist = ", with a shortlist" if self.shortlist is not None else ""
-        return f"torch on {self.device}{precision}{ensemble}{shortlist}"
-
-    @property
-    def independent_lines(self) -> bool:
-        """Whether a translation depends on its own line only: a shortlist is searched line by line."""
-        return True
-
-    @property
-    def max_source_tokens(self) -> int:
-        """Tokens of a source beyond this many are not read; a learned position table may lower it."""
-        limits = [limit - 1 for model in self.models if (limit := model.source_positions.limit) is not None]
-        return min([MAX_SOURCE_TOKENS, *limits])
-
     def translate(
         self,
         sources: Sequence[Sequence[int]],
@@ -157,7 +146,7 @@ class TorchEngine:
         results: list[list[Hypothesis]] = [[] if ids else [EMPTY_OUTPUT] for ids in read]
         batches = length_batches([len(ids) + 1 if ids else 0 for ids in read], batch_size(options, n_best))
         with torch.inference_mode():
-            for indices, each in ((indices, each) for indices in batches for each in passes(options, n_best)):
+            for indices, each in ((indices, each) for indices in batches for each in search_rounds(options, n_best)):
                 rows = [index for index in indices for _ in range(each.copies)]
                 of_rows = [constraints[index] for index in rows] if constraints is not None else []
                 batch = Batch.of([read[index] for index in rows], of_rows, self.shortlist, self.device)
@@ -165,13 +154,8 @@ class TorchEngine:
                     memories = []
                     for model in self.models:
                         memories.append(model.encode(batch.source_BS, batch.lengths_B))
-                    encoded = Encoded(batch, self.models, memories, self.graph_decoders)
-                    if options.temperature:
-                        found = sampling(encoded, options, each).run()
-                    elif options.beam_size == 1:
-                        found = greedy(encoded, options).run()
-                    else:
-                        found = beam(encoded, options, n_best).run()
+                    encoded = EncodedBatch(batch, self.models, memories, self.graph_decoders)
+                    found = search(encoded, options, n_best, each).run()
                 for index, hypotheses in zip(rows, found, strict=True):
                     part = batch.vocabulary
                     results[index] += hypotheses if part is None else map(part.with_ids, hypotheses)
@@ -185,8 +169,8 @@ class TorchEngine:
         Raises:
             DataError: a target is longer than the model's learned positions reach.
         """
-        require_pairs(sources, targets)
-        self._check_targets(targets)
+        limits = [limit for model in self.models if (limit := model.target_positions.limit) is not None]
+        require_pairs(sources, targets, min(limits, default=None), "this model's learned positions end at")
         self._enter_process()
         results: list[list[float]] = [[] for _ in sources]
         lengths = [len(source) + len(target) + 2 for source, target in zip(sources, targets, strict=True)]
@@ -235,15 +219,6 @@ class TorchEngine:
             )
         torch.set_num_threads(1)
         self._process = os.getpid()
-
-    def _check_targets(self, targets: Sequence[Sequence[int]]) -> None:
-        limits = [limit for model in self.models if (limit := model.target_positions.limit) is not None]
-        for number, target in enumerate(targets, start=1):
-            if limits and len(target) + 1 > min(limits):
-                raise DataError(
-                    f"target {number} has {len(target)} tokens, "
-                    f"but this model's learned positions end at {min(limits) - 1}."
-                )
 
     def _score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
         """Returns the log-probability of each target token, target after target."""

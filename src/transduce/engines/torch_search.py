@@ -1,4 +1,4 @@
-"""From a batch of sources and their constraints to a search, one function a mode."""
+"""From a batch of sources and their constraints to a search."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from transduce.decoding.options import BeamOptions
 from transduce.decoding.required import required_phrases
 from transduce.decoding.sampling import Sampling, uniforms
 from transduce.decoding.scores import NEVER_GENERATED
-from transduce.decoding.search import SearchTask
+from transduce.decoding.search import Search, SearchTask
 from transduce.engines.batching import output_limit
 from transduce.engines.capabilities import require_plain_beam
 from transduce.engines.interface import TokenConstraints
@@ -39,8 +39,7 @@ _MAX_DRAWN_TOGETHER = 16  # outputs of one source that share its past
 
 def check(options: DecodeConfig, n_best: int, constraints: Sequence[TokenConstraints] | None, num_sources: int) -> None:
     """Raises ConfigError for what cannot be searched for."""
-    if options.temperature == 0 and n_best > options.beam_size:
-        raise ConfigError(f"n-best = {n_best}: must be at most the beam size, {options.beam_size}.")
+    options.require_n_best(n_best)
     if constraints is None:
         return
     if any(each.required for each in constraints):
@@ -63,7 +62,7 @@ def check(options: DecodeConfig, n_best: int, constraints: Sequence[TokenConstra
 
 
 @dataclass(frozen=True)
-class Pass:
+class SearchRound:
     """One of the searches by which a batch gets its outputs; only draws may need more than one.
 
     Attention to the shared past grows with the square of the rows of a source (docs/decisions/0010). So a source with
@@ -75,15 +74,15 @@ class Pass:
     first_draw: int = 0  # the number of a source's first draw
 
 
-def passes(options: DecodeConfig, n_best: int) -> Iterator[Pass]:
+def search_rounds(options: DecodeConfig, n_best: int) -> Iterator[SearchRound]:
     """Yields the searches by which each source gets `n_best` outputs, or a few more where they are drawn."""
     if not options.temperature:
-        yield Pass(copies=1, num_outputs=n_best)
+        yield SearchRound(copies=1, num_outputs=n_best)
         return
     for first in range(0, n_best, _MAX_DRAWN):
         count = min(_MAX_DRAWN, n_best - first)
         copies = -(-count // _MAX_DRAWN_TOGETHER)
-        yield Pass(copies, -(-count // copies), first)
+        yield SearchRound(copies, -(-count // copies), first)
 
 
 def batch_size(options: DecodeConfig, n_best: int) -> int:
@@ -144,11 +143,11 @@ def _in_columns(constraints: TokenConstraints, allowed_V: np.ndarray, part: Voca
     )
 
 
-# --- one function a mode --------------------------------------------------------------------------------------
+# --- the search -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedBatch:
     """An encoded batch, and who decodes it: several models search as one."""
 
     batch: Batch
@@ -157,12 +156,16 @@ class Encoded:
     graph_decoders: Sequence[GraphDecoder] | None = None  # they take the steps of the models, except for coverage
 
 
-def greedy(encoded: Encoded, options: DecodeConfig) -> GreedySearch[Any]:
-    """Returns the search for the most probable token at each step."""
-    return GreedySearch(_task(encoded, options, 1), options.length_penalty)
+def search(encoded: EncodedBatch, options: DecodeConfig, n_best: int, draws: SearchRound) -> Search[Any]:
+    """Returns the search that the options ask for."""
+    if options.temperature:
+        return _sampling(encoded, options, draws)
+    if options.beam_size == 1:
+        return GreedySearch(_task(encoded, options, 1), options.length_penalty)
+    return _beam(encoded, options, n_best)
 
 
-def beam(encoded: Encoded, options: DecodeConfig, n_best: int) -> BeamSearch[Any]:
+def _beam(encoded: EncodedBatch, options: DecodeConfig, n_best: int) -> BeamSearch[Any]:
     """Returns the search for the `n_best` outputs that a beam finds."""
     batch = encoded.batch
     required = required_phrases(
@@ -182,7 +185,7 @@ def beam(encoded: Encoded, options: DecodeConfig, n_best: int) -> BeamSearch[Any
     return BeamSearch(_task(encoded, options, options.beam_size), numbers, required, bonus)
 
 
-def sampling(encoded: Encoded, options: DecodeConfig, draws: Pass) -> Sampling[Any]:
+def _sampling(encoded: EncodedBatch, options: DecodeConfig, draws: SearchRound) -> Sampling[Any]:
     """Returns the search that draws outputs."""
     task, count = _task(encoded, options, draws.num_outputs), draws.num_outputs
     numbers = [
@@ -199,7 +202,7 @@ def sampling(encoded: Encoded, options: DecodeConfig, draws: Pass) -> Sampling[A
     )
 
 
-def _task(encoded: Encoded, options: DecodeConfig, num_beams: int) -> SearchTask[Any]:
+def _task(encoded: EncodedBatch, options: DecodeConfig, num_beams: int) -> SearchTask[Any]:
     """Returns what every mode searches: the models as one step function, the limits and bans of the batch.
 
     Raises:

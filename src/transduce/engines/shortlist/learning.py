@@ -15,9 +15,6 @@ from transduce.engines.shortlist.table import Shortlist
 from transduce.errors import ConfigError, DataError
 from transduce.text import SubwordTokenizer
 
-# Candidates of a source subword, and subwords that are always candidates: docs/guides/shortlist.md has their coverage.
-DEFAULT_CANDIDATES, DEFAULT_FREQUENT = 100, 300
-DEFAULT_MAX_PAIRS, DEFAULT_ITERATIONS = 500_000, 5
 # Other numbers of candidates whose coverage is shown too.
 SHOWN_CANDIDATES = (10, 20, 50, 100, 200)
 
@@ -81,7 +78,7 @@ class Learned:
         return Shortlist(table_VK, self.by_frequency[:num_frequent].astype(np.int32), facts)
 
 
-def learn(pairs: Pairs, vocab_size: int, *, iterations: int = DEFAULT_ITERATIONS, progress: bool = False) -> Learned:
+def learn(pairs: Pairs, vocab_size: int, *, iterations: int, progress: bool = False) -> Learned:
     """Learns the likely targets of each source id; raises DataError if there are no pairs."""
     if not len(pairs):
         raise DataError("no pairs with text on both sides: there is nothing to learn a shortlist from.")
@@ -111,11 +108,7 @@ def coverage(shortlist: Shortlist, pairs: Pairs) -> Coverage:
 
 
 def learn_shortlist(
-    learned: Learned,
-    held_out: Pairs,
-    *,
-    num_candidates: int = DEFAULT_CANDIDATES,
-    num_frequent: int = DEFAULT_FREQUENT,
+    learned: Learned, held_out: Pairs, *, num_candidates: int, num_frequent: int
 ) -> tuple[Shortlist, list[Coverage]]:
     """Returns the shortlist, and the coverage of `held_out` by it and by some wider and narrower ones.
 
