@@ -65,7 +65,7 @@ def stripped(line: str) -> str:
 def condition(translator: Translator, sources: list[str], references: list[str]) -> dict[str, Any]:
     """Measures one kind of marked sources."""
     start = time.perf_counter()
-    found = [best for [best] in translator.translate_n_best(sources, 1, handling=HTML)]
+    found = [best for [best] in translator.translate_n_best(sources, 1, text_options=HTML)]
     outputs = [best.text for best in found]
     return {
         "seconds": round(time.perf_counter() - start, 2),
@@ -85,7 +85,7 @@ def accuracy(translator: Translator, sources: list[str], references: list[str]) 
             [match] = shared
             marked.append(f"{source[: match.start()]}<b>{match[0]}</b>{source[match.end() :]}")
             words.append(match[0].casefold())
-    outputs = translator.translate(marked, handling=HTML)
+    outputs = translator.translate(marked, text_options=HTML)
     held = [(o, w) for o, w in zip(outputs, words, strict=True) if w in TAG.sub("", o).casefold()]
     exact = sum(re.search(rf"<b>{re.escape(word)}</b>", output.casefold()) is not None for output, word in held)
     around = sum(word in output.casefold().split("<b>")[1].split("</b>")[0] for output, word in held)

@@ -100,7 +100,7 @@ class Parser:
         """Yields the parse of each sentence, for input of any length in bounded memory."""
         ours, theirs = itertools.tee(map(sentence_words, sentences))
         sentences = (self._read(" ".join(words)) for words in theirs)
-        outputs = self.translator.stream(sentences, options=options, handling=_WHOLE_SENTENCES)
+        outputs = self.translator.stream(sentences, options=options, text_options=_WHOLE_SENTENCES)
         for words, [best] in zip(ours, outputs, strict=True):
             yield _parse(words, best)
 

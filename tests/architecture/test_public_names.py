@@ -4,14 +4,18 @@ import inspect
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
 
 import transduce
 import transduce.config
+from text_engine import text_translator
+from transduce.errors import ConfigError
 from transduce.evaluation import evaluate
 from transduce.evaluation.evaluation import ScoreOptions
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.streams import translate_file
 from transduce.translation.streams.cluster import ray_workers
 
@@ -197,6 +201,23 @@ def test_the_old_name_of_text_options_can_be_imported() -> None:
         _ = pipeline.Handlin
 
 
+def test_the_old_keyword_for_text_options_still_works(tmp_path: Path) -> None:
+    translator, lines = text_translator(str.upper), ["A dog. A man."]
+    options, renamed = TextOptions(split="always"), "handling is now text_options"
+    with pytest.warns(DeprecationWarning, match=renamed):
+        assert translator.translate(lines, handling=options) == ["A DOG. A MAN."]
+    with pytest.warns(DeprecationWarning, match=renamed):
+        [[best]] = translator.translate_n_best(lines, 1, handling=options)
+    with pytest.warns(DeprecationWarning, match=renamed):
+        [[other]] = translator.stream(lines, handling=options)
+    assert best.num_parts == other.num_parts == 2
+    (tmp_path / "in").write_text("A dog. A man.\n")
+    with pytest.warns(DeprecationWarning, match=renamed):
+        translate_file(translator, tmp_path / "in", tmp_path / "out", handling=options)
+    with pytest.raises(ConfigError, match="was made with split = always, and now split = auto"):
+        translate_file(translator, tmp_path / "in", tmp_path / "out", resume=True)
+
+
 def keywords_of(method: Callable[..., Any]) -> set[str]:
     """Returns the names that a method takes, those of a typed dictionary included."""
     names = set()
@@ -217,7 +238,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
 def test_translator_and_parser_keep_their_keywords() -> None:
     """Calls written against these signatures must go on working: add to them, remove nothing."""
     for method in (transduce.Translator.translate, transduce.Translator.translate_n_best, transduce.Translator.stream):
-        assert "handling" in keywords_of(method)
+        assert {"text_options", "handling"} <= keywords_of(method)
     load = {"engine", "device", "threads", "quantization", "ensemble", "shortlist"}
     assert {"path"} | load <= keywords_of(transduce.Translator.load)
     assert {"model", "address", "num_workers"} | load <= keywords_of(ray_workers)
@@ -227,8 +248,8 @@ def test_translator_and_parser_keep_their_keywords() -> None:
     assert {"lines", "n_best"} | decode | constraints <= keywords_of(transduce.Translator.translate_n_best)
     stream = {"options", "n_best", "window", "constraints", "glossary", "first_line", "origin"}
     assert {"lines"} | stream <= keywords_of(transduce.Translator.stream)
-    job = {"layout", "options", "n_best", "handling", "constraints", "glossary", "constraints_name", "inline_terms"}
-    job |= {"check_end", "window", "resume", "overwrite", "progress", "warn"}
+    job = {"layout", "options", "n_best", "text_options", "handling", "constraints", "glossary", "constraints_name"}
+    job |= {"inline_terms", "check_end", "window", "resume", "overwrite", "progress", "warn"}
     assert {"translator", "source", "output"} | job <= keywords_of(translate_file)
     search = {"beam_size", "length_penalty", "max_extra_tokens", "batch_size"}
     assert {"source", "target"} <= keywords_of(transduce.Translator.attend)

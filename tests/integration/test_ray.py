@@ -19,8 +19,7 @@ from transduce.cli import main as command_line
 from transduce.errors import BundleError, ConfigError, DataError, TransduceError
 from transduce.translation.streams import Columns, PlainLines, Summary, translate_file
 from transduce.translation.streams.cluster import RayWorkers, Worker, ray_workers
-from transduce.translation.streams.rows import FileRequest
-from transduce.translation.streams.workers import JobFingerprint
+from transduce.translation.streams.workers import FileRequest, JobFingerprint
 from transduce.translation.translator import Translator
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'transduce[ray]'")

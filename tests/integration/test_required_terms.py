@@ -185,19 +185,19 @@ def test_n_best_lists_hold_the_terms(models: Path) -> None:
 
 def test_a_glossary_goes_with_what_cuts_and_marks(models: Path) -> None:
     translator = Translator.load(models / "a", device="cpu")
-    handling = TextOptions(split="always", markup="html", guard=True, confidence=True)
+    text_options = TextOptions(split="always", markup="html", guard=True, confidence=True)
     [text] = translator.translate(
-        ["A dog runs. The <b>ball</b>."], glossary={"dog": "red", "ball": "green"}, handling=handling
+        ["A dog runs. The <b>ball</b>."], glossary={"dog": "red", "ball": "green"}, text_options=text_options
     )
     assert text.count("<b>") == 1
     assert holds(re.sub(r"</?b>", "", text), "red")
     [[best]] = translator.translate_n_best(
-        ["A dog runs. The ball."], 1, glossary={"dog": "red", "ball": "green"}, handling=TextOptions(split="always")
+        ["A dog runs. The ball."], 1, glossary={"dog": "red", "ball": "green"}, text_options=TextOptions(split="always")
     )
     assert best.num_parts == 2
     assert best.required == ((("red",), True), (("green",), True))
     with pytest.raises(ConfigError, match="markup does not go with prefixes or required terms by line"):
-        translator.translate(["a"], required=[["dog"]], handling=TextOptions(markup="html"))
+        translator.translate(["a"], required=[["dog"]], text_options=TextOptions(markup="html"))
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_lines_of_many_sentences_are_reported_once(tmp_path: Path) -> None:
     assert first.startswith(f"{tmp_path / 'in'}, line 3: has more sentences than")
     assert "--split-sentences always" in first
     assert count.startswith(f"{tmp_path / 'in'}: 3 lines in all have more sentences than")
-    assert job("always", known=1, handling=TextOptions(split="always")) == []
+    assert job("always", known=1, text_options=TextOptions(split="always")) == []
     short = text_translator(str.upper, max_source_tokens=9)  # which cuts longer lines, each sentence by itself
     short.bundle, translator = translator.bundle, short
     assert job("short", known=1)[1].startswith(f"{tmp_path / 'in'}: 2 lines in all")  # without the longest
@@ -163,8 +163,26 @@ def test_lines_of_many_sentences_are_reported_once(tmp_path: Path) -> None:
     translator.bundle = short.bundle
     blocks = ["<p>A dog.</p><p>A man.</p>", "A <b>dog.</b> A man.", "A dog."]
     (tmp_path / "in").write_text("".join(line + "\n" for line in blocks))
-    [only] = job("html", known=1, handling=TextOptions(markup="html"))
+    [only] = job("html", known=1, text_options=TextOptions(markup="html"))
     assert only.startswith(f"{tmp_path / 'in'}, line 2: has more")
+
+
+def test_python_warns_once_a_call_of_lines_with_many_sentences(tmp_path: Path) -> None:
+    translator = text_translator(str.upper)
+    translator.bundle = made_bundle(tmp_path / "model")
+    (tmp_path / "model" / "metrics.json").write_text('{"sentences_per_line": 1}')
+    one, two = "A dog.", "A dog. A man."
+    for lines, named in (([one, two], "line 2: has"), ([two, one, two, two], r"line 1 \(and 2 more\): has")):
+        with pytest.warns(UserWarning, match=named) as caught:
+            assert translator.translate(lines) == [line.upper() for line in lines]
+        [warning] = caught
+        assert "--split-sentences always" in str(warning.message)
+        assert warning.filename == __file__
+        with pytest.warns(UserWarning, match=named) as caught:
+            translator.translate_n_best(lines, 1)
+        assert [warning.filename for warning in caught] == [__file__]
+    translator.translate([one])
+    translator.translate([two], text_options=TextOptions(split="always"))
 
 
 def test_columns_and_json(upper: Translator, tmp_path: Path) -> None:
@@ -175,8 +193,8 @@ def test_columns_and_json(upper: Translator, tmp_path: Path) -> None:
     translate_file(upper, table, tmp_path / "replaced.tsv.zst", layout=Columns(2, replace=True))
     assert read(tmp_path / "replaced.tsv.zst") == "1\tA DOG.\tx\n\n2\t\ty\n"
     objects.write_text('{"id": 1.0, "text": "A\\ndog."}\n\n', encoding="utf-8")
-    handling = TextOptions(split="always")
-    translate_file(upper, objects, tmp_path / "out.jsonl", layout=JsonLines("text", "de"), handling=handling)
+    text_options = TextOptions(split="always")
+    translate_file(upper, objects, tmp_path / "out.jsonl", layout=JsonLines("text", "de"), text_options=text_options)
     assert read(tmp_path / "out.jsonl") == '{"id": 1.0, "text": "A\\ndog.", "de": "A\\nDOG."}\n\n'
 
 
@@ -214,7 +232,7 @@ def test_a_stopped_job_needs_resume_and_its_own_options(upper: Translator, tmp_p
         translate_file(upper, source, output, layout=JsonLines("text"), window=10)
     for change, name in (
         ({"options": upper.with_options(beam_size=1)}, "beam_size = 4, and now beam_size = 1"),
-        ({"handling": TextOptions(markup="html")}, "markup = none, and now markup = html"),
+        ({"text_options": TextOptions(markup="html")}, "markup = none, and now markup = html"),
         ({"layout": JsonLines("text", "de")}, "layout = "),
         ({"n_best": 2}, "n_best = 1, and now n_best = 2"),
     ):
@@ -264,7 +282,7 @@ def test_a_finished_job_says_so_and_another_is_refused(upper: Translator, source
     for change, named in (
         ({"options": upper.with_options(beam_size=1)}, "out: was made with beam_size = 4, and now beam_size = 1"),
         ({"n_best": 2}, "out: was made with n_best = 1, and now n_best = 2"),
-        ({"handling": TextOptions(split="always")}, "out: was made with split = auto, and now split = always"),
+        ({"text_options": TextOptions(split="always")}, "out: was made with split = auto, and now split = always"),
     ):
         with pytest.raises(ConfigError, match=named):
             translate_file(upper, source, output, resume=True, **change)  # type: ignore[arg-type]

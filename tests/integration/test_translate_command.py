@@ -88,7 +88,7 @@ def test_a_line_that_is_cut_short_is_named(
     model_folder: Path, translator: Translator, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = translate_file(model_folder, tmp_path, "--split-sentences", "never")
-    assert output == translator.translate(LINES, handling=TextOptions(split="never"))
+    assert output == translator.translate(LINES, text_options=TextOptions(split="never"))
     assert output != translator.translate(LINES)
     warnings = capsys.readouterr().err
     assert "line 8: longer than the 63 tokens" in warnings
@@ -367,7 +367,7 @@ def test_calibrate(
     report = json.loads(capsys.readouterr().out)
     assert report["lines"] == report["test"]["lines"] == 60
     assert report["share_good"] == pytest.approx(2 / 3)
-    [[best]] = Translator.load(model).translate_n_best(["A dog runs."], 1, handling=TextOptions(confidence=True))
+    [[best]] = Translator.load(model).translate_n_best(["A dog runs."], 1, text_options=TextOptions(confidence=True))
     assert best.calibrated
     assert 0 < (best.confidence or 0) < 1
     assert command_line.main(["calibrate", str(model), *files, "--test-source", files[1]]) == ConfigError.exit_code
@@ -401,7 +401,7 @@ def test_calibrate(
     for damaged in ("{", '{"format": 1, "sha256": {}, "calibration": {}}'):  # what is there is not looked at
         (model / "confidence.json").write_text(damaged)
         assert command_line.main(["calibrate", str(model), *files, "--beam-size", "1"]) == 0
-    assert Translator.load(model).translate(["A dog."], handling=TextOptions(confidence=True))
+    assert Translator.load(model).translate(["A dog."], text_options=TextOptions(confidence=True))
 
 
 @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ def test_the_best_of_several_is_the_translation(translator: Translator) -> None:
     assert [found[0].text for found in several] == translator.translate(LINES)
     assert [found[0].num_parts > 1 for found in several] == [i == 7 for i in range(len(LINES))]
     assert not any(found[0].source_truncated for found in several)
-    short = translator.translate_n_best(LINES, 4, handling=TextOptions(split="never"))
+    short = translator.translate_n_best(LINES, 4, text_options=TextOptions(split="never"))
     assert [found[0].source_truncated for found in short] == [i == 7 for i in range(len(LINES))]
     for found in several:
         assert all("\n" not in t.text for t in found)

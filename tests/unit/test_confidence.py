@@ -32,7 +32,7 @@ def sample(count: int = 2000, seed: int = 1) -> tuple[list[list[float]], list[fl
 
 def test_words_have_the_probability_of_their_pieces() -> None:
     translator = text_translator()  # says -0.1 for every token
-    [[best]] = translator.translate_n_best(["Two dogs run."], 1, handling=CONFIDENCE)
+    [[best]] = translator.translate_n_best(["Two dogs run."], 1, text_options=CONFIDENCE)
     assert [word for word, _ in best.words] == ["Two", "dogs", "run."]
     assert sum(math.log(p) for _, p in best.words) == pytest.approx(-0.1 * len(best.ids))
     assert best.token_log_probabilities == (-0.1,) * (len(best.ids) + 1)  # and of the end
@@ -40,12 +40,12 @@ def test_words_have_the_probability_of_their_pieces() -> None:
     assert not best.calibrated
     [[empty], [plain]] = translator.translate_n_best(["", "A"], 1)
     assert (empty.confidence, plain.confidence, plain.words) == (None, None, ())
-    assert translator.translate_n_best([" "], 1, handling=CONFIDENCE)[0][0].confidence is None
+    assert translator.translate_n_best([" "], 1, text_options=CONFIDENCE)[0][0].confidence is None
 
 
 def test_parts_and_markup_keep_their_words() -> None:
-    handling = TextOptions(confidence=True, split="always", markup="html")
-    [[best]] = text_translator().translate_n_best(["<b>Two</b> dogs. A man {x} runs."], 1, handling=handling)
+    text_options = TextOptions(confidence=True, split="always", markup="html")
+    [[best]] = text_translator().translate_n_best(["<b>Two</b> dogs. A man {x} runs."], 1, text_options=text_options)
     assert [word for word, _ in best.words][:3] == ["Two", "dogs.", "A"]
     assert best.confidence == pytest.approx(math.exp(-0.1))
 

@@ -205,7 +205,7 @@ class Echo(Babbler):
 
 def test_a_contradiction_of_two_files_names_the_sentence() -> None:
     translator = Translator(Echo(), _TOKENIZER, DecodeConfig())
-    keywords = {"glossary": {"dog": "Hund"}, "forbidden": ["Hund"], "handling": TextOptions(split="always")}
+    keywords = {"glossary": {"dog": "Hund"}, "forbidden": ["Hund"], "text_options": TextOptions(split="always")}
     with pytest.raises(DataError, match=r"^'A dog runs\.': 'Hund' is required, and holds a forbidden phrase"):
         translator.translate(["Two run. A dog runs."], **keywords)  # type: ignore[arg-type]
 
@@ -240,14 +240,14 @@ def test_phrases_are_forbidden_in_each_sentence_of_a_line() -> None:
     assert not best.source_truncated
     assert best.text.count("dogs run") == 30
     assert phrase not in best.text
-    handling = TextOptions(markup="html", guard=True)
+    text_options = TextOptions(markup="html", guard=True)
     given = ["Two <b>dogs</b> run over the grass.", "A dog runs."]
-    marked, other = translator.translate(given, forbidden=[[phrase], []], handling=handling)
+    marked, other = translator.translate(given, forbidden=[[phrase], []], text_options=text_options)
     assert "<b>" in marked
     assert phrase not in marked
     assert other == given[1]
     with pytest.raises(ConfigError, match="markup does not go with prefixes"):
-        translator.translate(given, prefixes=["", "A"], handling=handling)
+        translator.translate(given, prefixes=["", "A"], text_options=text_options)
 
 
 def test_constraints_from_keywords() -> None:

@@ -86,7 +86,7 @@ def test_the_best_of_several_places_counts() -> None:
 
 
 def test_sentences_of_one_line_are_put_together() -> None:
-    given = {"glossary": {"bird": "cat"}, "handling": TextOptions(split="always")}
+    given = {"glossary": {"bird": "cat"}, "text_options": TextOptions(split="always")}
     [[best]] = translator_of(LEAST - 2).translate_n_best(["A bird sings. The bird sits."], 1, **given)  # type: ignore[arg-type]
     assert best.forced == (("cat",), ("cat",))
     assert len(best.warnings) == 1

@@ -88,7 +88,7 @@ def test_the_next_of_the_n_best_list_is_taken() -> None:
         ],
         1,
         beam_size=1,
-        handling=GUARD,
+        text_options=GUARD,
     )  # type: ignore[attr-defined]
     assert best.text == "ein Hund"
     assert best.warnings == ()
@@ -98,7 +98,7 @@ def test_the_next_of_the_n_best_list_is_taken() -> None:
 def test_random_draws_are_drawn_again() -> None:
     translator, engine = list_translator([LOOP, LOOP + "!", "ein Hund"])
     options = {"temperature": 0.8, "top_k": 5, "top_p": 0.9, "seed": 7}
-    [[best]] = translator.translate_n_best(["A dog."], 1, handling=GUARD, **options)  # type: ignore[attr-defined]
+    [[best]] = translator.translate_n_best(["A dog."], 1, text_options=GUARD, **options)  # type: ignore[attr-defined]
     assert (best.text, best.warnings) == ("ein Hund", ())
     said = [(call[1].temperature, call[1].top_k, call[1].top_p, call[1].seed) for call in engine.calls]
     assert said == [(0.8, 5, 0.9, 7), (0.8, 5, 0.9, 8)]
@@ -106,7 +106,7 @@ def test_random_draws_are_drawn_again() -> None:
 
 def test_a_persistent_loop_gets_a_warning() -> None:
     translator, engine = list_translator([LOOP] * 4)
-    found = translator.translate_n_best(["A dog.", "x"], 2, handling=GUARD)  # type: ignore[attr-defined]
+    found = translator.translate_n_best(["A dog.", "x"], 2, text_options=GUARD)  # type: ignore[attr-defined]
     assert [[t.warnings for t in line] for line in found] == [[(REPEATS,)] * 2] * 2
     assert all(call[0] == 2 for call in engine.calls)
     assert [t.warnings for [t] in translator.translate_n_best(["A dog."], 1)] == [()]  # type: ignore[attr-defined]
@@ -114,5 +114,5 @@ def test_a_persistent_loop_gets_a_warning() -> None:
 
 def test_a_clean_line_costs_nothing_more() -> None:
     translator, engine = list_translator(["ein Hund"] * 4)
-    assert translator.translate(["A dog."] * 3, handling=GUARD) == ["ein Hund"] * 3  # type: ignore[attr-defined]
+    assert translator.translate(["A dog."] * 3, text_options=GUARD) == ["ein Hund"] * 3  # type: ignore[attr-defined]
     assert len(engine.calls) == 1

@@ -40,7 +40,7 @@ def test_a_number_beside_a_placeholder_is_named(copies: bool) -> None:
 
     translator = text_translator(model)
     for line, named in (("{count} dogs", True), ("dogs", False), ("{count} dogs and 7 men", False)):
-        [[best]] = translator.translate_n_best([line], 1, handling=TextOptions(markup="placeholders"))
+        [[best]] = translator.translate_n_best([line], 1, text_options=TextOptions(markup="placeholders"))
         expected = ("'7' is not in the source, and stands beside a placeholder: made up, perhaps.",) if named else ()
         assert best.warnings == expected
         assert best.text.count("{count}") == line.count("{count}")

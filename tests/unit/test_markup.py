@@ -91,7 +91,7 @@ def test_placeholders_only() -> None:
     ],
 )
 def test_marks_stay_where_they_were_if_words_do(line: str, expected: str) -> None:
-    [[best]] = UPPER.translate_n_best([line], 1, handling=HTML)
+    [[best]] = UPPER.translate_n_best([line], 1, text_options=HTML)
     assert best.text == expected
     assert best.warnings == ()
 
@@ -99,29 +99,31 @@ def test_marks_stay_where_they_were_if_words_do(line: str, expected: str) -> Non
 def test_sentences_and_markup() -> None:
     both = TextOptions(markup="html", split="always")
     line = "<p>One <b>dog. Two</b> dogs!  Three.</p> <p>A &lt; b.</p>"
-    [[best]] = UPPER.translate_n_best([line], 1, handling=both)
+    [[best]] = UPPER.translate_n_best([line], 1, text_options=both)
     assert best.text == "<p>ONE <b>DOG. TWO</b> DOGS!  THREE.</p> <p>A &lt; B.</p>"
     assert best.num_parts == 4
 
 
 def test_a_model_that_copies_placeholders_is_trusted() -> None:
     swap = text_translator(lambda text: " ".join(reversed(text.split())))
-    assert swap.translate(["%s a dog {x}"], handling=PLACEHOLDERS) == ["{x} dog a %s"]
+    assert swap.translate(["%s a dog {x}"], text_options=PLACEHOLDERS) == ["{x} dog a %s"]
     lose = text_translator(lambda text: text.replace("{x}", "").replace("  ", " "))
-    assert lose.translate(["a {x} dog"], handling=PLACEHOLDERS) == ["a {x} dog"]
+    assert lose.translate(["a {x} dog"], text_options=PLACEHOLDERS) == ["a {x} dog"]
     invent = text_translator(lambda text: text + " {y} %s www.b.com")
-    assert invent.translate(["a {x} dog"], handling=PLACEHOLDERS)[0].count("{") == 1
+    assert invent.translate(["a {x} dog"], text_options=PLACEHOLDERS)[0].count("{") == 1
 
 
 def test_a_translation_that_fails_every_check_is_the_source() -> None:
     translator = text_translator(lambda text: "www.")  # in front of whatever comes, it is a URL
     line = "a&nbsp;{x}"
-    [[best]] = translator.translate_n_best([line], 1, handling=HTML)
+    [[best]] = translator.translate_n_best([line], 1, text_options=HTML)
     assert marks.mark_counts(best.text, "html") == marks.mark_counts(line, "html")
 
 
 class ReversingEngine(TextEngine):
     """Writes the words in reverse order, and attends accordingly."""
+
+    attention_engine = ""
 
     def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
         """Returns weights that tie the n-th word to the n-th from the end, by the words' first pieces."""
@@ -146,7 +148,7 @@ def reversing() -> Translator:
     ],
 )
 def test_tags_follow_attention(line: str, expected: str) -> None:
-    assert reversing().translate([line], handling=HTML) == [expected]
+    assert reversing().translate([line], text_options=HTML) == [expected]
 
 
 def test_atoms() -> None:
@@ -163,7 +165,7 @@ def test_pieces_belong_to_atoms_by_their_bytes() -> None:
 def test_a_line_left_in_the_source_has_none_of_its_terms() -> None:
     [[best]] = UPPER.translate_n_best(["a man"], 1, glossary=None)
     came = replace(best, required=((("MAN",), True), (("DOG",), False)), forced=(("MAN",),))
-    left = restoring._left(came, "a <b>man")
+    left = restoring._untranslated(came, "a <b>man")
     assert left.text == "a <b>man"
     assert left.required == ((("MAN",), False), (("DOG",), False))
     assert left.forced == ()
@@ -182,13 +184,13 @@ lines = st.lists(st.sampled_from(BITS) | st.text(st.characters(exclude_categorie
 def test_every_mark_survives_whatever_the_model_writes(line: str, output: str, markup: str, split: str) -> None:
     for function in (lambda _: output, lambda text: text + output, str.upper):
         translator = Translator(TextEngine(UPPER.tokenizer, function, 9), UPPER.tokenizer, UPPER.options)
-        handling = TextOptions(markup=markup, split=split)  # type: ignore[arg-type]
-        for best in translator.translate_n_best([line], 2, handling=handling)[0]:
+        text_options = TextOptions(markup=markup, split=split)  # type: ignore[arg-type]
+        for best in translator.translate_n_best([line], 2, text_options=text_options)[0]:
             if not line.strip():
                 assert best.text == ""
                 continue
-            assert marks.mark_counts(best.text, handling.markup) == marks.mark_counts(line, handling.markup)
-            assert marks.is_nested(best.text, handling.markup) or not marks.is_nested(line, handling.markup)
+            assert marks.mark_counts(best.text, text_options.markup) == marks.mark_counts(line, text_options.markup)
+            assert marks.is_nested(best.text, text_options.markup) or not marks.is_nested(line, text_options.markup)
 
 
 @given(lines, st.sampled_from(["html", "placeholders"]))

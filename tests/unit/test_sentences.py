@@ -130,7 +130,7 @@ def test_long_lines_are_cut_and_short_ones_are_not() -> None:
 
 
 def test_never_cuts_nothing() -> None:
-    [[best]] = SHORT.translate_n_best(["a man " * 30], 1, handling=TextOptions(split="never"))
+    [[best]] = SHORT.translate_n_best(["a man " * 30], 1, text_options=TextOptions(split="never"))
     assert best.source_truncated
     assert best.num_parts == 1
     assert len(best.text) < 60
@@ -138,29 +138,29 @@ def test_never_cuts_nothing() -> None:
 
 def test_always_cuts_all_and_keeps_white_space() -> None:
     whole = text_translator(str.upper)
-    assert whole.translate([TEXT, "A dog.", " "], handling=ALWAYS) == [TEXT.upper(), "A DOG.", ""]
+    assert whole.translate([TEXT, "A dog.", " "], text_options=ALWAYS) == [TEXT.upper(), "A DOG.", ""]
     assert seen(whole)[:4] == ["Dr. Smith runs.", "Two dogs\trun!", "“Really?” she asked.", "A man with 3.5 balls"]
 
 
 def test_a_script_without_spaces_gets_them_where_the_other_has_them() -> None:
     english = text_translator(lambda text: "A dog." if "日" in text else "次。" if "dog" in text else text)
-    assert english.translate(["日。日。 日。"], handling=ALWAYS) == ["A dog. A dog. A dog."]
-    assert english.translate(["A dog. A dog."], handling=ALWAYS) == ["次。 次。"]
+    assert english.translate(["日。日。 日。"], text_options=ALWAYS) == ["A dog. A dog. A dog."]
+    assert english.translate(["A dog. A dog."], text_options=ALWAYS) == ["次。 次。"]
 
 
 def test_n_best_of_parts_are_the_best_sums() -> None:
     translator = text_translator()
-    [found] = translator.translate_n_best(["A dog. A man."], 3, handling=ALWAYS)
+    [found] = translator.translate_n_best(["A dog. A man."], 3, text_options=ALWAYS)
     assert [t.score for t in found] == [0.0, -1.0, -1.0]
     assert {t.text for t in found} == {"A dog. A man.", "A dog.! A man.", "A dog. A man.!"}
     assert found[0].text == "A dog. A man."
     assert found[0].num_parts == 2
 
 
-@pytest.mark.parametrize("handling", [ALWAYS, TextOptions(markup="html")])
-def test_draws_of_parts_stay_in_their_order(handling: TextOptions) -> None:
+@pytest.mark.parametrize("text_options", [ALWAYS, TextOptions(markup="html")])
+def test_draws_of_parts_stay_in_their_order(text_options: TextOptions) -> None:
     translator = text_translator()
-    [found] = translator.translate_n_best(["A dog. <br> A man."], 3, handling=handling, temperature=1.0)
+    [found] = translator.translate_n_best(["A dog. <br> A man."], 3, text_options=text_options, temperature=1.0)
     assert [t.text.count("!") for t in found] == [0, found[1].num_parts, 2 * found[1].num_parts]
     assert found[1].num_parts >= 2
 
@@ -169,8 +169,8 @@ def test_draws_of_parts_stay_in_their_order(handling: TextOptions) -> None:
 def test_any_text_comes_back_whole(text: str) -> None:
     """An engine that returns its source gives the text back, in whatever parts it came, but for missing spaces."""
     same = Translator(TextEngine(SHORT.tokenizer, str, 7), SHORT.tokenizer, SHORT.options)
-    for handling in (ALWAYS, TextOptions()):
-        [[best]] = same.translate_n_best([text], 1, handling=handling)
+    for text_options in (ALWAYS, TextOptions()):
+        [[best]] = same.translate_n_best([text], 1, text_options=text_options)
         if best.source_truncated:  # a word that is too long
             assert max(len(SHORT.tokenizer.encode(word)) for word in text.split()) > 7
             continue
@@ -183,7 +183,7 @@ def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"split = 'alway': must be auto, always, never\. Did you mean 'always'\?"):
         TextOptions(split="alway")  # type: ignore[arg-type]
     with pytest.raises(TokenizerError, match="lone surrogate"):
-        SHORT.translate(["\ud800"], handling=ALWAYS)
+        SHORT.translate(["\ud800"], text_options=ALWAYS)
 
 
 def test_windows_are_bounded_in_lines_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ import gzip
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,8 +21,7 @@ from transduce.translation.pipeline import Request, TextOptions
 from transduce.translation.streams import Columns, JsonLines, Layout, PlainLines, Summary, translate_file
 from transduce.translation.streams.cluster import _common
 from transduce.translation.streams.file_job import translate_window
-from transduce.translation.streams.rows import FileRequest, Rows
-from transduce.translation.streams.workers import JobFingerprint, fingerprint_of, in_order
+from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, fingerprint_of, in_order
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
 
@@ -46,14 +45,11 @@ class Threads:
 
     def translate(self, windows: Iterable[Window], request: FileRequest) -> Iterator[tuple[Window, Rows]]:
         self.request = request
-        return in_order(windows, self, self.ahead)
+        return in_order(windows, self.submit, self.ahead)
 
-    def submit(self, window: Window) -> Future[Rows]:
+    def submit(self, window: Window) -> Callable[[], Rows]:
         self.num_submitted += 1
-        return self.executor.submit(self._work, window, self._chance.random() * 0.02)
-
-    def result(self, ticket: Future[Rows]) -> Rows:
-        return ticket.result()
+        return self.executor.submit(self._work, window, self._chance.random() * 0.02).result
 
     def _work(self, window: Window, seconds: float) -> Rows:
         time.sleep(seconds)
@@ -192,7 +188,7 @@ def test_whether_torch_places_tags_is_part_of_a_job(tmp_path: Path) -> None:
     for engine in ("auto", "ctranslate2"):
         translator = Translator.load(bundle.path, engine=engine, device="cpu")
         for markup in ("none", "html"):
-            request = FileRequest(Request(translator.options, text=TextOptions(markup=markup)), PlainLines())
+            request = FileRequest(Request(translator.options, text_options=TextOptions(markup=markup)), PlainLines())
             found[engine, markup] = fingerprint_of(translator, request)
     assert found["auto", "none"] == found["ctranslate2", "none"]
     assert found["auto", "html"] != found["ctranslate2", "html"]

@@ -20,8 +20,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.arguments import add_machine, add_options, add_overwrite, decode_changes
-from transduce.cli.open_model import loading_arguments, open_model, say_engine
+from transduce.cli.arguments import add_machine, add_options, add_overwrite, decode_changes, require_both
+from transduce.cli.open_model import load_translator, open_model
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
@@ -54,23 +54,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Calibrates, and returns the exit code."""
-    if (args.test_source is None) != (args.test_reference is None):
-        raise ConfigError("--test-source and --test-reference belong together: give both.")
+    require_both(args, "test_source", "test_reference")
     if not 0 <= args.threshold <= 100:  # nor NaN
         raise ConfigError(f"--threshold {args.threshold:g}: chrF goes from 0 to 100; give a number between.")
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.files import require_free
     from transduce.translation.calibrating import calibrate, measure, measure_fit, require_lines
     from transduce.translation.pipeline.calibration import FILE, save_calibration
-    from transduce.translation.translator import Translator
 
     require_free(args.model / FILE, overwrite=args.overwrite, option="")
     sources, references = _pairs(args.source, args.reference)
     require_lines(sum(bool(line.strip() and other.strip()) for line, other in zip(sources, references, strict=True)))
     test = _pairs(args.test_source, args.test_reference) if args.test_source is not None else None
     opened = open_model(args)
-    translator = Translator.load(args.model, **loading_arguments(args, opened.choice))
-    say_engine(args, opened, translator.engine)
+    translator = load_translator(args, opened)
     assert translator.bundle is not None  # it was loaded from one
     calibration = calibrate(*measure(translator, sources, references, **decode_changes(args)), args.threshold)
     report = _report(calibration)

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import add_machine
-from transduce.cli.open_model import loading_arguments, open_model, say_engine
+from transduce.cli.open_model import load_translator, open_model
 from transduce.errors import EvaluationError
 from transduce.reporting.tables import counted
 
@@ -109,13 +109,11 @@ def run(args: argparse.Namespace) -> int:
 def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str, Any]:
     from transduce.evaluation.texts import require_aligned
     from transduce.translation.forced_scores import ScoreSummary
-    from transduce.translation.translator import Translator
 
     source, reference = texts[args.source], texts[args.reference[0]]
     require_aligned(source, [reference])
     opened = open_model(args, search=False)
-    translator = Translator.load(args.model, **loading_arguments(args, opened.choice))
-    say_engine(args, opened, translator.engine)
+    translator = load_translator(args, opened)
     summary = ScoreSummary()
     summary.add(translator.score(source.lines, reference.lines))
     return {"perplexity": summary.perplexity, "subwords": summary.pieces}

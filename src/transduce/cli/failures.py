@@ -130,11 +130,9 @@ def _of_system(error: OSError, *, of_output: bool) -> str:
         return "standard input is closed: nothing can be read from it."
     if error.filename is None and of_output:
         return f"standard output: {error.strerror}."
-    what = error.strerror
-    if isinstance(error, FileExistsError):
-        what = "this is a file, but a folder is needed; name another path"
-    elif isinstance(error, IsADirectoryError):
-        what = "this is a folder, but a file is needed; name a file"
-    elif error.errno == errno.ENAMETOOLONG:
-        what = "the name is too long"
+    what = {
+        errno.EEXIST: "this is a file, but a folder is needed; name another path",
+        errno.EISDIR: "this is a folder, but a file is needed; name a file",
+        errno.ENAMETOOLONG: "the name is too long",
+    }.get(error.errno or 0, error.strerror)
     return f"{error.filename}: {what}." if error.filename else f"{what or error}."

@@ -6,12 +6,11 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from transduce.__about__ import __version__
 from transduce.cli.failures import REPORTED, replace_closed_streams, report
-from transduce.cli.help import HelpFormatter
+from transduce.cli.help import HelpFormatter, add_commands
 from transduce.cli.numbers import Number
 from transduce.cli.renamed import with_new_names
 from transduce.errors import MissingDependencyError, suggestion
@@ -19,7 +18,7 @@ from transduce.errors import MissingDependencyError, suggestion
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-# Each command is a module of this package with `SUMMARY`, `configure(parser)` and `run(args) -> int`.
+# Each command is a module of this package: see `add_commands`.
 COMMANDS = (
     "demo",
     "init",
@@ -105,18 +104,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"transduce {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the Python traceback of an error")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     parser.set_defaults(run=show_help, parser=parser)
-    for name in COMMANDS:
-        module = import_module(f"transduce.cli.{name}")
-        command = commands.add_parser(
-            name,
-            help=module.SUMMARY,
-            description=module.__doc__,
-            formatter_class=HelpFormatter,
-        )
-        module.configure(command)
-        command.set_defaults(run=module.run, parser=command)
+    add_commands(parser, "commands", {name: name for name in COMMANDS})
     return parser
 
 

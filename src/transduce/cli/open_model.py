@@ -12,6 +12,7 @@ from transduce.engines.interface import Engine
 if TYPE_CHECKING:
     from transduce.bundle import Bundle
     from transduce.engines.loading import EngineChoice
+    from transduce.translation.translator import Translator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,9 +72,19 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
 
 
 def loading_arguments(args: argparse.Namespace, choice: "EngineChoice") -> dict[str, Any]:
-    """Returns the options that `add_machine` declares, as keywords of `Translator.load`."""
+    """Returns the options of loading that the command declares, as keywords of `Translator.load`."""
+    names = ("device", "threads", "quantization", "ensemble", "shortlist")
     engine = args.engine if choice.fallback else choice.name
-    return {"engine": engine, **{name: getattr(args, name) for name in ("device", "threads", "quantization")}}
+    return {"engine": engine, **{name: getattr(args, name) for name in names if hasattr(args, name)}}
+
+
+def load_translator(args: argparse.Namespace, opened: Opened) -> "Translator":
+    """Loads the model into the engine that was chosen, and says which."""
+    from transduce.translation.translator import Translator
+
+    translator = Translator.load(args.model, **loading_arguments(args, opened.choice))
+    say_engine(args, opened, translator.engine)
+    return translator
 
 
 def say_engine(args: argparse.Namespace, opened: Opened, engine: Engine) -> None:

@@ -13,35 +13,20 @@ examples:
 """
 
 import argparse
-from importlib import import_module
 
-from transduce.cli.help import HelpFormatter
+from transduce.cli.help import add_commands
 
 SUMMARY = "train and run a constituency parser; score parses as EVALB does; draw trees"
 
-# Each is a module `transduce.cli.parse_NAME` with `SUMMARY`, `configure(parser)` and `run(args) -> int`.
-SUBCOMMANDS = ("train", "run", "score", "draw")
+SUBCOMMANDS = ("train", "run", "score", "draw")  # each is a module `transduce.cli.parse_NAME`: see `add_commands`
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the subcommands and their arguments."""
-    subcommands = parser.add_subparsers(title="subcommands", metavar="SUBCOMMAND")
-    parser.set_defaults(run_subcommand=None)
-    for name in SUBCOMMANDS:
-        module = import_module(f"transduce.cli.parse_{name}")
-        subcommand = subcommands.add_parser(
-            name,
-            help=module.SUMMARY,
-            description=module.__doc__,
-            formatter_class=HelpFormatter,
-        )
-        module.configure(subcommand)
-        subcommand.set_defaults(run_subcommand=module.run, parser=subcommand)
+    add_commands(parser, "subcommands", {name: f"parse_{name}" for name in SUBCOMMANDS})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the chosen subcommand, and returns the exit code; without one, prints the help."""
-    if args.run_subcommand is None:
-        args.parser.print_help()
-        return 0
-    return int(args.run_subcommand(args))
+    """Prints the help, as no subcommand was chosen; returns the exit code."""
+    args.parser.print_help()
+    return 0

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_ensemble, add_machine, add_option, add_overwrite
-from transduce.cli.open_model import loading_arguments, open_model, say_engine
+from transduce.cli.open_model import load_translator, open_model
 from transduce.cli.output import open_output, warn_truncated
 from transduce.errors import ConfigError, DataError
 
@@ -59,7 +59,6 @@ def run(args: argparse.Namespace) -> int:
     from transduce.data.treebank_reader import sentence_reader
     from transduce.files import require_free
     from transduce.translation.forced_scores import ScoreSummary
-    from transduce.translation.translator import Translator
 
     if args.source == args.target == STDIN:
         raise ConfigError("standard input ('-') can be only one of --source and --target.")
@@ -68,8 +67,7 @@ def run(args: argparse.Namespace) -> int:
         require_free(args.output, overwrite=args.overwrite)
     pairs = read_pairs([args.source, args.target])
     opened = open_model(args, search=False)
-    translator = Translator.load(args.model, **loading_arguments(args, opened.choice), ensemble=args.ensemble)
-    say_engine(args, opened, translator.engine)
+    translator = load_translator(args, opened)
     read = sentence_reader(translator.bundle.config.data, translator.tokenizer) if translator.bundle else str
     summary, number = ScoreSummary(), 0
     with open_output(args.output) as output:

@@ -83,13 +83,12 @@ from transduce.cli.arguments import (
     add_text_options,
 )
 from transduce.cli.numbers import whole
-from transduce.cli.open_model import Opened, loading_arguments, open_model, say_engine
+from transduce.cli.open_model import Opened, load_translator, loading_arguments, open_model
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
-    from transduce.bundle import Bundle
     from transduce.translation.constraints.line_constraints import Constraints
     from transduce.translation.pipeline import TextOptions
     from transduce.translation.streams import Layout
@@ -172,7 +171,7 @@ def run(args: argparse.Namespace) -> int:
             layout=layout,
             options=opened.options,
             n_best=args.n_best,
-            handling=text_options,
+            text_options=text_options,
             constraints=files.constraints(),
             glossary=files.glossary,
             constraints_name=files.name,
@@ -230,53 +229,33 @@ def _opened(args: argparse.Namespace) -> Opened:
         required=f"--{terms[0].replace('_', '-')}" if terms else "",
         attention=f"--markup {args.markup}" if args.markup != "none" else "",
     )
-    _require_translator(opened.bundle)
+    if opened.bundle.config.data.format == "trees":
+        path = opened.bundle.path
+        raise ConfigError(f"{path}: this model is a parser. 'transduce parse run {path}' makes trees of sentences.")
     if args.diversity_penalty is not None and opened.options.diversity_groups == 1:
         raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
     if args.confidence:
-        _note_where_uncalibrated(opened.bundle, quiet=args.quiet)
+        from transduce.translation.pipeline.calibration import load_calibration
+
+        if load_calibration(opened.bundle) is None and not args.quiet:
+            print(
+                "transduce: note: this model is not calibrated: the confidence is the geometric mean of the tokens' "
+                "probabilities. 'transduce calibrate' makes it that of a good translation.",
+                file=sys.stderr,
+            )
     return opened
-
-
-def _require_translator(bundle: "Bundle") -> None:
-    if bundle.config.data.format == "trees":
-        path = bundle.path
-        raise ConfigError(f"{path}: this model is a parser. 'transduce parse run {path}' makes trees of sentences.")
-
-
-def _note_where_uncalibrated(bundle: "Bundle", *, quiet: bool) -> None:
-    from transduce.translation.pipeline.calibration import load_calibration
-
-    if load_calibration(bundle) is None and not quiet:
-        print(
-            "transduce: note: this model is not calibrated: the confidence is the geometric mean of the tokens' "
-            "probabilities. 'transduce calibrate' makes it that of a good translation.",
-            file=sys.stderr,
-        )
 
 
 @contextlib.contextmanager
 def _loaded(args: argparse.Namespace, opened: Opened) -> "Iterator[Translator | RayWorkers]":
     """Yields the model, or workers that have it."""
-    from transduce.translation.translator import Translator
-
     if args.ray is None:
-        translator = Translator.load(
-            args.model, **loading_arguments(args, opened.choice), ensemble=args.ensemble, shortlist=args.shortlist
-        )
-        say_engine(args, opened, translator.engine)
-        yield translator
+        yield load_translator(args, opened)
         return
     from transduce.translation.streams.cluster import ray_workers
 
-    with ray_workers(
-        args.model,
-        address=args.ray,
-        num_workers=args.workers,
-        **loading_arguments(args, opened.choice),
-        ensemble=args.ensemble,
-        shortlist=args.shortlist,
-    ) as workers:
+    loading = loading_arguments(args, opened.choice)
+    with ray_workers(args.model, address=args.ray, num_workers=args.workers, **loading) as workers:
         if not args.quiet:
             print(f"transduce: workers: {workers.num_workers}", file=sys.stderr)
         yield workers

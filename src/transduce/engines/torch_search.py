@@ -1,7 +1,7 @@
 """From a batch of sources and their constraints to a search."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -211,16 +211,13 @@ def _task(encoded: EncodedBatch, options: DecodeConfig, num_beams: int) -> Searc
     batch, models, coverage = encoded.batch, encoded.models, options.coverage_penalty > 0
     limits = _limits(models, batch, options)
     max_steps = max(limits) + 1
-    steps: list[Callable[..., Any]]
-    states: list[Any]
-    if encoded.graph_decoders is None or coverage:
-        steps = [model.step for model in models]
-        started = zip(models, encoded.memories, strict=True)
-        states = [model.start(memory, max_steps=max_steps, coverage=coverage) for model, memory in started]
-    else:
-        steps = [decoder.step for decoder in encoded.graph_decoders]
-        recorded = zip(encoded.graph_decoders, encoded.memories, strict=True)
-        states = [decoder.start(memory, max_steps=max_steps, num_beams=num_beams) for decoder, memory in recorded]
+    decoders: Sequence[Any] = models
+    further: dict[str, Any] = {"coverage": coverage}
+    if encoded.graph_decoders is not None and not coverage:
+        decoders, further = encoded.graph_decoders, {"num_beams": num_beams}
+    steps = [each.step for each in decoders]
+    started = zip(decoders, encoded.memories, strict=True)
+    states = [each.start(memory, max_steps=max_steps, **further) for each, memory in started]
     if (part := batch.vocabulary) is not None:
         for index, model in enumerate(models):
             projection = narrow_projection(model, part.ids_N)

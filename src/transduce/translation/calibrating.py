@@ -96,8 +96,8 @@ def measure(
     pairs = [(s, r) for s, r in zip(sources, references, strict=True) if s.strip() and r.strip()]
     plain = copy.copy(translator)
     plain.bundle = None  # so that an older calibration, perhaps a damaged one, is not read
-    handling = TextOptions(confidence=True, language=languages_of(translator)[0])
-    found = plain.translate_n_best([s for s, _ in pairs], 1, handling=handling, **search)
+    text_options = TextOptions(confidence=True, language=languages_of(translator)[0])
+    found = plain.translate_n_best([s for s, _ in pairs], 1, text_options=text_options, **search)
     scores = [chrf([best.text], [[reference]]).value for [best], (_, reference) in zip(found, pairs, strict=True)]
     return [best.token_log_probabilities for [best] in found], scores
 

@@ -9,6 +9,7 @@ from transduce.engines.interface import Engine
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
 from transduce.text import EOS_TOKEN, SubwordTokenizer
+from transduce.translation.text_model import encode_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,7 @@ def score_targets(
         raise DataError(
             f"{counted(len(sources), 'source')} and {counted(len(targets), 'target')}: give one target for each source."
         )
-    source_ids = tokenizer.encode_batch([line if line.strip() else "" for line in sources])
-    source_ids = [ids if line.strip() else [] for line, ids in zip(sources, source_ids, strict=True)]
+    source_ids = encode_lines(tokenizer, sources)
     target_ids = [ids if line else [] for line, ids in zip(targets, tokenizer.encode_batch(targets), strict=True)]
     scores = engine.score(source_ids, target_ids)
     return [
@@ -89,18 +89,6 @@ class ScoreSummary:
     def perplexity(self) -> float:
         """exp of the mean -log p of a piece, over all lines."""
         return perplexity_of(self.log_probability, self.pieces)
-
-    def to_dict(self) -> dict[str, float]:
-        """Returns the sums, the mean score of a line and the perplexity of a piece."""
-        if not self.lines:
-            return {"lines": 0, "pieces": 0, "log_probability": 0.0}
-        return {
-            "lines": self.lines,
-            "pieces": self.pieces,
-            "log_probability": self.log_probability,
-            "mean_score": self.score / self.lines,
-            "perplexity": self.perplexity,
-        }
 
     def __str__(self) -> str:
         if not self.lines:

@@ -1,5 +1,6 @@
 """What the stages of a translation need of a model."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from transduce.bundle import Bundle
@@ -21,3 +22,9 @@ def languages_of(model: TextModel) -> tuple[str, str]:
         return "", ""
     data = model.bundle.config.data
     return data.source_language, data.target_language
+
+
+def encode_lines(tokenizer: SubwordTokenizer, lines: Sequence[str]) -> list[list[int]]:
+    """Returns the token ids of each line; a line of white space has none."""
+    encoded = tokenizer.encode_batch([line if line.strip() else "" for line in lines])
+    return [ids if line.strip() else [] for line, ids in zip(lines, encoded, strict=True)]

@@ -7,6 +7,7 @@ translator.score(["A dog runs."], ["Ein Hund läuft."])  # log-probabilities of 
 translator.attend("A dog runs.")                 # what every head attends to
 """
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
@@ -23,6 +24,8 @@ from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
 from transduce.translation.constraints.line_constraints import Constraints, constraints_of
 from transduce.translation.forced_scores import TargetScore, score_targets
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
+from transduce.translation.pipeline.many_sentences import lines_of_many_sentences, many_sentences_warning
+from transduce.translation.pipeline.text_options import text_options_of
 from transduce.translation.result import Attention, Translation
 from transduce.translation.windows import Window, cut_windows
 
@@ -50,11 +53,18 @@ class SearchOptions(DecodeOptions, total=False):
     batch_size: int | None
 
 
-class LinePosition(TypedDict, total=False):
-    """Where the lines of a stream come from, for errors."""
+class LineOptions(SearchOptions, total=False):
+    """Further keywords of `Translator.translate`."""
+
+    handling: TextOptions | None  # the old name of `text_options`
+
+
+class StreamOptions(TypedDict, total=False):
+    """Further keywords of `Translator.stream`."""
 
     first_line: int  # number of the first line; 1 by default
-    origin: str  # what line numbers begin with, such as "test.en, "
+    origin: str  # what line numbers begin with in errors, such as "test.en, "
+    handling: TextOptions | None  # the old name of `text_options`
 
 
 class Translator:
@@ -151,8 +161,8 @@ class Translator:
         forbidden: Sequence[str] | Sequence[Sequence[str]] | None = None,
         required: Sequence[Sequence[str | Sequence[str]]] | None = None,
         glossary: GlossaryLike = None,
-        handling: TextOptions | None = None,
-        **options: Unpack[SearchOptions],
+        text_options: TextOptions | None = None,
+        **options: Unpack[LineOptions],
     ) -> list[str]:
         """Returns one translation for each line, in order; a line of white space gives an empty string.
 
@@ -164,9 +174,9 @@ class Translator:
             forbidden: phrases that no translation may hold, or for each line a list of them.
             required: for each line a list of terms that must appear, or of lists of terms to choose from.
             glossary: a file or dictionary of source terms and their required translations.
-            handling: what is done with long lines, markup and doubtful output. By default only lines that are longer
-                than the model reads are split into sentences. A line with a prefix or `required` is never split; then
-                markup, guard and split="always" are refused.
+            text_options: what is done with long lines, markup and doubtful output. By default only lines that are
+                longer than the model reads are split into sentences. A line with a prefix or `required` is never
+                split; then markup, guard and split="always" are refused.
             options: fields of `DecodeConfig`; None and those not given come from the model's configuration:
                 beam_size: beam width; 1 is greedy search, the fastest.
                 length_penalty: α of GNMT's length penalty; higher favours longer translations.
@@ -179,8 +189,8 @@ class Translator:
             DataError: a prefix or required term holds a forbidden phrase, or the glossary cannot be read.
         """
         constraints = constraints_of(len(lines), prefixes, forbidden, required)
-        request = self._request(1, handling, glossary, options)
-        return [best.text for best, *_ in run_pipeline(self, Window(1, lines, constraints), request)]
+        text_options = text_options_of(text_options, options)
+        return [best.text for best, *_ in self._translate(lines, 1, constraints, glossary, text_options, options)]
 
     def translate_n_best(
         self,
@@ -191,8 +201,8 @@ class Translator:
         forbidden: Sequence[str] | Sequence[Sequence[str]] | None = None,
         required: Sequence[Sequence[str | Sequence[str]]] | None = None,
         glossary: GlossaryLike = None,
-        handling: TextOptions | None = None,
-        **options: Unpack[SearchOptions],
+        text_options: TextOptions | None = None,
+        **options: Unpack[LineOptions],
     ) -> list[list[Translation]]:
         """Returns for each line its translations, best first: at least one, at most `n_best`.
 
@@ -203,13 +213,23 @@ class Translator:
         all of its translations must satisfy them, so it may be searched again where the first alone would have passed.
         """
         constraints = constraints_of(len(lines), prefixes, forbidden, required)
-        request = self._request(n_best, handling, glossary, options)
-        return run_pipeline(self, Window(1, lines, constraints), request)
+        text_options = text_options_of(text_options, options)
+        return self._translate(lines, n_best, constraints, glossary, text_options, options)
 
-    def _request(
-        self, n_best: int, handling: TextOptions | None, glossary: GlossaryLike, options: SearchOptions
-    ) -> Request:
-        return Request(self.with_options(**options), n_best, handling or TextOptions(), glossary_of(glossary))
+    def _translate(
+        self,
+        lines: Sequence[str],
+        n_best: int,
+        constraints: Sequence[Constraints] | None,
+        glossary: GlossaryLike,
+        text_options: TextOptions,
+        options: SearchOptions,
+    ) -> list[list[Translation]]:
+        request = Request(self.with_options(**options), n_best, text_options, glossary_of(glossary))
+        found = run_pipeline(self, Window(1, lines, constraints), request)
+        if many := lines_of_many_sentences(self, lines, found, text_options):
+            warnings.warn(many_sentences_warning(many), stacklevel=3)
+        return found
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], *, length_penalty: float | None = None
@@ -237,10 +257,10 @@ class Translator:
         options: DecodeConfig | None = None,
         n_best: int = 1,
         window: int | None = None,
-        handling: TextOptions | None = None,
+        text_options: TextOptions | None = None,
         constraints: Iterable[Constraints] | None = None,
         glossary: GlossaryLike = None,
-        **position: Unpack[LinePosition],
+        **further: Unpack[StreamOptions],
     ) -> Iterator[list[Translation]]:
         """Yields what `translate_n_best` returns, line by line, for input of any length in bounded memory.
 
@@ -252,9 +272,10 @@ class Translator:
         """
         if isinstance(lines, str):
             raise TypeError("Give an iterable of lines: for a single one, [line].")
-        request = Request(options or self.options, n_best, handling or TextOptions(), glossary_of(glossary))
+        text_options = text_options_of(text_options, further)
+        request = Request(options or self.options, n_best, text_options, glossary_of(glossary))
         size = window or self.window_lines(request.options)
-        first, origin = position.get("first_line", 1), position.get("origin", "")
+        first, origin = further.get("first_line", 1), further.get("origin", "")
         for each in cut_windows(lines, size, constraints, first=first, origin=origin):
             yield from run_pipeline(self, each, request)
 

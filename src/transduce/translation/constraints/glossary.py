@@ -2,20 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.data.readers import read_lines
 from transduce.errors import DataError
 from transduce.text.phrases import WORD_OR_SIGN, bounded
 from transduce.translation.constraints.required_terms import Choice
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    pattern: re.Pattern[str]
-    length: int  # of the source term
-    targets: Choice
 
 
 class Glossary:
@@ -31,8 +23,10 @@ class Glossary:
         Raises:
             DataError: a term is empty, white space, or holds a line break.
         """
-        self._entries: dict[str, list[_Entry]] = {}  # by the first word or sign of the source term, without case
-        for source, given in entries.items():
+        # The pattern of each source term and its target terms, by the term's first word or sign without case.
+        self._terms: dict[str, list[tuple[re.Pattern[str], Choice]]] = {}
+        longest_first = sorted(entries.items(), key=lambda entry: -len(entry[0]))  # of equal length, the first given
+        for source, given in longest_first:
             targets = (given,) if isinstance(given, str) else tuple(given)
             if not targets:
                 raise DataError(f"The glossary's term {source!r} has no target term.")
@@ -44,11 +38,8 @@ class Glossary:
             start = first[0] if first else words[0][0]
             pattern = bounded(words[0][0] + words[-1][-1], r"\s+".join(map(re.escape, words)))
             flags = re.IGNORECASE if source == source.lower() else re.NOFLAG
-            entry = _Entry(re.compile(pattern, flags), len(source), tuple(term.strip() for term in targets))
-            self._entries.setdefault(start.casefold(), []).append(entry)
-        for alike in self._entries.values():
-            alike.sort(key=lambda entry: -entry.length)  # stable: of equal length, the first given
-        self.num_terms = len(entries)
+            choice = tuple(term.strip() for term in targets)
+            self._terms.setdefault(start.casefold(), []).append((re.compile(pattern, flags), choice))
 
     def required_in(self, text: str) -> tuple[Choice, ...]:
         """Returns the terms that the translation of `text` must hold, in the order of the source terms, each once.
@@ -60,9 +51,9 @@ class Glossary:
         for word in WORD_OR_SIGN.finditer(text):
             if word.start() < end:
                 continue
-            for entry in self._entries.get(word[0].casefold(), ()):
-                if match := entry.pattern.match(text, word.start()):
-                    found[entry.targets] = None
+            for pattern, choice in self._terms.get(word[0].casefold(), ()):
+                if match := pattern.match(text, word.start()):
+                    found[choice] = None
                     end = match.end()
                     break
         return tuple(found)

@@ -82,9 +82,9 @@ def constraints_of(
 def with_terms(
     constraints: Sequence[Constraints], glossary: Glossary | None, texts: Sequence[str]
 ) -> list[Constraints]:
-    """Returns the constraints of each text with the glossary's terms; an empty text has no required terms."""
+    """Returns the constraints of each text with the glossary's terms; a text of white space has no required terms."""
     result = []
     for each, text in zip(constraints, texts, strict=True):
-        terms = (*each.required, *(glossary.required_in(text) if glossary is not None else ())) if text else ()
+        terms = (*each.required, *(glossary.required_in(text) if glossary is not None else ())) if text.strip() else ()
         result.append(each if terms == each.required else replace(each, required=tuple(dict.fromkeys(terms))))
     return result

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from transduce.text import SubwordTokenizer, word_of_each
 from transduce.translation.pipeline.splitting import Part
 from transduce.translation.result import Translation
-from transduce.translation.text_model import TextModel
+from transduce.translation.text_model import TextModel, encode_lines
 
 if TYPE_CHECKING:
     from transduce.translation.pipeline.calibration import Calibration
@@ -27,8 +27,8 @@ def with_probabilities(
     Words are separated by white space.
     """
     flat = [(part.text, best) for part, found in zip(parts, results, strict=True) for best in found]
-    sources = model.tokenizer.encode_batch([text if text.strip() else "" for text, _ in flat])
-    scored = [index for index, (text, _) in enumerate(flat) if text.strip()]
+    sources = encode_lines(model.tokenizer, [text for text, _ in flat])
+    scored = [index for index, source in enumerate(sources) if source]
     scores = model.engine.score([sources[index] for index in scored], [list(flat[index][1].ids) for index in scored])
     values = dict(zip(scored, scores, strict=True))
     rest = iter(_with_words(best, values.get(index, []), model.tokenizer) for index, (_, best) in enumerate(flat))

@@ -33,11 +33,8 @@ _WORD = re.compile(r"\w*[^\W\d_]\w*")
 
 def repeats(text: str, source: str = "") -> bool:
     """Returns whether `text` has a word or phrase several times in a row, more often than `source` has any."""
-    return any(
-        times >= _allowed(length, is_word) and times > most_in_source
-        for most_in_source in [max((times for times, _, _ in _runs(source)), default=1)]
-        for times, length, is_word in _runs(text)
-    )
+    most_in_source = max((times for times, _, _ in _runs(source)), default=1)
+    return any(times >= _allowed(length, is_word) and times > most_in_source for times, length, is_word in _runs(text))
 
 
 def copies(text: str, source: str) -> bool:

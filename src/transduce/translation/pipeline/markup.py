@@ -139,7 +139,7 @@ def _in_text(markup: Markup) -> Markup:
     return "none" if markup == "none" else "placeholders"
 
 
-def encoded(text: str, markup: Markup) -> str:
+def escaped(text: str, markup: Markup) -> str:
     """Returns `text` as it is written in this markup: `&`, `<` and `>` as entities in HTML."""
     return html.escape(text, quote=False) if markup == "html" else text
 

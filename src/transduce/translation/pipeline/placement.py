@@ -35,7 +35,7 @@ class _Node:
 
 
 def place_marks(
-    source: str, target: str, marks: Sequence[Mark], weights: np.ndarray | None, encode: Callable[[int, int], str]
+    source: str, target: str, marks: Sequence[Mark], weights: np.ndarray | None, escape: Callable[[int, int], str]
 ) -> str:
     """Returns `target` with all `marks` put in.
 
@@ -44,17 +44,17 @@ def place_marks(
         target: its translation.
         marks: in the source's order.
         weights: (target atoms, source atoms), see `word_alignment`; None if there are no marks.
-        encode: returns the target's text from one character to another, in this markup.
+        escape: returns the target's text from one character to another, in this markup.
     """
     if not marks or weights is None:
-        return encode(0, len(target))
+        return escape(0, len(target))
     source_atoms, target_atoms = atoms(source), atoms(target)
     root = _tree(marks, source_atoms)
     root.target = (0, len(target_atoms))
     _place_children(root, weights)
     events: list[list[Mark]] = [[] for _ in range(len(target_atoms) + 1)]
     _emit(root, events)
-    return _written(target, target_atoms, events, encode)
+    return _written(target, target_atoms, events, escape)
 
 
 def _tree(marks: Sequence[Mark], source_atoms: Sequence[Span]) -> _Node:
@@ -146,9 +146,8 @@ def _best_boundary(weights: np.ndarray, index: int, low: int, high: int, element
     distance = np.concatenate([np.arange(index)[::-1], np.arange(weights.shape[1] - index)])
     near = weights * _DECAY**distance
     after, before = near[:, index:].sum(-1), near[:, :index].sum(-1)
-    wrong_before = np.concatenate(
-        [[0.0], np.cumsum(after[low:high])]
-    )  # atoms left of the boundary that come from after
+    # Atoms left of the boundary that come from after the mark, and right of it from before.
+    wrong_before = np.concatenate([[0.0], np.cumsum(after[low:high])])
     wrong_after = np.concatenate([[0.0], np.cumsum(before[low:high])])
     costs = wrong_before + wrong_after[-1] - wrong_after
     for boundary in range(low, high + 1):
@@ -168,7 +167,7 @@ def _emit(node: _Node, events: list[list[Mark]]) -> None:
 
 
 def _written(
-    target: str, target_atoms: Sequence[Span], events: Sequence[Sequence[Mark]], encode: Callable[[int, int], str]
+    target: str, target_atoms: Sequence[Span], events: Sequence[Sequence[Mark]], escape: Callable[[int, int], str]
 ) -> str:
     ends = [0, *(end for _, end in target_atoms)]
     starts = [*(start for start, _ in target_atoms), len(target)]
@@ -177,7 +176,7 @@ def _written(
         following = target[starts[boundary] : starts[boundary] + 1]
         written.append(_boundary(target[ends[boundary] : starts[boundary]], marks, boundary == 0, following))
         if boundary < len(target_atoms):
-            written.append(encode(*target_atoms[boundary]))
+            written.append(escape(*target_atoms[boundary]))
     return "".join(written)
 
 

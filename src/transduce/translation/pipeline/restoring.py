@@ -14,7 +14,7 @@ from transduce.translation.pipeline.invented_numbers import invented_numbers
 from transduce.translation.pipeline.joining import Joined, choices_of_parts, merged
 from transduce.translation.pipeline.markup import (
     MarkedText,
-    encoded,
+    escaped,
     is_nested,
     mark_counts,
     placeholder_counts,
@@ -66,7 +66,7 @@ def assemble(line: Sequence[str | Segment], n_best: int, markup: Markup, drawn: 
         rest = iter(choice)
         result = merged(choice, "".join(part if isinstance(part, str) else next(rest).text for part in line))
         if mark_counts(result.text, markup) != mark_counts(source, markup):
-            result = _left(result, source)
+            result = _untranslated(result, source)
         whole.append(result)
     return whole
 
@@ -80,7 +80,7 @@ def _restored(model: TextModel, marked: MarkedText, joined: Joined, markup: Mark
         if written is not None:
             checked = _with_number_warnings(model, marked, replace(best, text=cleaned), markup)
             return _with_terms_of(cleaned, replace(checked, text=written))
-    return _left(best, marked.source)
+    return _untranslated(best, marked.source)
 
 
 def _with_number_warnings(model: TextModel, marked: MarkedText, found: Translation, markup: Markup) -> Translation:
@@ -103,7 +103,7 @@ def _with_terms_of(text: str, found: Translation) -> Translation:
     return replace(found, required=result, forced=forced, warnings=(*found.warnings, *lost))
 
 
-def _left(found: Translation, source: str) -> Translation:
+def _untranslated(found: Translation, source: str) -> Translation:
     """Returns the source in place of a translation, with a warning; none of its required terms came out."""
     warnings = tuple(dict.fromkeys((*found.warnings, LEFT_AS_IT_WAS)))
     return replace(
@@ -121,12 +121,12 @@ def _with_marks(model: TextModel, marked: MarkedText, joined: Joined, text: str,
         pairs = (((0, len(marked.plain)), (0, len(text))),)
     kept = placeholder_spans(text, markup)
 
-    def encode(start: int, end: int) -> str:
+    def escape(start: int, end: int) -> str:
         raw = any(low <= start and end <= high for low, high in kept)
-        return text[start:end] if raw else encoded(text[start:end], markup)
+        return text[start:end] if raw else escaped(text[start:end], markup)
 
     weights = aligned(model, marked.plain, text, pairs) if marked.marks else None
-    written = place_marks(marked.plain, text, marked.marks, weights, encode)
+    written = place_marks(marked.plain, text, marked.marks, weights, escape)
     written = marked.before + written + marked.after
     survived = mark_counts(written, markup) == mark_counts(marked.source, markup)
     nested = not is_nested(marked.source, markup) or is_nested(written, markup)

@@ -61,8 +61,9 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
 
 def num_sentences(text: str, language: str = "") -> int:
     """Returns how many sentences `text` has; 0 if it is white space. For the language see `sentence_spans`."""
-    if not _MAY_END_WITHIN.search(text):
-        return 1 if text.strip() else 0
+    text = text.strip()
+    if not _MAY_END_WITHIN.search(text, 0, len(text) - 1):
+        return 1 if text else 0
     return len(sentence_spans(text, language))
 
 

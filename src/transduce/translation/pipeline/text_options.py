@@ -1,7 +1,8 @@
 """Options for lines that are more than one sentence of plain text."""
 
+import warnings
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from transduce.errors import ConfigError, suggestion
 
@@ -33,3 +34,12 @@ class TextOptions:
             raise ConfigError(
                 f"{name} does not go with prefixes or required terms by line, which apply to whole lines."
             )
+
+
+def text_options_of(given: TextOptions | None, keywords: Any) -> TextOptions:
+    """Returns the options that were given, perhaps by their old name, which is removed from `keywords`; or defaults."""
+    if "handling" in keywords:
+        old = keywords.pop("handling")
+        warnings.warn("handling is now text_options; the old name will be removed in 0.3.", DeprecationWarning, 3)
+        given = given or old
+    return given or TextOptions()

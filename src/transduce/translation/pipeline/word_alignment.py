@@ -38,9 +38,7 @@ def aligned(model: TextModel, source: str, target: str, pairs: Sequence[tuple[Sp
             if part.shape == (len(rows), len(columns)):
                 weights[np.ix_(rows, columns)] = part
     weights += 1e-6 * _order_weights(len(target_atoms), len(source_atoms))  # a row is never empty
-    rows_sum: np.ndarray = weights.sum(-1, keepdims=True)
-    result: np.ndarray = weights / np.maximum(rows_sum, 1e-12)
-    return result
+    return _normalised(weights)
 
 
 def _part_weights(model: TextModel, source: str, target: str) -> np.ndarray:
@@ -51,13 +49,17 @@ def _part_weights(model: TextModel, source: str, target: str) -> np.ndarray:
     return weights + _SAME_WEIGHT * _same(source, target, source_atoms, target_atoms)
 
 
+def _normalised(weights: np.ndarray) -> np.ndarray:
+    """Returns weights whose rows sum to 1; a row of zeros stays one."""
+    result: np.ndarray = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-12)
+    return result
+
+
 def _order_weights(num_target: int, num_source: int) -> np.ndarray:
     """Returns weights by relative position: a broad diagonal, rows that sum to 1."""
     rows = (np.arange(num_target)[:, None] + 0.5) / max(num_target, 1)
     columns = (np.arange(num_source)[None] + 0.5) / max(num_source, 1)
-    weights = np.exp(-0.5 * ((rows - columns) / _WIDTH) ** 2)
-    result: np.ndarray = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-12)
-    return result
+    return _normalised(np.exp(-0.5 * ((rows - columns) / _WIDTH) ** 2))
 
 
 def _same(source: str, target: str, source_atoms: Sequence[Span], target_atoms: Sequence[Span]) -> np.ndarray:
@@ -82,8 +84,7 @@ def _attention(
     source_ids, target_ids = tokenizer.encode(source)[:limit], tokenizer.encode(target)[:limit]
     found: AttentionWeights = engine.attend(source_ids, target_ids)
     from_source = _membership(tokenizer.piece_bytes(source_ids), source, source_atoms)
-    from_target = _membership(tokenizer.piece_bytes(target_ids), target, target_atoms)
-    from_target = from_target / np.maximum(from_target.sum(-1, keepdims=True), 1e-12)
+    from_target = _normalised(_membership(tokenizer.piece_bytes(target_ids), target, target_atoms))
     cross = found.cross[:, :, :-1, :-1].astype(np.float64)  # EOS is part of no atom
     weights = from_target @ cross @ from_source.T
     heads = best_heads(alignment_scores(weights))

@@ -14,9 +14,9 @@ import functools
 import os
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 from transduce.__about__ import __version__
 from transduce.bundle import Bundle
@@ -24,8 +24,7 @@ from transduce.config import DecodeConfig
 from transduce.engines.loading import checksums_of, require_engine
 from transduce.errors import ConfigError, MissingDependencyError, TransduceError
 from transduce.translation.streams.file_job import translate_window
-from transduce.translation.streams.rows import FileRequest, Rows
-from transduce.translation.streams.workers import JobFingerprint, fingerprint_of, in_order
+from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, fingerprint_of, in_order
 from transduce.translation.translator import LoadOptions, Translator
 from transduce.translation.windows import Window
 
@@ -88,15 +87,14 @@ class RayWorkers:
                 f"Only {len(ready)} of {len(calls)} workers started within {_START_SECONDS:.0f} s: the cluster's other "
                 "processors may be busy ('ray status' shows). Ask for fewer with --workers."
             )
-        introduced = [cast("tuple[str, str, JobFingerprint]", _got(call)) for call in calls]
-        return _common(introduced, self.bundle)
+        return _common([_got(call) for call in calls], self.bundle)
 
     def translate(self, windows: Iterable[Window], request: FileRequest) -> Iterator[tuple[Window, Rows]]:
         """Yields each window with its rows, in order; see `streams.workers.Workers`."""
-        return in_order(windows, _RayPool(self._actors, request), _AHEAD * len(self._actors))
+        return in_order(windows, _Dispatcher(self._actors, request).submit, _AHEAD * len(self._actors))
 
 
-class _RayPool:
+class _Dispatcher:
     """Gives each window to the worker that has the least to do."""
 
     def __init__(self, actors: Sequence[Any], request: FileRequest) -> None:
@@ -106,8 +104,8 @@ class _RayPool:
         self._request = ray.put(request)  # once for all windows
         self._under_way: dict[Any, int] = {}  # the worker of each call that has not ended, as far as known
 
-    def submit(self, window: Window) -> Any:
-        """Starts a window, and returns Ray's reference to its rows."""
+    def submit(self, window: Window) -> Callable[[], Rows]:
+        """Starts a window, and returns the function that waits for its rows."""
         import ray
 
         if self._under_way:
@@ -118,11 +116,7 @@ class _RayPool:
         actor = min(range(len(self._actors)), key=lambda index: load[index])
         call = self._actors[actor].translate.remote(window, self._request)
         self._under_way[call] = actor
-        return call
-
-    def result(self, ticket: Any) -> Rows:
-        """Waits for the rows."""
-        return cast(Rows, _got(ticket))
+        return functools.partial(_got, call)
 
 
 @contextlib.contextmanager

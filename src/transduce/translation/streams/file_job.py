@@ -15,10 +15,12 @@ from transduce.reporting.tables import counted
 from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
+from transduce.translation.pipeline.many_sentences import MANY_SENTENCES, lines_of_many_sentences
+from transduce.translation.pipeline.text_options import text_options_of
+from transduce.translation.result import Translation
 from transduce.translation.streams.layouts import Layout, PlainLines
 from transduce.translation.streams.output import ResumableOutput, StreamOutput, open_stream
-from transduce.translation.streams.rows import FileRequest, Rows, rows_of
-from transduce.translation.streams.workers import JobFingerprint, Workers, fingerprint_of
+from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, Workers, fingerprint_of
 from transduce.translation.text_model import TextModel
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window, cut_windows
@@ -53,6 +55,7 @@ class JobOptions(TypedDict, total=False):
     overwrite: bool  # whether to replace a file at `output`; not together with `resume`
     progress: bool  # whether to show a bar with an estimate of the time left
     warn: Callable[[str], None] | None  # called with each warning; None issues Python's
+    handling: TextOptions | None  # the old name of `text_options`
 
 
 def translate_file(
@@ -63,7 +66,7 @@ def translate_file(
     layout: Layout | None = None,
     options: DecodeConfig | None = None,
     n_best: int = 1,
-    handling: TextOptions | None = None,
+    text_options: TextOptions | None = None,
     **job: Unpack[JobOptions],
 ) -> Summary:
     """Translates the lines of a file, in order, into a file of the same layout.
@@ -78,7 +81,7 @@ def translate_file(
         layout: where a line holds its text; None: the line is the text.
         options: of the search; None takes the model's own.
         n_best: translations of each line; the layout must have a place for them.
-        handling: what is done with long lines, markup and doubtful output; None takes the default.
+        text_options: what is done with long lines, markup and doubtful output; None takes the default.
         job: see `JobOptions`.
 
     Raises:
@@ -86,12 +89,11 @@ def translate_file(
         DataError: a file cannot be read or written, or `output` exists; the message names file and line.
     """
     workers = _OneTranslator(translator) if isinstance(translator, Translator) else translator
-    translation = Request(
-        options or workers.options, n_best, handling or TextOptions(), glossary_of(job.get("glossary"))
-    )
+    text_options, glossary = text_options_of(text_options, job), glossary_of(job.get("glossary"))
+    translation = Request(options or workers.options, n_best, text_options, glossary)
     request = FileRequest(translation, layout or PlainLines(), job.get("inline_terms", False))
     if request.inline_terms:
-        translation.text.require_whole_lines()
+        text_options.require_whole_lines()
     warn, window, constraints = job.get("warn"), job.get("window"), job.get("constraints")
     description = _description(workers.fingerprint(request), request, window)
     description["constraints"] = job.get("constraints_name", "")
@@ -143,19 +145,42 @@ def translate_window(model: TextModel, request: FileRequest, window: Window) -> 
     if request.inline_terms:
         plain = _without_inline_terms(plain)
     found = run_pipeline(model, plain, request.translation)
-    return window, rows_of(model, window, plain.lines, found, request)
+    came = [came for best, *_ in found for _, came in best.required]
+    num_forced = sum(len(best.forced) for best, *_ in found)
+    numbered = enumerate(zip(window.lines, found, strict=True), start=window.first)
+    many_sentences = lines_of_many_sentences(model, plain.lines, found, request.translation.text_options)
+    rows = Rows(
+        rows=[row for number, (line, each) in numbered for row in request.layout.rows(line, number, each)],
+        warnings=[
+            f"{window.name(index)}: {warning}"
+            for index, (best, *_) in enumerate(found)
+            for warning in _warnings(best, model.engine.max_source_tokens)
+        ],
+        num_terms=len(came),
+        num_honoured=sum(came) - num_forced,
+        num_forced=num_forced,
+        of_many_sentences=[window.first + index for index in many_sentences],
+    )
+    return window, rows
 
 
 def _without_inline_terms(window: Window) -> Window:
     """Returns the window without the marks in its texts; the marked terms are constraints."""
     from transduce.translation.constraints.inline_terms import read_inline_terms
 
-    read = [read_inline_terms(text, window.name(index)) for index, text in enumerate(window.lines)]
-    given = [window.constraints_of(index) for index in range(len(read))]
-    constraints = [
-        replace(each, required=(*each.required, *terms)) for each, (_, terms) in zip(given, read, strict=True)
-    ]
-    return replace(window, lines=[text for text, _ in read], constraints=constraints)
+    lines, constraints = [], []
+    for index, text in enumerate(window.lines):
+        given = window.constraints_of(index)
+        plain, terms = read_inline_terms(text, window.name(index))
+        lines.append(plain)
+        constraints.append(replace(given, required=(*given.required, *terms)))
+    return replace(window, lines=lines, constraints=constraints)
+
+
+def _warnings(best: Translation, limit: int) -> Iterator[str]:
+    if best.source_truncated:
+        yield f"longer than the {limit} tokens that the model reads; only its beginning is translated."
+    yield from best.warnings
 
 
 def _with_constraints(lines: Iterable[str], constraints: Iterable[Constraints]) -> Iterator[str]:
@@ -183,10 +208,7 @@ class _Tally:
         self.num_forced += rows.num_forced
         if rows.of_many_sentences and not self.num_of_many_sentences:
             first = f"{shown_name(self.source)}, line {rows.of_many_sentences[0]}"
-            self.warn(
-                f"{first}: has more sentences than the lines that the model was trained on: what follows may be lost. "
-                "--split-sentences always translates each by itself."
-            )
+            self.warn(f"{first}: {MANY_SENTENCES} --split-sentences always translates each by itself.")
         self.num_of_many_sentences += len(rows.of_many_sentences)
 
     def end(self) -> None:
@@ -220,7 +242,7 @@ def _description(fingerprint: JobFingerprint, request: FileRequest, window: int 
     return {
         **options,
         **({} if fingerprint.independent_lines else batches),
-        **asdict(request.translation.text),
+        **asdict(request.translation.text_options),
         **model,
         "engine": fingerprint.engine,
         "layout": repr(request.layout),

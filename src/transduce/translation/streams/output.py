@@ -35,7 +35,6 @@ _ZSTD_OPTIONS: dict[int, int] = {
     zstd.CompressionParameter.compression_level: 3,
     zstd.CompressionParameter.checksum_flag: 1,
 }
-_BLOCK_BYTES = 1 << 20
 
 
 class StreamOutput(Protocol):
@@ -82,26 +81,18 @@ def open_stream(
     if path is None or path == _STDOUT:
         yield _PlainOutput(sys.stdout.buffer)
     else:
-        with path.open("wb", buffering=0) as file, _named(path):
-            yield _PlainOutput(file)
+        with path.open("wb", buffering=0) as file:
+            try:
+                yield _PlainOutput(file)
+            except OSError as error:
+                if error.filename is None and not isinstance(error, BrokenPipeError):  # a reader may go away
+                    raise DataError(f"{path}: cannot be written: {error.strerror}.") from None
+                raise
 
 
 def is_resumable(path: Path) -> bool:
     """Returns whether an output at `path` would be a file that can be resumed, not a pipe or device."""
     return path != _STDOUT and not files.is_special(path)
-
-
-@contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Adds the name of the device to an error of the operating system."""
-    try:
-        yield
-    except BrokenPipeError:  # a reader that went away
-        raise
-    except OSError as error:
-        if error.filename is None:
-            raise DataError(f"{path}: cannot be written: {error.strerror}.") from None
-        raise
 
 
 class _PlainOutput:
@@ -147,7 +138,8 @@ class ResumableOutput:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.partial.open("ab", buffering=0)  # nothing is left to write after a full disk
         try:
-            self._lock()
+            if not files.lock(self._file.fileno(), without_locks=True):
+                raise DataError(f"{path}: another process is writing it ({self.partial}).")
             self._start(resume)
         except BaseException:
             if not self._file.closed and not self._size() and not self.journal.exists():
@@ -204,10 +196,6 @@ class ResumableOutput:
         self.num_lines += len(lines)
         self._write_journal(whole=False)
 
-    def _lock(self) -> None:
-        if not files.lock(self._file.fileno(), without_locks=True):
-            raise DataError(f"{self.path}: another process is writing it ({self.partial}).")
-
     def _start(self, resume: bool) -> None:
         for name in (self.journal.name, self.record.name):
             for leftover in self.path.parent.glob(f".{glob.escape(name)}.*.part"):  # of a process that was killed
@@ -251,8 +239,7 @@ class ResumableOutput:
             raise damaged(self.partial, f"has {self._size():,} bytes, and its journal says {state['bytes']:,}")
         self._file.truncate(state["bytes"])
         with self.partial.open("rb") as written:
-            while block := written.read(_BLOCK_BYTES):
-                self._written_hash.update(block)
+            self._written_hash = hashlib.file_digest(written, "sha256")
         if self._written_hash.hexdigest() != state["written_sha256"]:
             raise damaged(self.partial, "was changed since it was written")
         self.num_lines, self._num_bytes = state["lines"], state["bytes"]

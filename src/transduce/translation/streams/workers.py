@@ -4,17 +4,37 @@ The rows of a window depend on the window and the request only, so the file is t
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from transduce.config import DecodeConfig
-from transduce.engines.automatic import AutomaticEngine
-from transduce.translation.streams.rows import FileRequest, Rows
+from transduce.engines.interface import AttendingEngine
+from transduce.translation.pipeline import Request
+from transduce.translation.streams.layouts import Layout
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
 
-Ticket = TypeVar("Ticket")
+
+@dataclass(frozen=True, slots=True)
+class FileRequest:
+    """How the lines of a file are to be translated."""
+
+    translation: Request
+    layout: Layout
+    inline_terms: bool = False  # whether texts mark required terms: see `inline_terms`
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What is written for the lines of a window, in order, and what is reported about them."""
+
+    rows: Sequence[str]
+    warnings: Sequence[str]
+    num_terms: int = 0  # required terms
+    num_honoured: int = 0  # of these, those that came out where the model expected them
+    num_forced: int = 0  # and those that came out elsewhere
+    of_many_sentences: Sequence[int] = ()  # numbers of the lines with more sentences than the training lines had
 
 
 @dataclass(frozen=True)
@@ -29,15 +49,16 @@ class JobFingerprint:
 
 def fingerprint_of(translator: Translator, request: FileRequest) -> JobFingerprint:
     """Returns the fingerprint; raises BundleError if a calibration is needed and damaged."""
-    calibration = None
-    if request.translation.text.confidence:
+    calibration, text_options = None, request.translation.text_options
+    if text_options.confidence:
         from transduce.translation.pipeline.calibration import load_calibration
 
         calibration = repr(load_calibration(translator.bundle))
-    engine = translator.engine.name
-    if request.translation.text.markup != "none" and isinstance(translator.engine, AutomaticEngine):
-        engine += ", torch for markup"  # its attention places tags otherwise than ctranslate2 does without
-    return JobFingerprint(translator.checksums, engine, calibration, translator.engine.independent_lines)
+    engine = translator.engine
+    name = engine.name
+    if text_options.markup != "none" and isinstance(engine, AttendingEngine) and engine.attention_engine:
+        name += f", {engine.attention_engine} for markup"  # its attention decides where tags are placed
+    return JobFingerprint(translator.checksums, name, calibration, engine.independent_lines)
 
 
 class Workers(Protocol):
@@ -61,24 +82,19 @@ class Workers(Protocol):
         ...
 
 
-class Pool(Protocol[Ticket]):
-    """Translates windows elsewhere: takes a window, returns a ticket, and hands over the rows for it."""
-
-    def submit(self, window: Window) -> Ticket:
-        """Starts a window, and returns at once."""
-        ...
-
-    def result(self, ticket: Ticket) -> Rows:
-        """Waits for the rows of the window with this ticket, or raises its error."""
-        ...
-
-
-def in_order(windows: Iterable[Window], pool: Pool[Ticket], ahead: int) -> Iterator[tuple[Window, Rows]]:
+def in_order(
+    windows: Iterable[Window], submit: Callable[[Window], Callable[[], Rows]], ahead: int
+) -> Iterator[tuple[Window, Rows]]:
     """Yields each window with its rows, in order; up to `ahead` windows are translated at a time.
 
     If reading the windows fails, the rows of all windows read before come first: lines before a bad line are written.
+
+    Args:
+        windows: are read only as far ahead as `ahead` says.
+        submit: starts a window, and returns at once a function that waits for its rows, or raises its error.
+        ahead: windows that are translated at a time.
     """
-    waiting: deque[tuple[Window, Ticket]] = deque()
+    waiting: deque[tuple[Window, Callable[[], Rows]]] = deque()
     reader = iter(windows)
     failure: Exception | None = None
     while True:
@@ -90,10 +106,10 @@ def in_order(windows: Iterable[Window], pool: Pool[Ticket], ahead: int) -> Itera
             except Exception as error:
                 failure = error
                 break
-            waiting.append((window, pool.submit(window)))
+            waiting.append((window, submit(window)))
         if not waiting:
             break
-        window, ticket = waiting.popleft()
-        yield window, pool.result(ticket)
+        window, wait_for_rows = waiting.popleft()
+        yield window, wait_for_rows()
     if failure is not None:
         raise failure
