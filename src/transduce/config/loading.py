@@ -7,7 +7,6 @@ import dataclasses
 import json
 import math
 import tomllib
-import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -162,9 +161,8 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         return _text(value, key)
     if isinstance(hint, type) and isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
         return value
-    wanted = "a list" if origin is tuple else "a table" if origin is dict else _TYPE_NAMES.get(hint, str(hint))
     example = next((f" Write {text}." for name, text in _EXAMPLES.items() if key.startswith(name)), "")
-    raise ConfigError(f"{key} = {shown(value)}: must be {wanted}.{example}")
+    raise ConfigError(f"{key} = {shown(value)}: must be {_TYPE_NAMES[origin or hint]}.{example}")
 
 
 def _text(value: str, key: str) -> str:
@@ -197,7 +195,8 @@ _TYPE_NAMES: dict[Any, str] = {
     float: "a number",
     bool: "true or false",
     str: "a text in quotes",
-    types.NoneType: "nothing",
+    tuple: "a list",
+    dict: "a table",
 }
 
 

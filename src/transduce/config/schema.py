@@ -12,9 +12,10 @@ from transduce.config.ranges import Flag, Range, check_ranges, shown
 from transduce.errors import ConfigError
 
 
-def _require(condition: bool, key: str, value: Any, demand: str) -> None:
-    if not condition:
-        raise ConfigError(f"{key} = {shown(value)}: must be {demand}.")
+def _refused(section: Any, key: str, demand: str) -> ConfigError:
+    """Returns the error for the value of a section's key, such as "model.d_model", which must be what `demand` says."""
+    value = getattr(section, key.partition(".")[2])
+    return ConfigError(f"{key} = {shown([*value] if isinstance(value, tuple) else value)}: must be {demand}.")
 
 
 # Numeric types, named after what they count or measure. The bounds catch typing errors: nobody trains with more.
@@ -74,12 +75,8 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         check_ranges("model", self)
-        _require(
-            self.positions != "sinusoidal" or self.d_model % 2 == 0,
-            "model.d_model",
-            self.d_model,
-            "even for sinusoidal positions, which pair each sine with a cosine",
-        )
+        if self.positions == "sinusoidal" and self.d_model % 2 != 0:
+            raise _refused(self, "model.d_model", "even for sinusoidal positions, which pair each sine with a cosine")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,27 +126,20 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_ranges("data", self)
-        _require(
-            self.rare_words == "pieces" or self.format == "trees",
-            "data.rare_words",
-            self.rare_words,
-            "'pieces' where data.format is not 'trees': a translator needs the words themselves",
-        )
-        for key, names in [
-            *(("train", names) for names in self.train),
-            ("validation", self.validation),
-            *((f"test.{name}", names) for name, names in self.test.items()),
-        ]:
-            is_right = len(names) in (1, 2) if self.format == "text" else len(names) > 0
-            demand = "a pair of files or one TSV file" if self.format == "text" else "one or more files of trees"
-            _require(is_right or (key == "validation" and not names), f"data.{key}", list(names), demand)
-        _require(
-            not self.repeat
-            or (len(self.repeat) == len(self.train) and all(number in _REPEATS for number in self.repeat)),
-            "data.repeat",
-            list(self.repeat),
-            f"a number {_REPEATS} for each of the {len(self.train)} entries of data.train, or empty",
-        )
+        if self.rare_words != "pieces" and self.format != "trees":
+            demand = "'pieces' where data.format is not 'trees': a translator needs the words themselves"
+            raise _refused(self, "data.rare_words", demand)
+        named = [("train", names) for names in self.train]
+        named += [("validation", self.validation)] if self.validation else []
+        named += [(f"test.{name}", names) for name, names in self.test.items()]
+        demand = "one or more files of trees" if self.format == "trees" else "a pair of files or one TSV file"
+        for key, names in named:
+            if not names or (self.format == "text" and len(names) > 2):
+                raise ConfigError(f"data.{key} = {shown([*names])}: must be {demand}.")
+        fits = len(self.repeat) == len(self.train) and all(number in _REPEATS for number in self.repeat)
+        if self.repeat and not fits:
+            demand = f"a number {_REPEATS} for each of the {len(self.train)} entries of data.train, or empty"
+            raise _refused(self, "data.repeat", demand)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,30 +180,17 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_ranges("train", self)
-        _require(
-            self.early_stopping == 0 or self.validate_steps > 0,
-            "train.early_stopping",
-            self.early_stopping,
-            "0 where train.validate_steps is 0: it counts validations",
-        )
-        _require(
-            self.cooldown_steps <= self.max_steps,
-            "train.cooldown_steps",
-            self.cooldown_steps,
-            f"at most train.max_steps ({self.max_steps}): they are the last of these steps",
-        )
-        _require(
-            self.cooldown_steps == 0 or (self.max_minutes == 0 and self.early_stopping == 0),
-            "train.cooldown_steps",
-            self.cooldown_steps,
-            "0 with train.max_minutes or train.early_stopping: the rate falls towards train.max_steps",
-        )
-        _require(
-            self.average_last <= self.keep_checkpoints,
-            "train.average_last",
-            self.average_last,
-            f"at most train.keep_checkpoints ({self.keep_checkpoints}): only kept checkpoints can be averaged",
-        )
+        if self.early_stopping > 0 and self.validate_steps == 0:
+            raise _refused(self, "train.early_stopping", "0 where train.validate_steps is 0: it counts validations")
+        if self.cooldown_steps > self.max_steps:
+            demand = f"at most train.max_steps ({self.max_steps}): they are the last of these steps"
+            raise _refused(self, "train.cooldown_steps", demand)
+        if self.cooldown_steps > 0 and (self.max_minutes > 0 or self.early_stopping > 0):
+            demand = "0 with train.max_minutes or train.early_stopping: the rate falls towards train.max_steps"
+            raise _refused(self, "train.cooldown_steps", demand)
+        if self.average_last > self.keep_checkpoints:
+            demand = f"at most train.keep_checkpoints ({self.keep_checkpoints}): only kept checkpoints can be averaged"
+            raise _refused(self, "train.average_last", demand)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,38 +217,26 @@ class DecodeConfig:
 
     def __post_init__(self) -> None:
         check_ranges("decode", self)
-        _require(
-            self.temperature == 0 or self.temperature >= _LEAST_TEMPERATURE,
-            "decode.temperature",
-            self.temperature,
-            f"0, or at least {_LEAST_TEMPERATURE}: below that, sampling finds the most probable token only",
-        )
-        _require(
-            self.max_tokens == 0 or self.min_tokens <= self.max_tokens,
-            "decode.min_tokens",
-            self.min_tokens,
-            f"at most decode.max_tokens ({self.max_tokens})",
-        )
+        if 0 < self.temperature < _LEAST_TEMPERATURE:
+            demand = f"0, or at least {_LEAST_TEMPERATURE}: below that, sampling finds the most probable token only"
+            raise _refused(self, "decode.temperature", demand)
+        if 0 < self.max_tokens < self.min_tokens:
+            raise _refused(self, "decode.min_tokens", f"at most decode.max_tokens ({self.max_tokens})")
         if self.temperature > 0:
-            for key, none in (("coverage_penalty", 0), ("diversity_groups", 1)):
-                demand = f"{none} where decode.temperature is above 0: sampling does not search"
-                _require(getattr(self, key) == none, f"decode.{key}", getattr(self, key), demand)
-            return
-        for key, none in (("top_k", 0), ("top_p", 1)):
-            demand = f"{none} where decode.temperature is 0: it is for sampling (temperature=1 samples)"
-            _require(getattr(self, key) == none, f"decode.{key}", getattr(self, key), demand)
-        _require(
-            self.beam_size % self.diversity_groups == 0,
-            "decode.diversity_groups",
-            self.diversity_groups,
-            f"a divisor of decode.beam_size ({self.beam_size}): all groups have the same width",
-        )
-        _require(
-            self.coverage_penalty == 0 or self.beam_size > 1,
-            "decode.coverage_penalty",
-            self.coverage_penalty,
-            "0 where decode.beam_size is 1: it ranks the outputs of a beam",
-        )
+            of_others = {"coverage_penalty": 0, "diversity_groups": 1}
+            reason = "above 0: sampling does not search"
+        else:
+            of_others = {"top_k": 0, "top_p": 1}
+            reason = "0: it is for sampling (temperature=1 samples)"
+        for key, disabled in of_others.items():
+            if getattr(self, key) != disabled:
+                raise _refused(self, f"decode.{key}", f"{disabled} where decode.temperature is {reason}")
+        if self.temperature == 0 and self.beam_size % self.diversity_groups != 0:
+            demand = f"a divisor of decode.beam_size ({self.beam_size}): all groups have the same width"
+            raise _refused(self, "decode.diversity_groups", demand)
+        if self.coverage_penalty > 0 and self.beam_size == 1:
+            demand = "0 where decode.beam_size is 1: it ranks the outputs of a beam"
+            raise _refused(self, "decode.coverage_penalty", demand)
 
     def require_n_best(self, n_best: int) -> None:
         """Raises ConfigError where a search does not return `n_best` outputs."""

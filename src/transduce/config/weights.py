@@ -1,5 +1,6 @@
 """Names, shapes and number of a model's weights, from its configuration alone (the last column of Table 3)."""
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,23 +10,13 @@ from transduce.config.schema import ModelConfig
 from transduce.errors import BundleError, ConfigError
 
 TARGET_SPACES = 32  # rows of the released code's "target space" table
+_OF_NORM = ("weight", "bias")
 _SHOWN_PROBLEMS, _SHOWN_CHARACTERS = 40, 100
 
 
 def count_parameters(config: ModelConfig) -> int:
     """Returns the number of parameters of `Transformer(config)`, without building it; needs no torch."""
-    d, bias = config.d_model, int(config.attention_bias)
-    key, value = config.num_heads * config.d_k, config.num_heads * config.d_v
-    attention = (d + bias) * (2 * key + value) + value * d + bias * d
-    feed_forward = d * config.d_ff + config.d_ff + config.d_ff * d + d
-    norm = 2 * d
-    encoder = config.num_encoder_layers * (attention + feed_forward + 2 * norm)
-    decoder = config.num_decoder_layers * (2 * attention + feed_forward + 3 * norm)
-    tables = len(EMBEDDINGS[config.tie_embeddings]) * config.vocab_size * d
-    positions = 2 * config.max_positions * d if learns_positions(config) else 0
-    final_norms = 2 * norm if is_pre_norm(config) else 0
-    target_space = TARGET_SPACES * d if config.target_space_embedding else 0
-    return encoder + decoder + tables + positions + final_norms + target_space
+    return sum(map(math.prod, weight_shapes(config).values()))
 
 
 def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -36,30 +27,27 @@ def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         shapes["target_space"] = (TARGET_SPACES, d)
     if learns_positions(config):
         shapes |= {f"{side}_positions.table": (config.max_positions, d) for side in ("source", "target")}
-    projections = {"self_attention.query_key_value": (2 * key + value, d), "self_attention.output": (d, value)}
+    attention = {"self_attention.query_key_value": (2 * key + value, d), "self_attention.output": (d, value)}
     crossing = {
         "cross_attention.query": (key, d),
         "cross_attention.key_value": (key + value, d),
         "cross_attention.output": (d, value),
     }
     networks = {"feed_forward.inner": (config.d_ff, d), "feed_forward.outer": (d, config.d_ff)}
-    for stack, count, of_layer, norms in (
-        ("encoder", config.num_encoder_layers, projections, ("self_attention", "feed_forward")),
-        (
-            "decoder",
-            config.num_decoder_layers,
-            projections | crossing,
-            ("self_attention", "cross_attention", "feed_forward"),
-        ),
-    ):
-        for prefix in (f"{stack}.{layer}" for layer in range(count)):
-            for name, shape in (of_layer | networks).items():
+    stacks = {
+        "encoder": (config.num_encoder_layers, attention | networks),
+        "decoder": (config.num_decoder_layers, attention | crossing | networks),
+    }
+    for stack, (num_layers, matrices) in stacks.items():
+        sublayers = dict.fromkeys(name.partition(".")[0] for name in matrices)
+        for prefix in (f"{stack}.{layer}" for layer in range(num_layers)):
+            for name, shape in matrices.items():
                 shapes[f"{prefix}.{name}.weight"] = shape
                 if config.attention_bias or name in networks:
                     shapes[f"{prefix}.{name}.bias"] = shape[:1]
-            shapes |= {f"{prefix}.{name}_residual.norm.{kind}": (d,) for name in norms for kind in ("weight", "bias")}
+            shapes |= {f"{prefix}.{name}_residual.norm.{kind}": (d,) for name in sublayers for kind in _OF_NORM}
         if is_pre_norm(config):
-            shapes |= {f"{stack}_norm.{kind}": (d,) for kind in ("weight", "bias")}
+            shapes |= {f"{stack}_norm.{kind}": (d,) for kind in _OF_NORM}
     return shapes
 
 
@@ -102,19 +90,15 @@ def require_memory(config: ModelConfig, memory_bytes: int | None = None) -> None
     needed = _FLOAT32_BYTES * count_parameters(config)
     if needed <= memory_bytes:
         return
-    plain = ModelConfig()
-    smaller = {key: count_parameters(_with_default(config, plain, key)) for key in _SIZES}
-    least = min(smaller.values())
-    keys = [key for key in _SIZES if smaller[key] <= 2 * least]
+    default = ModelConfig()
+    limited = {key: replace(config, **{key: min(getattr(config, key), getattr(default, key))}) for key in _SIZES}
+    smaller = {key: count_parameters(limited[key]) for key in _SIZES}
+    keys = [key for key in _SIZES if smaller[key] <= 2 * min(smaller.values())]
     shown = ", ".join(f"model.{key} = {getattr(config, key)}" for key in keys)
     raise ConfigError(
         f"{shown}: the weights alone would take {needed / 1e9:,.0f} GB, and this machine has "
         f"{memory_bytes / 1e9:,.0f} GB. Make the model smaller."
     )
-
-
-def _with_default(config: ModelConfig, plain: ModelConfig, key: str) -> ModelConfig:
-    return replace(config, **{key: min(getattr(config, key), getattr(plain, key))})
 
 
 def _memory_bytes() -> int:
