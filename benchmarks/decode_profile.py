@@ -25,12 +25,15 @@ import torch
 from decode import CASES, SOURCE_POSITIONS, STEPS, VOCAB_SIZE, describe_machine, ours
 from transduce.decoding import beam, greedy
 from transduce.files import write_json
-from transduce.model import attention, cache, layers, prepacked, transformer
+from transduce.model import attention, cache, inference_weights, layers, transformer
 from transduce.reporting.tables import table
 
 PARTS: dict[str, list[tuple[Any, str]]] = {
     "encoder, and the start": [(transformer.Transformer, "encode"), (transformer.Transformer, "start")],
-    "products of weights": [(prepacked.PrepackedLinear, "forward"), (prepacked.QuantizedLinear, "forward")],
+    "products of weights": [
+        (inference_weights.PrepackedLinear, "forward"),
+        (inference_weights.QuantizedLinear, "forward"),
+    ],
     "attention": [(layers, "attend_step"), (attention, "attend_step")],
     "norms": [(torch.nn.LayerNorm, "forward")],
     "caches and masks": [

@@ -15,7 +15,7 @@ from transduce.decoding import beam, finished, greedy
 from transduce.decoding.scores import Hypothesis
 from transduce.engines import torch as torch_engine
 from transduce.engines.torch import TorchEngine
-from transduce.model import attention, layers, prepacked, transformer, windowed
+from transduce.model import attention, inference_weights, layers, transformer, windowed
 from transduce.model.cache import DecoderState, LayerCache
 from transduce.model.positions import Positions
 from transduce.text import SubwordTokenizer
@@ -147,10 +147,10 @@ def window_is_too_wide(patch: pytest.MonkeyPatch) -> None:
 
 
 def prepacked_without_bias(patch: pytest.MonkeyPatch) -> None:
-    original = prepacked.PrepackedLinear.__init__
-    patch.setattr(prepacked, "_LEAST_WEIGHT", 0)  # as in a model of a size to be used
+    original = inference_weights.PrepackedLinear.__init__
+    patch.setattr(inference_weights, "_LEAST_WEIGHT", 0)  # as in a model of a size to be used
     patch.setattr(
-        prepacked.PrepackedLinear,
+        inference_weights.PrepackedLinear,
         "__init__",
         lambda self, weight, bias, *rest, **more: original(self, weight, None, *rest, **more),
     )

@@ -23,7 +23,7 @@ from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, DataError
 from transduce.files import sha256
 from transduce.model import DecoderState, Transformer, prepack
-from transduce.model.prepacked import narrow_projection
+from transduce.model.inference_weights import narrow_projection
 from transduce.text import BOS, EOS, PAD, UNK, SubwordTokenizer
 
 pytestmark = pytest.mark.computes

@@ -30,7 +30,7 @@ from transduce.errors import ConfigError
 from transduce.model import Transformer
 from transduce.model.cache import DecoderState, Memory
 from transduce.model.cuda_graphs import GraphDecoder
-from transduce.model.prepacked import narrow_projection
+from transduce.model.inference_weights import narrow_projection
 
 # Outputs that are drawn in one batch: their probabilities are as many matrices of the vocabulary's width.
 _MAX_DRAWN = 512

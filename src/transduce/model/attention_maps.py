@@ -1,12 +1,12 @@
 """The attention weights of every layer and head, for a source and a given target (the data of Figures 3 to 5)."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model.transformer import Transformer
@@ -50,15 +50,10 @@ def attention_maps(model: Transformer, source_BS: Tensor, source_lengths_B: Tens
     return maps
 
 
-@contextmanager
-def _recording(attention: nn.Module, into: list[Tensor]) -> Iterator[None]:
-    """Appends the attention's `weights` for each of its forward passes to `into`."""
+def _recording(attention: nn.Module, into: list[Tensor]) -> RemovableHandle:
+    """Appends the attention's `weights` for each of its forward passes to `into`, until the handle is left."""
 
     def note(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
         into.append(module.weights(*args, **kwargs))
 
-    handle = attention.register_forward_hook(note, with_kwargs=True)
-    try:
-        yield
-    finally:
-        handle.remove()
+    return attention.register_forward_hook(note, with_kwargs=True)

@@ -97,17 +97,14 @@ class StepContext(Protocol):
     @property
     def newest(self) -> int | Tensor:
         """The position that the step fills; a tensor (1,) where only the device knows it."""
-        ...
 
     @property
     def first_seen(self) -> int:
         """The first position that the step sees."""
-        ...
 
     @property
     def memory_mask(self) -> Tensor | None:
         """Real positions of the source, (B, 1, 1, S); None: all."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from transduce.errors import ConfigError
 from transduce.model.cache import LayerCache, Memory
-from transduce.model.transformer import Transformer
+from transduce.model.transformer import Projection, Transformer
 
 _POSITION_BLOCK, _MIN_SOURCE = 64, 16
 _MAX_BYTES = 2 << 30  # keys and values of all buffers that are kept
@@ -124,7 +124,7 @@ class GraphBuffers:
         A replay is then compared with the computed steps.
 
         Raises:
-            ConfigError: CUDA cannot record the step, or the replay gives something else. The search cannot go on.
+            ConfigError: CUDA cannot record the step, or the replay gives something else. The search cannot continue.
         """
         device = self.newest.device
         try:
@@ -247,7 +247,7 @@ class GraphDecoder:
         return GraphState(self, buffers, num_sentences, num_beams=1, position=0)
 
     def step(
-        self, tokens_R: Tensor, state: GraphState, projection: nn.Module | None = None
+        self, tokens_R: Tensor, state: GraphState, projection: Projection | None = None
     ) -> tuple[Tensor, GraphState]:
         """Does what `Transformer.step` does."""
         if state.position == state.buffers.shape.num_positions:

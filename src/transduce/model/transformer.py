@@ -1,7 +1,7 @@
 """The Transformer (§3, Figure 1): encoder, decoder, shared embeddings."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -20,6 +20,8 @@ from transduce.model.dropout import dropout
 from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model.packing import Packing, real_positions
 from transduce.model.positions import Positions
+
+Projection = Callable[[Tensor], Tensor]  # decoder outputs (…, D) to logits (…, V)
 
 _INITIAL_STEPS = 64  # capacity of a new decoder cache; it doubles as needed
 
@@ -99,28 +101,23 @@ class Transformer(nn.Module):
     # --- encoder and decoder over whole sequences -------------------------------------------------------------
 
     def forward(
-        self,
-        source_BS: Tensor,
-        source_lengths_B: Tensor,
-        target_BT: Tensor,
-        target_lengths_B: Tensor,
+        self, source_BS: Tensor, source_lengths_B: Tensor, target_BT: Tensor, target_lengths_B: Tensor
     ) -> Tensor:
         """Returns the decoder's output at each real target position, (N, D), sentence after sentence.
 
         Position t of a target is predicted from positions before it: `target_BT` ends in EOS and is shifted here.
         """
         source_packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device)
-        memory = self._encode(source_BS, source_lengths_B, source_packing)
         mask = padding_mask(source_lengths_B, source_BS.size(1), source_BS.device)
+        memory = self._encode(source_BS, mask, source_packing)
         return self._decode(memory, mask, source_packing, target_BT, target_lengths_B)
 
     def encode(self, source_BS: Tensor, source_lengths_B: Tensor) -> Memory:
         """Returns the encoder's output, (B, S, D), and the mask of its padding."""
         packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device)
-        states = self._encode(source_BS, source_lengths_B, packing)
-        if packing is not None:
-            states = packing.unpack(states)
-        return Memory(states, padding_mask(source_lengths_B, source_BS.size(1), source_BS.device))
+        mask = padding_mask(source_lengths_B, source_BS.size(1), source_BS.device)
+        states = self._encode(source_BS, mask, packing)
+        return Memory(states if packing is None else packing.unpack(states), mask)
 
     def decode(self, memory: Memory, target_BT: Tensor) -> Tensor:
         """Returns logits of each target position given those before it, (B, T, V), float32."""
@@ -135,15 +132,13 @@ class Transformer(nn.Module):
             return logits
         return F.linear(states, self.output_embedding).float()
 
-    def _encode(self, source_BS: Tensor, lengths_B: Tensor, packing: Packing | None) -> Tensor:
-        num_positions = source_BS.size(1)
-        x: Tensor = self._embed(source_BS, self.source_embedding) + self.source_positions(0, num_positions)
+    def _encode(self, source_BS: Tensor, mask: Tensor | None, packing: Packing | None) -> Tensor:
+        x: Tensor = self._embed(source_BS, self.source_embedding) + self.source_positions(0, source_BS.size(1))
         if self.target_space is not None:
             x = x + self.target_space[0]
         if packing is not None:
             x = packing.pack(x)
         x = dropout(_in_compute_dtype(x), self.config.dropout, self.training)
-        mask = padding_mask(lengths_B, num_positions, source_BS.device)
         for layer in self.encoder:
             x = layer(x, mask, packing)
         if self.encoder_norm is not None:
@@ -208,7 +203,7 @@ class Transformer(nn.Module):
         return DecoderState(tuple(layers), memory.attend_mask, nothing_B1T, max_steps, config.attention_window)
 
     def step(
-        self, tokens_R: Tensor, state: DecoderState, projection: nn.Module | None = None
+        self, tokens_R: Tensor, state: DecoderState, projection: Projection | None = None
     ) -> tuple[Tensor, DecoderState]:
         """Feeds one token to each row (BOS first) and returns logits (R, V), float32, and the next state.
 

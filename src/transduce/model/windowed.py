@@ -135,26 +135,19 @@ def _block(window: int, causal: bool) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class _Span:
-    """Some blocks of queries, start … stop - 1, and the keys that they see, first … last - 1."""
+    """Some blocks of queries, and the keys that they see."""
 
     number: int
-    start: int
-    stop: int
-    first: int
-    last: int
+    queries: slice  # positions
+    keys: slice
 
-    def of_queries(self, x_BHTE: Tensor) -> Tensor:
-        """Returns a view of what belongs to its queries."""
-        return x_BHTE[:, :, self.start : self.stop]
-
-    def of_all(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def of(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns views of its queries, of the keys that they see, and of those keys' values."""
-        keys, values = (x[:, :, self.first : self.last] for x in (key, value))
-        return self.of_queries(query), keys, values
+        return query[:, :, self.queries], key[:, :, self.keys], value[:, :, self.keys]
 
     def of_mask(self, attend_mask: Tensor | None) -> Tensor | None:
         """Returns a view of the mask of those keys."""
-        return None if attend_mask is None else attend_mask[..., self.first : self.last]
+        return None if attend_mask is None else attend_mask[..., self.keys]
 
 
 @dataclass(frozen=True)
@@ -186,17 +179,19 @@ class _Plan:
         step = self.span_blocks * self.block
         for number, start in enumerate(range(0, self.num_positions, step)):
             stop = min(start + step, self.num_positions)
-            yield _Span(number, start, stop, max(0, start - self.left), min(self.num_positions, stop + self.right))
+            keys = slice(max(0, start - self.left), min(self.num_positions, stop + self.right))
+            yield _Span(number, slice(start, stop), keys)
 
     def attend(
         self, span: _Span, query: Tensor, key: Tensor, value: Tensor, attend_mask: Tensor | None, dropout: float
     ) -> Tensor:
         """Attends from the queries of a span, (B, H, t, E), to its keys, (B, H, s, E); gives (B, H, t, E)."""
-        num_blocks = math.ceil((span.stop - span.start) / self.block)
+        num_queries = query.size(2)
+        num_blocks = math.ceil(num_queries / self.block)
         # Padding that brings the span to whole blocks, and the keys to the width of theirs.
-        after_queries = num_blocks * self.block - (span.stop - span.start)
-        before = self.left - (span.start - span.first)
-        after = after_queries + self.right - (span.last - span.stop)
+        after_queries = num_blocks * self.block - num_queries
+        before = self.left - (span.queries.start - span.keys.start)
+        after = after_queries + self.right - (span.keys.stop - span.queries.stop)
         query = F.pad(query, (0, 0, 0, after_queries)) if after_queries else query
         query_b = query.unflatten(2, (num_blocks, self.block)).transpose(1, 2).flatten(0, 1)
         key_b, value_b = (self._blocks_of_keys(x, before, after) for x in (key, value))
@@ -208,7 +203,7 @@ class _Plan:
             mask = mask & self._blocks_of_keys(seen, 0, 0).transpose(-1, -2)
         attended = attend(query_b, key_b, value_b, mask, dropout=dropout)
         attended_BHTE: Tensor = attended.unflatten(0, (-1, num_blocks)).transpose(1, 2).flatten(2, 3)
-        return attended_BHTE[:, :, : span.stop - span.start]
+        return attended_BHTE[:, :, :num_queries]
 
     def _blocks_of_keys(self, x_BHSE: Tensor, before: int, after: int) -> Tensor:
         """(B, H, s, E) → (B × blocks, H, width, E): the keys that each block of queries sees; these overlap."""
@@ -239,8 +234,8 @@ class _Windowed(torch.autograd.Function):
         attended = query.new_empty(batch, positions, heads, value.size(-1)).transpose(1, 2)
         for span in plan.spans():
             with _same_dropout(ctx.seed, span, query.device, dropout):
-                parts = span.of_all(query, key, value)
-                span.of_queries(attended).copy_(plan.attend(span, *parts, span.of_mask(attend_mask), dropout))
+                parts = span.of(query, key, value)
+                attended[:, :, span.queries] = plan.attend(span, *parts, span.of_mask(attend_mask), dropout)
         return attended
 
     @staticmethod
@@ -250,12 +245,12 @@ class _Windowed(torch.autograd.Function):
         sums = [torch.zeros_like(x) for x in (query, key, value)]
         enabled, dtype = ctx.autocast
         for span in ctx.plan.spans():
-            parts = [x.detach().requires_grad_() for x in span.of_all(query, key, value)]
+            parts = [x.detach().requires_grad_() for x in span.of(query, key, value)]
             autocast = torch.autocast(device.type, dtype, enabled=enabled)
             with torch.enable_grad(), autocast, _same_dropout(ctx.seed, span, device, ctx.dropout):
                 attended = ctx.plan.attend(span, *parts, span.of_mask(attend_mask), ctx.dropout)
-            gradients = torch.autograd.grad(attended, parts, span.of_queries(gradient).to(attended.dtype))
-            for total, part in zip(span.of_all(*sums), gradients, strict=True):
+            gradients = torch.autograd.grad(attended, parts, gradient[:, :, span.queries].to(attended.dtype))
+            for total, part in zip(span.of(*sums), gradients, strict=True):
                 total += part  # spans share keys at their borders
         return (*sums, None, None, None)
 

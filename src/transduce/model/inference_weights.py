@@ -1,4 +1,4 @@
-"""Weights in the layout of the CPU's matrix kernels, converted once instead of at each product; also in 8 or 16 bits.
+"""A model's weights for inference: in the layout of the CPU's matrix kernels, converted once; also in 8 or 16 bits.
 
 A decoding step multiplies few rows (sentences × beams) by all weights of the decoder. PyTorch's `nn.Linear` is tuned
 for many rows. Its time, relative to oneDNN with weights in oneDNN's layout (base model, two cores, docs/lab-log.md):
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from transduce.config.choices import Precision
 from transduce.errors import ConfigError
-from transduce.model.transformer import Transformer
+from transduce.model.transformer import Projection, Transformer
 
 # The least number of inputs of a block of Wᵀ: fewer are not worth a thread.
 _LEAST_BLOCK = 32
@@ -40,12 +40,7 @@ class PrepackedLinear(nn.Module):
     """
 
     def __init__(
-        self,
-        weight: Tensor,
-        bias: Tensor | None,
-        dtype: torch.dtype = torch.float32,
-        *,
-        single_rows: bool = False,
+        self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype = torch.float32, *, single_rows: bool = False
     ) -> None:
         super().__init__()
         self._dtype = dtype
@@ -179,19 +174,7 @@ def prepack(model: Transformer, precision: Precision = "float32") -> Transformer
     return _prepacked(packed, lambda weight, bias: PrepackedLinear(weight, bias, dtype, single_rows=True), least)
 
 
-class _Linear(nn.Module):
-    """x Wᵀ as in `Transformer.logits` of a model that is not prepacked."""
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__()
-        self._weight = weight
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps (…, in) to (…, out), float32."""
-        return nn.functional.linear(x, self._weight).float()
-
-
-def narrow_projection(model: Transformer, ids_N: Tensor) -> nn.Module:
+def narrow_projection(model: Transformer, ids_N: Tensor) -> Projection:
     """Returns the output projection of `model` to the given ids only, (…, D) to (…, N), in the model's own precision.
 
     A logit is that of the whole projection: exactly in int8, where each row of W has its own scale and sums are of
@@ -201,7 +184,7 @@ def narrow_projection(model: Transformer, ids_N: Tensor) -> nn.Module:
     whole = model.output_projection
     if isinstance(whole, PrepackedLinear | QuantizedLinear):
         return whole.with_weight(weight_ND)
-    return _Linear(weight_ND)
+    return lambda states: nn.functional.linear(states, weight_ND).float()  # as `Transformer.logits`
 
 
 def _has_int8() -> bool:

@@ -8,7 +8,7 @@ from torch import nn
 
 from transduce.config import ModelConfig
 from transduce.model import Transformer, prepack
-from transduce.model.prepacked import PrepackedLinear, QuantizedLinear
+from transduce.model.inference_weights import PrepackedLinear, QuantizedLinear
 
 pytestmark = pytest.mark.computes
 
@@ -20,7 +20,7 @@ prepacks_here = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), rea
 
 @pytest.fixture(autouse=True)
 def _small_weights_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transduce.model.prepacked._LEAST_WEIGHT", 0)
+    monkeypatch.setattr("transduce.model.inference_weights._LEAST_WEIGHT", 0)
 
 
 @prepacks_here
