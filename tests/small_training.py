@@ -15,8 +15,9 @@ from transduce.config.tensors import read_weights
 from transduce.data.batching import plan_epoch
 from transduce.data.store import ParallelStore
 from transduce.runs import new_model
-from transduce.training.checkpoints import Progress, checkpoint_weights, checkpoints
 from transduce.training.device import Compute
+from transduce.training.progress import Progress, checkpoint_weights
+from transduce.training.run_folder import checkpoints
 from transduce.training.step import StepResult
 from transduce.training.trainer import End, Trainer
 from transduce.training.validation import Scorer, Validation

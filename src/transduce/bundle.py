@@ -29,14 +29,9 @@ if TYPE_CHECKING:
     import numpy as np  # imported where weights are read: an engine with its own copy of them starts faster without it
 
 FORMAT = 1  # raised when older versions could no longer read what this one writes
-WEIGHTS, _TOKENIZER, _METRICS, _CONFIG, _CARD = (
-    "model.safetensors",
-    "tokenizer.json",
-    "metrics.json",
-    "config.json",
-    "README.md",
-)
-CHECKED = (WEIGHTS, _TOKENIZER)  # the files whose checksums stand in config.json
+WEIGHTS, _TOKENIZER = "model.safetensors", "tokenizer.json"
+_CONFIG, _METRICS, _CARD = "config.json", "metrics.json", "README.md"
+CHECKED = (WEIGHTS, _TOKENIZER)  # the files whose checksums are in config.json
 
 _TRANSLATOR_USE = """```sh
 echo "…" | transduce translate PATH_OF_THIS_FOLDER
@@ -67,7 +62,7 @@ print(*Parser.load("PATH_OF_THIS_FOLDER").parse(["…"]))
 
 ## Limits
 
-Each output is a tree over the words of its sentence: what the model writes amiss is repaired (`repaired`: % of them).
+Each output is a tree over the words of its sentence: malformed ones are repaired (`repaired`: % of them).
 It knows the kind of text that it was trained on, and that treebank's labels. The terms of the treebank may bind uses of
 the model. Scores are of labelled brackets as EVALB counts them with COLLINS.prm, in %, punctuation by the gold tags."""
 

@@ -43,7 +43,7 @@ class BundleError(TransduceError):
 
 
 class TrainingError(TransduceError):
-    """Training cannot go on: loss not finite, or a run folder that does not fit the request."""
+    """Training cannot continue: loss not finite, or a run folder that does not fit the request."""
 
     exit_code = 5
 
@@ -62,8 +62,6 @@ class ExportError(TransduceError):
 
 class EngineError(TransduceError):
     """An engine cannot work in this process: it was forked after the engine was loaded."""
-
-    exit_code = 1
 
 
 class EvaluationError(TransduceError):

@@ -36,12 +36,14 @@ from transduce.parser import Parser
 from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
 from transduce.training.averaging import average_checkpoints, compare_with_last
-from transduce.training.checkpoints import Progress, checkpoints, read_progress, remove_leftovers, set_aside_damaged
+from transduce.training.checkpoints import remove_leftovers, set_aside_damaged
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks, local_device
 from transduce.training.guidance import Guidance
+from transduce.training.progress import Progress
 from transduce.training.resume import changes_on_resume, merge_settings, require_trainable, save_run_config
 from transduce.training.run_folder import (
+    checkpoints,
     data_folder,
     has_data_elsewhere,
     load_run_config,
@@ -67,7 +69,6 @@ __all__ = [
     "measure_parser",
     "merge_settings",
     "read_test_trees",
-    "run_metrics",
     "run_settings",
     "train",
     "with_vocabulary",
@@ -131,7 +132,7 @@ def train(
         outcome = trainer.fit()
         if outcome.end != End.SIGNAL and ranks.is_main:
             for line in set_aside_damaged(run, config.train.average_last):
-                print(f"warning: {line} The model is the mean of those that are whole.", file=sys.stderr)
+                print(f"warning: {line} The model is the mean of the undamaged ones.", file=sys.stderr)
             bundle = average_run(
                 run, run / "model", last=config.train.average_last, overwrite=True, show_progress=show_progress
             )
@@ -258,20 +259,8 @@ def _decode(model: Transformer, sources: list[list[int]], config: Config, tokeni
 # --- the model folder ------------------------------------------------------------------------------------------------
 
 
-def run_metrics(run: Path) -> dict[str, Any]:
-    """Returns how far a run has come and what it has cost, from its last checkpoint; empty where it has none yet."""
-    found = checkpoints(run)
-    return read_progress(found[-1]).metrics() if found else {}
-
-
 def average_run(
-    run: Path,
-    output: Path,
-    *,
-    last: int = 5,
-    best: bool = False,
-    overwrite: bool = False,
-    show_progress: bool = True,
+    run: Path, output: Path, *, last: int = 5, best: bool = False, overwrite: bool = False, show_progress: bool = True
 ) -> Bundle:
     """Averages the last `last` checkpoints of `run` (§6.1), or takes its `best` one, and writes a model folder.
 

@@ -20,7 +20,8 @@ from transduce.config.weights import count_parameters
 from transduce.errors import ConfigError, TrainingError
 from transduce.experiments.ablation.results import Results
 from transduce.runs import load_run_config
-from transduce.training.checkpoints import checkpoints, read_progress
+from transduce.training.progress import read_progress
+from transduce.training.run_folder import checkpoints
 from transduce.translation.forced_scores import ScoreSummary
 
 pytestmark = [pytest.mark.computes, pytest.mark.slow]  # each trial is a process that loads PyTorch

@@ -17,7 +17,7 @@ from transduce.data.store import ParallelStore
 from transduce.data.treebank_reader import read_treebank
 from transduce.errors import ConfigError
 from transduce.text import SubwordTokenizer
-from transduce.training.checkpoints import checkpoints
+from transduce.training.run_folder import checkpoints
 from transduce.treebank import normalise
 from transduce.treebank.pairs import WHOLE, tree_words
 

@@ -20,7 +20,7 @@ from transduce.data.treebank_reader import read_treebank
 from transduce.errors import BundleError, DataError
 from transduce.model import Transformer
 from transduce.text import SubwordTokenizer
-from transduce.training.checkpoints import checkpoints
+from transduce.training.run_folder import checkpoints
 from transduce.treebank import normalise, parse_trees
 from transduce.treebank.pairs import WHOLE, sentence_words, tree_words
 

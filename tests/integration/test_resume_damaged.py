@@ -10,8 +10,8 @@ from transduce.config import Config, preset
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.errors import TrainingError
 from transduce.runs import new_model
-from transduce.training.checkpoints import checkpoints
 from transduce.training.device import Compute
+from transduce.training.run_folder import checkpoints
 from transduce.training.trainer import Trainer
 
 pytestmark = pytest.mark.computes

@@ -30,7 +30,8 @@ from transduce.errors import TrainingError
 from transduce.runs import load_run_config, load_run_data, train
 from transduce.training import trainer as trainer_module
 from transduce.training.averaging import average
-from transduce.training.checkpoints import check_checkpoint, checkpoints
+from transduce.training.progress import check_checkpoint
+from transduce.training.run_folder import checkpoints
 from transduce.training.schedule import cooldown, noam
 from transduce.training.step import StepResult
 from transduce.training.trainer import End, Trainer
@@ -186,10 +187,10 @@ def test_a_training_is_resumed_without_its_corpus(recipe: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("setting", "key"),
     [
-        ("model.dropout=0.3", "model.dropout: was 0.1, now 0.3"),
-        ("train.seed=2", "train.seed: was 1, now 2"),
-        ("train.warmup_steps=30", "train.warmup_steps: was 20, now 30"),
-        ("data.max_tokens=999", "data.max_tokens: was 1000, now 999"),
+        ("model.dropout=0.3", "model.dropout was 0.1, now 0.3"),
+        ("train.seed=2", "train.seed was 1, now 2"),
+        ("train.warmup_steps=30", "train.warmup_steps was 20, now 30"),
+        ("data.max_tokens=999", "data.max_tokens was 1000, now 999"),
     ],
 )
 def test_another_training_cannot_be_resumed(
@@ -214,7 +215,7 @@ def test_where_a_cooldown_ends_cannot_be_moved(
         assert rate == pytest.approx(plain * cooldown(step, 4, 3), rel=1e-6)
     assert max(rates) > 1  # where it has begun to fall
     assert command_line([*arguments[:2], *arguments[4:], *settings[:2], "--set", "train.max_steps=8", "--resume"]) != 0
-    assert "train.max_steps: was 4, now 8" in capsys.readouterr().err
+    assert "train.max_steps was 4, now 8" in capsys.readouterr().err
 
 
 def test_resume_on_other_data_is_refused(recipe: Path, config: Config, finished_run: Path, tmp_path: Path) -> None:

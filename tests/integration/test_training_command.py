@@ -21,7 +21,8 @@ from transduce.config.tensors import read_weights
 from transduce.errors import BundleError, TrainingError
 from transduce.runs import average_run, train
 from transduce.training import averaging as averaging_module
-from transduce.training.checkpoints import Progress, check_checkpoint, checkpoint_weights, checkpoints, read_progress
+from transduce.training.progress import Progress, check_checkpoint, checkpoint_weights, read_progress
+from transduce.training.run_folder import checkpoints
 from transduce.training.trainer import End
 from transduce.translation.translator import Translator
 

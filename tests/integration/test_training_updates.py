@@ -33,7 +33,8 @@ from transduce.data.batching import BatchPlan, plan_epoch
 from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
 from transduce.training import trainer as trainer_module
-from transduce.training.checkpoints import checkpoints, read_progress
+from transduce.training.progress import read_progress
+from transduce.training.run_folder import checkpoints
 from transduce.training.step import StepResult
 from transduce.training.trainer import End, Trainer
 from transduce.training.validation import Validation, perplexity
@@ -231,7 +232,7 @@ def test_too_little_memory_says_what_to_set(
 
     monkeypatch.setattr(Trainer, "train_step", exhausted)
     trainer = make_trainer(config, tmp_path / "run", data)
-    with pytest.raises(TrainingError, match=r"step 1: CPU.* not enough memory.*--set train\.micro_batch_tokens="):
+    with pytest.raises(TrainingError, match=r"step 1: CPU.* ran out of memory.*--set train\.micro_batch_tokens="):
         trainer.fit()
 
 

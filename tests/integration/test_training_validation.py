@@ -19,9 +19,10 @@ from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError, DataError, TrainingError
 from transduce.runs import new_model, train
 from transduce.training import trainer as trainer_module
-from transduce.training.checkpoints import check_checkpoint, checkpoints
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
+from transduce.training.progress import check_checkpoint
+from transduce.training.run_folder import checkpoints
 from transduce.training.trainer import End, Trainer
 from transduce.training.validation import Validation
 

@@ -12,8 +12,8 @@ from transduce.engines.torch import TorchEngine
 from transduce.runs import new_model
 from transduce.text import SPECIAL_TOKENS
 from transduce.training.averaging import average
-from transduce.training.checkpoints import checkpoints
 from transduce.training.device import Compute
+from transduce.training.run_folder import checkpoints
 from transduce.training.trainer import Trainer
 from transduce.training.validation import perplexity
 

@@ -18,13 +18,6 @@ from transduce.errors import BundleError
 from transduce.model import Transformer
 from transduce.training import checkpoints as checkpoints_module
 from transduce.training.checkpoints import (
-    CheckpointKind,
-    Progress,
-    averageable_checkpoints,
-    check_checkpoint,
-    checkpoint_kind,
-    checkpoint_path,
-    checkpoints,
     last_finite_checkpoint,
     load_checkpoint,
     prune,
@@ -32,6 +25,14 @@ from transduce.training.checkpoints import (
     save_checkpoint,
     set_aside,
 )
+from transduce.training.progress import (
+    CheckpointKind,
+    Progress,
+    averageable_checkpoints,
+    check_checkpoint,
+    checkpoint_kind,
+)
+from transduce.training.run_folder import checkpoint_path, checkpoints
 from transduce.training.step import make_optimizer
 
 SHAPE = ModelConfig(
@@ -137,7 +138,7 @@ def test_a_damaged_description_is_noticed(tmp_path: Path, content: str) -> None:
     model, optimizer = trained(1)
     save_checkpoint(tmp_path / "a", model, optimizer, PROGRESS)
     (tmp_path / "a" / "state.json").write_text(content)
-    with pytest.raises(BundleError, match="not a whole checkpoint"):
+    with pytest.raises(BundleError, match="incomplete or damaged checkpoint"):
         check_checkpoint(tmp_path / "a")
 
 
@@ -152,10 +153,10 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 def test_without_a_checksum_a_file_is_not_verified(tmp_path: Path, name: str, value: Any) -> None:
     save_checkpoint(tmp_path / "a", *trained(1), PROGRESS)
     rewrite(tmp_path / "a", lambda state: state["sha256"].update({name: value}))
-    with pytest.raises(BundleError, match="not a whole checkpoint"):
+    with pytest.raises(BundleError, match="incomplete or damaged checkpoint"):
         check_checkpoint(tmp_path / "a")
     rewrite(tmp_path / "a", lambda state: state["sha256"].pop(name))
-    with pytest.raises(BundleError, match=rf"not a whole checkpoint: state.json has no '{name}'"):
+    with pytest.raises(BundleError, match=rf"incomplete or damaged checkpoint: state.json has no '{name}'"):
         check_checkpoint(tmp_path / "a")
 
 
@@ -171,7 +172,7 @@ def test_counts_that_are_none_are_refused(tmp_path: Path, key: str, value: Any) 
     """Version 0.1.0 wrote no checksum of them."""
     save_checkpoint(tmp_path / "a", *trained(1), PROGRESS)
     rewrite(tmp_path / "a", lambda state: (state.pop("progress_sha256"), state["progress"].update({key: value})))
-    with pytest.raises(BundleError, match="not a whole checkpoint"):
+    with pytest.raises(BundleError, match="incomplete or damaged checkpoint"):
         check_checkpoint(tmp_path / "a")
 
 
@@ -206,7 +207,7 @@ def test_a_missing_file_is_noticed(tmp_path: Path) -> None:
     model, optimizer = trained(1)
     save_checkpoint(tmp_path / "a", model, optimizer, PROGRESS)
     (tmp_path / "a" / "optimizer.safetensors").unlink()
-    with pytest.raises(BundleError, match=r"not a whole checkpoint.*optimizer\.safetensors"):
+    with pytest.raises(BundleError, match=r"incomplete or damaged checkpoint.*optimizer\.safetensors"):
         check_checkpoint(tmp_path / "a")
 
 
@@ -387,5 +388,5 @@ def test_a_damaged_purpose_does_not_leave_a_checkpoint_out_of_the_average(tmp_pa
     save_checkpoint(checkpoint_path(tmp_path, 1), *trained(1), PROGRESS)
     rewrite(checkpoint_path(tmp_path, 1), lambda state: state.update(purpose="schedulad"))
     assert averageable_checkpoints(tmp_path) == [checkpoint_path(tmp_path, 1)]
-    with pytest.raises(BundleError, match=r"not a whole checkpoint: .* purpose 'schedulad'"):
+    with pytest.raises(BundleError, match=r"incomplete or damaged checkpoint: .* purpose 'schedulad'"):
         check_checkpoint(checkpoint_path(tmp_path, 1))

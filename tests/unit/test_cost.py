@@ -5,8 +5,8 @@ from dataclasses import asdict
 
 import pytest
 
-from transduce.training.cost import PAPER_DEVICES, Capacity, CostAccount, DeviceTime, device_capacity, gpu_capacity
-from transduce.training.device import Compute
+from transduce.training.cost import PAPER_DEVICES, Capacity, CostAccount, DeviceTime, gpu_capacity
+from transduce.training.device import Compute, device_capacity
 
 _HOUR = 3600.0
 
@@ -37,7 +37,7 @@ def test_one_unknown_device_makes_the_estimate_unknown() -> None:
     account = CostAccount()
     account.add(10**15, 10.0, "CPU", Capacity(1e14, "measured"), 1)
     assert account.metrics()["training_flops_estimate"] == pytest.approx(1e15)
-    assert "100% put to use" in account.summary()
+    assert "100% used" in account.summary()
     account.add(10**15, 10.0, "Abacus", Capacity(None, "unknown"), 1)
     assert account.estimate is None
     assert "training_flops_estimate" not in account.metrics()

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from transduce.config import TrainConfig
 from transduce.errors import TrainingError
 from transduce.training import log as log_module
-from transduce.training.checkpoints import Progress
 from transduce.training.event_file import EventFile
 from transduce.training.log import TimeLeft, TrainingLog
+from transduce.training.progress import Progress
 from transduce.training.step import StepResult
 
 RESULT = StepResult(20.0, 10.0, target_tokens=10, source_tokens=8, gradient_norm=1.0, learning_rate=0.1)
@@ -24,7 +25,7 @@ RESULT = StepResult(20.0, 10.0, target_tokens=10, source_tokens=8, gradient_norm
 def test_time_between_steps_counts_and_paused_time_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    with TrainingLog(tmp_path, max_steps=10, log_steps=4, show=False) as log:
+    with TrainingLog(tmp_path, TrainConfig(max_steps=10, log_steps=4), show=False) as log:
         log.begin(0)
         for step in range(1, 5):
             clock[0] += 1.0
@@ -64,11 +65,11 @@ def test_the_time_left_does_not_jump(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_warning_is_printed_where_nothing_else_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = TrainingLog(tmp_path, max_steps=10, log_steps=1, show=False)
+    log = TrainingLog(tmp_path, TrainConfig(max_steps=10, log_steps=1), show=False)
     log.say("progress")
     log.warn("trouble")
     assert capsys.readouterr().err == "trouble\n"
-    TrainingLog(tmp_path, max_steps=10, log_steps=1, show=False, write=False).warn("one process is enough")
+    TrainingLog(tmp_path, TrainConfig(max_steps=10, log_steps=1), show=False, write=False).warn("one process is enough")
     assert capsys.readouterr().err == ""
 
 
@@ -135,7 +136,7 @@ def test_a_full_disk_is_told_where_tensorboard_is_written(tmp_path: Path, monkey
 
 
 def record(run: Path, num_steps: int) -> None:
-    with TrainingLog(run, max_steps=99, log_steps=1, show=False) as log:
+    with TrainingLog(run, TrainConfig(max_steps=99, log_steps=1), show=False) as log:
         log.begin(0)
         for step in range(1, num_steps + 1):
             log.step(RESULT, Progress(step=step))
@@ -143,13 +144,13 @@ def record(run: Path, num_steps: int) -> None:
 
 def test_what_a_crashed_training_recorded_past_its_checkpoint_is_dropped(tmp_path: Path) -> None:
     metrics = tmp_path / "metrics.jsonl"
-    with TrainingLog(tmp_path, max_steps=10, log_steps=1, show=False) as log:
+    with TrainingLog(tmp_path, TrainConfig(max_steps=10, log_steps=1), show=False) as log:
         log.begin(0)
         for step in range(1, 6):
             log.step(RESULT, Progress(step=step))
     with metrics.open("a") as file:
         file.write('{"kind": "train", "st')  # the crash
-    with TrainingLog(tmp_path, max_steps=10, log_steps=1, show=False) as log:
+    with TrainingLog(tmp_path, TrainConfig(max_steps=10, log_steps=1), show=False) as log:
         log.begin(3)
         log.step(RESULT, Progress(step=4))
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 2, 3, 4]
@@ -158,7 +159,7 @@ def test_what_a_crashed_training_recorded_past_its_checkpoint_is_dropped(tmp_pat
 def test_a_record_without_its_line_end_comes_again(tmp_path: Path) -> None:
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_text('{"step": 1}\n{"step": 2}')  # the crash came before the last byte
-    with TrainingLog(tmp_path, max_steps=10, log_steps=1, show=False) as log:
+    with TrainingLog(tmp_path, TrainConfig(max_steps=10, log_steps=1), show=False) as log:
         log.begin(2)
         log.step(RESULT, Progress(step=3))
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 3]
@@ -174,7 +175,7 @@ def test_records_are_not_written_to_a_pipe_or_a_device(tmp_path: Path, kind: str
         os.mkfifo(metrics)
         reader = os.open(metrics, os.O_RDWR)  # else a writer would wait for ever
     try:
-        log = TrainingLog(tmp_path, max_steps=10, log_steps=1, show=False)
+        log = TrainingLog(tmp_path, TrainConfig(max_steps=10, log_steps=1), show=False)
         with pytest.raises(TrainingError, match=r"metrics\.jsonl: a pipe or a device"):
             log.begin(0)
     finally:

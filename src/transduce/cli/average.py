@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("run_folder", metavar="RUN", type=Path, help="run folder of 'transduce train'")
     parser.add_argument("--output", metavar="MODEL", type=Path, required=True, help="model folder to write")
-    parser.add_argument("--overwrite", action="store_true", help="replace a model that stands there already")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing model")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--last", metavar="K", type=whole(1), default=5, help="how many checkpoints; default: %(default)s"

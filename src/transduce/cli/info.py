@@ -21,7 +21,6 @@ examples:
 import argparse
 import json
 from dataclasses import asdict, dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +30,10 @@ from transduce.config import Config, load_recipe, preset, preset_names, to_dict
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.loading import recipe_start
 from transduce.errors import ConfigError, suggestion
-from transduce.reporting.tables import counted, mebibytes, short, table
+from transduce.reporting.tables import clock, counted, mebibytes, short, table
 
 if TYPE_CHECKING:
-    from transduce.training.run_folder import History
+    from transduce.training.progress import Progress
 
 SUMMARY = "show the configuration, size and cost of a model, run, recipe or preset"
 
@@ -48,6 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
+_PROGRESS = ("step", "epoch", "seconds", "best_score", "best_by", "best_step")  # what --json shows of a run's progress
+
+
 @dataclass(frozen=True)
 class _Subject:
     kind: str
@@ -56,7 +58,7 @@ class _Subject:
     shortlist: dict[str, Any] | None = None  # what is known of the model's shortlist
     num_bytes: int | None = None  # on disk
     start: tuple[str, Config] | None = None  # the preset of a recipe: its name and its values
-    history: "History | None" = None  # of a run
+    progress: "Progress | None" = None  # of a run, by its last checkpoint
 
 
 def run(args: argparse.Namespace) -> int:
@@ -92,8 +94,10 @@ def _as_json(subject: _Subject, count: int) -> dict[str, Any]:
     values |= {"metrics": subject.metrics, "estimate": asdict(estimate(subject.config))}
     values |= {"shortlist": subject.shortlist} if subject.shortlist is not None else {}
     values |= {"bytes": subject.num_bytes} if subject.num_bytes is not None else {}
-    if subject.history is not None:
-        values["progress"] = asdict(subject.history) | {"seconds_left": subject.history.seconds_left}
+    if (progress := subject.progress) is not None:
+        max_steps = subject.config.train.max_steps
+        shown = {key: getattr(progress, key) for key in _PROGRESS}
+        values["progress"] = shown | {"max_steps": max_steps, "seconds_left": progress.seconds_left(max_steps)}
     if subject.start is not None:
         name, start = subject.start
         values["preset"] = name
@@ -104,8 +108,8 @@ def _as_json(subject: _Subject, count: int) -> dict[str, Any]:
 def _as_text(name: str, subject: _Subject, count: int) -> str:
     on_disk = "" if subject.num_bytes is None else f", {mebibytes(subject.num_bytes)} on disk"
     parts = [f"{name}: {subject.kind}, {count:,} parameters ({count / 1e6:.2f} M){on_disk}"]
-    if subject.history is not None:
-        parts.append(_history_text(subject.history))
+    if subject.progress is not None:
+        parts.append(_progress_text(subject.progress, subject.config.train.max_steps))
     parts.append(_estimate_text(subject.config))
     if subject.start is not None:
         parts.append(_difference_text(subject.start, subject))
@@ -136,22 +140,16 @@ def _estimate_text(config: Config) -> str:
     return f"estimates, for {batch} in sentences of {SENTENCE_TOKENS}:\n\n{table(('what', 'estimate'), rows)}"
 
 
-def _history_text(history: "History") -> str:
-    share = history.step / max(1, history.max_steps)
-    rows = [("steps", f"{history.step:,} of {history.max_steps:,} ({share:.0%})"), ("epoch", str(history.epoch + 1))]
-    rows.append(("time spent", _clock(history.seconds)))
-    if history.seconds_left:
-        rows.append(("time left, at the speed so far", _clock(history.seconds_left)))
-    if history.best_score is not None:
-        measure = history.best_by.replace("_", " ") or "score"
-        rows.append((f"best {measure}", f"{history.best_score:.2f} at step {history.best_step:,}"))
+def _progress_text(progress: "Progress", max_steps: int) -> str:
+    share = progress.step / max(1, max_steps)
+    rows = [("steps", f"{progress.step:,} of {max_steps:,} ({share:.0%})"), ("epoch", str(progress.epoch + 1))]
+    rows.append(("time spent", clock(progress.seconds)))
+    if seconds_left := progress.seconds_left(max_steps):
+        rows.append(("time left, at the speed so far", clock(seconds_left)))
+    if progress.best_score is not None:
+        measure = str(progress.best_by).replace("_", " ") or "score"
+        rows.append((f"best {measure}", f"{progress.best_score:.2f} at step {progress.best_step:,}"))
     return table(("progress by the last checkpoint", ""), rows)
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}"
 
 
 def _difference_text(start: tuple[str, Config], subject: _Subject) -> str:
@@ -229,12 +227,9 @@ def _with_vocabulary(config: Config) -> Config:
 
 
 def _run_folder(path: Path) -> _Subject:
-    from transduce.training.run_folder import load_run_config, read_history
+    from transduce.training.progress import last_progress
+    from transduce.training.run_folder import load_run_config
 
-    config = load_run_config(path)
-    metrics: dict[str, Any] = {}
-    if find_spec("torch") is not None:  # the costs are read by code that needs torch
-        from transduce.runs import run_metrics
-
-        metrics = run_metrics(path)
-    return _Subject("run folder", config, metrics, num_bytes=_size(path), history=read_history(path, config))
+    config, progress = load_run_config(path), last_progress(path)
+    metrics = progress.metrics() if progress is not None else {}
+    return _Subject("run folder", config, metrics, num_bytes=_size(path), progress=progress)

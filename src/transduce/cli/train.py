@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("recipe", metavar="RECIPE", type=Path, help="TOML file; see recipes/")
     parser.add_argument("--output", metavar="RUN", type=Path, required=True, help="run folder to write")
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in RUN")
+    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint in RUN")
     parser.add_argument(
         "--data", metavar="DIR", type=Path, help="folder made by 'transduce prepare'; default: RUN/data"
     )
@@ -84,7 +84,7 @@ def report(args: argparse.Namespace, config: "Config", outcome: "Outcome") -> in
     if outcome.end == End.SIGNAL:
         number = outcome.signal or signal.SIGTERM  # where another process got it, and told this one
         name = signal.Signals(number).name
-        print(f"stopped by {name} after step {step}; a checkpoint is written. Go on with --resume.", file=sys.stderr)
+        print(f"stopped by {name} after step {step}; a checkpoint is written. Continue with --resume.", file=sys.stderr)
         return 128 + number
     why = "early stopping" if outcome.end == End.EARLY_STOPPING else "done"
     print(f"{why} after step {step}. The model: {args.output / 'model'}", file=sys.stderr)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from transduce.__about__ import __version__
 from transduce.config import Config
-from transduce.data.batching import plan_epoch
 from transduce.data.corpus import CorpusFiles, Part, locate, read_chunks
 from transduce.data.doctor import Examination, examine, require_aligned
 from transduce.data.encoding import EncodedSplit, encode_split
@@ -276,15 +275,7 @@ def repeated(
 
 
 def _epoch_report(output: Path, config: Config) -> EpochReport:
-    store = ParallelStore.open(output / TRAIN)
-    plan = plan_epoch(
-        store.source_lengths,
-        store.target_lengths,
-        source_budget=config.train.source_batch_tokens,
-        target_budget=config.train.target_batch_tokens,
-        seed=config.train.seed,
-        epoch=0,
-    )
+    plan = ParallelStore.open(output / TRAIN).plan_epoch(config.train, epoch=0)
     shares = (plan.source_padding_share, plan.target_padding_share, plan.padding_share)
     return EpochReport(config.train.source_batch_tokens, config.train.target_batch_tokens, len(plan), *shares)
 

@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from transduce.config import TrainConfig
+from transduce.data.batching import BatchPlan, plan_epoch
 from transduce.errors import DataError
 from transduce.files import atomic_path
 
@@ -94,6 +96,17 @@ class ParallelStore:
         """Returns the sources and the targets of several pairs, in the order of `indices`."""
         rows: list[int] = indices.tolist()
         return [self._source.row(i) for i in rows], [self._target.row(i) for i in rows]
+
+    def plan_epoch(self, train: TrainConfig, epoch: int) -> BatchPlan:
+        """Returns the batches of an epoch over these pairs, within the budgets of `train`."""
+        return plan_epoch(
+            self.source_lengths,
+            self.target_lengths,
+            source_budget=train.source_batch_tokens,
+            target_budget=train.target_batch_tokens,
+            seed=train.seed,
+            epoch=epoch,
+        )
 
 
 class _Column:

@@ -62,6 +62,13 @@ def seconds(value: float) -> str:
     return f"{short(value / 1e-6)} µs"
 
 
+def clock(seconds: float) -> str:
+    """Returns a long time as hours, minutes and seconds: 1:05:09."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}"
+
+
 def mebibytes(value: float) -> str:
     """Returns a number of bytes in MiB."""
     return f"{short(value / 2**20)} MiB"

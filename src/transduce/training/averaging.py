@@ -9,13 +9,8 @@ import numpy as np
 
 from transduce.config.tensors import read_weights
 from transduce.errors import BundleError
-from transduce.training.checkpoints import (
-    Progress,
-    averageable_checkpoints,
-    check_checkpoint,
-    checkpoint_weights,
-    checkpoints,
-)
+from transduce.training.progress import Progress, averageable_checkpoints, check_checkpoint, checkpoint_weights
+from transduce.training.run_folder import checkpoints
 
 
 def average(paths: Sequence[Path]) -> dict[str, np.ndarray]:
@@ -40,7 +35,7 @@ def average_checkpoints(run: Path, last: int, *, best: bool = False) -> tuple[li
     """Returns the progress of the checkpoints averaged and the mean of their weights.
 
     Averaged are the last `last` of `averageable_checkpoints`, or the one with the `best` score. If training was stopped
-    before there is any, the newest checkpoint is taken, with a warning. A training that is still going on may remove
+    before there is any, the newest checkpoint is taken, with a warning. A training that is still running may remove
     the oldest one meanwhile: the choice is then made anew.
 
     Raises:

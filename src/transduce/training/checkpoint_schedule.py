@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from transduce.config import TrainConfig
-from transduce.training.checkpoints import CheckpointKind, Progress, checkpoint_kind, read_progress
+from transduce.training.progress import CheckpointKind, Progress, checkpoint_kind, read_progress
 
 
 class CheckpointSchedule:
@@ -50,7 +50,7 @@ class CheckpointSchedule:
         return CheckpointKind.REGULAR if is_regular else CheckpointKind.FINAL
 
     def written(self, kind: CheckpointKind, step: int) -> None:
-        """Takes in that a checkpoint was written after `step`."""
+        """Records that a checkpoint was written after `step`."""
         self._last = time.monotonic()
         if kind == CheckpointKind.REGULAR:
             self._regular_step = step

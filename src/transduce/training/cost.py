@@ -6,16 +6,11 @@ kind of device with its capacity. Their ratio is the share of the capacity that 
 """
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
-import torch
-
 from transduce.reporting.tables import counted
-from transduce.training.device import Compute
 
 _TERA = 1e12
 
@@ -47,7 +42,7 @@ PEAK_DEVICES = {
 }
 
 _BASES = {
-    "paper": "sustained, as the paper reckons",
+    "paper": "sustained, as the paper estimates",
     "peak": "peak by its data sheet",
     "measured": "measured on products of large matrices",
     "unknown": "capacity unknown",
@@ -62,17 +57,7 @@ class Capacity:
     basis: str  # a key of `_BASES`
 
 
-_UNKNOWN = Capacity(None, "unknown")
-
-
-def device_capacity(compute: Compute) -> Capacity:
-    """Returns the capacity of this device: from the tables for a GPU, measured for a CPU."""
-    if compute.device.type == "cpu":
-        return Capacity(_measured_cpu(torch.get_num_threads(), compute.dtype), "measured")
-    if compute.device.type == "cuda":
-        precision = "bf16" if compute.dtype == torch.bfloat16 else "fp32"
-        return gpu_capacity(torch.cuda.get_device_name(compute.device), precision)
-    return _UNKNOWN
+UNKNOWN = Capacity(None, "unknown")
 
 
 def gpu_capacity(name: str, precision: str) -> Capacity:
@@ -83,23 +68,7 @@ def gpu_capacity(name: str, precision: str) -> Capacity:
     for pattern, peaks in PEAK_DEVICES.items():
         if precision in peaks and re.search(rf"\b{pattern}", name):
             return Capacity(peaks[precision], "peak")
-    return _UNKNOWN
-
-
-@lru_cache
-def _measured_cpu(num_threads: int, dtype: torch.dtype) -> float:
-    """Returns the speed of matrix products that take at least 10 ms; measured once a process."""
-    size = 512
-    while (seconds := min(_product_seconds(size, dtype) for _ in range(3))) < 0.01 and size < 4096:
-        size *= 2
-    return 2 * size**3 / seconds
-
-
-def _product_seconds(size: int, dtype: torch.dtype) -> float:
-    left, right = torch.ones(size, size, dtype=dtype), torch.ones(size, size, dtype=dtype)
-    started = time.perf_counter()
-    torch.mm(left, right)
-    return time.perf_counter() - started
+    return UNKNOWN
 
 
 @dataclass
@@ -156,7 +125,7 @@ class CostAccount:
         if self.estimate is None:
             return f"{cost}; the paper's estimate: unknown ({self._terms()})"
         share = self.flops / self.estimate if self.estimate else 0.0
-        return f"{cost}; the paper's estimate {self.estimate:.2e} = {self._terms()}; {share:.0%} put to use"
+        return f"{cost}; the paper's estimate {self.estimate:.2e} = {self._terms()}; {share:.0%} used"
 
     def _terms(self) -> str:
         terms = []

@@ -1,13 +1,16 @@
 """The device and precision to compute with."""
 
 import contextlib
+import time
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import torch
 
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
+from transduce.training.cost import UNKNOWN, Capacity, gpu_capacity
 
 
 @dataclass(frozen=True)
@@ -60,3 +63,29 @@ def computes_bf16(device: torch.device) -> bool:
         has_instructions = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
         return bool(has_instructions and torch.backends.cpu.get_cpu_capability() == "AVX512")
     return False
+
+
+def device_capacity(compute: Compute) -> Capacity:
+    """Returns the capacity of this device: from the tables for a GPU, measured for a CPU."""
+    if compute.device.type == "cpu":
+        return Capacity(_measured_cpu(torch.get_num_threads(), compute.dtype), "measured")
+    if compute.device.type == "cuda":
+        precision = "bf16" if compute.dtype == torch.bfloat16 else "fp32"
+        return gpu_capacity(torch.cuda.get_device_name(compute.device), precision)
+    return UNKNOWN
+
+
+@lru_cache
+def _measured_cpu(num_threads: int, dtype: torch.dtype) -> float:
+    """Returns the speed of matrix products that take at least 10 ms; measured once a process."""
+    size = 512
+    while (seconds := min(_product_seconds(size, dtype) for _ in range(3))) < 0.01 and size < 4096:
+        size *= 2
+    return 2 * size**3 / seconds
+
+
+def _product_seconds(size: int, dtype: torch.dtype) -> float:
+    left, right = torch.ones(size, size, dtype=dtype), torch.ones(size, size, dtype=dtype)
+    started = time.perf_counter()
+    torch.mm(left, right)
+    return time.perf_counter() - started

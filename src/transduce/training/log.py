@@ -7,14 +7,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tqdm import tqdm
 
+from transduce.config import TrainConfig
 from transduce.errors import TrainingError
 from transduce.files import is_special, write_text
-from transduce.training.checkpoints import Progress
+from transduce.reporting.tables import clock
+from transduce.training.progress import Progress
 from transduce.training.step import StepResult
 
 
@@ -53,11 +54,10 @@ class TimeLeft:
     @property
     def seconds(self) -> float:
         """The estimate; 0 before the first step."""
-        if self._step == self._first:
+        num_steps = self._step - self._first
+        if num_steps == 0:
             return 0.0
-        pace = self._weighted_seconds / self._weight + self._paused_seconds / max(
-            self._step - self._first, self._SPAN_STEPS
-        )
+        pace = self._weighted_seconds / self._weight + self._paused_seconds / max(num_steps, self._SPAN_STEPS)
         return (self._max_steps - self._step) * pace
 
 
@@ -69,13 +69,13 @@ class TrainingLog:
     later steps, which a crashed session wrote, are dropped, since those steps are made again.
     """
 
-    def __init__(self, run: Path, *, max_steps: int, log_steps: int, show: bool, write: bool = True) -> None:
-        self.run, self.max_steps, self.log_steps, self.write = run, max_steps, log_steps, write
-        self.show = show
+    def __init__(self, run: Path, train: TrainConfig, *, show: bool, write: bool = True) -> None:
+        self.run, self.show, self.write = run, show, write
+        self.max_steps, self.log_steps = train.max_steps, train.log_steps
         self.bar: Any = None
         self._results: list[StepResult] = []
         self._since = time.perf_counter()
-        self._left = TimeLeft(max_steps)
+        self._left = TimeLeft(train.max_steps)
         self._brief = ""
         self._metrics: Any = None
         self._board: Any = None
@@ -83,9 +83,7 @@ class TrainingLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._for_viewing():
             if self._board is not None:
                 self._board.close()
@@ -128,7 +126,7 @@ class TrainingLog:
         if progress.step == 1 or progress.step % self.log_steps == 0 or progress.step == self.max_steps:
             self._flush(progress)
         if self.bar is not None:
-            self.bar.set_postfix_str(f"{_clock(self._left.seconds)} left, {self._brief}", refresh=False)
+            self.bar.set_postfix_str(f"{clock(self._left.seconds)} left, {self._brief}", refresh=False)
             self.bar.update(1)
 
     @contextlib.contextmanager
@@ -177,25 +175,21 @@ class TrainingLog:
         brief = f"loss {values['loss']:.3f}  ppl {values['perplexity']:.2f}  lr {last.learning_rate:.2e}  {rate} tok/s"
         self._brief = brief
         if self.bar is None:
-            self.say(f"step {progress.step}/{self.max_steps}  {brief}  ETA {_clock(self._left.seconds)}")
+            self.say(f"step {progress.step}/{self.max_steps}  {brief}  ETA {clock(self._left.seconds)}")
         self._results.clear()
         self._since = time.perf_counter()
 
     def _record(self, kind: str, progress: Progress, values: dict[str, float]) -> None:
         if self._metrics is None:
             return
-        fixed = {
-            "kind": kind,
-            "step": progress.step,
-            "epoch": progress.epoch,
-            "seconds": round(progress.seconds, 3),
-        }
-        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        record = {"kind": kind, "step": progress.step, "epoch": progress.epoch, "seconds": round(progress.seconds, 3)}
+        record |= {"target_tokens": progress.target_tokens}
+        record |= {name: value if math.isfinite(value) else None for name, value in values.items()}
         try:
-            self._metrics.write(json.dumps(fixed | {"target_tokens": progress.target_tokens} | finite) + "\n")
+            self._metrics.write(json.dumps(record) + "\n")
         except OSError as error:
             raise TrainingError(
-                f"{self._metrics.name}: cannot be written: {error.strerror}. Make room and go on with --resume."
+                f"{self._metrics.name}: cannot be written: {error.strerror}. Make room and continue with --resume."
             ) from error
         with self._for_viewing():
             for name, value in values.items() if self._board is not None else ():
@@ -203,13 +197,13 @@ class TrainingLog:
 
     @contextlib.contextmanager
     def _for_viewing(self) -> Iterator[None]:
-        """Goes on without TensorBoard if its files cannot be written: metrics.jsonl has the same numbers."""
+        """Continues without TensorBoard if its files cannot be written: metrics.jsonl has the same numbers."""
         try:
             yield
         except OSError as error:
             self._board = None
             self.warn(
-                f"warning: {self.run / 'tensorboard'}: cannot be written ({error.strerror}); going on without. "
+                f"warning: {self.run / 'tensorboard'}: cannot be written ({error.strerror}); continuing without. "
                 "metrics.jsonl has the same numbers."
             )
 
@@ -237,9 +231,3 @@ def _tensorboard(folder: Path, step: int) -> Any:
     except ImportError:  # not installed: metrics.jsonl has the same numbers
         return None
     return EventFile(folder, step)
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

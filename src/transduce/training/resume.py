@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from transduce import files
 from transduce.__about__ import __version__
 from transduce.config import Config, to_dict
-from transduce.config.differences import differences
+from transduce.config.differences import describe, differences
 from transduce.errors import ConfigError, TrainingError
 from transduce.training.run_folder import CONFIG, checkpoints, load_run_config
 
@@ -54,17 +53,13 @@ def changes_on_resume(run: Path, config: Config, settings: Sequence[str]) -> lis
     free = _MAY_CHANGE | (_MAY_CHANGE_IF_SET & {_key(setting) for setting in settings})
     if config.train.cooldown_steps:
         free -= {"train.max_steps"}  # the rate depends on where it ends
-    lines = {key: f"{key}: was {_shown(old)}, now {_shown(new)}" for key, (old, new) in sorted(changed.items())}
+    lines = {key: describe({key: values}) for key, values in sorted(changed.items())}
     refused = [f"  {line}" for key, line in lines.items() if key not in free and not key.startswith("data.test.")]
     if refused:
         raise TrainingError(
             f"{run}: cannot be resumed with another configuration than it was started with:\n" + "\n".join(refused)
         )
     return [*lines.values()]
-
-
-def _shown(value: Any) -> str:
-    return "not set" if value is None else repr(value)
 
 
 def require_trainable(config: Config, run: Path, resume: bool) -> None:
@@ -76,7 +71,7 @@ def require_trainable(config: Config, run: Path, resume: bool) -> None:
     """
     if checkpoints(run) and not resume:
         raise TrainingError(
-            f"{run}: there is a training here already. Add --resume to go on with it, or choose another --output."
+            f"{run}: there is a training here already. Add --resume to continue it, or choose another --output."
         )
     if config.train.guided_attention and config.data.format != "trees":
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What a run folder says of itself, read without torch: configuration, data, progress.
+"""What a run folder says of itself, read without torch: configuration and data.
 
 config.json   the resolved configuration, and under "set" the values that --set gave
 data.json     checksums of the data; where they lie, unless that is RUN/data
@@ -6,14 +6,13 @@ checkpoints/  see `transduce.training.checkpoints`
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from transduce import files
 from transduce.config import Config, from_dict
 from transduce.data.prepared import Prepared, is_prepared, load_prepared
-from transduce.errors import BundleError, TrainingError
+from transduce.errors import TrainingError
 
 CONFIG, DATA, STATE = "config.json", "data.json", "state.json"
 CHECKPOINT = re.compile(r"step-(\d{8,})")  # a checkpoint's name
@@ -146,46 +145,3 @@ def _read_data(run: Path) -> dict[str, Any]:
         return files.read_json_object(run / DATA)
     except ValueError as error:
         raise damaged(run / DATA, error) from None
-
-
-@dataclass(frozen=True)
-class History:
-    """How far a run has come by its last checkpoint."""
-
-    step: int
-    max_steps: int
-    epoch: int
-    seconds: float  # of training, in all sessions together
-    best_score: float | None
-    best_by: str
-    best_step: int
-
-    @property
-    def seconds_left(self) -> float:
-        """The time that the remaining steps take at the mean speed so far."""
-        return max(0, self.max_steps - self.step) * self.seconds / max(1, self.step)
-
-
-def read_history(run: Path, config: Config) -> History | None:
-    """Returns how far a run has come by its last checkpoint; None where it has none yet.
-
-    Raises:
-        BundleError: the checkpoint's state cannot be read.
-    """
-    found = checkpoints(run)
-    if not found:
-        return None
-    state = found[-1] / STATE
-    try:
-        progress: dict[str, Any] = files.read_json_object(state)["progress"]
-        return History(
-            step=int(progress["step"]),
-            max_steps=config.train.max_steps,
-            epoch=int(progress["epoch"]),
-            seconds=float(progress["seconds"]),
-            best_score=None if progress["best_score"] is None else float(progress["best_score"]),
-            best_by=str(progress["best_by"]),
-            best_step=int(progress["best_step"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"{state}: cannot be read ({error!r}). Delete the folder that it stands in.") from None

@@ -41,11 +41,7 @@ def make_optimizer(model: TrainableModel, config: Config) -> torch.optim.Adam:
     """Returns Adam as in §5.3, with PyTorch's fused kernel."""
     train = config.train
     return torch.optim.Adam(
-        model.parameters(),
-        lr=0.0,
-        betas=(train.adam_beta1, train.adam_beta2),
-        eps=train.adam_epsilon,
-        fused=True,
+        model.parameters(), lr=0.0, betas=(train.adam_beta1, train.adam_beta2), eps=train.adam_epsilon, fused=True
     )
 
 

@@ -1,4 +1,4 @@
-"""A clean stop: the first Ctrl-C or SIGTERM is remembered until the step at hand is done."""
+"""A clean stop: the first Ctrl-C or SIGTERM is remembered until the current step is done."""
 
 import signal
 import threading

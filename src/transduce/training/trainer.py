@@ -12,31 +12,22 @@ import numpy as np
 import torch
 
 from transduce.config import Config
-from transduce.data.batching import BatchPlan, micro_batches, plan_epoch, share
+from transduce.data.batching import BatchPlan, micro_batches, share
 from transduce.data.store import ParallelStore
 from transduce.engines.allocator import keep_memory
 from transduce.errors import BundleError, TrainingError
 from transduce.reporting.tables import counted
 from transduce.training.batch import collate
 from transduce.training.checkpoint_schedule import CheckpointSchedule
-from transduce.training.checkpoints import (
-    CheckpointKind,
-    Progress,
-    advice_not_finite,
-    checkpoint_path,
-    checkpoints,
-    load_checkpoint,
-    prune,
-    save_checkpoint,
-    set_aside,
-)
-from transduce.training.cost import device_capacity
-from transduce.training.device import Compute
+from transduce.training.checkpoints import advice_not_finite, load_checkpoint, prune, save_checkpoint, set_aside
+from transduce.training.device import Compute, device_capacity
 from transduce.training.distributed import Ranks
 from transduce.training.flops import step_flops
 from transduce.training.guidance import Guidance
 from transduce.training.log import TrainingLog
 from transduce.training.loss import Smoothing
+from transduce.training.progress import CheckpointKind, Progress
+from transduce.training.run_folder import checkpoint_path, checkpoints
 from transduce.training.step import (
     StepResult,
     learning_rate,
@@ -47,7 +38,7 @@ from transduce.training.step import (
 )
 from transduce.training.stop_signals import StopSignals
 from transduce.training.trainable import TrainableModel
-from transduce.training.validation import Validation, perplexity, take_scores
+from transduce.training.validation import Validation, perplexity, update_best
 
 _MAX_SKIPPED_IN_A_ROW = 20
 
@@ -94,13 +85,13 @@ class Trainer:
             require_positions(config, store)
         self.model = model
         self.optimizer = make_optimizer(model, config)
-        self.schedule = CheckpointSchedule(config.train)
+        self.checkpoint_schedule = CheckpointSchedule(config.train)
         self.progress = Progress()
         self.capacity = device_capacity(self.compute)
         if config.train.compile:
             model.compile(dynamic=True)
-        steps, is_main = {"max_steps": config.train.max_steps, "log_steps": config.train.log_steps}, self.ranks.is_main
-        self.log = TrainingLog(run, **steps, show=show_progress and is_main, write=is_main)
+        is_main = self.ranks.is_main
+        self.log = TrainingLog(run, config.train, show=show_progress and is_main, write=is_main)
 
     def announce(self) -> None:
         """Prints the sizes of the model, the data and the training."""
@@ -133,7 +124,7 @@ class Trainer:
             if self.ranks.is_main:
                 for later in found[index + 1 :]:
                     self.log.warn(f"set aside as {set_aside(later)}")
-            self.schedule.restore(found[: index + 1], self.progress)
+            self.checkpoint_schedule.restore(found[: index + 1], self.progress)
             self.log.say(f"resuming after step {self.progress.step} ({path})")
             return True
         if found:
@@ -152,7 +143,7 @@ class Trainer:
         """
         with self.log, StopSignals() as stop:
             self.log.begin(self.progress.step)
-            self.schedule.start()
+            self.checkpoint_schedule.start()
             if self.progress.step and self._validation_is_due() and not self._is_validated():
                 self._validate()  # a signal came before this validation could be made
             while (end := self._end()) is None:
@@ -164,14 +155,14 @@ class Trainer:
                 stopped = self._any_rank(stop.received is not None)
                 if not stopped and self._validation_is_due():
                     self._validate()
-                kind = self.schedule.due(self.progress.step, self._any_rank)
+                kind = self.checkpoint_schedule.due(self.progress.step, self._any_rank)
                 if stopped or kind is not None:
                     self._checkpoint(kind or CheckpointKind.RESUME_ONLY)
                 if stopped:
                     return Outcome(End.SIGNAL, self.progress, stop.received)
             if not self._is_validated():
                 self._validate()
-            self._checkpoint(self.schedule.last_kind(self.progress.step))
+            self._checkpoint(self.checkpoint_schedule.last_kind(self.progress.step))
             if self._any_rank(stop.received is not None):
                 end = End.SIGNAL
             return Outcome(end, self.progress, stop.received)
@@ -256,13 +247,13 @@ class Trainer:
             yield
         except torch.OutOfMemoryError as error:
             raise TrainingError(
-                f"{self.run}: step {self.progress.step + 1}: {self.compute} has not enough memory. Go on from the last "
+                f"{self.run}: step {self.progress.step + 1}: {self.compute} ran out of memory. Continue from the last "
                 "checkpoint with --resume and a lower train.micro_batch_tokens, such as --set "
                 "train.micro_batch_tokens=4000."
             ) from error
 
     def _advance(self, result: StepResult, started: float) -> None:
-        """Takes in the result of a step that began at `started`."""
+        """Records the result of a step that began at `started`."""
         progress = self.progress
         progress.step, progress.batch = progress.step + 1, progress.batch + 1
         if progress.batch == len(self.plan(progress.epoch)):
@@ -295,16 +286,7 @@ class Trainer:
     def plan(self, epoch: int) -> BatchPlan:
         """Returns the batches of an epoch; the last one asked for is kept."""
         if self._planned is None or self._planned[0] != epoch:
-            train, store = self.config.train, self.train
-            plan = plan_epoch(
-                store.source_lengths,
-                store.target_lengths,
-                source_budget=train.source_batch_tokens,
-                target_budget=train.target_batch_tokens,
-                seed=train.seed,
-                epoch=epoch,
-            )
-            self._planned = (epoch, plan)
+            self._planned = (epoch, self.train.plan_epoch(self.config.train, epoch))
         return self._planned[1]
 
     # --- checkpoints and validation --------------------------------------------------------------------------------
@@ -315,7 +297,7 @@ class Trainer:
                 self._save(checkpoint_path(self.run, self.progress.step), kind)
                 prune(self.run, self.config.train.keep_checkpoints)
             self.ranks.wait()
-        self.schedule.written(kind, self.progress.step)
+        self.checkpoint_schedule.written(kind, self.progress.step)
 
     def _save(self, path: Path, kind: CheckpointKind) -> None:
         try:
@@ -324,7 +306,7 @@ class Trainer:
             raise TrainingError(f"{self.run}: {error} {advice_not_finite(self.run)}") from None
         except OSError as error:
             found = checkpoints(self.run)
-            left = f"{found[-1].name} is whole: make room and go on with --resume" if found else "make room"
+            left = f"{found[-1].name} is complete: make room and continue with --resume" if found else "make room"
             raise TrainingError(f"{path}: cannot be written: {error.strerror or error}. {left}.") from error
 
     def _validation_is_due(self) -> bool:
@@ -343,7 +325,7 @@ class Trainer:
             scores |= scorer(self.model) if scorer is not None else {}
             # Processes may differ in the last digit, and must all see the same best score, to stop at the same step.
             scores = dict(zip(scores, self.ranks.broadcast([*scores.values()], self.compute.device), strict=True))
-            best = take_scores(self.progress, scores, self.config.train.best_by)
+            best = update_best(self.progress, scores, self.config.train.best_by)
             self.log.validation(scores, self.progress, best=best)
             if best and self.ranks.is_main:
                 self._save(self.run / "best", CheckpointKind.BEST)

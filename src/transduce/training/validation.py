@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
-from transduce.data.batching import plan_epoch
+from transduce.config import TrainConfig
 from transduce.data.store import ParallelStore
 from transduce.training.batch import collate
-from transduce.training.checkpoints import Progress
 from transduce.training.device import Compute
 from transduce.training.loss import Smoothing
+from transduce.training.progress import Progress
 from transduce.training.step import batch_loss
 from transduce.training.trainable import TrainableModel
 
-_BATCH_TOKENS = 8192
+_BATCHES = TrainConfig(source_batch_tokens=8192, target_batch_tokens=8192, seed=0)
 
 # Decodes with a model and scores the result, such as {"bleu": 31.2}. Models are chosen by the first score, and higher
 # is better. Passed in: training knows no search and no metric.
@@ -35,14 +35,7 @@ def perplexity(model: TrainableModel, store: ParallelStore, compute: Compute) ->
     """Returns exp of the mean -log p of each target token, EOS counted, without label smoothing."""
     was_training = model.training
     model.eval()
-    plan = plan_epoch(
-        store.source_lengths,
-        store.target_lengths,
-        source_budget=_BATCH_TOKENS,
-        target_budget=_BATCH_TOKENS,
-        seed=0,
-        epoch=0,
-    )
+    plan = store.plan_epoch(_BATCHES, epoch=0)
     no_smoothing = Smoothing(1.0, 0.0)
     total = 0.0
     with torch.no_grad():
@@ -53,8 +46,8 @@ def perplexity(model: TrainableModel, store: ParallelStore, compute: Compute) ->
     return math.exp(min(total / int(store.target_lengths.sum()), 700.0))
 
 
-def take_scores(progress: Progress, scores: dict[str, float], best_by: str) -> bool:
-    """Takes a validation's scores into `progress`; returns whether the model is the best so far.
+def update_best(progress: Progress, scores: dict[str, float], best_by: str) -> bool:
+    """Records a validation's scores in `progress`; returns whether the model is the best so far.
 
     The measure is the first score but perplexity, unless there is none or `best_by` is "perplexity". NaN is never best.
     """

@@ -19,12 +19,8 @@ from transduce.data.prepare import prepare
 from transduce.errors import DataError, TrainingError
 from transduce.runs import average_run
 from transduce.training import checkpoints as checkpoints_module
-from transduce.training.checkpoints import (
-    Progress,
-    check_checkpoint,
-    checkpoint_path,
-    checkpoints,
-)
+from transduce.training.progress import Progress, check_checkpoint
+from transduce.training.run_folder import checkpoint_path, checkpoints
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -161,7 +157,9 @@ def test_a_full_disk_leaves_the_checkpoint_before(
         patch.setattr(checkpoints_module.files, "write_json", write)
         assert train(recipe, run) == TrainingError.exit_code
     (message,) = capsys.readouterr().err.splitlines()
-    assert "cannot be written: No space left on device. step-00000005 is whole: make room and go on with" in message
+    assert (
+        "cannot be written: No space left on device. step-00000005 is complete: make room and continue with" in message
+    )
     assert [check_checkpoint(path).step for path in checkpoints(run)] == [5]
     assert not [path for path in run.rglob(".*") if path.name != ".lock"]
     assert resume(recipe, run) == 0

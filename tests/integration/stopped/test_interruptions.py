@@ -23,13 +23,9 @@ from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line
 from transduce.runs import average_run
 from transduce.training import trainer as trainer_module
-from transduce.training.checkpoints import (
-    averageable_checkpoints,
-    checkpoint_kind,
-    checkpoints,
-    read_progress,
-)
 from transduce.training.cost import Capacity
+from transduce.training.progress import averageable_checkpoints, checkpoint_kind, read_progress
+from transduce.training.run_folder import checkpoints
 from transduce.training.trainer import Trainer
 
 

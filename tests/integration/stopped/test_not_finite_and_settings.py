@@ -29,12 +29,8 @@ from transduce.data.prepare import prepare
 from transduce.errors import BundleError, TrainingError
 from transduce.runs import average_run, load_run_config, run_settings
 from transduce.training import trainer as trainer_module
-from transduce.training.checkpoints import (
-    check_checkpoint,
-    checkpoint_path,
-    checkpoints,
-    read_progress,
-)
+from transduce.training.progress import check_checkpoint, read_progress
+from transduce.training.run_folder import checkpoint_path, checkpoints
 from transduce.training.trainer import Trainer
 
 
@@ -64,13 +60,13 @@ def test_weights_that_are_not_finite_end_the_training(
         assert train(recipe, run) == TrainingError.exit_code
     last = checkpoint_path(run, {12: 10, 15: 10, 10: 5, 23: 20}[after])
     message = capsys.readouterr().err
-    assert f"The last checkpoint with finite weights is {last}: go on from there" in message
+    assert f"The last checkpoint with finite weights is {last}: continue from there" in message
     assert checkpoints(run)[-1] == last
     assert not (run / "model").exists()
     assert all(np.isfinite(w).all() for path in run.rglob("model.safetensors") for w in read_weights(path).values())
     # The advice can be followed: what is set anew holds from then on, and is said.
     assert resume(recipe, run, "train.max_gradient_norm=1.0") == 0
-    assert "train.max_gradient_norm: was 0.0, now 1.0" in capsys.readouterr().err
+    assert "train.max_gradient_norm was 0.0, now 1.0" in capsys.readouterr().err
     assert load_run_config(run).train.max_gradient_norm == 1.0
 
 
@@ -150,7 +146,7 @@ def test_what_was_set_at_the_start_holds(
     assert load_run_config(run).model.dropout == 0.2
 
     assert resume(recipe, run, "train.max_steps=9") == 0
-    assert "resuming with a change: train.max_steps: was 7, now 9" in capsys.readouterr().err
+    assert "resuming with a change: train.max_steps was 7, now 9" in capsys.readouterr().err
     assert run_settings(run) == ["train.max_steps=9", "model.dropout=0.2"]
     assert resume(recipe, run) == 0
     assert "resuming with a change" not in capsys.readouterr().err
@@ -182,10 +178,10 @@ def test_an_edited_recipe_is_a_change_that_is_said(
     capsys.readouterr()
     assert resume(edited, run) == 0
     changes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("resuming with")]
-    assert changes == ["resuming with a change: train.average_last: was 3, now 1"]  # what was set is not the recipe's
+    assert changes == ["resuming with a change: train.average_last was 3, now 1"]  # what was set is not the recipe's
     edited.write_text(RECIPE.replace("warmup_steps = 20", "warmup_steps = 30"))
     assert resume(edited, run) == TrainingError.exit_code
-    assert "train.warmup_steps: was 20, now 30" in capsys.readouterr().err
+    assert "train.warmup_steps was 20, now 30" in capsys.readouterr().err
     edited.write_text(RECIPE.replace("warmup_steps = 20", "warmup_steps = 20\nmax_gradient_norm = 1.0"))
     assert resume(edited, run) == TrainingError.exit_code  # changes updates: it must be set by hand
-    assert "train.max_gradient_norm: was 0.0, now 1.0" in capsys.readouterr().err
+    assert "train.max_gradient_norm was 0.0, now 1.0" in capsys.readouterr().err

@@ -25,7 +25,7 @@ from transduce.reporting.tables import counted
 from transduce.runs import load_run_config, load_run_data
 from transduce.text import SubwordTokenizer
 from transduce.training.averaging import average
-from transduce.training.checkpoints import averageable_checkpoints, weights_checksum
+from transduce.training.progress import averageable_checkpoints, recorded_checksum
 from transduce.translation.translator import Translator
 
 PICTURE = "sweep.png"
@@ -261,7 +261,7 @@ def _last_checkpoints(run: Path, count: int) -> tuple[list[Path], str]:
             "train.keep_checkpoints of them."
         )
     paths = found[-count:]
-    return paths, _sha256([weights_checksum(path) for path in paths])
+    return paths, _sha256([recorded_checksum(path) for path in paths])
 
 
 def _sha256(lines: Sequence[str]) -> str:

@@ -1,0 +1,179 @@
+"""What a checkpoint's state.json says: how far training had come, what the checkpoint is for, and checksums.
+
+Reading it needs no torch.
+"""
+
+import contextlib
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from transduce import files
+from transduce.errors import BundleError
+from transduce.training.cost import CostAccount
+from transduce.training.run_folder import STATE, checkpoints
+
+WEIGHTS, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
+_FORMAT = 1
+
+
+class CheckpointKind(StrEnum):
+    """What a checkpoint is for; the values are written to state.json."""
+
+    REGULAR = "scheduled"  # written at a regular interval; may be averaged
+    FINAL = "end"  # where training ended; may be averaged until training continues beyond it
+    RESUME_ONLY = "interim"  # where training was stopped, say; never averaged, removed when a later one is written
+    BEST = "best"  # the copy with the best validation score, in a folder of its own
+
+
+@dataclass
+class Progress:
+    """How far training has come; saved with each checkpoint."""
+
+    step: int = 0  # updates done
+    epoch: int = 0
+    batch: int = 0  # batches of this epoch's plan that are done
+    target_tokens: int = 0  # seen so far
+    seconds: float = 0.0  # of training so far, in all sessions together
+    skipped_steps: int = 0  # updates left out because a gradient was not finite
+    best_score: float | None = None
+    best_by: str = ""  # the measure of `best_score`
+    best_step: int = 0
+    validations_since_best: int = 0
+    validations: dict[str, float] = field(default_factory=dict)  # the last ones
+    cost: CostAccount = field(default_factory=CostAccount)
+
+    def metrics(self) -> dict[str, Any]:
+        """Returns what a model folder's metrics.json says of the training."""
+        return {
+            "steps": self.step,
+            "training_seconds": self.seconds,
+            "target_tokens_seen": self.target_tokens,
+            **self.cost.metrics(),
+        }
+
+    def seconds_left(self, max_steps: int) -> float:
+        """Returns the time that the steps up to `max_steps` take at the mean speed so far."""
+        return max(0, max_steps - self.step) * self.seconds / max(1, self.step)
+
+
+def averageable_checkpoints(run: Path) -> list[Path]:
+    """Returns the checkpoints that may be averaged, oldest first: the regular ones, and a final one if it is the last.
+
+    Checkpoints of version 0.1.0, which recorded no kind, count as regular.
+    """
+    found = checkpoints(run)
+    kinds = [checkpoint_kind(path) for path in found]
+    return [
+        path
+        for path, kind in zip(found, kinds, strict=True)
+        if kind == CheckpointKind.REGULAR or (kind == CheckpointKind.FINAL and path == found[-1])
+    ]
+
+
+def checkpoint_kind(path: Path) -> CheckpointKind:
+    """Returns what a checkpoint is for; a damaged one counts as regular, so that reading it names the damage."""
+    try:
+        return _kind(_read_state(path))
+    except (OSError, ValueError):
+        return CheckpointKind.REGULAR
+
+
+def _kind(state: Mapping[str, Any]) -> CheckpointKind:
+    noted = state.get("purpose", CheckpointKind.REGULAR)  # 0.1.0 did not record it
+    if noted not in list(CheckpointKind):
+        raise ValueError(f"{STATE} has purpose {noted!r}")
+    return CheckpointKind(noted)
+
+
+def check_checkpoint(path: Path) -> Progress:
+    """Verifies a checkpoint's checksums and returns its progress; raises BundleError where a file is damaged."""
+    for name in (WEIGHTS, OPTIMIZER):
+        expected = recorded_checksum(path, name)
+        with _reading(path):
+            found = files.sha256(path / name)
+        if found != expected:
+            raise BundleError(f"{path / name}: damaged: its checksum differs from the one in {STATE}.")
+    return read_progress(path)
+
+
+def write_state(folder: Path, progress: Progress, kind: CheckpointKind) -> None:
+    """Writes state.json, after the other files of the checkpoint."""
+    values = asdict(progress)
+    checksums = {name: files.sha256(folder / name) for name in (WEIGHTS, OPTIMIZER)}
+    state = {"format": _FORMAT, "purpose": kind, "progress": values, "sha256": checksums}
+    files.write_json(folder / STATE, state | {"progress_sha256": _digest(values)})
+
+
+def read_progress(path: Path) -> Progress:
+    """Returns a checkpoint's progress without reading its weights; raises BundleError if it cannot be read."""
+    with _reading(path):
+        state = _read_state(path)
+        _kind(state)
+        values = state["progress"]
+        if state.get("progress_sha256", digest := _digest(values)) != digest:
+            raise ValueError(f"the progress in {STATE} was changed")
+        if "cost" in values:  # checkpoints from before costs were counted have none
+            values["cost"] = CostAccount.from_dict(values["cost"])
+        progress = Progress(step=values.pop("step"), **values)
+        _require_sound(progress)
+    return progress
+
+
+def last_progress(run: Path) -> Progress | None:
+    """Returns how far a run has come by its last checkpoint; None where it has none yet."""
+    found = checkpoints(run)
+    return read_progress(found[-1]) if found else None
+
+
+def _require_sound(progress: Progress) -> None:
+    """Checks that counts are whole numbers from 0, and that the score is a number."""
+    for each in fields(progress):
+        value = getattr(progress, each.name)
+        if each.type is int and (type(value) is not int or value < 0):
+            raise ValueError(f"{each.name} is {value!r}, and must be a whole number from 0")
+    if not 0 <= progress.seconds < math.inf:
+        raise ValueError(f"seconds is {progress.seconds!r}")
+    if not isinstance(progress.best_score, float | int | None):
+        raise ValueError(f"best_score is {progress.best_score!r}")
+
+
+def checkpoint_weights(path: Path) -> Path:
+    """Returns the file with a checkpoint's weights."""
+    return path / WEIGHTS
+
+
+def recorded_checksum(path: Path, name: str = WEIGHTS) -> str:
+    """Returns the SHA-256 that a checkpoint's file must have; raises BundleError if there is none."""
+    with _reading(path):
+        checksum = str(_read_state(path)["sha256"][name])
+        if not re.fullmatch("[0-9a-f]{64}", checksum):
+            raise ValueError(f"{STATE} has no checksum of {name}")
+    return checksum
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Raises BundleError where something of a checkpoint is missing, or is not what it should be."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"{STATE} has no {error}" if isinstance(error, KeyError) else error
+        raise BundleError(f"{path}: incomplete or damaged checkpoint: {reason}.") from None
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    state = files.read_json_object(path / STATE)
+    if state.get("format") != _FORMAT:
+        raise ValueError(f"{STATE} has format {state.get('format')!r}, and this version reads format {_FORMAT}")
+    return state
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
