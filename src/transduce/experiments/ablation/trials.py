@@ -4,7 +4,7 @@ OUTPUT/
     base.json            the base and the grid's name: an output folder belongs to one ablation
     data/KEY/            prepared data, shared by all trials with the same text and data settings
     runs/A1-seed1/       a run folder, with cell.json (the request), result.json (at the end) and log.txt
-    cells/A1-seed1.json  request and result of a finished trial, which outlive its run folder
+    cells/A1-seed1.json  request and result of a finished trial, kept when its run folder is deleted
     results.json         all results so far; table.md and rows.png show them
 """
 
@@ -87,7 +87,7 @@ class Ablation:
         return range(self.base.train.seed, self.base.train.seed + self.num_seeds)
 
     def trials(self, rows: Sequence[str] = ()) -> list[Trial]:
-        """Returns the trials of the named rows, or of all, seed by seed, so that the first whole table is early.
+        """Returns the trials of the named rows, or of all, seed by seed, so that there is a complete table early.
 
         Raises:
             ConfigError: a row cannot be made of this base, or there is no validation data to compare rows by.

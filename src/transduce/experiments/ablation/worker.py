@@ -3,8 +3,8 @@
     python -m transduce.experiments.ablation.worker FOLDER
 
 FOLDER holds `cell.json`, the request, and becomes a run folder. Started again, the process resumes from the last
-checkpoint; where there is a result already, it does nothing. When its standard input ends, the process that started it
-is gone, however that came about: it finishes its step, writes a checkpoint and exits.
+checkpoint; where there is a result already, it does nothing. The end of its standard input means that the process that
+started it is gone: it then finishes its step, writes a checkpoint and exits.
 """
 
 import fcntl

@@ -247,7 +247,7 @@ def structural_heads(weights: np.ndarray, scores: Sequence[float]) -> list[int]:
 
     Args:
         weights: (heads, n, n).
-        scores: one a head.
+        scores: one per head.
     """
     first = int(np.argmax(scores))
     shared = np.minimum(weights, weights[first]).sum(axis=-1).mean(axis=-1)

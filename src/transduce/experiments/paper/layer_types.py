@@ -133,7 +133,7 @@ def recurrent_flops(num_positions: int, d: int, *, simple: bool = False) -> int:
     """Returns the operations of the matrix products of a recurrent layer, which PyTorch's counter does not see.
 
     At each position, W x and U h are d × d products: four of each in an LSTM (three gates and the candidate), one each
-    in a simple recurrent network; two operations a multiply-add.
+    in a simple recurrent network; two operations per multiply-add.
     """
     return 2 * num_positions * 2 * d * d * (1 if simple else 4)
 

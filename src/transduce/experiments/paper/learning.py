@@ -23,7 +23,7 @@ def train(config: Config, make_batch: MakeBatch, compute: Compute, say: Say) -> 
     """Trains a model for `config.train.max_steps` steps on batches drawn from its seed.
 
     Returns:
-        The model, in evaluation mode, and its mean loss over the last tenth of the steps, in nats a target token.
+        The model, in evaluation mode, and its mean loss over the last tenth of the steps, in nats per target token.
     """
     settings = config.train
     torch.manual_seed(settings.seed)

@@ -63,7 +63,7 @@ def peak_bytes(run: Run, device: torch.device) -> int:
 
 
 def count_flops(run: Run) -> int:
-    """Returns the floating-point operations of the matrix products and convolutions of `run`, two a multiply-add.
+    """Returns the floating-point operations of the matrix products and convolutions of `run`, two per multiply-add.
 
     Softmax, activations and sums are not counted. Nor is a fused LSTM: see `recurrent_flops`.
     """

@@ -201,7 +201,7 @@ def _render(settings: Settings, measured: Measured) -> str:
         "## Copying, by length",
         _copying_table(settings, measured),
         f"Mean of {len(settings.seeds)} trainings (least – greatest), each of {settings.max_steps:,} steps on "
-        f"lengths 1 – {limit}; {settings.test_sequences} sequences a length. Every token is predicted from the "
+        f"lengths 1 – {limit}; {settings.test_sequences} sequences per length. Every token is predicted from the "
         "true ones before it; a sequence is right if all of them and its end are.",
         "## PE(pos + k) from PE(pos)",
         _shift_table(settings, measured),

@@ -152,8 +152,8 @@ def _head_tables(measured: Measured) -> list[str]:
         table(["h", "d_k", "GFLOP", "time", "peak memory"], costs),
         "## One head against many: naming the symbols of two other places",
         table(["h", "loss", "answers right"], learned),
-        "One layer; mean of all seeds. The task is made so that it takes two looks at once: the average of two symbols "
-        "does not tell which of them stood where.",
+        "One layer; mean of all seeds. The task requires attention to two places at once: the average of two "
+        "symbols does not tell which of them was where.",
     ]
 
 
@@ -175,15 +175,15 @@ def _crossover_tables(measured: Measured) -> list[str]:
 
 
 _DIFFERENCES = """\
-- The paper quotes Britz et al. (2017) on additive attention, who measured translation; here it is a made-up task, small
-  models, one learning rate for all, and queries and keys whose variance of 1 the paper's argument supposes, drawn so.
-  A learning rate chosen for each might bring them closer.
+- The paper cites Britz et al. (2017) on additive attention, who measured translation. Here, small models learn a
+  synthetic task with one learning rate for all; queries and keys start with variance 1, as the paper's argument
+  assumes. A learning rate chosen for each might bring them closer.
 - Speed and memory of additive attention are those of the obvious implementation, which holds n × n × d_k hidden units;
   a fused kernel would need less memory, and not less work.
 - One head against many: the paper's figure is of translation (Table 3 A, 24.9 against 25.8 BLEU).
-- n < d comes of counting n²·d against n·d², without constants: an attention of 4·n²·d operations against a tanh
+- n < d comes from counting n²·d against n·d², without constants: an attention of 4·n²·d operations against a tanh
   recurrence of 4·n·d². An LSTM has 16·n·d², an attention with its projections 8·n·d² more. In time, a recurrence also
-  waits for itself n times, and small products leave a machine idle. With one thread in use, time is the processor's."""
+  has n sequential steps, and small products leave a machine idle. With one thread in use, time is processor time."""
 
 
 def draw(measured: Measured, folder: Path) -> None:

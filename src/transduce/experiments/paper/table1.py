@@ -185,20 +185,20 @@ def _render(settings: Settings, measured: Measured) -> str:
 
 
 _DIFFERENCES = """\
-- Table 1 prints orders of growth; here are numbers of real layers, with the powers that fit them best. A power of time
-  is one of this machine, at these sizes: small products do not fill it, large ones leave its caches. With one thread
-  in use, time is the processor's.
-- "Complexity" in Table 1 is that of mixing positions: its n²·d has no place for the four projections of attention,
-  which cost n·d². The row "with its projections" is what a model pays: 8·n·d² + 4·n²·d operations.
-- FLOPs are of matrix products and convolutions, two a multiply-add, by PyTorch's counter; of the LSTM, which it does
-  not see, by our own count (16·n·d²). Softmax, activations and sums are in the time and not in the FLOPs.
-- Peak memory is what PyTorch's allocator held at most beyond input and weights. The paper's table has no memory
+- Table 1 prints orders of growth. Here are measurements of real layers, and the exponents that fit them best. Exponents
+  of time hold for this machine and these sizes only: small products do not use all of it, large ones do not fit into
+  its caches. With one thread in use, time is processor time.
+- "Complexity" in Table 1 is that of mixing positions: its n²·d leaves out the four projections of attention, which cost
+  n·d². The row "with its projections" is the cost in a model: 8·n·d² + 4·n²·d operations.
+- FLOPs are those of matrix products and convolutions, two per multiply-add, by PyTorch's counter. It does not cover the
+  LSTM, whose FLOPs are by our own count (16·n·d²). Softmax, activations and sums count in the time, not in the FLOPs.
+- Peak memory is the most that PyTorch's allocator held beyond input and weights. The paper's table has no memory
   column: the fused kernel of full attention never holds its n² weights.
-- Restricted attention computes blocks of r/2 queries against 3r/2 keys: half as much again as the least.
+- Restricted attention computes blocks of r/2 queries against 3r/2 keys: one and a half times the minimum.
 - A dilated stack has dilations 1, k, k², … below n, and again from 1. One round is not enough: near the ends of a
   sequence, the one sum of dilations that leads to a position may lead out of the sequence on its way.
-- The longest chain counts tensor operations of our implementations, not the fewest that could be; what counts is how
-  it grows.
+- The longest chain counts the tensor operations of our implementations, not the fewest possible; what matters is how it
+  grows.
 - For a recurrent layer only paths from earlier to later positions exist."""
 
 

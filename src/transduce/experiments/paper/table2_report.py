@@ -150,12 +150,12 @@ def _differences(measured: Measured) -> list[str]:
 
 _SMOKE = "models trained for seconds on a generated corpus. The figures only show that all of it runs."
 _ALWAYS = (
-    "- Hardware: the paper's estimate takes 9.5 TFLOP/s for each of 8 P100; ours takes what stands above for each "
+    "- Hardware: the paper's estimate takes 9.5 TFLOP/s for each of 8 P100; ours takes the figure above for each "
     "device, which for newer GPUs is the peak of its data sheet and for a CPU what it reaches on large products.",
     "- BLEU the paper's way: cased, tokens like those of Moses, quotes normalised, compounds split at hyphens, as the "
     "authors' released script does. Its scores are mostly higher than sacreBLEU's.",
-    "- Other systems' rows are the paper's own quotations; nobody has measured them here. ByteNet has no FLOPs there, "
-    "and so no place in the picture. The paper gives one figure of FLOPs for both pairs of its own models, and in its "
+    "- Other systems' rows are as quoted by the paper; they were not measured here. ByteNet has no FLOPs there, and so "
+    "is not in the picture. The paper gives one figure of FLOPs for both pairs of its own models, and in its "
     "first version and its body another BLEU for the big model, en-fr: 41.0.",
 )
 

@@ -138,7 +138,7 @@ def _differences(measured: Measured) -> list[str]:
         "- Test sets: ours stand in the table; the printed rows are all of section 23 of the Wall Street Journal.",
         "- F1 is that of EVALB with the parameters of Collins, by our own scorer, which is tested against EVALB's "
         "samples; gold tags say what is punctuation, so that no sentence is left out.",
-        "- Other parsers' rows are the paper's own quotations; nobody has measured them here.",
+        "- Other parsers' rows are as quoted by the paper; they were not measured here.",
     ]
 
 

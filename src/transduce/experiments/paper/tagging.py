@@ -77,7 +77,7 @@ def train_tagger(tagging: Tagging, kind: Kind, seed: int, device: torch.device, 
     """Trains with Adam at one learning rate, after a warm-up over a tenth of the steps.
 
     Returns:
-        `loss` over the last tenth of the steps (nats an answer), and `right`, the share of answers of fresh sequences.
+        `loss` over the last tenth of the steps (nats per answer), and `right`, the share of answers of fresh sequences.
     """
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
