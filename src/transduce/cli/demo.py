@@ -64,9 +64,6 @@ def run(args: argparse.Namespace) -> int:
     print(f"\nexact match {exact}, BLEU {result.bleu.value:.1f} on {count} held-out lines")
     print(f"sacreBLEU signature: {result.bleu.signature}")
     print(f"all of it took {result.seconds / 60:.1f} minutes; the model is in {result.model}. Try your own sentence:\n")
-    print(f'  echo "{_example(source)}" | transduce translate {result.model}')
+    example = "The train to Berlin leaves at 4:35 PM on March 12." if source == "en" else "…"
+    print(f'  echo "{example}" | transduce translate {result.model}')
     return 0
-
-
-def _example(language: str) -> str:
-    return "The train to Berlin leaves at 4:35 PM on March 12." if language == "en" else "…"

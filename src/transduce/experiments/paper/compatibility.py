@@ -30,11 +30,6 @@ def attend_by(kind: Kind, query_BHTE: Tensor, key_BHSE: Tensor, value_BHSE: Tens
     return scores(kind, query_BHTE, key_BHSE, weight_E).softmax(dim=-1) @ value_BHSE
 
 
-def draw_vectors(*shape: int) -> Tensor:
-    """Returns vectors as the paper assumes: independent components of mean 0 and variance 1 (§3.2.1)."""
-    return torch.randn(*shape)
-
-
 def draw_weight(d_k: int) -> Tensor:
     """Returns the last layer of additive attention: d_k numbers of variance 1 / d_k."""
     return torch.randn(d_k) / math.sqrt(d_k)

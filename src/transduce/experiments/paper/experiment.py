@@ -108,16 +108,12 @@ class _Results:
             )
             before = {key: self._values[key] for key in now}
             store.require_same(before, now, f"{path}: holds results of", remedy=remedy)
+        # Each finished measurement by its name: `values`, the `seconds` it took, and `machine`, an index.
+        self.cells: dict[str, dict[str, Any]] = self._values["cells"]
         machine, machines = describe_machine(), self._values["machines"]
         if machine not in machines:
             machines.append(machine)
         self._machine = machines.index(machine)
-
-    @property
-    def cells(self) -> dict[str, dict[str, Any]]:
-        """Each finished measurement by its name: `values`, the `seconds` it took, and `machine`, an index."""
-        cells: dict[str, dict[str, Any]] = self._values["cells"]
-        return cells
 
     def add(self, name: str, values: Values, seconds: float) -> None:
         """Keeps a measurement, durably."""

@@ -95,14 +95,17 @@ def _measurements(settings: Settings) -> Iterator[Measurement]:
 
 
 def _scores(kind: compatibility.Kind, d_k: int, num_keys: int, say: Say) -> Values:
-    """Draws queries and keys of unit variance; one query a row, against `num_keys` keys of its own."""
+    """Draws queries and keys as the paper assumes (§3.2.1): independent components of mean 0 and variance 1.
+
+    Each row is one query, against `num_keys` keys of its own.
+    """
     torch.manual_seed(0)
     weight = compatibility.draw_weight(d_k)
     parts = []
     for _ in range(max(1, _SAMPLES * d_k // 2**16)):  # in parts: additive attention holds all hidden units
         rows = min(_SAMPLES, 2**16 // d_k)
-        query = compatibility.draw_vectors(rows, 1, 1, d_k)
-        key = compatibility.draw_vectors(rows, 1, num_keys, d_k)
+        query = torch.randn(rows, 1, 1, d_k)
+        key = torch.randn(rows, 1, num_keys, d_k)
         parts.append(compatibility.scores(kind, query, key, weight).flatten(0, 2))
     scores_NS = torch.cat(parts)
     return {
@@ -118,7 +121,7 @@ def _scores(kind: compatibility.Kind, d_k: int, num_keys: int, say: Say) -> Valu
 def _speed(kind: compatibility.Kind, n: int, budget_seconds: float, say: Say) -> Values:
     torch.manual_seed(0)
     device = Compute.of("auto", "fp32").device
-    query, key, value = (compatibility.draw_vectors(1, 1, n, _ADDITIVE_WIDTH).to(device) for _ in range(3))
+    query, key, value = (torch.randn(1, 1, n, _ADDITIVE_WIDTH).to(device) for _ in range(3))
     weight = compatibility.draw_weight(_ADDITIVE_WIDTH).to(device)
 
     def run() -> torch.Tensor:

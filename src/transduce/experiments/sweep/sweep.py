@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 from transduce import files
@@ -96,8 +95,8 @@ def sweep(
     say = partial(_say, show_progress)
     if gone := results.drop_stale(_current_weights(subject, {point.average for point in results.points})):
         say(f"{output}: {gone} points were decoded with weights that {subject} no longer has: dropped")
-    for count, group in groupby(axes.points(), key=lambda point: point.average):
-        points = list(group)
+    for count in axes.averages:
+        points = [point for point in axes.points() if point.average == count]
         if all(point in results.points for point in points):
             continue
         translator, weights = _translator(subject, count, device)
