@@ -16,7 +16,7 @@ grids:
 Every row is trained once with each seed, in a run folder of its own, and measured from its last checkpoint without
 averaging: perplexity per subword, and BLEU of beam search, on the whole validation set. The output folder gets
 results.json, table.md (with the paper's figures beside the measured ones, and which of its conclusions hold) and, with
-'transduce[figures]', rows.png; the first two are written anew after each training. Stopped or killed, the same command
+'transduce[figures]', rows.png; the first two are rewritten after each training. Stopped or killed, the same command
 resumes: finished trainings are kept, stopped ones continue, failed ones are tried again.
 """
 
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     budget = parser.add_argument_group("budget of each training (default: the recipe's steps)")
     steps = "updates; row 'big' of table3 makes three times as many"
     budget.add_argument("--steps", metavar="N", type=whole(1), help=steps)
-    minutes = "of training, validation apart; the same for each row"
+    minutes = "of training, not counting validation; the same for each row"
     budget.add_argument("--minutes", metavar="M", type=real(0, 10_000_000, above=True), help=minutes)
     width = "give the base the paper's layers and proportions at this d_model"
     parser.add_argument("--width", metavar="D", type=whole(1, 1_000_000), help=width)

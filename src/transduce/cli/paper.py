@@ -174,7 +174,7 @@ def _add_figures(experiments: Any) -> None:
     parser.add_argument("--layer", metavar="N", type=whole(1, 1000), help="default: the last but one")
     parser.add_argument("--sentence", metavar="TEXT", help="of Figure 3, with --word")
     parser.add_argument("--word", metavar="TEXT", help="the word of it whose attention is shown")
-    related = "words of it that --word belongs with"
+    related = "words in it that --word is related to"
     parser.add_argument("--related", metavar="WORDS", type=_names, default=[], help=related)
     parser.add_argument("--anaphora", metavar="TEXT", help="of Figures 4 and 5, with --anaphor and --antecedent")
     parser.add_argument("--anaphor", metavar="WORD", help="a word of it that stands for another")

@@ -6,8 +6,8 @@ examples:
   transduce sweep models/m30k --source val.en --reference val.de --beam-size 1,2,4,8,16 --output sweeps/beam
 
 In a run folder, the last checkpoints are averaged: as many as --average says, for each of its numbers (the run must
-have kept them: train.keep_checkpoints). A model folder is taken as it is. Each combination is decoded and scored: BLEU,
-length ratio, seconds. The output folder gets results.json and table.md, written anew after each point, and, with
+have kept them: train.keep_checkpoints). A model folder is used as it is. Each combination is decoded and scored: BLEU,
+length ratio, seconds. The output folder gets results.json and table.md, rewritten after each point, and, with
 'transduce[figures]', sweep.png. Stopped, the same command resumes; more values may be added.
 
 Choose settings on validation text, never on the text that a result is reported on.

@@ -113,7 +113,7 @@ def _prepare_data(trials: Sequence[Trial], mirror: Path | None, show_progress: b
 def _run(trials: Sequence[Trial], jobs: int) -> Generator[tuple[Trial, int], None, None]:
     """Runs the trials' processes, `jobs` at a time, and yields each trial whose process has ended, with its exit code.
 
-    Where this ends early, processes that still run are told to stop, and awaited while they write a checkpoint.
+    Where this ends early, it stops the processes that still run and waits until they have written a checkpoint.
     """
     waiting, slots = deque(trials), list(range(jobs))
     running: dict[subprocess.Popen[bytes], tuple[Trial, int]] = {}

@@ -36,7 +36,7 @@ class Sentences:
 
     sentence: str  # Figure 3
     word: str
-    related: tuple[str, ...]  # distant words that `word` belongs with
+    related: tuple[str, ...]  # distant words that `word` is related to
     anaphora: str  # Figures 4 and 5
     anaphor: str
     antecedent: str
@@ -84,9 +84,7 @@ class FiguresOptions(Options):
         if self.sentence is not None and self.word is not None:
             found = replace(found, sentence=self.sentence, word=self.word, related=tuple(self.related))
         elif self.sentence is not None or self.word is not None or self.related:
-            raise ConfigError(
-                "--sentence, --word (and --related) go together: a sentence, and the word of it to look at."
-            )
+            raise ConfigError("--sentence, --word (and --related) go together: a sentence, and the word in it to show.")
         anaphora, anaphor, antecedent = self.anaphora, self.anaphor, self.antecedent
         if anaphora is not None and anaphor is not None and antecedent is not None:
             return replace(found, anaphora=anaphora, anaphor=anaphor, antecedent=antecedent)

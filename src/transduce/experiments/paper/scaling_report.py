@@ -33,8 +33,8 @@ def _learned(measured: Measured, task: str, by: str) -> list[Values]:
 _CLAIMS = {
     "q · k has mean 0 and variance d_k (§3.2.1, note 4)": "d_k",
     "large scores push softmax to where gradients are extremely small (§3.2.1)": "suspected",
-    "for small d_k additive and dot product do alike (§3.2.1)": "“similarly”",
-    "for larger d_k additive does better than the dot product without scaling (§3.2.1)": "“outperforms”",
+    "for small d_k, additive and dot product do equally well (§3.2.1)": "“similarly”",
+    "for larger d_k, additive does better than the dot product without scaling (§3.2.1)": "“outperforms”",
     "one head averages, which keeps it from what many can do (§3.2.2, Table 3 A)": "0.9 BLEU less with one head",
     "dot product is much faster and leaner than additive (§3.2.1)": "“much”",
     "many narrow heads cost about as much as one of full width (§3.2.2)": "“similar”",

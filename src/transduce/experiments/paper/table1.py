@@ -222,13 +222,13 @@ def _draw(settings: Settings, measured: Measured, folder: Path) -> None:
     for name, row in ROWS.items():
         style: dict[str, Any] = {"ms": 3, "color": colours[name], "label": row.name}
         cost = select(measured, f"cost/{name}")
-        alike = [s for s in cost if (s["d"], s["k"], s["r"]) == (d, k, r)]
+        same_size = [s for s in cost if (s["d"], s["k"], s["r"]) == (d, k, r)]
         plot(axes[2], select(measured, f"chain/{name}"), "n", "operations", **style)
         if name in _PATH_ROWS:
             plot(axes[3], select(measured, f"path/{name}"), "n", "steps", **style)
         if not row.dilated:  # which costs what the contiguous one does
-            plot(axes[0], alike, "n", "seconds", **style)
-            plot(axes[1], alike, "n", "peak_bytes", scale=2.0**-20, **style)
+            plot(axes[0], same_size, "n", "seconds", **style)
+            plot(axes[1], same_size, "n", "peak_bytes", scale=2.0**-20, **style)
     for axis, sizes, title in (
         (axes[0], settings.lengths + settings.long_lengths, f"A forward pass, d = {d}: seconds"),
         (axes[1], settings.lengths + settings.long_lengths, f"Memory beyond input and weights, d = {d}: MiB"),

@@ -93,8 +93,8 @@ def sweep(
         _weights(subject, count)  # raises if they are missing, before anything is decoded
     results = _Results(subject, task.comparability, output)
     say = partial(_say, show_progress)
-    if gone := results.drop_stale(_current_weights(subject, {point.average for point in results.points})):
-        say(f"{output}: {gone} points were decoded with weights that {subject} no longer has: dropped")
+    if dropped := results.drop_stale(_current_weights(subject, {point.average for point in results.points})):
+        say(f"{output}: {dropped} points were decoded with weights that {subject} no longer has: dropped")
     for count in axes.averages:
         points = [point for point in axes.points() if point.average == count]
         if all(point in results.points for point in points):
