@@ -99,11 +99,12 @@ def test_what_is_not_there_is_said_before_anything_begins(recipe: Path, tmp_path
 
 def test_the_recipes_of_every_scale_exist() -> None:
     names = [name for scale, names in table2.DEFAULTS.items() if scale != "smoke" for name in names]
-    names += [settings.recipe for settings in table3.SETTINGS.values() if settings.recipe]
-    names += [name for each in table4.SETTINGS.values() for name in (each.recipe, each.semi_recipe) if name]
-    assert len(names) == 10
-    for name in names:
-        config = load_recipe(_REPOSITORY / "recipes" / f"{name}.toml")
+    recipes = [trained_models.RECIPES / f"{name}.toml" for name in names]
+    recipes += [settings.recipe for settings in table3.SETTINGS.values() if settings.recipe]
+    recipes += [recipe for each in table4.SETTINGS.values() for recipe in (each.recipe, each.semi_recipe) if recipe]
+    assert len(recipes) == 10
+    for recipe in recipes:
+        config = load_recipe(_REPOSITORY / recipe)
         assert config.data.test
         assert config.data.validation
 

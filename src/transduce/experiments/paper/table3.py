@@ -40,7 +40,7 @@ _MEASURES = {"perplexity": "perplexity per subword", "bleu": "BLEU"}
 class Settings:
     """What is trained at a scale."""
 
-    recipe: str = ""  # of `recipes/`; none: the demo's corpus
+    recipe: Path | None = None  # None: the demo's corpus
     width: int = 0  # d_model of a base in the paper's proportions; 0: the recipe's model as it is
     changes: tuple[str, ...] = ()  # of the recipe, as `section.key=value`
     seeds: int = 1
@@ -55,7 +55,7 @@ SETTINGS: dict[Scale, Settings] = {
         rows=("base", "A1", "D3", "E"),
     ),
     "laptop": Settings(
-        recipe="multi30k-en-de-tok",
+        recipe=RECIPES / "multi30k-en-de-tok.toml",
         width=64,
         changes=(
             "model.num_encoder_layers=3",
@@ -68,7 +68,7 @@ SETTINGS: dict[Scale, Settings] = {
         seeds=2,
         tokenized=True,
     ),
-    "paper": Settings(recipe="wmt14-en-de-base"),
+    "paper": Settings(recipe=RECIPES / "wmt14-en-de-base.toml"),
 }
 
 
@@ -91,24 +91,21 @@ def experiment(options: Table3Options) -> Experiment:
     Raises:
         ConfigError: a recipe, its corpus or a row is not there, or an option has no effect.
     """
-    scale, recipe = options.scale, options.recipe
-    chosen = at_scale(SETTINGS, scale)
+    scale, chosen = options.scale, at_scale(SETTINGS, options.scale)
+    recipe = options.recipe or chosen.recipe
     if recipe is None:
-        if not chosen.recipe:
-            refuse_without_effect(
-                {"--corpus": options.data}, f"table3 --scale {scale} trains on a corpus that it makes"
-            )
-        if not chosen.tokenized:
-            refuse_without_effect({"--tokenized": options.tokenized}, "it is said of the corpus of a --recipe")
-    base = _base(chosen, options)
+        refuse_without_effect({"--corpus": options.data}, f"table3 --scale {scale} trains on a corpus that it makes")
+    if options.recipe is None and not chosen.tokenized:
+        refuse_without_effect({"--tokenized": options.tokenized}, "it describes the corpus of a --recipe")
+    base = _base(recipe, chosen, options)
     num_seeds = chosen.seeds if options.seeds is None else options.seeds
     if num_seeds < 1 or options.jobs < 1:
         raise ConfigError(f"--seeds {num_seeds}, --jobs {options.jobs}: must be greater than 0.")
-    tokenized = chosen.tokenized if recipe is None else options.tokenized
+    tokenized = chosen.tokenized if options.recipe is None else options.tokenized
     study = Study(
         Ablation(GRID, base, options.output / "ablation", num_seeds, tokenized),
         jobs=min(options.jobs, num_seeds),
-        demo=not (chosen.recipe or recipe),
+        demo=recipe is None,
         show_progress=not options.quiet,
     )
     rows = GRID.select(["base", *(options.rows or chosen.rows)]).rows  # which every row is compared with
@@ -123,11 +120,11 @@ def experiment(options: Table3Options) -> Experiment:
     )
 
 
-def _base(chosen: Settings, options: Table3Options) -> Config:
-    if options.recipe is None and not chosen.recipe:
+def _base(recipe: Path | None, chosen: Settings, options: Table3Options) -> Config:
+    if recipe is None:
         base = demo_config(options.output / "corpus", "de", max_steps=10)
     else:
-        base = recipe_config(options.recipe or RECIPES / f"{chosen.recipe}.toml", options.data)
+        base = recipe_config(recipe, options.data)
     if chosen.width:
         base = at_width(base, chosen.width)
     return apply_settings(base, [*chosen.changes, *options.settings])

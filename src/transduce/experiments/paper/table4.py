@@ -52,15 +52,15 @@ _TOY_SETTINGS = (
 class Settings:
     """What is trained at a scale."""
 
-    recipe: str = ""  # of `recipes/`; none: a toy treebank
-    semi_recipe: str = ""  # of its own; none: the same as `recipe`, with silver trees
+    recipe: Path | None = None  # None: a toy treebank
+    semi_recipe: Path | None = None  # None: the same as `recipe`, with silver trees
     seeds: int = 1
 
 
 SETTINGS: dict[Scale, Settings] = {
     "smoke": Settings(),
-    "laptop": Settings("treebank-small", seeds=3),
-    "paper": Settings("wsj-parsing", "wsj-parsing-semi"),
+    "laptop": Settings(RECIPES / "treebank-small.toml", seeds=3),
+    "paper": Settings(RECIPES / "wsj-parsing.toml", RECIPES / "wsj-parsing-semi.toml"),
 }
 
 
@@ -124,28 +124,29 @@ def experiment(options: Table4Options) -> Experiment:
 
 
 def _task(chosen: Settings, options: Table4Options) -> Task:
-    output, recipe, data, settings = options.output, options.recipe, options.data, options.settings
+    output, data, settings = options.output, options.data, options.settings
     raw, silver = options.raw, options.silver
+    recipe = options.recipe or chosen.recipe
     if raw is not None and silver is not None:
         raise ConfigError("--raw is parsed into silver trees, and --silver are such: give one of them.")
     for path in (raw, silver):
         if path is not None and not path.exists():
             raise ConfigError(f"{path}: no such file.")
-    if toy := recipe is None and not chosen.recipe:
+    if recipe is None:
         made = "at this scale, table4 makes its treebank and silver trees"
         refuse_without_effect({"--corpus": data, "--silver": silver}, made)
         config = _toy_config(output / "treebank", settings)
         raw = raw or output / "treebank" / "raw.txt"
     else:
-        config = recipe_config(recipe or RECIPES / f"{chosen.recipe}.toml", data, settings)
+        config = recipe_config(recipe, data, settings)
     if config.data.format != "trees":
         raise ConfigError(f"{config.name}: trains no parser: data.format is '{config.data.format}', not 'trees'.")
     if not config.data.test:
         raise ConfigError(f"{config.name}: names no test set (data.test), on which the parser could be measured.")
     semi = config if raw is not None or silver is not None else None
-    if semi and recipe is None and chosen.semi_recipe:
-        semi = _semi_recipe(RECIPES / f"{chosen.semi_recipe}.toml", config, settings)
-    return Task(config, semi, output, raw, silver or output / "silver.trees", toy, not options.quiet)
+    if semi and options.recipe is None and chosen.semi_recipe:
+        semi = _semi_recipe(chosen.semi_recipe, config, settings)
+    return Task(config, semi, output, raw, silver or output / "silver.trees", recipe is None, not options.quiet)
 
 
 def _semi_recipe(recipe: Path, config: Config, settings: Sequence[str]) -> Config:
