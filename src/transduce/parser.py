@@ -17,7 +17,6 @@ from transduce.data.progress import progress_bar
 from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import BundleError
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.result import Translation
 from transduce.translation.translator import Translator
 from transduce.treebank import Tree
 from transduce.treebank.brackets import parse_scores
@@ -102,7 +101,8 @@ class Parser:
         sentences = (self._read(" ".join(words)) for words in theirs)
         outputs = self.translator.stream(sentences, options=options, text_options=_WHOLE_SENTENCES)
         for words, [best] in zip(ours, outputs, strict=True):
-            yield _parse(words, best)
+            tree, repaired = from_output(best.text, words) if words else (None, False)
+            yield Parse(tuple(words), tree, repaired, best.score, best.finished, best.source_truncated)
 
     def reparse(
         self, trees: Sequence[Tree], *, options: DecodeConfig | None = None, label: str = ""
@@ -126,8 +126,3 @@ class Parser:
         """Scores the parses of known trees; see `reparse` and `treebank.parse_scores`."""
         gold = list(trees)
         return parse_scores(gold, self.reparse(gold, options=options, label=label))
-
-
-def _parse(words: list[str], best: Translation) -> Parse:
-    tree, repaired = from_output(best.text, words) if words else (None, False)
-    return Parse(tuple(words), tree, repaired, best.score, best.finished, best.source_truncated)

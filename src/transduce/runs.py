@@ -25,7 +25,8 @@ from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DecodeConfig
 from transduce.config.weights import require_memory
 from transduce.data.corpus import locate_tests
-from transduce.data.prepare import Prepared, difference_from, load_prepared, prepare
+from transduce.data.prepare import prepare
+from transduce.data.prepared import Prepared, difference_from, load_prepared
 from transduce.data.store import ParallelStore
 from transduce.data.treebank_reader import beginnings, read_treebank
 from transduce.engines.torch import TorchEngine

@@ -12,7 +12,8 @@ from transduce.bundle import Bundle
 from transduce.cli.main import main
 from transduce.config import load_recipe
 from transduce.config.tensors import read_weights
-from transduce.data.prepare import load_prepared, prepare
+from transduce.data.prepare import prepare
+from transduce.data.prepared import load_prepared
 from transduce.data.store import ParallelStore
 from transduce.data.treebank_reader import read_treebank
 from transduce.errors import ConfigError

@@ -9,7 +9,7 @@ import pytest
 
 from transduce import Parser, Translator
 from transduce.cli.main import main
-from transduce.data.prepare import load_prepared
+from transduce.data.prepared import load_prepared
 from transduce.data.store import ParallelStore
 
 pytestmark = pytest.mark.computes

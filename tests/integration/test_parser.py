@@ -15,7 +15,8 @@ from transduce.bundle import Bundle, save_bundle
 from transduce.cli.main import main
 from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig, load_recipe
 from transduce.config.tensors import read_weights
-from transduce.data.prepare import load_prepared, prepare
+from transduce.data.prepare import prepare
+from transduce.data.prepared import load_prepared
 from transduce.data.treebank_reader import read_treebank
 from transduce.errors import BundleError, DataError
 from transduce.model import Transformer

@@ -15,7 +15,8 @@ from small_corpus import corpus_file, made_corpus, sentences, with_data, write
 from transduce.cli.main import main
 from transduce.config import Config, TextConfig
 from transduce.data import prepare as prepare_module
-from transduce.data.prepare import difference_from, load_prepared, prepare
+from transduce.data.prepare import prepare
+from transduce.data.prepared import difference_from, load_prepared
 from transduce.data.store import ParallelStore
 from transduce.errors import DataError
 from transduce.text import SubwordTokenizer

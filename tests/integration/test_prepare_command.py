@@ -12,7 +12,8 @@ from small_corpus import corpus_file, made_corpus, sentences, with_data, write
 from transduce.cli.main import main
 from transduce.config import Config
 from transduce.data import prepare as prepare_module
-from transduce.data.prepare import load_prepared, prepare
+from transduce.data.prepare import prepare
+from transduce.data.prepared import load_prepared
 from transduce.errors import DataError
 
 

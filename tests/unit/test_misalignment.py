@@ -11,7 +11,7 @@ from transduce.data import shifted_lines
 from transduce.data.corpus import locate
 from transduce.data.demo_corpus import make_demo_corpus
 from transduce.data.doctor import Findings, examine, require_aligned
-from transduce.data.line_similarity import NumberedWindow, Vocabulary
+from transduce.data.line_similarity import NumberedWindow, number_tokens
 from transduce.errors import DataError
 
 Pair = tuple[list[str], list[str]]
@@ -264,8 +264,8 @@ def test_a_dictionary_is_learned_from_lines_that_belong_together(offset: int) ->
     source = [[i % 8] for i in range(64)]
     target = [[(i - offset) % 8] for i in range(64)]  # source line i belongs with target line i + offset
     window = NumberedWindow(([], []), source, target)
-    vocabulary = Vocabulary([[str(i)] for i in range(8)] * 2)
-    for found in shifted_lines._learn_halves(([window], [window]), ([offset], [offset]), (vocabulary, vocabulary)):
+    vocabulary = number_tokens([[str(i)] for i in range(8)] * 2)
+    for found in shifted_lines._learn_halves([window, window], [0, 1], [offset, offset], (vocabulary, vocabulary)):
         for token in range(8):
             start, end = found.starts[token], found.starts[token + 1]
             assert found.targets[start + found.probabilities[start:end].argmax()] == token

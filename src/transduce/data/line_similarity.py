@@ -15,7 +15,7 @@ random pairings of the same lines: about 0 for unrelated lines, 2 to 4 for trans
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 Scores = NDArray[np.float64]
 Window = tuple[list[str], list[str]]  # consecutive lines of the source, and of the target
+Vocabulary = dict[str, int]  # the number of each token
 
 _MAX_TOKENS = 40  # used of a line, to bound the time
 _MAX_CHARACTERS = 300
@@ -45,19 +46,10 @@ def tokens(line: str) -> list[str]:
     return list(dict.fromkeys(_TOKEN.findall(line[:_MAX_CHARACTERS].lower())[:_MAX_TOKENS]))
 
 
-class Vocabulary:
+def number_tokens(lines: Iterable[Sequence[str]]) -> Vocabulary:
     """Numbers the tokens of one side that occur at least twice: nothing can be learned from others."""
-
-    def __init__(self, lines: Sequence[Sequence[str]]) -> None:
-        counts = Counter(chain.from_iterable(lines))
-        self._numbers = {token: i for i, token in enumerate(t for t, count in counts.items() if count > 1)}
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def numbers(self, line: Sequence[str]) -> list[int]:
-        """Returns the numbers of a line's tokens."""
-        return [self._numbers[token] for token in line if token in self._numbers]
+    counts = Counter(chain.from_iterable(lines))
+    return {token: i for i, token in enumerate(t for t, count in counts.items() if count > 1)}
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,8 @@ from transduce.data.prepared import (
     TOKENIZER,
     TRAIN,
     VALIDATION,
-    Prepared,
     difference,
-    difference_from,
     identity,
-    is_prepared,
     load_prepared,
     read_manifest,
     with_checksums,
@@ -46,8 +43,6 @@ from transduce.files import read_json_object, remove_leftovers, sha256, write_js
 from transduce.text import SubwordTokenizer
 from transduce.treebank import pairs, rare_words
 from transduce.treebank.pairs import sentence_words
-
-__all__ = ["PrepareReport", "Prepared", "difference_from", "is_prepared", "load_prepared", "prepare"]
 
 _NUM_REPEATS = 1000  # of a word that must become a piece of the vocabulary
 

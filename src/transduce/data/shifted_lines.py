@@ -30,6 +30,7 @@ from transduce.data.line_similarity import (
     Vocabulary,
     Window,
     learn,
+    number_tokens,
     similarity,
     spelling_weights,
     tokens,
@@ -120,22 +121,22 @@ class LineScorer:
     @classmethod
     def learn(cls, windows: Sequence[Window]) -> "LineScorer":
         """Learns from windows of training text. If they are not aligned, it finds the offsets that fit best."""
-        halves = [_spread(windows[half::2], _LEARNED_WINDOWS // 2) for half in (0, 1)]
-        chosen = [*halves[0], *halves[1]]
-        source, target = (Vocabulary([tokens(line) for window in chosen for line in window[side]]) for side in (0, 1))
+        even, odd = (_spread(windows[half::2], _LEARNED_WINDOWS // 2) for half in (0, 1))
+        chosen = [*even, *odd]
+        places = [*range(0, 2 * len(even), 2), *range(1, 2 * len(odd), 2)]  # in the order of the text
+        source, target = (number_tokens(tokens(line) for window in chosen for line in window[side]) for side in (0, 1))
         vocabularies, weights = (source, target), spelling_weights(chosen)
-        numbered = [[_numbered(window, vocabularies) for window in half] for half in halves]
-        aligned = [[0] * len(half) for half in halves]
-        scorer = cls(vocabularies, weights, _learn_halves(numbered, aligned, vocabularies))
-        means = [[scorer.means(window, half=half) for window in windows] for half, windows in enumerate(halves)]
-        offsets = [[best_offset(mean) for mean in half] for half in means]
-        flat = [offset for half in offsets for offset in half]
-        if not any(flat):
+        numbered = [_numbered(window, vocabularies) for window in chosen]
+        scorer = cls(vocabularies, weights, _learn_halves(numbered, places, [0] * len(chosen), vocabularies))
+        means = [scorer.means(window, place % 2) for window, place in zip(chosen, places, strict=True)]
+        offsets = [best_offset(mean) for mean in means]
+        if not any(offsets):
             return scorer
-        if flat.count(UNRELATED) > len(flat) / 2:  # too little was learned: use the best offset over all windows
-            common = _best_common_offset([mean for half in means for mean in half])
-            offsets = [[common if offset == UNRELATED else offset for offset in half] for half in offsets]
-        return replace(scorer, dictionaries=_learn_halves(numbered, _without_changes(offsets), vocabularies))
+        if offsets.count(UNRELATED) > len(offsets) / 2:  # too little was learned: use the best offset over all windows
+            common = _best_common_offset(means)
+            offsets = [common if offset == UNRELATED else offset for offset in offsets]
+        offsets = _without_changes(offsets, places)
+        return replace(scorer, dictionaries=_learn_halves(numbered, places, offsets, vocabularies))
 
     def scores(self, window: Window, half: int = 0) -> Scores:
         """Returns the similarity of each source line and each target line of a window.
@@ -159,7 +160,7 @@ class LineScorer:
 
 def _numbered(window: Window, vocabularies: tuple[Vocabulary, ...]) -> NumberedWindow:
     source, target = (
-        [vocabulary.numbers(tokens(line)) for line in lines]
+        [[vocabulary[token] for token in tokens(line) if token in vocabulary] for line in lines]
         for vocabulary, lines in zip(vocabularies, window, strict=True)
     )
     return NumberedWindow(window, source, target)
@@ -178,28 +179,27 @@ def _best_common_offset(means: Sequence[NDArray[np.float64]]) -> int:
     return int(np.argmax(np.where(counts > 0, totals / np.maximum(1, counts), -np.inf))) - _MAX_OFFSET
 
 
-def _without_changes(offsets: list[list[int]]) -> list[list[int]]:
+def _without_changes(offsets: Sequence[int], places: Sequence[int]) -> list[int]:
     """Marks windows whose neighbour has another offset as unrelated: the offset may change within them."""
-    in_order = [offsets[i % 2][i // 2] for i in range(sum(map(len, offsets)))]
-    same = [len(set(in_order[max(0, i - 1) : i + 2])) == 1 for i in range(len(in_order))]
-    marked = [offset if is_same else UNRELATED for offset, is_same in zip(in_order, same, strict=True)]
-    return [marked[0::2], marked[1::2]]
+    at = dict(zip(places, offsets, strict=True))
+    same = {place for place in at if at.get(place - 1, at[place]) == at[place] == at.get(place + 1, at[place])}
+    return [offset if place in same else UNRELATED for place, offset in at.items()]
 
 
 def _learn_halves(
-    halves: Sequence[Sequence[NumberedWindow]],
-    offsets: Sequence[Sequence[int]],
+    windows: Sequence[NumberedWindow],
+    places: Sequence[int],
+    offsets: Sequence[int],
     vocabularies: tuple[Vocabulary, Vocabulary],
 ) -> tuple[Dictionary, Dictionary]:
+    """Learns a dictionary from the windows at even places, and one from those at odd places."""
     sizes = (len(vocabularies[0]), len(vocabularies[1]))
-    learned = []
-    for windows, shifts in zip(halves, offsets, strict=True):
-        pairs: list[tuple[list[int], list[int]]] = []
-        for window, offset in zip(windows, shifts, strict=True):
-            if offset != UNRELATED:
-                pairs += zip(window.source[max(0, -offset) :], window.target[max(0, offset) :], strict=False)
-        learned.append(learn(pairs, sizes))
-    return learned[0], learned[1]
+    halves: tuple[list[tuple[list[int], list[int]]], ...] = ([], [])
+    for window, place, offset in zip(windows, places, offsets, strict=True):
+        if offset != UNRELATED:
+            pairs = zip(window.source[max(0, -offset) :], window.target[max(0, offset) :], strict=False)
+            halves[place % 2].extend(pairs)
+    return learn(halves[0], sizes), learn(halves[1], sizes)
 
 
 def _mean(scores: NDArray[np.float64]) -> float:

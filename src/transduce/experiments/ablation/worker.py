@@ -20,7 +20,7 @@ from typing import Any
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import from_dict
-from transduce.data.prepare import load_prepared
+from transduce.data.prepared import load_prepared
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import load_model
 from transduce.errors import DataError, TransduceError

@@ -13,7 +13,7 @@ from pathlib import Path
 from transduce.bundle import Bundle
 from transduce.config import Config
 from transduce.config.weights import count_parameters
-from transduce.data.prepare import load_prepared
+from transduce.data.prepared import load_prepared
 from transduce.data.readers import read_pairs
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError
