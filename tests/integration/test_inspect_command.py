@@ -16,8 +16,7 @@ from transduce.cli import main as command_line
 from transduce.config import Config, DecodeConfig, ModelConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.errors import ConfigError, DataError
-from transduce.inspection import BEST_HEADS, align, best_heads, parse_heads, pharaoh, word_weights
-from transduce.inspection.alignment import alignment_scores
+from transduce.inspection import BEST_HEADS, align, alignment_scores, best_heads, parse_heads, pharaoh, word_weights
 from transduce.model.attention import attention_weights
 from transduce.model.transformer import Transformer
 from transduce.text import SubwordTokenizer

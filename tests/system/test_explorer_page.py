@@ -174,6 +174,14 @@ def test_arrows_move_through_layers_and_heads(page: Any, encoder: Any) -> None:
     assert page.inner_text("#matrix-title") == "Layer 5, head 8"
 
 
+def test_an_unchecked_head_leaves_the_matrix(page: Any, encoder: Any) -> None:
+    page.keyboard.press("ArrowRight")
+    for key, shown in (("3", 3), ("5", 5), ("5", 3), ("1", 3), ("3", 3)):  # the last one leaves no head to be shown
+        page.keyboard.press(key)
+        assert page.inner_text("#matrix-title") == f"Layer 5, head {shown}"
+    assert title(page) == "Encoder, layer 5 of 6, no head"
+
+
 def test_tab_reaches_everything(page: Any, encoder: Any) -> None:
     reached = []
     for _ in range(40):

@@ -24,9 +24,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.bundle import format_metric
+from transduce.bundle import Bundle, format_metric
 from transduce.cli.output import print_report
 from transduce.config import Config, load_recipe, preset, preset_names, to_dict
+from transduce.config.differences import differences
 from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.loading import recipe_start
 from transduce.errors import ConfigError, suggestion
@@ -101,7 +102,8 @@ def _as_json(subject: _Subject, count: int) -> dict[str, Any]:
     if subject.start is not None:
         name, start = subject.start
         values["preset"] = name
-        values["differs"] = {key: {"preset": before, "here": now} for key, before, now in _differences(start, subject)}
+        changed = differences(to_dict(start), to_dict(subject.config))
+        values["differs"] = {key: {"preset": before, "here": now} for key, (before, now) in changed.items()}
     return values
 
 
@@ -112,7 +114,7 @@ def _as_text(name: str, subject: _Subject, count: int) -> str:
         parts.append(_progress_text(subject.progress, subject.config.train.max_steps))
     parts.append(_estimate_text(subject.config))
     if subject.start is not None:
-        parts.append(_difference_text(subject.start, subject))
+        parts.append(_difference_text(*subject.start, subject.config))
     for section, values in to_dict(subject.config).items():
         if isinstance(values, dict):
             lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
@@ -152,25 +154,13 @@ def _progress_text(progress: "Progress", max_steps: int) -> str:
     return table(("progress by the last checkpoint", ""), rows)
 
 
-def _difference_text(start: tuple[str, Config], subject: _Subject) -> str:
-    origin = f"preset {start[0]}" if start[0] else "the defaults (it names no preset)"
-    rows = [
-        (key, json.dumps(before, ensure_ascii=False), json.dumps(now, ensure_ascii=False))
-        for key, before, now in _differences(start[1], subject)
-    ]
+def _difference_text(name: str, start: Config, config: Config) -> str:
+    origin = f"preset {name}" if name else "the defaults (it names no preset)"
+    changed = differences(to_dict(start), to_dict(config))
+    rows = [(key, *(json.dumps(value, ensure_ascii=False) for value in both)) for key, both in changed.items()]
     if not rows:
         return f"nothing differs from {origin}."
     return f"differs from {origin}:\n\n{table(('key', 'preset', 'here'), rows, text_columns=3)}"
-
-
-def _differences(start: Config, subject: _Subject) -> list[tuple[str, Any, Any]]:
-    """Returns each key whose value is not that of the preset, with both values."""
-    before, now = to_dict(start), to_dict(subject.config)
-    found = [("name", before.pop("name"), now.pop("name"))]
-    found += [
-        (f"{section}.{key}", before[section][key], value) for section in now for key, value in now[section].items()
-    ]
-    return [row for row in found if row[1] != row[2]]
 
 
 def _of_shortlist(facts: dict[str, Any]) -> str:
@@ -205,7 +195,6 @@ def _find(name: str) -> _Subject:
     if path.suffix == ".toml":
         return _Subject("recipe", _with_vocabulary(load_recipe(path)), start=recipe_start(path))
     if (path / "model.safetensors").is_file() or (path / "tokenizer.json").is_file():
-        from transduce.bundle import Bundle
         from transduce.engines.shortlist.table import shortlist_facts
 
         bundle = Bundle.load(path)

@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import add_device, add_overwrite
 from transduce.cli.numbers import whole
+from transduce.cli.output import open_output, warn_truncated
 from transduce.cli.renamed import warn_of_old_name
 from transduce.errors import ConfigError
-from transduce.files import atomic_path, require_free, write_text
+from transduce.files import require_free, write_text
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
@@ -137,14 +138,12 @@ def _require_outputs(args: argparse.Namespace) -> None:
 
     texts = [path for path in (args.source, args.target) if path != STDIN]
     model = [args.model / name for name in ("config.json", "model.safetensors", "tokenizer.json")]
-    named = [args.output, args.figure, args.arrays, args.pharaoh]
-    outputs = named if any(named) else [_DEFAULT_PAGE]
-    for output in outputs:
-        if output != _STDOUT:
+    outputs = {f"--{name}": getattr(args, name) for name in ("output", "figure", "arrays", "pharaoh")}
+    if not any(outputs.values()):
+        outputs["--output"] = _DEFAULT_PAGE
+    for option, output in outputs.items():
+        if output is not None and output != _STDOUT:
             require_apart(output, *texts, *model)
-    options = ("--output", "--figure", "--arrays", "--pharaoh")
-    for option, output in zip(options, outputs, strict=False):
-        if output is not None:
             require_free(output, overwrite=args.overwrite, option=option)
 
 
@@ -168,11 +167,7 @@ def _attend(translator: "Translator", pair: tuple[str, str | None], line: int) -
         source = sentence_reader(translator.bundle.config.data, translator.tokenizer)(source)
     attention = translator.attend(source, target)
     if attention.source_truncated or attention.target_truncated:
-        print(
-            f"transduce: warning: line {line}: longer than the {translator.engine.max_source_tokens} tokens that the "
-            "model reads; only its beginning is read.",
-            file=sys.stderr,
-        )
+        warn_truncated(f"line {line}", translator.engine.max_source_tokens, "read")
     return attention
 
 
@@ -218,12 +213,8 @@ def _align(args: argparse.Namespace, translator: "Translator", pairs: list[tuple
     from transduce.inspection.alignment import align_all, pharaoh
 
     heads, alignments = align_all(_word_weights(translator, pairs), args.align_heads or "best")
-    lines = (f"{pharaoh(links)}\n" for links in alignments)
-    if args.pharaoh == _STDOUT:
-        sys.stdout.writelines(lines)
-    else:
-        with atomic_path(args.pharaoh) as temporary, temporary.open("w", encoding="ascii", newline="\n") as file:
-            file.writelines(lines)
+    with open_output(args.pharaoh) as file:
+        file.writelines(f"{pharaoh(links)}\n" for links in alignments)
     names = ", ".join(map(str, heads)) or "none, for there are no words"
     print(f"{args.pharaoh}: {counted(len(pairs), 'pair')} aligned by heads {names} (LAYER.HEAD)", file=sys.stderr)
 

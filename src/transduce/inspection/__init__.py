@@ -5,17 +5,8 @@ draw(view(attention, "encoder"), Path("layer-5.svg"), layer=5)
 Path("attention.html").write_text(explorer_page(attention, model="m30k"), encoding="utf-8")
 """
 
-from transduce.inspection.alignment import (
-    BEST_HEADS,
-    Head,
-    align,
-    alignment_scores,
-    best_heads,
-    choose_heads,
-    parse_heads,
-    pharaoh,
-    word_weights,
-)
+from transduce.decoding.alignment import BEST_HEADS, Head, alignment_scores, best_heads
+from transduce.inspection.alignment import align, choose_heads, parse_heads, pharaoh, word_weights
 from transduce.inspection.arrays import write_arrays
 from transduce.inspection.explorer import explorer_page
 from transduce.inspection.figure import Panel, draw, draw_panels

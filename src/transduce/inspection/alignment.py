@@ -14,18 +14,6 @@ from transduce.errors import ConfigError
 from transduce.text import split_words
 from transduce.translation.result import Attention
 
-__all__ = [
-    "BEST_HEADS",
-    "Head",
-    "align",
-    "alignment_scores",
-    "best_heads",
-    "choose_heads",
-    "parse_heads",
-    "pharaoh",
-    "word_weights",
-]
-
 
 def word_weights(attention: Attention) -> np.ndarray:
     """Returns how much each target word attends to each source word: (layers, heads, target words, source words).

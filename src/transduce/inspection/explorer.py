@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from transduce.inspection.alignment import align, alignment_scores, best_heads, pharaoh, word_weights
+from transduce.decoding.alignment import alignment_scores, best_heads
+from transduce.inspection.alignment import align, pharaoh, word_weights
 from transduce.inspection.palette import head_colours
 from transduce.inspection.statistics import HeadStatistics, head_statistics
 from transduce.inspection.view import View, views

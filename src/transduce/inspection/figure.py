@@ -140,19 +140,14 @@ def draw_panels(panels: Sequence[Panel], path: Path) -> None:
             bounds = (begin / width, 0.0, panel.width / width, 1.0)
             axes = picture.add_axes(bounds, xlim=(0, panel.width), ylim=(height, 0), label=f"panel at {begin}")
             axes.set_axis_off()
-            _draw_panel(axes, panel, own_rows)
+            _draw_words(axes, panel, own_rows)
+            _draw_title(axes, panel)
+            _draw_lines(axes, panel, own_rows)
             begin += panel.width
         with atomic_path(path) as temporary:
             kind = path.suffix.lower().removeprefix(".")
             metadata = {"Date": None} if kind == "svg" else {"Software": None}
             picture.savefig(temporary, format=kind, dpi=200, metadata=metadata)
-
-
-def _draw_panel(axes: "Axes", panel: Panel, rows: Sequence[int]) -> None:
-    view, heads, left = panel.view, panel.shown_heads, panel.left
-    _draw_words(axes, view, rows, left)
-    _draw_title(axes, view, panel.shown_layer, heads, left)
-    _draw_lines(axes, view.weights[panel.shown_layer - 1], heads, rows, left, squares=panel.word is not None)
 
 
 def _rows_of(view: View, word: str) -> list[int]:
@@ -173,18 +168,19 @@ def _rows_of(view: View, word: str) -> list[int]:
     return [row for row, unit in enumerate(view.queries) if unit.word in found]
 
 
-def _draw_words(axes: "Axes", view: View, rows: Sequence[int], left: float) -> None:
-    looking = set(rows)
+def _draw_words(axes: "Axes", panel: Panel, rows: Sequence[int]) -> None:
+    view, left = panel.view, panel.left
     for row, unit in enumerate(view.queries):
-        colour = "black" if row in looking else "0.7"
+        colour = "black" if row in rows else "0.7"
         axes.text(left - 0.06, _y(row), unit.label, ha="right", va="center", color=colour, parse_math=False)
     for row, unit in enumerate(view.keys):
         axes.text(left + _GAP + 0.06, _y(row), unit.label, ha="left", va="center", color="black", parse_math=False)
 
 
-def _draw_title(axes: "Axes", view: View, layer: int, heads: Sequence[int], left: float) -> None:
+def _draw_title(axes: "Axes", panel: Panel) -> None:
+    view, heads, left = panel.view, panel.shown_heads, panel.left
     middle = left + _GAP / 2
-    title = f"{_TITLES[view.kind]}, layer {layer} of {view.num_layers}"
+    title = f"{_TITLES[view.kind]}, layer {panel.shown_layer} of {view.num_layers}"
     axes.text(middle, 0.2, title, ha="center", va="center", weight="bold", parse_math=False)
     looks, looked_at = _CAPTIONS[view.kind]
     axes.text(left - 0.06, 0.48, looks, ha="right", va="center", color="0.4", style="italic")
@@ -196,16 +192,14 @@ def _draw_title(axes: "Axes", view: View, layer: int, heads: Sequence[int], left
         axes.text(x, 0.48, str(head), ha="center", va="center", color=colours[head - 1], weight="bold", size=9)
 
 
-def _draw_lines(
-    axes: "Axes", weights_HQK: np.ndarray, heads: Sequence[int], rows: Sequence[int], left: float, *, squares: bool
-) -> None:
+def _draw_lines(axes: "Axes", panel: Panel, rows: Sequence[int]) -> None:
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Rectangle
 
-    colours = head_colours(len(weights_HQK))
-    start = left
-    end = left + _GAP - (_SQUARE * len(heads) + 0.04 if squares else 0.0)
+    weights_HQK, heads = panel.view.weights[panel.shown_layer - 1], panel.shown_heads
+    colours, squares = head_colours(len(weights_HQK)), panel.word is not None
+    start, end = panel.left, panel.left + _GAP - (_SQUARE * len(heads) + 0.04 if squares else 0.0)
     for index, head in enumerate(heads):
         weights_QK = weights_HQK[head - 1]
         drawn = [(q, k) for q in rows for k in np.flatnonzero(weights_QK[q] >= MIN_WEIGHT).tolist()]

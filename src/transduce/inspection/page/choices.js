@@ -28,8 +28,13 @@ function chooseHead(layer, head) {
 }
 
 function toggleHead(head) {
-  state.head = head;
-  if (!state.heads.delete(head)) state.heads.add(head);
+  if (!state.heads.delete(head)) {
+    state.heads.add(head);
+    state.head = head;
+  } else if (!state.heads.has(state.head)) {
+    // The matrix shows a head that is drawn: of those left, the one chosen last.
+    state.head = [...state.heads].at(-1) ?? head;
+  }
   showChoice();
 }
 
