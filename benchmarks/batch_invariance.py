@@ -24,8 +24,11 @@ import torch
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.data.readers import read_lines
+from transduce.engines.capabilities import ENGINES
 from transduce.engines.interface import Engine
-from transduce.verification.engines import LOADERS, THRESHOLDS
+from transduce.engines.loading import EngineChoice, load_engine
+from transduce.verification import Settings
+from transduce.verification.engines import THRESHOLDS
 from transduce.verification.search import Search, batches
 
 BATCH_SIZES = (1, 7, 64)
@@ -34,7 +37,8 @@ TIE = 1e-4
 
 def load(bundle: Bundle, args: argparse.Namespace) -> Engine:
     """Returns the engine that is asked for."""
-    return LOADERS[args.engine](bundle, args.device, args.threads, args.quantization)
+    choice = EngineChoice(args.engine)
+    return load_engine(bundle, choice, device=args.device, threads=args.threads, quantization=args.quantization)
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
@@ -55,12 +59,12 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         sources=bundle.tokenizer.encode_batch([line for _, line in lines]),
         options=options,
         tokenizer=bundle.tokenizer,
+        settings=Settings(batch_sizes=BATCH_SIZES, tie=TIE),
         tolerance=THRESHOLDS[args.quantization].batch,
-        tie=TIE,
     )
     start = time.perf_counter()
     with torch.inference_mode():
-        found = batches(search, BATCH_SIZES, seed=1)
+        found = batches(search)
     return {
         "date": datetime.date.today().isoformat(),
         "engine": engine.name,
@@ -87,7 +91,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--sentences", type=Path, required=True)
     parser.add_argument("--count", type=int, default=None, help="the first so many sentences; default: all")
-    parser.add_argument("--engine", choices=tuple(LOADERS), default="torch")
+    parser.add_argument("--engine", choices=tuple(ENGINES), default="torch")
     parser.add_argument("--quantization", choices=tuple(THRESHOLDS), default="float32")
     parser.add_argument("--beam-size", type=int, default=None)
     parser.add_argument("--device", default="cpu")

@@ -1,13 +1,14 @@
 """Exports held against their model again, long after they were written."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from exported_models import make_model
 from transduce.cli.main import main
-from transduce.errors import ExportError
+from transduce.errors import ExportError, MissingDependencyError
 
 pytestmark = pytest.mark.computes
 
@@ -83,6 +84,22 @@ def test_a_folder_that_is_no_export_is_named(folder: Path, capsys: pytest.Captur
     captured = capsys.readouterr()
     assert "certificate.json: cannot be read (No such file or directory): no export of a model." in captured.err
     assert not captured.out  # at once, before anything is checked
+
+
+@pytest.mark.parametrize(("form", "package"), [("onnx", "onnxruntime"), ("huggingface", "transformers")])
+def test_an_export_that_cannot_be_run_here_is_an_error(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    capsys.readouterr()
+    command = ["verify", str(folder / "model"), "--export", str(folder / f"model-{form}")]
+    assert main(command) == MissingDependencyError.exit_code
+    captured = capsys.readouterr()
+    assert f"{package} not installed" in captured.err
+    assert f"pip install 'transduce[{form}]'" in captured.err
+    assert not captured.out  # at once, before anything is checked
+    assert main(["export", str(folder / "model"), "--format", form, "--output", str(folder / "new")]) == 6
+    assert f"pip install 'transduce[{form}]'" in capsys.readouterr().err
 
 
 def test_a_forced_export_says_so_and_passes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

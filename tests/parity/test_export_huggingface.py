@@ -13,7 +13,7 @@ from exported_models import LINES, make_model, random_pairs
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.errors import ExportError
-from transduce.export import Certificate, export_model
+from transduce.export import Certificate, export_model, exports
 from transduce.export.huggingface_system import HuggingFaceSystem
 from transduce.export.native_system import NativeSystem
 
@@ -144,16 +144,14 @@ def test_tokenizer_pads_on_the_right(tokenizers: Any) -> None:
 
 
 def test_a_damaged_export_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from transduce.export import huggingface_weights
-
-    right = huggingface_weights.to_huggingface
+    right = exports.to_huggingface
 
     def damaged(*args: Any) -> dict[str, np.ndarray]:
         arrays = right(*args)
         arrays["model.encoder.layers.1.fc2.weight"][0] += 0.5
         return arrays
 
-    monkeypatch.setattr(huggingface_weights, "to_huggingface", damaged)
+    monkeypatch.setattr(exports, "to_huggingface", damaged)
     bundle, output = make_model(tmp_path / "model", **EXACT), tmp_path / "export"
     with pytest.raises(ExportError, match="log-probabilities differ by") as error:
         export(bundle, output)

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from exported_models import BASE, make_model, random_pairs
 from transduce.bundle import Bundle
 from transduce.errors import BundleError, ExportError
-from transduce.export import export_model, import_huggingface
+from transduce.export import export_model, import_huggingface, imports
 from transduce.export.huggingface_reading import read_checkpoint
 from transduce.export.native_system import NativeSystem
 
@@ -221,14 +221,29 @@ def test_search_settings_that_are_not_numbers_are_named(exported: tuple[Bundle, 
 
 
 def test_the_stored_configuration_of_an_export_may_be_damaged(exported: tuple[Bundle, Path]) -> None:
-    """The checkpoint is then read as any other; so is one with weights beside it that are not the model's own."""
+    """The checkpoint is then read as any other."""
     bundle, folder = exported
-    extra = {"model.encoder.layers.0.self_attn.q_proj.lora_A.weight": np.ones((2, 24), np.float32)}
-    save_file(load_file(folder / "model.safetensors") | extra, folder / "model.safetensors", metadata={"format": "pt"})
-    assert read_checkpoint(folder).config == bundle.config
     for config in ([1], None, {}):
         (folder / "transduce.json").write_text(json.dumps({"config": config}))
         assert read_checkpoint(folder).config.model.d_model == bundle.config.model.d_model
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_unused_weights_are_refused_by_name(
+    exported: tuple[Bundle, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    """Also where transformers, which would complain of them, is not installed."""
+    _, folder = exported
+    if not installed:
+        monkeypatch.setattr(imports, "find_spec", lambda name: None)
+    before = load_file(folder / "model.safetensors")
+    for name in ("encoder.layers.0.self_attn.q_proj.lora_A.weight", "decoder.layer_norm.weight", "encoder.adapter"):
+        save_file(before | {f"model.{name}": np.ones(24, np.float32)}, folder / "model.safetensors")
+        with pytest.raises(ExportError, match=re.escape(f"does not have: model.{name}")):
+            import_huggingface(folder, tmp_path / "back", sample=3)
+    assert not (tmp_path / "back").exists()
+    save_file(before, folder / "model.safetensors", metadata={"format": "pt"})
+    assert (import_huggingface(folder, tmp_path / "back", sample=3) is not None) == installed
 
 
 def test_sentences_end_where_the_positions_of_a_checkpoint_do(exported: tuple[Bundle, Path], tmp_path: Path) -> None:

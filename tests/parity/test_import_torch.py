@@ -15,7 +15,7 @@ from torch import nn
 from exported_models import LINES, make_tokenizer
 from transduce.bundle import Bundle
 from transduce.errors import BundleError, ConfigError, ExportError
-from transduce.export import import_torch
+from transduce.export import Certificate, import_torch, imports
 from transduce.export.huggingface_tokenizer import read_tokenizer
 from transduce.export.native_system import NativeSystem
 from transduce.export.torch_description import TorchDescription, read_description
@@ -89,12 +89,37 @@ def test_a_torch_transformer_computes_the_same_here(tmp_path: Path, options: dic
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+@pytest.mark.parametrize(("name", "reason"), [("thesis.tex", "no import of Transduce wrote it"), ("", "--overwrite")])
+def test_a_folder_that_appears_meanwhile_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, reason: str
+) -> None:
+    """It is a user's own, or another import that began when this one did and ended before."""
+    paths, output = write_state(tmp_path, "", norm_first=False), tmp_path / "model"
+    certify = imports.certify
+
+    def while_it_appears(*arguments: Any, **keywords: Any) -> Certificate:
+        monkeypatch.setattr(imports, "certify", certify)
+        if name:
+            output.mkdir()
+            (output / name).touch()
+        else:
+            import_torch(*paths, output, sample=1)
+        return certify(*arguments, **keywords)
+
+    monkeypatch.setattr(imports, "certify", while_it_appears)
+    with pytest.raises(BundleError, match=reason):
+        import_torch(*paths, output, sample=2)
+    assert (output / (name or "certificate.json")).is_file()
+    assert not list(tmp_path.glob(".model*"))
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
 def test_a_wrong_description_is_noticed(tmp_path: Path) -> None:
     state, _, tokenizer = write_state(tmp_path, "", norm_first=False)
     cases: list[tuple[str, type[Exception], str]] = [
         (NAMES + "norm_frist = true", ConfigError, "norm_first"),
         (NAMES + 'num_layers = "2"', ConfigError, "unknown key"),
-        (NAMES.replace("num_heads = 3", 'num_heads = "3"'), ConfigError, "must be of type int"),
+        (NAMES.replace("num_heads = 3", 'num_heads = "3"'), ConfigError, "num_heads = '3': must be a whole number"),
         (NAMES.replace("num_heads = 3", "num_heads = 5"), ExportError, "does not divide"),
         (NAMES.replace('"generator.weight"', '"lm_head.weight"'), BundleError, r"no lm_head\.weight"),
         (NAMES.replace('prefix = "transformer."', ""), BundleError, "prefix"),

@@ -161,6 +161,28 @@ def test_an_export_that_was_forced_may_be_no_worse_than_it_was(
     assert fails in "\n".join(found)
 
 
+def test_numbers_that_json_does_not_have_are_null_and_named(tmp_path: Path) -> None:
+    def refuse(constant: str) -> float:
+        raise ValueError(f"{constant} is not JSON")
+
+    forced_through = certificate(mean_difference=math.nan, max_difference=math.inf)
+    thresholds = replace(EXACT, mean_difference=math.inf)
+    write_certificate(tmp_path, replace(forced_through, format="onnx", forced=True, thresholds=thresholds))
+    said = json.loads((tmp_path / "certificate.json").read_text(), parse_constant=refuse)
+    assert said["measured"]["mean_difference"] is said["measured"]["max_difference"] is None
+    assert said["measured"]["token_agreement"] == 1.0
+    assert said["not_finite"] == {
+        "measured.mean_difference": "nan",
+        "measured.max_difference": "inf",
+        "thresholds.mean_difference": "inf",
+    }
+    export = ExportedFolder.read(tmp_path)
+    assert math.isnan(export.measured.mean_difference)
+    assert (export.measured.max_difference, export.thresholds.mean_difference) == (math.inf, math.inf)
+    write_certificate(tmp_path, replace(certificate(), format="onnx"))
+    assert "not_finite" not in json.loads((tmp_path / "certificate.json").read_text())
+
+
 def test_a_certificate_without_checksums_certifies_nothing(tmp_path: Path) -> None:
     bundle = Bundle(tmp_path, None, {"model.safetensors": "12"})  # type: ignore[arg-type]
     (tmp_path / "model.bin").write_bytes(b"numbers")

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "write a model for transformers, ONNX or CTranslate2, with a certificate that results agree"
 FORMATS = ("huggingface", "onnx", "ctranslate2")
-_NEEDS = {"huggingface": ["transformers"], "onnx": ["onnx", "onnxruntime"]}  # the extras have the names of the formats
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -103,8 +102,6 @@ def run(args: argparse.Namespace) -> int:
     from transduce.cli.requirements import require
 
     require("train", ["torch"])
-    if args.format in _NEEDS:
-        require(args.format, _NEEDS[args.format])
     from transduce.export.exports import export_model
 
     certificate = export_model(

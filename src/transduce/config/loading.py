@@ -43,7 +43,7 @@ def recipe_start(path: Path) -> tuple[str, Config]:
 
 
 def _start(values: dict[str, Any]) -> Config:
-    return preset(_convert(values["preset"], str, "preset")) if "preset" in values else Config()
+    return preset(convert(values["preset"], str, "preset")) if "preset" in values else Config()
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def apply(config: Config, values: dict[str, Any]) -> Config:
         if key == "preset":
             raise ConfigError("'preset' can be set in a recipe only, at its top.")
         if key == "name":
-            changes[key] = _convert(value, str, "name")
+            changes[key] = convert(value, str, "name")
         elif isinstance(value, dict):
             changes[key] = _apply_section(getattr(config, key), value, key)
         else:
@@ -136,11 +136,11 @@ def _apply_section(section: Any, values: dict[str, Any], name: str) -> Any:
         if key not in hints:
             raise ConfigError(f"unknown key '{name}.{key}'.{suggestion(key, hints)}")
     return dataclasses.replace(
-        section, **{key: _convert(value, hints[key], f"{name}.{key}") for key, value in values.items()}
+        section, **{key: convert(value, hints[key], f"{name}.{key}") for key, value in values.items()}
     )
 
 
-def _convert(value: Any, hint: Any, key: str) -> Any:
+def convert(value: Any, hint: Any, key: str) -> Any:
     """Returns `value` if it fits the annotation `hint`; integers become floats, and lists become tuples."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
@@ -152,9 +152,9 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         near = suggestion(value[:100], map(str, arguments)) if isinstance(value, str) else ""
         raise ConfigError(f"{key} = {shown(value)}: must be one of {choices}.{near}")
     if origin is tuple and isinstance(value, list | tuple):
-        return tuple(_convert(item, arguments[0], f"{key}[{index}]") for index, item in enumerate(value))
+        return tuple(convert(item, arguments[0], f"{key}[{index}]") for index, item in enumerate(value))
     if origin is dict and isinstance(value, dict):
-        return {_text(k, key): _convert(item, arguments[1], f"{key}.{k}") for k, item in value.items()}
+        return {_text(k, key): convert(item, arguments[1], f"{key}.{k}") for k, item in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value) if abs(value) < _LARGEST else math.inf  # which no range allows
     if hint is str and isinstance(value, str):

@@ -1,9 +1,11 @@
 """The certificate of an export: how far two systems agree, on which sentences, and whether that is enough."""
 
+import contextlib
 import importlib.metadata
 import json
+import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,8 @@ import numpy as np
 
 from transduce import files
 from transduce.__about__ import __version__
-from transduce.errors import ExportError
+from transduce.config.differences import flat
+from transduce.errors import BundleError, ExportError
 from transduce.evaluation.bleu import bleu
 from transduce.export.sentences import Sentences
 from transduce.export.system import System
@@ -83,7 +86,7 @@ class Certificate:
             reasons.append(f"{1 - measured.lines_cut_alike:.2%} of the lines are cut into other tokens")
         if not measured.token_agreement >= bounds.token_agreement:
             reasons.append(
-                f"token agreement {measured.token_agreement:.3%}, less than the {bounds.token_agreement:.3%} asked for"
+                f"token agreement {measured.token_agreement:.3%}, less than the {bounds.token_agreement:.3%} required"
             )
         if not measured.mean_difference <= bounds.mean_difference:
             reasons.append(
@@ -100,8 +103,19 @@ class Certificate:
         return "forced" if self.forced else "failed"
 
     def to_dict(self, folder: Path) -> dict[str, Any]:
-        """Returns what is written to `folder`, with the checksums of its files; that of the card is separate."""
+        """Returns what is written to `folder`, with the checksums of its files; that of the card is separate.
+
+        JSON has no NaN and no infinity: such a number is null, and `not_finite` says what it was.
+        """
         measured = asdict(self.measured) | {"bleu_difference": self.measured.bleu_difference}
+        sections: dict[str, dict[str, Any]] = {
+            "measured": {key: value for key, value in measured.items() if value is not None},
+            "thresholds": asdict(self.thresholds),
+        }
+        numbers = {key: value for key, value in flat(sections).items() if isinstance(value, float)}
+        not_finite = {key: str(value) for key, value in numbers.items() if not math.isfinite(value)}
+        for section, key in (name.split(".") for name in not_finite):
+            sections[section][key] = None
         return {
             "format": FORMAT,
             "verdict": self.verdict,
@@ -115,8 +129,8 @@ class Certificate:
                 "card_sha256": _card_checksum(folder),
             },
             "sentences": self.sentences,
-            "measured": {key: value for key, value in measured.items() if value is not None},
-            "thresholds": asdict(self.thresholds),
+            **sections,
+            **({"not_finite": not_finite} if not_finite else {}),
             "notes": list(self.notes),
             "versions": versions(),
         }
@@ -144,7 +158,7 @@ class Certificate:
         notes = "".join(f"\n- {note}" for note in self.notes)
         return (
             f"**{self.verdict}**: {self.export}, against {self.original}, on {self.sentences}.\n\n"
-            f"{markdown.table(['', 'measured', 'asked for'], rows)}\n"
+            f"{markdown.table(['', 'measured', 'required'], rows)}\n"
             + (f"\nSignature: `{found.bleu_signature}`\n" if found.bleu_signature else "")
             + (f"\nKnown differences:\n{notes}\n" if notes else "")
         )
@@ -153,7 +167,7 @@ class Certificate:
         """Raises ExportError where the export failed and is not forced."""
         if self.verdict == "failed":
             raise ExportError(
-                f"{what}: not written, for it does not do what the original does (on {self.sentences}):\n  "
+                f"{what}: not written, because its results differ from the original's (on {self.sentences}):\n  "
                 + "\n  ".join(self.failures)
                 + "\nLower --threshold or raise --max-difference if that is good enough; --force writes it as it is."
             )
@@ -174,15 +188,15 @@ def measure(
     differences = np.abs(
         [a - b for x, y in pairs for a, b in zip(x.log_probabilities, y.log_probabilities, strict=True)]
     )
-    values: dict[str, Any] = {
-        "lines": len(sources),
-        "target_tokens": len(chosen),
-        "lines_cut_alike": float(np.mean([a == b for a, b in zip(ours, theirs, strict=True)])),
-        "token_agreement": float(chosen.mean()),
-        "mean_difference": float(differences.mean()),
-        "max_difference": float(differences.max()),
-    }
-    return Measured(**values, **_compare_translations(original, export, sentences))
+    return Measured(
+        lines=len(sources),
+        target_tokens=len(chosen),
+        lines_cut_alike=float(np.mean([a == b for a, b in zip(ours, theirs, strict=True)])),
+        token_agreement=float(chosen.mean()),
+        mean_difference=float(differences.mean()),
+        max_difference=float(differences.max()),
+        **_compare_translations(original, export, sentences),
+    )
 
 
 def _compare_translations(original: System, export: System, sentences: Sentences) -> dict[str, Any]:
@@ -198,20 +212,29 @@ def _compare_translations(original: System, export: System, sentences: Sentences
     return values
 
 
-def versions() -> dict[str, str]:
-    """Returns the versions of all packages that may have been used."""
+def versions(packages: Iterable[str] = _PACKAGES) -> dict[str, str]:
+    """Returns the versions of Transduce, Python, and those of the packages that are installed."""
     found = {"transduce": __version__, "python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
+    for package in packages:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return found
 
 
 def write_certificate(folder: Path, certificate: Certificate) -> None:
     """Writes `certificate.json`, with the checksums of all other files in the folder: the last one to be written."""
     files.write_json(folder / CERTIFICATE, certificate.to_dict(folder))
+
+
+def require_replaceable(output: Path, *, is_export: bool, overwrite: bool) -> None:
+    """Refuses to replace what is not an unchanged export (or import), and any of these without `overwrite`.
+
+    Raises:
+        ExportError: `output` may not be replaced by an export.
+        BundleError: `output` may not be replaced by an import.
+    """
+    foreign = why_not_replaceable(output, is_export=is_export)
+    files.require_free(output, overwrite=overwrite, foreign=foreign, error=ExportError if is_export else BundleError)
 
 
 def why_not_replaceable(folder: Path, *, is_export: bool) -> str:

@@ -1,6 +1,5 @@
 """A CTranslate2 folder, run by our CTranslate2 engine."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,12 +24,8 @@ class CTranslate2System:
         self.model = ctranslate2.Translator(str(folder), device="cpu")
         engine = CTranslate2Engine(self.model, self.tokens, bundle.config.model, "ctranslate2 on cpu")
         self.translator = Translator(engine, bundle.tokenizer, bundle.config.decode)
-        self.quantization = quantization
-
-    @property
-    def name(self) -> str:
-        """What runs, and in which numbers."""
-        return f"ctranslate2 {ctranslate2.__version__}, {self.quantization} (computes in {self.model.compute_type})"
+        version, computes_in = ctranslate2.__version__, self.model.compute_type
+        self.name = f"ctranslate2 {version}, {quantization} (computes in {computes_in})"
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the token ids of each line."""
@@ -50,13 +45,9 @@ class CTranslate2System:
         """CTranslate2 returns no logits: each position is a search of one step, in batches of equal length."""
         ids = {token: index for index, token in enumerate(self.tokens)}
         choices = [[EOS] * (len(target) + 1) for target in targets]
-        by_length: dict[int, list[int]] = defaultdict(list)
-        for row, target in enumerate(targets):
-            for length in range(len(target) + 1):
-                by_length[length].append(row)
-        for length, rows in by_length.items():
-            for batch in in_batches(len(rows), _BATCH):
-                chosen = [rows[index] for index in batch]
+        for length in range(max(map(len, targets)) + 1):
+            rows = [row for row, target in enumerate(targets) if len(target) >= length]
+            for chosen in in_batches(rows, _BATCH):
                 found = self.model.translate_batch(
                     [[self.tokens[token] for token in sources[row]] for row in chosen],
                     [[self.tokens[token] for token in targets[row][:length]] for row in chosen] if length else None,

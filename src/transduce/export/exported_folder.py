@@ -9,8 +9,7 @@ from pathlib import Path
 from transduce.bundle import Bundle
 from transduce.errors import ExportError
 from transduce.export.certificate import CERTIFICATE, Certificate, Measured, Thresholds, checksums
-from transduce.export.exports import FORMATS, module_of
-from transduce.export.system import System
+from transduce.export.exports import FORMATS
 
 # How much worse than certified a forced export may be on other sentences, or on another machine.
 _SHARE_MARGIN = 0.05  # of positions, or of lines
@@ -41,6 +40,9 @@ class ExportedFolder:
         again = "Export the model again: transduce export MODEL --format FORMAT --output DIR"
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
+            for name, number in values.get("not_finite", {}).items():  # null there: see `Certificate.to_dict`
+                section, key = name.split(".")
+                values[section][key] = float(number)
             export, original = values["export"], values["original"]
             found = cls(
                 folder,
@@ -65,20 +67,15 @@ class ExportedFolder:
 
         New files in the folder, such as a download may add, are ignored: they are not run.
         """
-        now = checksums(self.folder)
+        now, certificate = checksums(self.folder), self.folder / CERTIFICATE
         changed = [name for name, digest in self.sha256.items() if name in now and now[name] != digest]
         found = [f"{name}: changed since it was certified" for name in changed]
         found += [f"{name}: missing" for name in self.sha256 if name not in now]
         if not self.sha256:
-            found.append(
-                f"{self.folder / CERTIFICATE}: has no checksum of any file: it does not say what was certified"
-            )
-        other = [name for name, digest in self.original_sha256.items() if bundle.checksums.get(name) != digest]
+            found.append(f"{certificate}: has no checksum of any file: it does not say what was certified")
         if not self.original_sha256:
-            found.append(
-                f"{self.folder / CERTIFICATE}: has no checksum of the model: it does not say which one was exported"
-            )
-        if other:
+            found.append(f"{certificate}: has no checksum of the model: it does not say which one was exported")
+        if other := [name for name, digest in self.original_sha256.items() if bundle.checksums.get(name) != digest]:
             found.append(f"made of another model than {bundle.path}: its {' and '.join(other)} differ")
         return tuple(found)
 
@@ -86,13 +83,11 @@ class ExportedFolder:
     def bounds(self) -> Thresholds:
         """What it must reach when it is run again: the thresholds, or nearly what it reached where it missed one."""
         required, reached = self.thresholds, self.measured
-        missed = math.isfinite(reached.mean_difference) and reached.mean_difference > required.mean_difference
-        return Thresholds(
-            token_agreement=_loosened(required.token_agreement, reached.token_agreement),
-            mean_difference=reached.mean_difference * _DIFFERENCE_FACTOR + _DIFFERENCE_MARGIN
-            if missed
-            else required.mean_difference,
-        )
+        mean_difference = required.mean_difference
+        if math.isfinite(reached.mean_difference) and reached.mean_difference > mean_difference:
+            mean_difference = reached.mean_difference * _DIFFERENCE_FACTOR + _DIFFERENCE_MARGIN
+        token_agreement = _loosened(required.token_agreement, reached.token_agreement)
+        return Thresholds(token_agreement=token_agreement, mean_difference=mean_difference)
 
     def failures(self, found: Certificate) -> list[str]:
         """Returns what fails, in words, in a new comparison `found`, which was made with `bounds`.
@@ -103,22 +98,6 @@ class ExportedFolder:
         if measured.lines_cut_alike >= _loosened(1.0, self.measured.lines_cut_alike):
             measured = replace(measured, lines_cut_alike=1.0)
         return replace(found, measured=measured).failures
-
-    def load(self, bundle: Bundle) -> System:
-        """Returns the system that runs the export.
-
-        Raises:
-            MissingDependencyError: what the format needs is not installed.
-        """
-        if self.format == "ctranslate2":
-            system = module_of("ctranslate2", "", "transduce.export.ctranslate2_system").CTranslate2System
-            loaded: System = system(self.folder, bundle, self.quantization)
-        elif self.format == "onnx":
-            loaded = module_of("onnxruntime", "onnx", "transduce.export.onnx_system").OnnxSystem(self.folder)
-        else:
-            module = module_of("transformers", "huggingface", "transduce.export.huggingface_system")
-            loaded = module.HuggingFaceSystem(self.folder)
-        return loaded
 
 
 _FIGURES = {each.name for each in fields(Measured)}

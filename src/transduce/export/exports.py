@@ -1,20 +1,23 @@
 """Writes a model for another system, compares the two there, and keeps the export only if both do the same."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from importlib import import_module
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
+
+from safetensors.numpy import save_file
 
 from transduce import files
 from transduce.bundle import Bundle
-from transduce.config import ModelConfig, to_dict
+from transduce.config import to_dict
 from transduce.config.choices import learns_positions
 from transduce.config.special_ids import BOS, EOS, PAD, UNK
 from transduce.data.treebank_reader import sentence_reader
+from transduce.engines.ctranslate2_model import convert
 from transduce.engines.interface import MAX_SOURCE_TOKENS
-from transduce.errors import ConfigError, ExportError, MissingDependencyError, suggestion
+from transduce.errors import ConfigError, MissingDependencyError, suggestion
 from transduce.export.card import export_card
 from transduce.export.certificate import (
     CARD,
@@ -23,9 +26,12 @@ from transduce.export.certificate import (
     Certificate,
     Thresholds,
     measure,
-    why_not_replaceable,
+    require_replaceable,
     write_certificate,
 )
+from transduce.export.huggingface_shape import LAYER_NORM_EPSILON, generation_settings, model_settings, shape_of
+from transduce.export.huggingface_tokenizer import save_tokenizer
+from transduce.export.huggingface_weights import to_huggingface
 from transduce.export.options import Comparison, ComparisonOptions
 from transduce.export.sentences import Sentences
 from transduce.export.system import System
@@ -33,14 +39,8 @@ from transduce.export.system import System
 FORMATS = ("huggingface", "onnx", "ctranslate2")
 ORIGINAL = "transduce.json"  # in an exported folder: the configuration that it was made from, for an import
 _FLOAT32 = "float32"
-
-
-@dataclass(frozen=True)
-class _Written:
-    """What was written to a folder: how to run it, and known differences."""
-
-    run: Callable[[], System]
-    notes: tuple[str, ...] = ()
+# The packages that a format needs; the first one runs an export, all of them are needed to write one.
+_NEEDS = {"huggingface": ("transformers",), "onnx": ("onnxruntime", "onnx"), "ctranslate2": ("ctranslate2",)}
 
 
 def export_model(
@@ -71,7 +71,8 @@ def export_model(
     """
     output, comparison = Path(output), Comparison(**options)
     _check(format, quantization, comparison.threshold)
-    require_writable(output, overwrite=comparison.overwrite)
+    require_installed(format, _NEEDS[format])
+    require_replaceable(output, is_export=True, overwrite=comparison.overwrite)
     bundle = Bundle.load(model)
     bundle.verify()
     sentences = comparison.choose_sentences(bundle.config)
@@ -80,14 +81,16 @@ def export_model(
     thresholds = comparison.thresholds(EXACT if quantization == _FLOAT32 else ROUNDED)
     write = {"huggingface": _write_huggingface, "onnx": _write_onnx, "ctranslate2": _write_ctranslate2}[format]
     with files.atomic_folder(output) as folder:
-        written = write(bundle, folder, quantization)
+        notes = write(bundle, folder, quantization)
         files.write_json(folder / ORIGINAL, {"format": 1, "config": to_dict(bundle.config)})
-        certificate = certify(bundle, written.run(), sentences, thresholds, notes=written.notes)
+        certificate = certify(
+            bundle, load_system(format, folder, bundle, quantization), sentences, thresholds, notes=notes
+        )
         certificate = replace(certificate, forced=comparison.force, format=format, quantization=quantization)
         certificate.require(str(output))
         files.write_text(folder / CARD, export_card(bundle, format, certificate))
         write_certificate(folder, certificate)
-        require_writable(output, overwrite=comparison.overwrite)  # another export may have come there meanwhile
+        require_replaceable(output, is_export=True, overwrite=comparison.overwrite)  # another one may have come there
     return certificate
 
 
@@ -133,10 +136,33 @@ def position_limit(bundle: Bundle) -> int:
     return MAX_SOURCE_TOKENS + config.decode.max_extra_tokens + 1
 
 
-def require_writable(output: Path, *, overwrite: bool) -> None:
-    """Refuses to replace what is not an unchanged export, and any export without `overwrite`."""
-    foreign = why_not_replaceable(output, is_export=True)
-    files.require_free(output, overwrite=overwrite, foreign=foreign, error=ExportError)
+def require_installed(format: str, packages: Sequence[str] = ()) -> None:
+    """Checks that the packages of a format are installed: those given, or else the one that runs an export.
+
+    Raises:
+        MissingDependencyError: one is missing; the message names the extra to install.
+    """
+    missing = [package for package in packages or _NEEDS[format][:1] if find_spec(package) is None]
+    if missing:
+        wanted = "ctranslate2" if format == "ctranslate2" else f"'transduce[{format}]'"
+        raise MissingDependencyError(
+            f"{', '.join(missing)} not installed. The format '{format}' needs: pip install {wanted}"
+        )
+
+
+def load_system(format: str, folder: Path, bundle: Bundle, quantization: str) -> System:
+    """Returns the system that runs an export of `bundle`."""
+    if format == "huggingface":
+        from transduce.export.huggingface_system import HuggingFaceSystem
+
+        return HuggingFaceSystem(folder)
+    if format == "onnx":
+        from transduce.export.onnx_system import OnnxSystem
+
+        return OnnxSystem(folder)
+    from transduce.export.ctranslate2_system import CTranslate2System
+
+    return CTranslate2System(folder, bundle, quantization)
 
 
 def _check(format: str, quantization: str, threshold: float | None) -> None:
@@ -149,21 +175,12 @@ def _check(format: str, quantization: str, threshold: float | None) -> None:
         raise ConfigError(f"--threshold {threshold}: must be a share from 0 to 1.")
 
 
-def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> _Written:
-    from safetensors.numpy import save_file
+# --- one function a format: each writes the files, and returns known differences ---
 
-    from transduce.export.huggingface_shape import (
-        LAYER_NORM_EPSILON,
-        generation_settings,
-        model_settings,
-        shape_of,
-    )
-    from transduce.export.huggingface_tokenizer import save_tokenizer
-    from transduce.export.huggingface_weights import to_huggingface
 
+def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> tuple[str, ...]:
     config = bundle.config
     shape = shape_of(config.model, num_positions=position_limit(bundle))
-    system = module_of("transformers", "huggingface", "transduce.export.huggingface_system").HuggingFaceSystem
     weights = to_huggingface(bundle.weights(), config.model, shape)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)  # the library lets only its writer read it
@@ -179,67 +196,29 @@ def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> _Writ
         notes.append(
             f"layer norms add {LAYER_NORM_EPSILON:g} to a variance, the original's {config.model.layer_norm_epsilon:g}"
         )
-    return _Written(lambda: system(folder), tuple(notes))
+    return tuple(notes)
 
 
-def _write_onnx(bundle: Bundle, folder: Path, quantization: str) -> _Written:
-    model = module_of("onnx", "onnx", "transduce.export.onnx_model")
-    system = module_of("onnxruntime", "onnx", "transduce.export.onnx_system").OnnxSystem
-    config, limit = bundle.config, position_limit(bundle)
-    model.write_graphs(bundle.weights(), config.model, folder, num_positions=limit)
+def _write_onnx(bundle: Bundle, folder: Path, quantization: str) -> tuple[str, ...]:
+    from transduce.export.onnx_model import write_graphs
+
+    model, decode, limit = bundle.config.model, bundle.config.decode, position_limit(bundle)
+    write_graphs(bundle.weights(), model, folder, num_positions=limit)
     bundle.tokenizer.save(folder / "tokenizer.json")
-    files.write_json(folder / "settings.json", _onnx_settings(config.model, limit) | _search_settings(bundle))
+    settings = {"pad": PAD, "bos": BOS, "eos": EOS, "unk": UNK}
+    settings |= {name: getattr(model, name) for name in ("num_decoder_layers", "num_heads", "d_k", "d_v")}
+    settings |= {"max_source_tokens": min(MAX_SOURCE_TOKENS, limit - 1), "max_target_tokens": limit - 1}
+    settings |= {name: getattr(decode, name) for name in ("beam_size", "length_penalty", "max_extra_tokens")}
+    files.write_json(folder / "settings.json", settings)
     script = Path(__file__).with_name("translate_onnx.py").read_text(encoding="utf-8")
     files.write_text(folder / "translate_onnx.py", script)
-    return _Written(lambda: system(folder))
+    return ()
 
 
-def _onnx_settings(config: ModelConfig, limit: int) -> dict[str, int]:
-    return {
-        "pad": PAD,
-        "bos": BOS,
-        "eos": EOS,
-        "unk": UNK,
-        "num_decoder_layers": config.num_decoder_layers,
-        "num_heads": config.num_heads,
-        "d_k": config.d_k,
-        "d_v": config.d_v,
-        "max_source_tokens": min(MAX_SOURCE_TOKENS, limit - 1),
-        "max_target_tokens": limit - 1,
-    }
-
-
-def _search_settings(bundle: Bundle) -> dict[str, float]:
-    decode = bundle.config.decode
-    return {
-        "beam_size": decode.beam_size,
-        "length_penalty": decode.length_penalty,
-        "max_extra_tokens": decode.max_extra_tokens,
-    }
-
-
-def _write_ctranslate2(bundle: Bundle, folder: Path, quantization: str) -> _Written:
-    from transduce.engines.ctranslate2_model import convert
-    from transduce.export.ctranslate2_system import CTranslate2System
-
+def _write_ctranslate2(bundle: Bundle, folder: Path, quantization: str) -> tuple[str, ...]:
     convert(bundle, folder, quantization)
     bundle.tokenizer.save(folder / "tokenizer.json")
-    notes = (
+    return (
         "CTranslate2 divides by length^α while it searches and ends by its own rule; its outputs are ranked anew by "
         "((5 + length) / 6)^α in this comparison",
     )
-    return _Written(lambda: CTranslate2System(folder, bundle, quantization), notes)
-
-
-def module_of(package: str, extra: str, name: str) -> Any:
-    """Imports a module of ours that needs `package`, or says which extra installs it."""
-    try:
-        import_module(package)
-    except ModuleNotFoundError as error:
-        if error.name != package:
-            raise
-        raise MissingDependencyError(
-            f"{package} is not installed, and this format needs it: pip install "
-            + (f"'transduce[{extra}]'" if extra else package)
-        ) from None
-    return import_module(name)

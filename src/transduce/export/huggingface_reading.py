@@ -20,22 +20,21 @@ from transduce.export.huggingface_settings import read_json, read_settings, requ
 from transduce.export.huggingface_shape import (
     LAYER_NORM_EPSILON,
     NEVER_BIAS,
-    HuggingFaceShape,
     model_settings,
     shape_of,
 )
-from transduce.export.huggingface_tokenizer import ForeignTokenizer, read_tokenizer
-from transduce.export.huggingface_weights import Arrays, dimension_order, from_huggingface
+from transduce.export.huggingface_tokenizer import ROLES, ForeignTokenizer, read_tokenizer
+from transduce.export.huggingface_weights import Arrays, dimension_order, from_huggingface, has_trained_filling
 
 _NORMS: dict[str, Literal["post", "pre"]] = {"marian": "post", "pegasus": "pre"}
 # What ties become where the encoder's table is no longer the decoder's.
 _WITH_AN_ENCODER_TABLE: dict[str, Literal["target", "none"]] = {"all": "target", "target": "target", "none": "none"}
-_ROLES = ("pad_token", "bos_token", "eos_token", "unk_token")
+_SIDES = ("encoder", "decoder")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder of `transformers`, read as one of our models."""
+    """Another system's model, read as one of ours."""
 
     config: Config
     weights: Arrays
@@ -81,12 +80,9 @@ def _read_arrays(folder: Path) -> Arrays:
         names = sorted(set(map(str, files.values())))
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
-        pickled = (folder / "pytorch_model.bin").is_file()
-        advice = (
-            " It has pytorch_model.bin, which could run code when read: save it with safe_serialization."
-            if pickled
-            else ""
-        )
+        advice = ""
+        if (folder / "pytorch_model.bin").is_file():
+            advice = " It has pytorch_model.bin, which could run code when read: save it with safe_serialization."
         raise BundleError(f"{folder}: {', '.join(missing)} missing.{advice}")
     arrays: Arrays = {}
     for name in names:
@@ -131,7 +127,7 @@ def _special_tokens(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         values = read_json(folder / name) if (folder / name).is_file() else {}
-        for role in _ROLES:
+        for role in ROLES:
             token = values.get(role)
             if isinstance(token, dict):
                 token = token.get("content")
@@ -162,25 +158,10 @@ def _original_config(path: Path, settings: Mapping[str, Any], arrays: Arrays) ->
     fits = all(settings.get(key) == expected[key] for key in (*fixed, *shapes))
     fits = fits and _tie(arrays) in _AT_LEAST_AS_TIED[config.model.tie_embeddings]
     fits = fits and (config.model.attention_bias or not _has_attention_bias(arrays))
-    return config if fits and not _has_trained_filling(arrays, config.model, shape) else None
+    return config if fits and not has_trained_filling(arrays, config.model, shape) else None
 
 
 _AT_LEAST_AS_TIED = {"all": ("all",), "target": ("all", "target"), "none": ("all", "target", "none")}
-
-
-def _has_trained_filling(arrays: Arrays, config: ModelConfig, shape: HuggingFaceShape) -> bool:
-    """Returns whether the rows that fill up the heads are no longer zero, as after fine-tuning."""
-    for name, array in arrays.items():
-        start, _, rest = name.rpartition("_proj.")
-        kind = start[-1:]
-        if not kind or rest not in ("weight", "bias") or name.endswith("out_proj.bias"):
-            continue
-        size = config.d_k if kind in "qk" else config.d_v
-        rows = array.T if name.endswith("out_proj.weight") else array
-        split = rows.reshape(shape.num_heads, shape.head_size, -1)
-        if split[config.num_heads :].any() or split[:, size:].any():
-            return True
-    return False
 
 
 def _tie(arrays: Arrays) -> Literal["all", "target", "none"]:
@@ -224,14 +205,10 @@ def _has_learned_positions(arrays: Arrays, d_model: int) -> bool:
     tables = [arrays[name] for side in _SIDES if (name := f"model.{side}.embed_positions.weight") in arrays]
     if not tables:
         return False
-    own = ModelConfig(d_model=d_model) if d_model % 2 == 0 else None
-    if own is None:
+    if d_model % 2:
         return True
-    order = dimension_order(d_model)
+    own, order = ModelConfig(d_model=d_model), dimension_order(d_model)
     return not all(np.allclose(table, sinusoids(len(table), own)[:, order], atol=1e-5) for table in tables)
-
-
-_SIDES = ("encoder", "decoder")
 
 
 def _decode_config(folder: Path) -> DecodeConfig:

@@ -1,16 +1,16 @@
 """The `config.json` of a Marian or Pegasus checkpoint, checked for what we support and against its weights."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from transduce import files
 from transduce.errors import BundleError, ExportError
+from transduce.export.huggingface_shape import ARCHITECTURES
 
 SETTINGS = "config.json"
-_CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _SIDES = ("encoder", "decoder")
 _SIZES = (
     "vocab_size",
@@ -20,23 +20,16 @@ _SIZES = (
 )
 _RATES = ("dropout", "attention_dropout", "activation_dropout")
 
-# Shapes of weights by what their names end in, in keys of config.json; a bias is as long as its weight has rows.
-_TABLE = ("vocab_size", "d_model")
-_WHOLE_NAMES: dict[str, tuple[str, ...]] = {
-    "model.shared.weight": _TABLE,
-    "model.encoder.embed_tokens.weight": _TABLE,
-    "model.decoder.embed_tokens.weight": _TABLE,
-    "lm_head.weight": _TABLE,
-    "model.encoder.embed_positions.weight": ("max_position_embeddings", "d_model"),
-    "model.decoder.embed_positions.weight": ("max_position_embeddings", "d_model"),
-}
-_PARTS: dict[str, tuple[str, ...]] = {
-    **{f"{letter}_proj": ("d_model", "d_model") for letter in "qkv"},
-    "out_proj": ("d_model", "d_model"),
+# The shape of a weight by the last part of its name, in keys of config.json; a bias is as long as its weight has rows.
+_SHAPES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("shared", "embed_tokens", "lm_head"), ("vocab_size", "d_model")),
+    "embed_positions": ("max_position_embeddings", "d_model"),
+    **dict.fromkeys(("q_proj", "k_proj", "v_proj", "out_proj"), ("d_model", "d_model")),
     "fc1": ("ffn_dim", "d_model"),
     "fc2": ("d_model", "ffn_dim"),
-    **dict.fromkeys(("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"), ("d_model",)),
-    "layer_norm": ("d_model",),
+    **dict.fromkeys(
+        ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm", "layer_norm"), ("d_model",)
+    ),
 }
 
 
@@ -49,19 +42,15 @@ def read_settings(folder: Path) -> dict[str, Any]:
     """
     path = folder / SETTINGS
     settings = read_json(path)
-    reasons = _wrong_class(settings)
-    if not reasons:
+    kind = settings.get("model_type")
+    if isinstance(kind, str) and kind in ARCHITECTURES:
         _require_numbers(path, settings)
         reasons = _obstacles(settings)
+    else:
+        reasons = [f"model_type '{kind}': only {', '.join(ARCHITECTURES)} compute what a model of Transduce does"]
     if reasons:
         raise ExportError(f"{folder}: cannot be imported:\n  " + "\n  ".join(reasons))
     return settings
-
-
-def _wrong_class(settings: Mapping[str, Any]) -> list[str]:
-    kind = settings.get("model_type")
-    known = isinstance(kind, str) and kind in _CLASSES
-    return [] if known else [f"model_type '{kind}': only {', '.join(_CLASSES)} compute what a model of Transduce does"]
 
 
 def _obstacles(settings: Mapping[str, Any]) -> list[str]:
@@ -135,25 +124,20 @@ def _shape_keys(name: str) -> tuple[str, ...] | None:
     """Returns the keys that give a weight's shape, "" for an axis of 1; None for a weight that we do not use."""
     if name == "final_logits_bias":
         return ("", "vocab_size")
-    if name in _WHOLE_NAMES:
-        return _WHOLE_NAMES[name]
     module, _, kind = name.rpartition(".")
     side = module.removeprefix("model.").partition(".")[0]
-    part = _PARTS.get(module.rpartition(".")[2])
-    if part is None or side not in _SIDES:
+    keys = _SHAPES.get(module.rpartition(".")[2])
+    if keys is None or ("ffn_dim" in keys and side not in _SIDES):
         return None
-    keys = tuple(f"{side}_{key}" if key == "ffn_dim" else key for key in part)
+    keys = tuple(f"{side}_{key}" if key == "ffn_dim" else key for key in keys)
     return keys if kind == "weight" else keys[:1]
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Reads a table of settings; raises BundleError where it is missing or damaged."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        return files.read_json_object(path)
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}.") from None
     except ValueError as error:
         raise BundleError(f"{path}: damaged: {error}.") from None
-    if not isinstance(values, dict):
-        raise BundleError(f"{path}: damaged: not a table of settings.")
-    return values

@@ -10,7 +10,6 @@ number of heads does not divide d_model, heads that give zero are added. A decod
 one more token: its embedding is zero, and its logit so low that it is never generated.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +28,7 @@ from transduce.errors import ExportError
 
 LAYER_NORM_EPSILON = 1e-5  # of `torch.nn.LayerNorm`, which both classes use as it comes
 _EPSILON_TOLERANCE = 1e-5
+ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}  # by `model_type`
 START_TOKEN = "<start>"
 # What the two classes compute between them; `_obstacles` says which combinations neither does.
 SUPPORTED: Supported = {
@@ -45,7 +45,6 @@ NEVER_BIAS = -1e9  # a logit of this adds nothing to a sum of exponentials
 class HuggingFaceShape:
     """The class that a model is exported to, and its shape there."""
 
-    architecture: str
     model_type: str
     num_heads: int
     head_size: int
@@ -71,10 +70,9 @@ def shape_of(config: ModelConfig, *, num_positions: int) -> HuggingFaceShape:
         )
     num_heads = _padded_heads(config)
     assert num_heads is not None
-    pre, own = is_pre_norm(config), EMBEDDINGS[config.tie_embeddings]
+    own = EMBEDDINGS[config.tie_embeddings]
     return HuggingFaceShape(
-        architecture="PegasusForConditionalGeneration" if pre else "MarianMTModel",
-        model_type="pegasus" if pre else "marian",
+        model_type="pegasus" if is_pre_norm(config) else "marian",
         num_heads=num_heads,
         head_size=config.d_model // num_heads,
         num_positions=config.max_positions if learns_positions(config) else num_positions,
@@ -130,7 +128,7 @@ def model_settings(config: ModelConfig, shape: HuggingFaceShape) -> dict[str, An
     """Returns the `config.json` of the exported folder."""
     vocab_size = config.vocab_size + shape.extra_start
     settings: dict[str, Any] = {
-        "architectures": [shape.architecture],
+        "architectures": [ARCHITECTURES[shape.model_type]],
         "model_type": shape.model_type,
         "dtype": "float32",
         "is_encoder_decoder": True,
@@ -180,8 +178,3 @@ def generation_settings(config: Config, shape: HuggingFaceShape) -> dict[str, An
         "early_stopping": False,
         "max_length": min(config.data.max_tokens + decode.max_extra_tokens, shape.num_positions),
     }
-
-
-def query_scale(d_k: int, head_size: int) -> float:
-    """Returns what queries are multiplied by: their products are divided by √head_size there, by √d_k here."""
-    return math.sqrt(head_size / d_k)

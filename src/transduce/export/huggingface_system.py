@@ -9,18 +9,22 @@ import torch
 import transformers
 
 from transduce.config.special_ids import EOS
+from transduce.engines.torch_search import padded
 from transduce.errors import ExportError
-from transduce.export.native_system import padded
 from transduce.export.system import Forced, forced, in_batches
 
 _BATCH = 16
+_CPU = torch.device("cpu")
 
 
 class HuggingFaceSystem:
     """A folder that `transformers` loads; nothing is unpickled and no code of the folder runs."""
 
     def __init__(self, folder: Path, order: np.ndarray | None = None) -> None:
-        """Loads it from `folder` alone. `order` gives their id of each of our ids, where they differ."""
+        """Loads it from `folder` alone. `order` gives their id of each of our ids, where they differ.
+
+        Rows that are not in `order`, such as the one that a decoder starts from, come last.
+        """
         local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         messages: Any = transformers.utils.logging
         messages.set_verbosity_error()
@@ -33,10 +37,11 @@ class HuggingFaceSystem:
         if wrong:
             raise ExportError(f"{folder}: transformers {transformers.__version__} loads other weights: {wrong}.")
         self.model.eval()
+        self.name = f"transformers {transformers.__version__}, {type(self.model).__name__}"
         self.num_positions = int(self.model.config.max_position_embeddings)
         self._bound_outputs(self.num_positions)
-        size = int(self.model.config.vocab_size)
-        self._theirs = np.arange(size) if order is None else order
+        ids, given = np.arange(int(self.model.config.vocab_size)), np.array([] if order is None else order, np.int64)
+        self._theirs = np.concatenate([given, np.setdiff1d(ids, given)])
         self._ours = {int(theirs): ours for ours, theirs in enumerate(self._theirs)}
 
     def _bound_outputs(self, num_positions: int) -> None:
@@ -46,11 +51,6 @@ class HuggingFaceSystem:
             settings.max_length = min(settings.max_length, num_positions)
         if settings.max_new_tokens is not None:
             settings.max_new_tokens = min(settings.max_new_tokens, num_positions - 1)
-
-    @property
-    def name(self) -> str:
-        """What runs."""
-        return f"transformers {transformers.__version__}, {type(self.model).__name__}"
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns our ids of each line; the EOS that the tokeniser appends is checked and taken off."""
@@ -64,8 +64,8 @@ class HuggingFaceSystem:
         """Calls `generate` as the folder's generation_config.json has it; longer lines are cut, as by our engines."""
         results: list[str] = []
         cut = {"truncation": True, "max_length": min(self.tokenizer.model_max_length, self.num_positions)}
-        for rows in in_batches(len(lines), _BATCH):
-            batch = self.tokenizer([lines[row] for row in rows], return_tensors="pt", padding=True, **cut)
+        for batch_lines in in_batches(lines, _BATCH):
+            batch = self.tokenizer(list(batch_lines), return_tensors="pt", padding=True, **cut)
             with torch.inference_mode():
                 written = self.model.generate(**batch)
             results += self.tokenizer.batch_decode(written, skip_special_tokens=True)
@@ -76,10 +76,10 @@ class HuggingFaceSystem:
         results: list[Forced] = []
         start = int(self.model.config.decoder_start_token_id)
         columns = torch.from_numpy(self._theirs)
-        for rows in in_batches(len(sources), _BATCH):
+        for rows in in_batches(range(len(sources)), _BATCH):
             given = [[*targets[row], EOS] for row in rows]
-            source_BS, lengths_B = padded([self._theirs[[*sources[row], EOS]].tolist() for row in rows])
-            input_BT, _ = padded([[start, *self._theirs[target[:-1]].tolist()] for target in given])
+            source_BS, lengths_B = padded([self._theirs[[*sources[row], EOS]].tolist() for row in rows], _CPU)
+            input_BT, _ = padded([[start, *self._theirs[target[:-1]].tolist()] for target in given], _CPU)
             mask_BS = (torch.arange(source_BS.size(1)) < lengths_B[:, None]).long()
             with torch.inference_mode():
                 logits_BTV = self.model(input_ids=source_BS, attention_mask=mask_BS, decoder_input_ids=input_BT).logits

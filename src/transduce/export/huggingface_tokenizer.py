@@ -19,15 +19,14 @@ from transduce.export.huggingface_settings import read_json
 from transduce.export.huggingface_shape import START_TOKEN
 from transduce.text import BOS_TOKEN, EOS_TOKEN, PAD_TOKEN, SPECIAL_TOKENS, UNK_TOKEN, SubwordTokenizer
 
-_ROLES = {"pad_token": PAD_TOKEN, "bos_token": BOS_TOKEN, "eos_token": EOS_TOKEN, "unk_token": UNK_TOKEN}
+ROLES = {"pad_token": PAD_TOKEN, "bos_token": BOS_TOKEN, "eos_token": EOS_TOKEN, "unk_token": UNK_TOKEN}
 _PROBES = ("A dog, 12.", "Zwei Männer: <s>?", "  x\ty ", "😀 日本語", "don't — e-mail@x.org")
 
 
 def save_tokenizer(tokenizer: SubwordTokenizer, folder: Path, *, max_tokens: int, extra_start: bool) -> None:
     """Writes `tokenizer.json` and `tokenizer_config.json`; `extra_start` names the token after the last."""
     definition = json.loads(tokenizer.to_json())
-    specials = [*SPECIAL_TOKENS]
-    added = [_added_token(index, token) for index, token in enumerate(specials)]
+    added = [_added_token(index, token) for index, token in enumerate(SPECIAL_TOKENS)]
     if extra_start:
         added.append(_added_token(tokenizer.vocab_size, START_TOKEN))
     definition["added_tokens"] = added
@@ -42,7 +41,7 @@ def save_tokenizer(tokenizer: SubwordTokenizer, folder: Path, *, max_tokens: int
     files.write_text(folder / "tokenizer.json", json.dumps(definition, ensure_ascii=False, indent=1) + "\n")
     settings: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **_ROLES,
+        **ROLES,
         "split_special_tokens": True,
         "clean_up_tokenization_spaces": False,
         "model_max_length": max_tokens,
@@ -107,7 +106,7 @@ def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, v
     token_of = {index: token for token, index in vocabulary.items()}
     ours = [*SPECIAL_TOKENS, *(token_of[index] for index in order[len(specials) :])]
     definition["model"] = model | {"vocab": {token: index for index, token in enumerate(ours)}}
-    if "unk_token" in model and model["unk_token"] is not None:
+    if model.get("unk_token") is not None:
         definition["model"]["unk_token"] = UNK_TOKEN
     definition |= {"added_tokens": [], "post_processor": None, "truncation": None, "padding": None}
     try:
@@ -143,7 +142,7 @@ def _special_tokens(path: Path, vocabulary: dict[str, int], roles: dict[str, str
     A decoder that starts from its padding token, as Marian's does: that is our BOS, and their BOS is our PAD. Padding
     is never read, so only the index of its logit matters.
     """
-    found = {role: roles.get(role) for role in _ROLES}
+    found = {role: roles.get(role) for role in ROLES}
     token_of = {index: token for token, index in vocabulary.items()}
     start = token_of[start_id] if start_id is not None else found["bos_token"]
     if start is not None and start != found["bos_token"]:

@@ -15,19 +15,21 @@ import numpy as np
 from transduce.config import ModelConfig
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions
 from transduce.engines.ctranslate2_model import sinusoids
-from transduce.errors import BundleError
-from transduce.export.huggingface_shape import NEVER_BIAS, HuggingFaceShape, query_scale
+from transduce.errors import BundleError, ExportError
+from transduce.export.huggingface_shape import NEVER_BIAS, HuggingFaceShape
 
 Arrays = dict[str, np.ndarray]
 _POSITIONS = {"source_positions.table": "model.encoder.embed_positions.weight"}
 _POSITIONS |= {"target_positions.table": "model.decoder.embed_positions.weight"}
-# The feed-forward network: our name, theirs, and the axis that is as wide as the model.
-_FEED_FORWARD = (
-    ("inner.weight", "fc1.weight", 1),
-    ("inner.bias", "fc1.bias", None),
-    ("outer.weight", "fc2.weight", 0),
-    ("outer.bias", "fc2.bias", 0),
+# Tables that are not read by their names, or not by all models.
+_TABLES = {"model.shared.weight", "lm_head.weight", "final_logits_bias", *_POSITIONS.values()}
+_TABLES |= {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"}
+# Each attention: our name, theirs, and the projections that each matrix of ours holds.
+_ATTENTIONS = (
+    ("self_attention", "self_attn", {"query_key_value": "qkv"}),
+    ("cross_attention", "encoder_attn", {"query": "q", "key_value": "kv"}),  # the decoder's only
 )
+_ALL = slice(None)
 
 
 def dimension_order(d_model: int) -> np.ndarray:
@@ -38,8 +40,7 @@ def dimension_order(d_model: int) -> np.ndarray:
 
 def to_huggingface(weights: Mapping[str, np.ndarray], config: ModelConfig, shape: HuggingFaceShape) -> Arrays:
     """Returns the state dict that the class of `shape` loads."""
-    heads = _Heads(config, shape)
-    order = _order(config, shape)
+    layout = _Layout(config, shape)
 
     def get(name: str) -> np.ndarray:
         """Returns a weight, or the zeros that stand for a bias that the model does not have."""
@@ -47,22 +48,13 @@ def to_huggingface(weights: Mapping[str, np.ndarray], config: ModelConfig, shape
             return np.zeros(len(weights[f"{name.removesuffix('bias')}weight"]), np.float32)
         return weights[name]
 
-    arrays = _embeddings(weights, config, shape, order)
+    arrays = _embeddings(weights, config, shape, layout)
     for ours, theirs in _POSITIONS.items():
         table = weights[ours] if learns_positions(config) else sinusoids(shape.num_positions, config)
-        arrays[theirs] = table[:, order]
-    for ours, theirs, matrices in _attentions(config):
-        for name, letters in matrices.items():
-            ends = np.cumsum([heads.width(letter) for letter in letters])
-            for kind in ("weight", "bias"):
-                parts = np.split(get(f"{ours}.{name}.{kind}"), ends[:-1])
-                for letter, part in zip(letters, parts, strict=True):
-                    part = part[:, order] if kind == "weight" else part
-                    arrays[f"{theirs}.{letter}_proj.{kind}"] = heads.pad(part) * heads.factor(letter)
-        arrays[f"{theirs}.out_proj.weight"] = heads.pad(get(f"{ours}.output.weight")[order].T).T
-        arrays[f"{theirs}.out_proj.bias"] = get(f"{ours}.output.bias")[order]
-    for ours, theirs, axis in _other_weights(config):
-        arrays[theirs] = weights[ours] if axis is None else np.take(weights[ours], order, axis)
+        arrays[theirs] = layout.to_theirs(table, "-d")
+    for ours, rows, theirs, axes in _modules(config):
+        arrays[f"{theirs}.weight"] = layout.to_theirs(get(f"{ours}.weight")[rows], axes)
+        arrays[f"{theirs}.bias"] = layout.to_theirs(get(f"{ours}.bias")[rows], axes[0])
     return {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}
 
 
@@ -75,41 +67,47 @@ def from_huggingface(
 
     Raises:
         BundleError: a weight is missing.
+        ExportError: there are weights that our model does not have.
     """
-    heads = _Heads(config, shape)
-    back = np.argsort(_order(config, shape))
-    weights: Arrays = {}
+    layout = _Layout(config, shape)
+    unused = arrays.keys() - _TABLES - {"source", "target", "output"}
 
     def get(name: str) -> np.ndarray:
         if name not in arrays:
             raise BundleError(f"the checkpoint has no weight '{name}', which its config.json demands.")
+        unused.discard(name)
         return arrays[name]
 
-    for name in EMBEDDINGS[config.tie_embeddings]:
-        weights[name] = get(name.removesuffix("_embedding"))[rows][:, back]
+    tables = {name: get(name.removesuffix("_embedding"))[rows] for name in EMBEDDINGS[config.tie_embeddings]}
     if learns_positions(config):
-        weights |= {ours: get(theirs)[:, back] for ours, theirs in _POSITIONS.items()}
-    found: Arrays = {}
-    for ours, theirs, matrices in _attentions(config):
-        for name, letters in matrices.items():
-            for kind in ("weight", "bias"):
-                parts = [(letter, heads.cut(get(f"{theirs}.{letter}_proj.{kind}"), letter)) for letter in letters]
-                matrix = np.concatenate([part / heads.factor(letter) for letter, part in parts])
-                found[f"{ours}.{name}.{kind}"] = matrix[:, back] if kind == "weight" else matrix
-        found[f"{ours}.output.weight"] = heads.cut(get(f"{theirs}.out_proj.weight").T, "v").T[back]
-        found[f"{ours}.output.bias"] = get(f"{theirs}.out_proj.bias")[back]
-    weights |= {name: array for name, array in found.items() if config.attention_bias or not name.endswith(".bias")}
-    for ours, theirs, axis in _other_weights(config):
-        weights[ours] = get(theirs) if axis is None else np.take(get(theirs), back, axis)
-    return {name: np.ascontiguousarray(array, np.float32) for name, array in weights.items()}
+        tables |= {ours: get(theirs) for ours, theirs in _POSITIONS.items()}
+    parts: dict[str, list[np.ndarray]] = {name: [layout.to_ours(table, "-d")] for name, table in tables.items()}
+    for ours, _, theirs, axes in _modules(config):
+        parts.setdefault(f"{ours}.weight", []).append(layout.to_ours(get(f"{theirs}.weight"), axes))
+        bias = layout.to_ours(get(f"{theirs}.bias"), axes[0])
+        if config.attention_bias or "attention." not in ours:
+            parts.setdefault(f"{ours}.bias", []).append(bias)
+    if left := sorted(unused):
+        raise ExportError(
+            f"the checkpoint has weights that a model of Transduce does not have: {', '.join(left[:8])}"
+            f"{', …' if len(left) > 8 else ''}. Merge or remove them in transformers, and save it again."
+        )
+    return {name: np.ascontiguousarray(np.concatenate(each), np.float32) for name, each in parts.items()}
 
 
-def _order(config: ModelConfig, shape: HuggingFaceShape) -> np.ndarray:
-    return dimension_order(config.d_model) if shape.permuted else np.arange(config.d_model)
+def has_trained_filling(arrays: Mapping[str, np.ndarray], config: ModelConfig, shape: HuggingFaceShape) -> bool:
+    """Returns whether what fills up the heads is no longer zero, as after fine-tuning."""
+    layout = _Layout(config, shape)
+    for _, _, theirs, axes in _modules(config):
+        for name, of_array in ((f"{theirs}.weight", axes), (f"{theirs}.bias", axes[0])):
+            for axis, held in enumerate(of_array if name in arrays else ""):
+                if held in "qkv" and np.delete(arrays[name], layout.places[held][1], axis).any():
+                    return True
+    return False
 
 
 def _embeddings(
-    weights: Mapping[str, np.ndarray], config: ModelConfig, shape: HuggingFaceShape, order: np.ndarray
+    weights: Mapping[str, np.ndarray], config: ModelConfig, shape: HuggingFaceShape, layout: "_Layout"
 ) -> Arrays:
     """Returns the tables of embeddings and the bias of the logits."""
     source = weights["source_embedding"]
@@ -117,9 +115,8 @@ def _embeddings(
     output = weights.get("output_embedding", target)
     if config.target_space_embedding:  # added to each scaled embedding of the encoder
         source = source + weights["target_space"][0] / np.float32(math.sqrt(config.d_model))
-    source, target, output = (
-        np.pad(table[:, order], ((0, int(shape.extra_start)), (0, 0))) for table in (source, target, output)
-    )
+    rows = ((0, int(shape.extra_start)), (0, 0))
+    source, target, output = (np.pad(layout.to_theirs(table, "-d"), rows) for table in (source, target, output))
     arrays: Arrays = {}
     if shape.untied_encoder:
         arrays["model.encoder.embed_tokens.weight"] = source
@@ -134,61 +131,58 @@ def _embeddings(
     return arrays | {"final_logits_bias": bias}
 
 
-def _layers(config: ModelConfig) -> Iterator[tuple[str, str, str]]:
-    """Yields the stack of each layer, and the layer's name, ours and theirs."""
+def _modules(config: ModelConfig) -> Iterator[tuple[str, slice, str, str]]:
+    """Yields our name of a module and the rows of its weight, their name, and what the axes of their weight hold.
+
+    An axis holds "d", the dimensions of the model; or "q", "k" or "v", the heads of that projection; or "-", what both
+    have in the same order. A bias has the first axis.
+    """
+    keys, values = config.num_heads * config.d_k, config.num_heads * config.d_v
+    widths = {"q": keys, "k": keys, "v": values}
     for side, count in (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers)):
-        yield from ((side, f"{side}.{layer}", f"model.{side}.layers.{layer}") for layer in range(count))
+        for ours, theirs in ((f"{side}.{layer}", f"model.{side}.layers.{layer}") for layer in range(count)):
+            for attention, module, matrices in _ATTENTIONS[: 1 if side == "encoder" else 2]:
+                for matrix, letters in matrices.items():
+                    end = 0
+                    for letter in letters:
+                        start, end = end, end + widths[letter]
+                        rows = slice(start, end)
+                        yield f"{ours}.{attention}.{matrix}", rows, f"{theirs}.{module}.{letter}_proj", f"{letter}d"
+                yield f"{ours}.{attention}.output", _ALL, f"{theirs}.{module}.out_proj", "dv"
+                yield f"{ours}.{attention}_residual.norm", _ALL, f"{theirs}.{module}_layer_norm", "d"
+            yield f"{ours}.feed_forward.inner", _ALL, f"{theirs}.fc1", "-d"
+            yield f"{ours}.feed_forward.outer", _ALL, f"{theirs}.fc2", "d-"
+            yield f"{ours}.feed_forward_residual.norm", _ALL, f"{theirs}.final_layer_norm", "d"
+        if is_pre_norm(config):
+            yield f"{side}_norm", _ALL, f"model.{side}.layer_norm", "d"
 
 
-def _attentions(config: ModelConfig) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Yields the name of each attention, ours and theirs, and which projections each matrix of ours holds."""
-    for side, ours, theirs in _layers(config):
-        yield f"{ours}.self_attention", f"{theirs}.self_attn", {"query_key_value": "qkv"}
-        if side == "decoder":
-            yield f"{ours}.cross_attention", f"{theirs}.encoder_attn", {"query": "q", "key_value": "kv"}
-
-
-def _other_weights(config: ModelConfig) -> Iterator[tuple[str, str, int | None]]:
-    """Yields the names of norms and feed-forward networks, ours and theirs, and the axis as wide as the model."""
-    norms = []
-    for side, ours, theirs in _layers(config):
-        norms.append((f"{ours}.self_attention_residual.norm", f"{theirs}.self_attn_layer_norm"))
-        if side == "decoder":
-            norms.append((f"{ours}.cross_attention_residual.norm", f"{theirs}.encoder_attn_layer_norm"))
-        norms.append((f"{ours}.feed_forward_residual.norm", f"{theirs}.final_layer_norm"))
-        yield from ((f"{ours}.feed_forward.{one}", f"{theirs}.{other}", axis) for one, other, axis in _FEED_FORWARD)
-    if is_pre_norm(config):
-        norms += [(f"{side}_norm", f"model.{side}.layer_norm") for side in ("encoder", "decoder")]
-    yield from ((f"{ours}.{kind}", f"{theirs}.{kind}", 0) for ours, theirs in norms for kind in ("weight", "bias"))
-
-
-class _Heads:
-    """Heads of our number and size, filled up with zeros to those of `shape`, and back."""
+class _Layout:
+    """Puts the axes of a weight into their layout and back: for what an axis holds, see `_modules`."""
 
     def __init__(self, config: ModelConfig, shape: HuggingFaceShape) -> None:
-        self._config, self._shape = config, shape
+        order = dimension_order(config.d_model) if shape.permuted else np.arange(config.d_model)
+        # For what an axis holds: its length there, and the index there of each of our numbers.
+        self.places = {"d": (config.d_model, np.argsort(order))}
+        for letter, size in (("q", config.d_k), ("k", config.d_k), ("v", config.d_v)):
+            indices = np.arange(config.num_heads)[:, None] * shape.head_size + np.arange(size)
+            self.places[letter] = (shape.num_heads * shape.head_size, indices.ravel())
+        # Products of queries and keys are divided by √head_size there, by √d_k here.
+        self._query_factor = np.float32(math.sqrt(shape.head_size / config.d_k))
 
-    def size(self, letter: str) -> int:
-        """Returns the size of one head of the projection q, k or v."""
-        return self._config.d_v if letter == "v" else self._config.d_k
+    def to_theirs(self, array: np.ndarray, axes: str) -> np.ndarray:
+        """Orders dimensions as theirs, and fills heads up with zeros."""
+        for axis, held in enumerate(axes):
+            if held in self.places:
+                length, indices = self.places[held]
+                filled = np.zeros((*array.shape[:axis], length, *array.shape[axis + 1 :]), array.dtype)
+                np.moveaxis(filled, axis, 0)[indices] = np.moveaxis(array, axis, 0)
+                array = filled
+        return array * self._query_factor if axes[0] == "q" else array
 
-    def width(self, letter: str) -> int:
-        """Returns the size of all heads."""
-        return self._config.num_heads * self.size(letter)
-
-    def factor(self, letter: str) -> np.float32:
-        """Returns what a projection is multiplied by there."""
-        return np.float32(query_scale(self._config.d_k, self._shape.head_size) if letter == "q" else 1)
-
-    def pad(self, rows: np.ndarray) -> np.ndarray:
-        """Fills (h·E, …) up with zeros to (h'·E', …)."""
-        heads, rest = self._config.num_heads, rows.shape[1:]
-        split = rows.reshape(heads, -1, *rest)
-        missing = [(0, self._shape.num_heads - heads), (0, self._shape.head_size - split.shape[1])]
-        return np.pad(split, missing + [(0, 0)] * len(rest)).reshape(-1, *rest)
-
-    def cut(self, rows: np.ndarray, letter: str) -> np.ndarray:
-        """Returns (h·E, …) of (h'·E', …), without what fills up the heads."""
-        rest = rows.shape[1:]
-        split = rows.reshape(self._shape.num_heads, self._shape.head_size, *rest)
-        return split[: self._config.num_heads, : self.size(letter)].reshape(-1, *rest)
+    def to_ours(self, array: np.ndarray, axes: str) -> np.ndarray:
+        """Orders dimensions as ours, and leaves out what fills up the heads."""
+        for axis, held in enumerate(axes):
+            if held in self.places:
+                array = np.take(array, self.places[held][1], axis)
+        return array / self._query_factor if axes[0] == "q" else array

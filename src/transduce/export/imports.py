@@ -1,8 +1,7 @@
 """Makes a model folder from another system's model, and compares it with that system."""
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Unpack
@@ -14,17 +13,15 @@ from transduce.bundle import save_bundle
 from transduce.config import Config, TextConfig
 from transduce.config.tensors import read_weights
 from transduce.errors import BundleError, ConfigError, TokenizerError
-from transduce.export.certificate import EXACT, Certificate, why_not_replaceable, write_certificate
+from transduce.export.certificate import EXACT, Certificate, require_replaceable, write_certificate
 from transduce.export.exports import certify
-from transduce.export.huggingface_reading import read_checkpoint
+from transduce.export.huggingface_reading import Checkpoint, read_checkpoint
 from transduce.export.huggingface_tokenizer import ForeignTokenizer, read_tokenizer
 from transduce.export.options import Comparison, ComparisonOptions
 from transduce.export.system import System
 from transduce.export.torch_description import TorchDescription, read_description
 from transduce.export.torch_reading import read_state, to_model
 from transduce.text import BOS_TOKEN, SubwordTokenizer
-
-FORMATS = ("huggingface", "torch")
 
 
 def find_format(path: Path) -> str:
@@ -53,27 +50,15 @@ def find_format(path: Path) -> str:
 def _settings(path: Path) -> dict[str, Any]:
     """Returns the settings in a JSON file; none if it cannot be read, for which the import has an error message."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        return files.read_json_object(path)
     except (OSError, ValueError):
         return {}
-    return values if isinstance(values, dict) else {}
 
 
 def _contents(folder: Path) -> str:
     names = sorted(each.name for each in folder.iterdir())
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return f"it holds {', '.join(names[:5])}{more}" if names else "it is empty"
-
-
-@dataclass(frozen=True)
-class _ForeignModel:
-    """Another system's model, read as one of ours."""
-
-    origin: Path
-    config: Config
-    weights: Mapping[str, np.ndarray]
-    tokenizer: SubwordTokenizer
-    system: Callable[[], System] | None  # runs it where it comes from; None: that system is not installed
 
 
 def import_huggingface(
@@ -95,7 +80,7 @@ def import_huggingface(
         ExportError: our model cannot compute what this one does, or the certificate failed.
     """
     folder, output, comparison = Path(checkpoint), Path(output), Comparison(**options)
-    require_new(output, overwrite=comparison.overwrite)
+    require_replaceable(output, is_export=False, overwrite=comparison.overwrite)
     if not folder.is_dir():
         raise BundleError(f"{folder}: no such folder.")
     read = read_checkpoint(folder)
@@ -103,11 +88,10 @@ def import_huggingface(
     def system() -> System:
         from transduce.export.huggingface_system import HuggingFaceSystem
 
-        return HuggingFaceSystem(folder, _with_rest(read.tokenizer.order, folder))
+        return HuggingFaceSystem(folder, read.tokenizer.order)
 
     runnable = system if find_spec("transformers") is not None and find_spec("torch") is not None else None
-    model = _ForeignModel(folder, read.config, read.weights, read.tokenizer.tokenizer, runnable)
-    return _write(output, model, comparison)
+    return _write(output, folder, read, runnable, comparison)
 
 
 def import_torch(
@@ -133,7 +117,7 @@ def import_torch(
         ExportError: our model cannot compute what this one does, or the certificate failed.
     """
     output, comparison = Path(output), Comparison(**options)
-    require_new(output, overwrite=comparison.overwrite)
+    require_replaceable(output, is_export=False, overwrite=comparison.overwrite)
     if not isinstance(description, TorchDescription):
         description = read_description(Path(description))
     parts = read_state(read_weights(Path(state)), description)
@@ -148,29 +132,33 @@ def import_torch(
         return TorchSystem(parts, read.order, read.tokenizer)
 
     runnable = system if find_spec("torch") is not None else None
-    return _write(output, _ForeignModel(Path(state), config, weights, read.tokenizer, runnable), comparison)
+    return _write(output, Path(state), Checkpoint(config, weights, read), runnable, comparison)
 
 
-def _write(output: Path, model: _ForeignModel, comparison: Comparison) -> Certificate | None:
-    """Writes the model folder and compares it with the original, where that can be run."""
+def _write(
+    output: Path, origin: Path, model: Checkpoint, system: Callable[[], System] | None, comparison: Comparison
+) -> Certificate | None:
+    """Writes the model folder and compares it with the original; `system` runs that, None where it is not installed."""
     sentences = comparison.choose_sentences(model.config)
-    metrics: dict[str, Any] = {"imported_from": str(model.origin)}
+    parts = (model.config, model.weights, model.tokenizer.tokenizer)
+    metrics: dict[str, Any] = {"imported_from": str(origin)}
+    certificate = None
     with files.atomic_folder(output) as folder:
-        bundle = save_bundle(folder, model.config, model.weights, model.tokenizer, metrics)
-        if model.system is None:
-            return None
-        certificate = certify(bundle, model.system(), sentences, comparison.thresholds(EXACT), imported=True)
-        certificate = replace(certificate, forced=comparison.force, original_sha256=_checksums(model.origin))
-        certificate.require(str(output))
-        metrics |= {
-            "import_verdict": certificate.verdict,
-            "import_token_agreement": certificate.measured.token_agreement,
-        }
-        save_bundle(folder, model.config, model.weights, model.tokenizer, metrics)
-        card = folder / "README.md"
-        text = card.read_text(encoding="utf-8").replace("trained with Transduce", "imported by Transduce")
-        files.write_text(card, f"{text}\n## Certificate\n\n{certificate.to_markdown()}")
-        write_certificate(folder, certificate)
+        bundle = save_bundle(folder, *parts, metrics)
+        if system is not None:
+            certificate = certify(bundle, system(), sentences, comparison.thresholds(EXACT), imported=True)
+            certificate = replace(certificate, forced=comparison.force, original_sha256=_checksums(origin))
+            certificate.require(str(output))
+            metrics |= {
+                "import_verdict": certificate.verdict,
+                "import_token_agreement": certificate.measured.token_agreement,
+            }
+            save_bundle(folder, *parts, metrics)
+            card = folder / "README.md"
+            text = card.read_text(encoding="utf-8").replace("trained with Transduce", "imported by Transduce")
+            files.write_text(card, f"{text}\n## Certificate\n\n{certificate.to_markdown()}")
+            write_certificate(folder, certificate)
+        require_replaceable(output, is_export=False, overwrite=comparison.overwrite)  # a folder may have come there
     return certificate
 
 
@@ -180,18 +168,6 @@ def _checksums(origin: Path) -> dict[str, str]:
         return {origin.name: files.sha256(origin)}
     read = [*sorted(origin.glob("*.safetensors")), origin / "tokenizer.json"]
     return {path.name: files.sha256(path) for path in read}
-
-
-def require_new(output: Path, *, overwrite: bool) -> None:
-    """Refuses to replace what is not an unchanged import with a certificate, and any import without `overwrite`."""
-    foreign = why_not_replaceable(output, is_export=False)
-    files.require_free(output, overwrite=overwrite, foreign=foreign, error=BundleError)
-
-
-def _with_rest(order: np.ndarray, folder: Path) -> np.ndarray:
-    """Adds the rows of a checkpoint that are not among our tokens, such as the one that a decoder starts from."""
-    size = int(json.loads((folder / "config.json").read_text(encoding="utf-8"))["vocab_size"])
-    return np.concatenate([order, np.setdiff1d(np.arange(size), order)])
 
 
 def _read_tokenizer(path: Path, description: TorchDescription, num_rows: int) -> ForeignTokenizer:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import torch
 
 from transduce.bundle import Bundle
-from transduce.config.special_ids import EOS, PAD
+from transduce.config.special_ids import EOS
 from transduce.engines.torch import TorchEngine, load_model
+from transduce.engines.torch_search import padded
 from transduce.export.system import Forced, forced, in_batches
 from transduce.translation.translator import Translator
 
@@ -16,17 +17,13 @@ _BATCH = 16
 class NativeSystem:
     """The model of a folder, run by the PyTorch engine on the CPU: the reference."""
 
+    name = "transduce, torch engine, float32"
     num_positions: int | None = None
 
     def __init__(self, bundle: Bundle) -> None:
         self.model = load_model(bundle).eval()
         self.engine = TorchEngine(self.model)
         self.translator = Translator(self.engine, bundle.tokenizer, bundle.config.decode)
-
-    @property
-    def name(self) -> str:
-        """What runs."""
-        return "transduce, torch engine, float32"
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the token ids of each line."""
@@ -43,18 +40,11 @@ class NativeSystem:
     def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
         """Runs the model over whole targets."""
         results: list[Forced] = []
-        for rows in in_batches(len(sources), _BATCH):
+        for rows in in_batches(range(len(sources)), _BATCH):
             given = [[*targets[row], EOS] for row in rows]
-            source_BS, lengths_B = padded([[*sources[row], EOS] for row in rows])
-            target_BT, _ = padded(given)
+            source_BS, lengths_B = padded([[*sources[row], EOS] for row in rows], self.engine.device)
+            target_BT, _ = padded(given, self.engine.device)
             with torch.inference_mode():
                 logits_BTV = self.model.decode(self.model.encode(source_BS, lengths_B), target_BT).numpy()
             results += [forced(logits, target) for logits, target in zip(logits_BTV, given, strict=True)]
         return results
-
-
-def padded(sequences: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns token ids as one tensor, padded on the right, and the lengths."""
-    lengths = [len(sequence) for sequence in sequences]
-    rows = [[*sequence, *[PAD] * (max(lengths) - len(sequence))] for sequence in sequences]
-    return torch.tensor(rows), torch.tensor(lengths)

@@ -88,20 +88,21 @@ class Graph:
         """Returns start, start + 1, … end - 1."""
         return self.add("Range", start or self.constant(0), end, self.constant(1))
 
-    def linear(self, x: str, name: str, weight: np.ndarray, bias: np.ndarray | None) -> str:
-        """Returns x Wᵀ + b; a weight is stored as the product wants it, (inputs, outputs)."""
-        product = self.add("MatMul", x, self.stored(f"{name}.weight", weight.T))
-        return product if bias is None else self.add("Add", product, self.stored(f"{name}.bias", bias))
+    def linear(self, x: str, name: str, part: str = "", rows: slice = slice(None)) -> str:
+        """Returns x Wᵀ + b, or with `rows` the `part` that they give; W is stored as (inputs, outputs)."""
+        product = self.add("MatMul", x, self.stored(f"{name}{part}.weight", self.weights[f"{name}.weight"][rows].T))
+        bias = self.weights.get(f"{name}.bias")
+        return product if bias is None else self.add("Add", product, self.stored(f"{name}{part}.bias", bias[rows]))
 
     def norm(self, x: str, name: str) -> str:
         """Returns the layer normalisation of the last axis."""
         parts = (self.stored(f"{name}.{kind}", self.weights[f"{name}.{kind}"]) for kind in ("weight", "bias"))
         return self.add("LayerNormalization", x, *parts, axis=-1, epsilon=self.config.layer_norm_epsilon)
 
-    def split_heads(self, x: str, size: int, name: str = "") -> str:
+    def split_heads(self, x: str, size: int) -> str:
         """(B, T, H·E) → (B, H, T, E)."""
         split = self.add("Reshape", x, self.constant([0, 0, self.config.num_heads, size]))
-        return self.add("Transpose", split, perm=[0, 2, 1, 3], name=name)
+        return self.add("Transpose", split, perm=[0, 2, 1, 3])
 
     def attend(self, query: str, key: str, value: str, masks: Sequence[str]) -> str:
         """Returns softmax(Q Kᵀ / √d_k + masks) V with the heads joined, (B, T, H·E): eq. 1."""
@@ -141,26 +142,15 @@ class Graph:
 
     def projections(self, x: str, name: str, sizes: Sequence[int]) -> list[str]:
         """Returns the heads of the projections in one matrix, (B, H, T, E) each; `sizes` are of one head."""
-        weight, bias = self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias")
-        ends = np.cumsum([self.config.num_heads * size for size in sizes])
-        found = []
-        for part, (size, end) in enumerate(zip(sizes, ends, strict=True)):
-            rows = slice(end - self.config.num_heads * size, end)
-            own = None if bias is None else bias[rows]
-            found.append(self.split_heads(self.linear(x, f"{name}.{part}", weight[rows], own), size))
+        found, end = [], 0
+        for part, size in enumerate(sizes):
+            start, end = end, end + self.config.num_heads * size
+            found.append(self.split_heads(self.linear(x, name, f".{part}", slice(start, end)), size))
         return found
-
-    def output(self, heads: str, name: str) -> str:
-        """Returns W_O of joined heads."""
-        return self.linear(heads, name, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"))
 
     def feed_forward(self, x: str, name: str) -> str:
         """Returns max(0, x W₁ + b₁) W₂ + b₂ (eq. 2)."""
-        get = self.weights.__getitem__
-        inner = self.linear(x, f"{name}.inner", get(f"{name}.inner.weight"), get(f"{name}.inner.bias"))
-        return self.linear(
-            self.add("Relu", inner), f"{name}.outer", get(f"{name}.outer.weight"), get(f"{name}.outer.bias")
-        )
+        return self.linear(self.add("Relu", self.linear(x, f"{name}.inner")), f"{name}.outer")
 
     def embed(self, ids: str, table: str, side: str, start: str, end: str, num_positions: int) -> str:
         """Returns embeddings of `ids` × √d_model, with the vectors of positions start … end - 1 added."""

@@ -88,7 +88,7 @@ def _encoder(graph: Graph, num_positions: int) -> tuple[list[Any], list[Any]]:
 def _self_attention(graph: Graph, x: str, layer: str, masks: Sequence[str]) -> str:
     sizes = (graph.config.d_k, graph.config.d_k, graph.config.d_v)
     query, key, value = graph.projections(x, f"{layer}.self_attention.query_key_value", sizes)
-    return graph.output(graph.attend(query, key, value, masks), f"{layer}.self_attention.output")
+    return graph.linear(graph.attend(query, key, value, masks), f"{layer}.self_attention.output")
 
 
 def _decoder(graph: Graph, num_positions: int) -> tuple[list[Any], list[Any]]:
@@ -132,14 +132,14 @@ def _cached_attention(graph: Graph, x: str, layer: int, causal: str) -> str:
     query, key, value = graph.projections(x, f"{name}.query_key_value", sizes)
     keys = graph.add("Concat", f"past_key_{layer}", key, axis=2, name=f"present_key_{layer}")
     values = graph.add("Concat", f"past_value_{layer}", value, axis=2, name=f"present_value_{layer}")
-    return graph.output(graph.attend(query, keys, values, [causal]), f"{name}.output")
+    return graph.linear(graph.attend(query, keys, values, [causal]), f"{name}.output")
 
 
 def _cross_attention(graph: Graph, x: str, layer: int) -> str:
     name = f"decoder.{layer}.cross_attention"
     [query] = graph.projections(x, f"{name}.query", (graph.config.d_k,))
     heads = graph.attend(query, f"cross_key_{layer}", f"cross_value_{layer}", ["source_mask"])
-    return graph.output(heads, f"{name}.output")
+    return graph.linear(heads, f"{name}.output")
 
 
 def _values(name: str, shape: Sequence[int | str]) -> Any:

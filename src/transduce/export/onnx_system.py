@@ -14,15 +14,11 @@ from transduce.export.translate_onnx import OnnxTranslator
 class OnnxSystem:
     """The exported graphs on onnxruntime, through `translate_onnx.py`."""
 
+    name = f"onnxruntime {onnxruntime.__version__}"
     num_positions: int | None = None
 
     def __init__(self, folder: Path) -> None:
         self.translator = OnnxTranslator(folder)
-
-    @property
-    def name(self) -> str:
-        """What runs."""
-        return f"onnxruntime {onnxruntime.__version__}"
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the token ids of each line."""

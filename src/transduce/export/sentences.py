@@ -1,14 +1,14 @@
 """The sentences to compare systems on: those of a file, the model's validation data, or a few built-in ones."""
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from transduce.config import Config
-from transduce.data.corpus import Part
+from transduce.config import Config, DataConfig
+from transduce.data.corpus import Part, locate_tests
 from transduce.data.readers import read_lines
-from transduce.data.treebank_reader import treebank_files
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
 
@@ -50,7 +50,7 @@ def choose_sentences(
     language = config.data.source_language.partition("-")[0]
     lines = _BUILT_IN.get(language, _BUILT_IN["en"])
     shown = language if language in _BUILT_IN else "en"
-    return Sentences(f"built-in sentences ({shown}): the model's validation data is not here", _spread(lines, limit))
+    return Sentences(f"built-in sentences ({shown}): the model's validation data is not here", spread(lines, limit))
 
 
 def _from_files(file: Path, references: Path | None, limit: int) -> Sentences:
@@ -63,31 +63,35 @@ def _from_files(file: Path, references: Path | None, limit: int) -> Sentences:
     pairs = [(source, target) for source, target in zip(sources, targets, strict=True) if source.strip()]
     if not pairs:
         raise DataError(f"{file}: has no sentences.")
-    kept = _spread(pairs, limit)
-    chosen = tuple(target for _, target in kept) if references is not None else None
-    return Sentences(str(file), tuple(source for source, _ in kept), chosen)
+    chosen, translations = zip(*spread(pairs, limit), strict=True)
+    return Sentences(str(file), chosen, translations if references is not None else None)
 
 
 def _from_validation(config: Config, limit: int) -> Sentences | None:
-    data = config.data
-    paths = [Path(data.folder, name).expanduser() for name in data.validation]
-    trees = data.format == "trees"
+    part = validation_part(config.data)
     try:
-        if trees:
-            paths = [file for path in paths for file in treebank_files(path)]
-        pairs = [pair for pair in Part(tuple(paths), trees).open() if pair[0].strip()] if paths else []
-    except (DataError, OSError):  # moved, or on another machine: use built-in sentences
+        pairs = [pair for pair in part.open() if pair[0].strip()] if part is not None else []
+    except (DataError, OSError):  # such as two files that differ in length: use built-in sentences
         return None
     if not pairs:
         return None
-    kept = _spread(pairs, limit)
-    names = ", ".join(data.validation)
-    return Sentences(
-        f"validation data ({names})", tuple(source for source, _ in kept), tuple(target for _, target in kept)
-    )
+    sources, references = zip(*spread(pairs, limit), strict=True)
+    return Sentences(f"validation data ({', '.join(config.data.validation)})", sources, references)
 
 
-def _spread(items: Sequence[_T], limit: int) -> tuple[_T, ...]:
+def validation_part(data: DataConfig) -> Part | None:
+    """Returns the validation set; None where the model names none, or it is not on this machine."""
+    if not data.validation:
+        return None
+    try:
+        part = locate_tests(replace(data, test={"validation": data.validation}))["validation"]
+    except DataError:  # a treebank that is not here
+        return None
+    return part if all(os.access(path, os.R_OK) and path.is_file() for path in part.paths) else None
+
+
+def spread(items: Sequence[_T], limit: int) -> tuple[_T, ...]:
+    """Returns at most `limit` of the items, evenly spread over them."""
     count = min(limit, len(items))
     return tuple(items[index * len(items) // count] for index in range(count))
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,6 @@ def forced(logits_TV: np.ndarray, target: Sequence[int]) -> Forced:
     return Forced(chosen.tolist(), logits.argmax(axis=1).tolist())
 
 
-def in_batches(num_rows: int, size: int) -> list[range]:
-    """Divides rows 0 … num_rows - 1 into batches."""
-    return [range(start, min(start + size, num_rows)) for start in range(0, num_rows, size)]
+def in_batches(items: Sequence[_T], size: int) -> list[Sequence[_T]]:
+    """Divides items into batches of `size`; the last one may be smaller."""
+    return [items[start : start + size] for start in range(0, len(items), size)]

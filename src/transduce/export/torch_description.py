@@ -11,18 +11,12 @@ prefix = "transformer."                # before encoder.layers.0.… and decoder
 """
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Literal, get_type_hints
 
+from transduce.config.loading import convert
 from transduce.errors import ConfigError, suggestion
-
-# The values of `positions`, and the layout of sinusoids that each means; for learned tables it is not used.
-LAYOUTS: dict[str, Literal["interleaved", "concatenated"]] = {
-    "interleaved": "interleaved",
-    "concatenated": "concatenated",
-    "learned": "interleaved",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +32,8 @@ class TorchDescription:
     layer_norm_eps: float = 1e-5
     prefix: str = ""
     output_bias: str = ""  # name of one; it must be zero
-    embedding_scale: str = "sqrt"
-    positions: str = "interleaved"
+    embedding_scale: Literal["sqrt", "none"] = "sqrt"
+    positions: Literal["interleaved", "concatenated", "learned"] = "interleaved"
     source_positions: str = ""  # names of learned tables, (positions, d_model)
     target_positions: str = ""
     decoder_start: str = ""  # token that targets begin with; empty: bos_token
@@ -49,15 +43,21 @@ class TorchDescription:
     unk_token: str = "<unk>"
 
     def __post_init__(self) -> None:
-        _require_one_of(
-            "activation", self.activation, ("relu",), "the feed-forward network of Transduce has relu (eq. 2)"
-        )
-        _require_one_of("embedding_scale", self.embedding_scale, ("sqrt", "none"))
-        _require_one_of("positions", self.positions, tuple(LAYOUTS))
+        for key, kind in get_type_hints(TorchDescription).items():
+            convert(getattr(self, key), kind, key)
+        if self.activation != "relu":
+            raise ConfigError(
+                f"activation = '{self.activation}': the feed-forward network of Transduce has relu (eq. 2)."
+            )
         if self.num_heads < 1:
             raise ConfigError(f"num_heads = {self.num_heads}: must be greater than 0.")
         if self.positions == "learned" and not (self.source_positions and self.target_positions):
             raise ConfigError("positions = 'learned': name the tables, source_positions and target_positions.")
+
+    @property
+    def layout(self) -> Literal["interleaved", "concatenated"]:
+        """The layout of sinusoids; for learned tables it is not used."""
+        return "concatenated" if self.positions == "concatenated" else "interleaved"
 
     @property
     def tables(self) -> dict[str, str]:
@@ -88,22 +88,13 @@ def read_description(path: Path) -> TorchDescription:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML: {error}.") from None
-    known = get_type_hints(TorchDescription)
-    for key, value in values.items():
-        if key not in known:
-            raise ConfigError(f"{path}: unknown key '{key}'.{suggestion(key, known)}")
-        wanted = (int, float) if known[key] is float else known[key]
-        if not isinstance(value, wanted) or (isinstance(value, bool) and known[key] is not bool):
-            raise ConfigError(f"{path}: {key} = {value!r}: must be of type {known[key].__name__}.")
-    required = ("num_heads", "source_embedding", "target_embedding", "output")
-    if missing := [key for key in required if key not in values]:
+    defaults = {field.name: field.default for field in fields(TorchDescription)}
+    for key in values:
+        if key not in defaults:
+            raise ConfigError(f"{path}: unknown key '{key}'.{suggestion(key, defaults)}")
+    if missing := [key for key, default in defaults.items() if default is MISSING and key not in values]:
         raise ConfigError(f"{path}: {', '.join(missing)} missing.")
-    return TorchDescription(**values)
-
-
-def _require_one_of(key: str, value: Any, known: tuple[str, ...], reason: str = "") -> None:
-    if value not in known:
-        shown = ", ".join(f"'{name}'" for name in known)
-        raise ConfigError(
-            f"{key} = {value!r}: must be {shown}{': ' if reason else ''}{reason}.{suggestion(value, known)}"
-        )
+    try:
+        return TorchDescription(**values)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None

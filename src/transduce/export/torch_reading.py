@@ -17,12 +17,21 @@ import numpy as np
 from transduce.config import ModelConfig
 from transduce.config.choices import is_pre_norm
 from transduce.errors import BundleError, ExportError
-from transduce.export.torch_description import LAYOUTS, TorchDescription
+from transduce.export.torch_description import TorchDescription
 
 Arrays = dict[str, np.ndarray]
 _SUBLAYERS = {
     "encoder": ("self_attention", "feed_forward"),
     "decoder": ("self_attention", "cross_attention", "feed_forward"),
+}
+# The modules of sub-layers: their name and ours, to which "weight" or "bias" is added.
+_MODULES = {
+    "self_attn.in_proj_": "self_attention.query_key_value.",
+    "self_attn.out_proj.": "self_attention.output.",
+    "multihead_attn.in_proj_": "cross_attention.",  # ours are two: query and key_value
+    "multihead_attn.out_proj.": "cross_attention.output.",
+    "linear1.": "feed_forward.inner.",
+    "linear2.": "feed_forward.outer.",
 }
 
 
@@ -76,26 +85,24 @@ def read_state(state: Mapping[str, np.ndarray], description: TorchDescription) -
 
 def _names(arrays: Arrays, layers: Mapping[str, int], final_norms: Mapping[str, bool]) -> set[str]:
     """Returns all names that `to_model` reads; biases only if the first layer has them."""
-    attention = ("weight", "bias") if _has_attention_bias(arrays) else ("weight",)
-    rest = ("weight", "bias") if _has_bias(arrays) else ("weight",)
-    names = {f"{side}.norm.{kind}" for side, there in final_norms.items() if there for kind in rest}
-    for side, sublayers in _SUBLAYERS.items():
-        blocks = ["self_attn", "multihead_attn"][: len(sublayers) - 1]
-        parts = ["linear1", "linear2", *(f"norm{number}" for number in range(1, len(sublayers) + 1))]
-        for layer in (f"{side}.layers.{number}" for number in range(layers[side])):
-            names |= {f"{layer}.{block}.in_proj_{kind}" for block in blocks for kind in attention}
-            names |= {f"{layer}.{block}.out_proj.{kind}" for block in blocks for kind in attention}
-            names |= {f"{layer}.{part}.{kind}" for part in parts for kind in rest}
-    return names
+    modules = [f"{side}.norm." for side, there in final_norms.items() if there]
+    for side, count in layers.items():
+        modules += [f"{side}.layers.{layer}.{name}" for layer in range(count) for name in _modules(side)]
+    biases = {f"{module}bias" for module in modules if _has_bias(arrays, module)}
+    return {f"{module}weight" for module in modules} | biases
 
 
-def _has_attention_bias(arrays: Arrays) -> bool:
-    return "encoder.layers.0.self_attn.in_proj_bias" in arrays
+def _modules(side: str) -> dict[str, str]:
+    """Returns the modules of a layer: their name and ours."""
+    sublayers = _SUBLAYERS[side]
+    norms = {f"norm{number}.": f"{name}_residual.norm." for number, name in enumerate(sublayers, start=1)}
+    return {theirs: ours for theirs, ours in _MODULES.items() if ours.partition(".")[0] in sublayers} | norms
 
 
-def _has_bias(arrays: Arrays) -> bool:
-    """Returns whether the feed-forward networks and the norms have biases."""
-    return "encoder.layers.0.linear1.bias" in arrays
+def _has_bias(arrays: Arrays, module: str) -> bool:
+    """Returns whether the attentions have biases, or whether all else has; the first layer decides."""
+    first = "self_attn.in_proj_bias" if "attn." in module else "linear1.bias"
+    return f"encoder.layers.0.{first}" in arrays
 
 
 def _count_layers(arrays: Arrays, side: str) -> int:
@@ -131,17 +138,17 @@ def to_model(model: TorchModel, rows: np.ndarray) -> tuple[ModelConfig, Arrays]:
         d_k=d_model // description.num_heads,
         d_v=d_model // description.num_heads,
         positions="learned" if learned else "sinusoidal",
-        sinusoid_layout=LAYOUTS[description.positions],
+        sinusoid_layout=description.layout,
         max_positions=len(tables["source_positions.table"]) if learned else 1024,
         tie_embeddings=tie,
         norm="pre" if description.norm_first else "post",
         layer_norm_epsilon=description.layer_norm_eps,
-        attention_bias=_has_attention_bias(model.arrays),
+        attention_bias=_has_bias(model.arrays, "self_attn."),
     )
     weights = tables
     for side, count in model.layers.items():
         for layer in range(count):
-            weights |= _layer(model.arrays, side, layer, bias=config.attention_bias)
+            weights |= _layer(model.arrays, side, layer)
         if model.final_norms[side]:
             weights |= _final_norm(model.arrays, side, count, config)
     return config, {name: np.ascontiguousarray(array, np.float32) for name, array in weights.items()}
@@ -165,33 +172,27 @@ def _embeddings(model: TorchModel, rows: np.ndarray) -> tuple[Arrays, Literal["a
     return found | {"output_embedding": output[rows]}, "none"
 
 
-def _layer(arrays: Arrays, side: str, layer: int, *, bias: bool) -> Arrays:
-    ours, theirs = f"{side}.{layer}", f"{side}.layers.{layer}"
+def _layer(arrays: Arrays, side: str, layer: int) -> Arrays:
     found: Arrays = {}
-    kinds = ("weight", "bias") if bias else ("weight",)
-    for kind in kinds:
-        found[f"{ours}.self_attention.query_key_value.{kind}"] = _get(arrays, f"{theirs}.self_attn.in_proj_{kind}")
-        found[f"{ours}.self_attention.output.{kind}"] = _get(arrays, f"{theirs}.self_attn.out_proj.{kind}")
-        if side == "decoder":
-            packed = _get(arrays, f"{theirs}.multihead_attn.in_proj_{kind}")
-            third = len(packed) // 3
-            found[f"{ours}.cross_attention.query.{kind}"] = packed[:third]
-            found[f"{ours}.cross_attention.key_value.{kind}"] = packed[third:]
-            found[f"{ours}.cross_attention.output.{kind}"] = _get(arrays, f"{theirs}.multihead_attn.out_proj.{kind}")
-    for kind in ("weight", "bias"):
-        found[f"{ours}.feed_forward.inner.{kind}"] = _get_or_zeros(arrays, f"{theirs}.linear1", kind)
-        found[f"{ours}.feed_forward.outer.{kind}"] = _get_or_zeros(arrays, f"{theirs}.linear2", kind)
-        for number, sublayer in enumerate(_SUBLAYERS[side], start=1):
-            found[f"{ours}.{sublayer}_residual.norm.{kind}"] = _get_or_zeros(arrays, f"{theirs}.norm{number}", kind)
+    for theirs, name in _modules(side).items():
+        ours = f"{side}.{layer}.{name}"
+        kinds = ("weight",) if "attn." in theirs and not _has_bias(arrays, theirs) else ("weight", "bias")
+        for kind in kinds:
+            array = _get_or_zeros(arrays, f"{side}.layers.{layer}.{theirs}", kind)
+            if theirs == "multihead_attn.in_proj_":
+                third = len(array) // 3
+                found |= {f"{ours}query.{kind}": array[:third], f"{ours}key_value.{kind}": array[third:]}
+            else:
+                found[ours + kind] = array
     return found
 
 
 def _final_norm(arrays: Arrays, side: str, count: int, config: ModelConfig) -> Arrays:
     """Returns the norm at the end of a stack; in post-norm it is one more layer, see above."""
-    norm = {kind: _get_or_zeros(arrays, f"{side}.norm", kind) for kind in ("weight", "bias")}
+    norm = {kind: _get_or_zeros(arrays, f"{side}.norm.", kind) for kind in ("weight", "bias")}
     if is_pre_norm(config):
         return {f"{side}_norm.{kind}": array for kind, array in norm.items()}
-    last = _layer(arrays, side, count - 1, bias=config.attention_bias)
+    last = _layer(arrays, side, count - 1)
     added = {}
     for name, array in last.items():
         new_name = name.replace(f"{side}.{count - 1}.", f"{side}.{count}.", 1)
@@ -199,11 +200,11 @@ def _final_norm(arrays: Arrays, side: str, count: int, config: ModelConfig) -> A
     return added | {f"{side}.{count}.feed_forward_residual.norm.{kind}": array for kind, array in norm.items()}
 
 
-def _get_or_zeros(arrays: Arrays, name: str, kind: str) -> np.ndarray:
+def _get_or_zeros(arrays: Arrays, module: str, kind: str) -> np.ndarray:
     """Returns a weight or a bias; zeros for a bias in a model without any (`bias=False`)."""
-    if kind == "bias" and not _has_bias(arrays):
-        return np.zeros(len(_get(arrays, f"{name}.weight")), np.float32)
-    return _get(arrays, f"{name}.{kind}")
+    if kind == "bias" and not _has_bias(arrays, module):
+        return np.zeros(len(_get(arrays, f"{module}weight")), np.float32)
+    return _get(arrays, module + kind)
 
 
 def _get(arrays: Arrays, name: str) -> np.ndarray:

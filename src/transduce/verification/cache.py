@@ -21,15 +21,14 @@ _BEAM_SENTENCES = 4
 def steps(tested: ModelUnderTest) -> Finding:
     """Feeds targets token by token, and compares each step with the whole target decoded without a cache."""
     seen, pairs = Differences(), tested.pairs
-    number = _follow(tested, pairs, max(map(len, pairs.targets)), seen)
-    long = pairs.select(range(min(2, len(pairs))))
-    number = max(number, _follow(tested, long, min(_LONG, tested.position_limit), seen))
-    return seen.finding(
-        f"{counted(len(pairs), 'sentence')}, up to {counted(number, 'step')}", tested.settings.log_probability
-    )
+    whole, long = max(map(len, pairs.targets)), min(_LONG, tested.position_limit)
+    _follow(tested, pairs, whole, seen)
+    _follow(tested, pairs.select(range(min(2, len(pairs)))), long, seen)
+    compared = f"{counted(len(pairs), 'sentence')}, up to {counted(max(whole, long), 'step')}"
+    return seen.finding(compared, tested.settings.log_probability)
 
 
-def _follow(tested: ModelUnderTest, pairs: Pairs, num_steps: int, seen: Differences) -> int:
+def _follow(tested: ModelUnderTest, pairs: Pairs, num_steps: int, seen: Differences) -> None:
     """Compares `num_steps` steps; shorter targets are continued with random tokens."""
     model = tested.engine.model
     memory = model.encode(*padded(pairs.sources, tested.device))
@@ -42,7 +41,6 @@ def _follow(tested: ModelUnderTest, pairs: Pairs, num_steps: int, seen: Differen
         logits_BV, state = model.step(tokens_B, state)
         _compare(seen, logits_BV, whole_BTV[:, t], [f"{name}, position {t + 1}" for name in pairs.names])
         tokens_B = target_BT[:, t]
-    return num_steps
 
 
 def beams(tested: ModelUnderTest) -> Finding:

@@ -2,28 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Generic, TypeVar
 
 from transduce.bundle import Bundle
+from transduce.export.exported_folder import ExportedFolder
 from transduce.verification import cache, causality, folder, greedy, kernels, modes, padding, search
-from transduce.verification.engines import LOADERS, OTHERS, Other
-from transduce.verification.exports import ExportChecks
+from transduce.verification.engines import OTHERS, Other
+from transduce.verification.exports import certified_again, certified_files
 from transduce.verification.findings import Finding
 from transduce.verification.model_under_test import ModelUnderTest
 
 S = TypeVar("S")
-
-
-@dataclass(frozen=True, slots=True)
-class Check(Generic[S]):
-    """One guarantee, and the function that tests it."""
-
-    name: str
-    promise: str  # what holds if it passes
-    advice: str  # what to do if it fails
-    run: Callable[[S], Finding]
-
 
 _MODEL_FAULT = (
     "do not trust its translations: the code does not compute what it should. Reinstall Transduce and PyTorch. If it "
@@ -35,6 +25,16 @@ _SEARCH_FAULT = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Check(Generic[S]):
+    """One guarantee, and the function that tests it."""
+
+    name: str
+    promise: str  # what holds if it passes
+    run: Callable[[S], Finding]
+    advice: str = _MODEL_FAULT  # what to do if it fails
+
+
 _BATCHES = "a translation does not depend on batch size, order or the other sentences of the batch"
 _N_BEST = "n-best lists are sorted, have no duplicates, and begin with the list of any smaller n"
 _SCORES = "the score of a hypothesis is the one that it gets as a given translation"
@@ -44,14 +44,14 @@ FOLDER_CHECKS: tuple[Check[Bundle], ...] = (
     Check(
         "checksums",
         "the files have not changed since the model was made",
-        "get the folder again from where it was made: this is not the model that was measured",
         folder.checksums,
+        "get the folder again from where it was made: this is not the model that was measured",
     ),
     Check(
         "loads",
         "weights and tokenizer can be read and fit the configuration, and all numbers are finite",
-        "get the folder again, or average other checkpoints (transduce average RUN --last N)",
         folder.loads,
+        "get the folder again, or average other checkpoints (transduce average RUN --last N)",
     ),
 )
 
@@ -59,113 +59,100 @@ CHECKS: tuple[Check[ModelUnderTest], ...] = (
     Check(
         "saved = loaded",
         "a model that is saved and loaded again is the same, bit for bit",
-        "do not copy or average this model for now: check the disk, then reinstall Transduce",
         folder.saved_is_loaded,
+        "do not copy or average this model for now: check the disk, then reinstall Transduce",
     ),
     Check(
         "tokenizer",
         "every text is the same after encoding and decoding, and none becomes a special token",
-        "copy tokenizer.json from the run of the model: this one was changed, or was not made by Transduce",
         folder.tokenizer,
+        "copy tokenizer.json from the run of the model: this one was changed, or was not made by Transduce",
     ),
-    Check(
-        "causality",
-        "the prediction at a position depends only on the tokens before it",
-        _MODEL_FAULT,
-        causality.causality,
-    ),
+    Check("causality", "the prediction at a position depends only on the tokens before it", causality.causality),
     Check(
         "cache = no cache",
         "decoding step by step gives the same log-probabilities as decoding whole sequences",
-        _MODEL_FAULT,
         cache.steps,
     ),
-    Check(
-        "cache, beams moved",
-        "the same holds after beams were expanded, reordered and dropped",
-        _MODEL_FAULT,
-        cache.beams,
-    ),
+    Check("cache, beams moved", "the same holds after beams were expanded, reordered and dropped", cache.beams),
     Check(
         "padding",
         "encoder states and log-probabilities of a sentence do not depend on padding or on the rest of the batch",
-        _MODEL_FAULT,
         padding.padding,
     ),
     Check(
         "evaluation repeats",
         "evaluation is deterministic: the same input gives the same bits twice",
-        "dropout or something else random is still on, or kernels are not deterministic: try --device cpu",
         modes.repeats,
+        "dropout or something else random is still on, or kernels are not deterministic: try --device cpu",
     ),
     Check(
         "train = evaluate",
         "training mode with every dropout at 0 gives the same results as evaluation mode",
-        _MODEL_FAULT,
         modes.training_mode,
     ),
     Check(
         "attention = eq. 1",
         "the fast attention kernels compute equation 1; with a window, equation 1 with all else masked",
-        "kernels of PyTorch or of Transduce are wrong on this machine: try another version of PyTorch, and report it",
         kernels.attention,
+        "kernels of PyTorch or of Transduce are wrong on this machine: try another version of PyTorch, and report it",
     ),
     Check(
         "prepacked = plain",
         "weights in the layout of this machine give the same results as those on disk",
-        "kernels of PyTorch are wrong on this machine: try another version of PyTorch, and report it",
         kernels.prepacked,
+        "kernels of PyTorch are wrong on this machine: try another version of PyTorch, and report it",
     ),
     Check(
         "precision",
         "rounding does not matter: the engine gives the same results as float64",
-        "the weights may be too large for float32, as after a training that diverged: average other checkpoints",
         kernels.precision,
+        "the weights may be too large for float32, as after a training that diverged: average other checkpoints",
     ),
     Check(
         "batch size and order",
         _BATCHES,
-        _SEARCH_FAULT,
         lambda tested: search.batches(tested.search),
+        _SEARCH_FAULT,
     ),
     Check(
         "beam 1 = greedy",
         "a beam of 1 is greedy search: the most probable token at each step",
-        _SEARCH_FAULT,
         greedy.greedy,
+        _SEARCH_FAULT,
     ),
     Check(
         "n-best",
         _N_BEST,
-        _SEARCH_FAULT,
         lambda tested: search.n_best(tested.search),
+        _SEARCH_FAULT,
     ),
     Check(
         "scores = forced",
         _SCORES,
-        _SEARCH_FAULT,
         lambda tested: search.scores(tested.search),
+        _SEARCH_FAULT,
     ),
 )
 
 
-def of_exports(folders: Sequence[Path]) -> list[tuple[Check[ModelUnderTest], ...]]:
+def of_exports(exports: Sequence[ExportedFolder]) -> list[tuple[Check[ModelUnderTest], ...]]:
     """Returns the checks of each exported folder; if the first fails, the second is not made."""
     advice = "do not use this folder: export the model again (transduce export)"
     files = "the files are those that were certified, of this model"
     native = "the export gives what the model gives, within the thresholds of its certificate"
     return [
         (
-            Check(f"{each.name}: files", files, advice, each.files),
-            Check(f"{each.name}: = native", native, advice, each.again),
+            Check(f"export {each.folder}: files", files, partial(certified_files, each), advice),
+            Check(f"export {each.folder}: = native", native, partial(certified_again, each), advice),
         )
-        for each in map(ExportChecks, folders)
+        for each in exports
     ]
 
 
 def of_other_engines(tested: ModelUnderTest, threads: int | None) -> list[tuple[Check[ModelUnderTest], ...]]:
     """Returns the checks of every other engine in each precision; if the first fails, the others are not made."""
-    return [_of_engine(Other(tested, name, quantization, LOADERS[name], threads)) for name, quantization in OTHERS]
+    return [_of_engine(Other(tested, name, quantization, threads)) for name, quantization in OTHERS]
 
 
 def _of_engine(other: Other) -> tuple[Check[ModelUnderTest], ...]:
@@ -178,4 +165,4 @@ def _of_engine(other: Other) -> tuple[Check[ModelUnderTest], ...]:
         ("n-best", _N_BEST, lambda _: search.n_best(other.search)),
         ("scores", _SCORES, lambda _: search.scores(other.search)),
     )
-    return tuple(Check(f"{other.name}: {name}", promise, advice, run) for name, promise, run in checks)
+    return tuple(Check(f"{other.name}: {name}", promise, run, advice) for name, promise, run in checks)

@@ -1,13 +1,11 @@
 """Other engine = reference: every installed engine that supports the model, compared with PyTorch in float32."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
-from transduce.bundle import Bundle
 from transduce.engines.capabilities import ENGINES, REFERENCE
 from transduce.engines.interface import Engine
-from transduce.engines.loading import EngineChoice, load_engine, require_engine
+from transduce.engines.loading import EngineChoice, load_engine
 from transduce.errors import ConfigError, MissingDependencyError
 from transduce.evaluation import bleu, tokenized_bleu
 from transduce.reporting.tables import counted
@@ -39,24 +37,6 @@ THRESHOLDS = {
     "int8": Thresholds(token=0.1, bleu=75.0, batch=0.3),
 }
 
-Load = Callable[[Bundle, str, int | None, str], Engine]
-
-
-def loader(name: str) -> Load:
-    """Returns the function that loads an engine.
-
-    It raises MissingDependencyError if the engine is not installed, and ConfigError if the engine does not support this
-    model, this device or these numbers.
-    """
-
-    def load(bundle: Bundle, device: str, threads: int | None, quantization: str) -> Engine:
-        require_engine(name, quantization)
-        return load_engine(bundle, EngineChoice(name), device=device, threads=threads, quantization=quantization)
-
-    return load
-
-
-LOADERS: dict[str, Load] = {name: loader(name) for name in ENGINES}
 # The engines and precisions that are compared with the reference, which is torch in float32.
 OTHERS = tuple(
     (name, quantization)
@@ -69,50 +49,51 @@ OTHERS = tuple(
 class Other:
     """Another engine for the tested model, loaded when it is first needed."""
 
-    def __init__(self, tested: ModelUnderTest, name: str, quantization: str, load: Load, threads: int | None) -> None:
+    def __init__(self, tested: ModelUnderTest, name: str, quantization: str, threads: int | None) -> None:
         self.tested, self.name = tested, f"{name} {quantization}"
         self.thresholds = THRESHOLDS[quantization]
-        self._load = partial(load, tested.bundle, str(tested.device), threads, quantization)
-        self._engine: Engine | None = None
+        self._choice, self._quantization, self._threads = EngineChoice(name), quantization, threads
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine, which converts the model first where necessary."""
+        device, threads = str(self.tested.device), self._threads
+        return load_engine(
+            self.tested.bundle, self._choice, device=device, threads=threads, quantization=self._quantization
+        )
 
     def loads(self) -> Finding:
-        """Loads the engine, which converts the model first where necessary; skipped if it does not support the model.
+        """Loads the engine; skipped if it is not installed, or does not support the model, the device or the numbers.
 
         Raises:
             BundleError: the folder cannot be converted.
         """
         try:
-            self._engine = self._load()
+            return Finding(self.engine.name)
         except (MissingDependencyError, ConfigError) as error:
             return Finding("", skipped=str(error))
-        return Finding(self._engine.name)
 
     @cached_property
     def search(self) -> Search:
         """Its search on the sentences of the tested model."""
-        engine = self._engine or self._load()
-        sources = [source[: engine.max_source_tokens] for source in self.tested.sources]
-        return replace(self.tested.search, engine=engine, sources=sources, tolerance=self.thresholds.batch)
+        sources = [source[: self.engine.max_source_tokens] for source in self.tested.sources]
+        return replace(self.tested.search, engine=self.engine, sources=sources, tolerance=self.thresholds.batch)
 
     def forced(self) -> Finding:
         """Scores the reference's translations with both engines, token by token."""
         tested, seen, total = self.tested, Differences(), 0.0
-        best = [(index, found[0]) for index, found in enumerate(tested.search.found)]
-        sources = [tested.sources[index] for index, _ in best]
-        targets = [hypothesis.ids for _, hypothesis in best]
-        theirs, ours = self.search.engine.score(sources, targets), tested.engine.score(sources, targets)
-        for index, (one, two) in enumerate(zip(ours, theirs, strict=True)):
+        targets = [found[0].ids for found in tested.search.found]
+        theirs, ours = self.engine.score(tested.sources, targets), tested.engine.score(tested.sources, targets)
+        for name, one, two in zip(tested.sample.names, ours, theirs, strict=True):
             if len(one) != len(two):
-                seen.faults.append(
-                    f"{tested.sample.names[index]}: {counted(len(two), 'score')} for {counted(len(one), 'token')}"
-                )
+                seen.faults.append(f"{name}: {counted(len(two), 'score')} for {counted(len(one), 'token')}")
             for position, (native, exported) in enumerate(zip(one, two, strict=False), start=1):
-                seen.add(native - exported, f"{tested.sample.names[index]}, token {position}")
+                seen.add(native - exported, f"{name}, token {position}")
                 total += abs(native - exported)
         mean = total / max(seen.count, 1)
         return Finding(
-            f"{counted(seen.count, 'token')} of {counted(len(best), 'translation')}, mean difference of a "
-            f"log-probability",
+            f"{counted(seen.count, 'token')} of {counted(len(targets), 'translation')}, mean difference of a "
+            "log-probability",
             float("inf") if mean != mean else mean,
             self.thresholds.token,
             seen.where,

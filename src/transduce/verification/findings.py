@@ -123,7 +123,7 @@ class Report:
         failed, skipped = self.count("failed"), self.count("skipped")
         ties = sum(len(check.finding.ties) for check in self.checks)
         rest = f"; {skipped} skipped" if skipped else ""
-        rest += f"; {ties} {'ties' if ties > 1 else 'tie'} in score, listed above" if ties else ""
+        rest += f"; {counted(ties, 'tie')} in score, listed above" if ties else ""
         if failed:
             names = ", ".join(check.name for check in self.checks if check.outcome == "failed")
             return f"FAILED: {failed} of {counted(len(self.checks), 'check')} ({names}){rest}; {self.seconds:.1f} s"
@@ -164,20 +164,18 @@ def _failure(check: CheckResult) -> str:
     if found.worst is not None and not found.worst <= (found.tolerance or 0.0):
         where = f" at {found.where}" if found.where else ""
         lines.append(f"  difference {number(found.worst)}{where}; at most {number(found.tolerance)} is allowed")
-    lines += [f"  {fault}" for fault in found.faults[:_MAX_PRINTED]]
-    if len(found.faults) > _MAX_PRINTED:
-        lines.append(f"  … and {len(found.faults) - _MAX_PRINTED} more (--report FILE has all)")
-    return "\n".join([*lines, f"  to do: {check.advice}"])
+    return "\n".join([*lines, *_first(found.faults), f"  to do: {check.advice}"])
 
 
 def _ties(check: CheckResult) -> str:
     ties = check.finding.ties
-    lines = [f"{check.name}: {len(ties)} {'ties' if len(ties) > 1 else 'tie'}, either output is right"]
-    for tie in ties[:_MAX_PRINTED]:
-        lines.append(f"  {tie.sentence}, scores {tie.difference:.1e} apart: {tie.first!r} | {tie.second!r}")
-    if len(ties) > _MAX_PRINTED:
-        lines.append(f"  … and {len(ties) - _MAX_PRINTED} more (--report FILE has all)")
-    return "\n".join(lines)
+    lines = [f"{tie.sentence}, scores {tie.difference:.1e} apart: {tie.first!r} | {tie.second!r}" for tie in ties]
+    return "\n".join([f"{check.name}: {counted(len(ties), 'tie')}, either output is right", *_first(lines)])
+
+
+def _first(lines: Sequence[str]) -> list[str]:
+    more = [f"… and {len(lines) - _MAX_PRINTED} more (--report FILE has all)"] if len(lines) > _MAX_PRINTED else []
+    return [f"  {line}" for line in (*lines[:_MAX_PRINTED], *more)]
 
 
 def _as_json(value: Any) -> Any:

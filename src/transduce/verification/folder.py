@@ -6,17 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from transduce import files
-from transduce.bundle import Bundle, save_bundle
+from transduce.bundle import CHECKED, Bundle, save_bundle
 from transduce.config import to_dict
+from transduce.config.differences import describe, differences
 from transduce.config.special_ids import UNK
 from transduce.engines.torch import TorchEngine, load_model
-from transduce.errors import TransduceError
+from transduce.errors import BundleError, TransduceError
 from transduce.reporting.tables import counted
 from transduce.verification.findings import Finding
 from transduce.verification.model_under_test import ModelUnderTest
 
-_FILES = ("model.safetensors", "tokenizer.json")
 _TRANSLATED = 8
 
 # Text that tokenisers often lose: empty and white space, odd line ends, controls, combining marks, scripts without
@@ -50,12 +49,12 @@ NASTY = (
 def checksums(bundle: Bundle) -> Finding:
     """Compares the files with the checksums that were written when the model was made."""
     faults = []
-    for name in _FILES:
-        if name not in bundle.checksums:
-            faults.append(f"{bundle.path / 'config.json'} has no checksum of {name}: it may have changed")
-        elif files.sha256(bundle.path / name) != bundle.checksums[name]:
-            faults.append(f"{bundle.path / name}: changed or damaged: its checksum differs from config.json's")
-    return Finding(f"SHA-256 of {' and '.join(_FILES)}", faults=tuple(faults))
+    for name in CHECKED:
+        try:
+            bundle.check_checksum(name)
+        except BundleError as error:
+            faults.append(str(error))
+    return Finding(f"SHA-256 of {' and '.join(CHECKED)}", faults=tuple(faults))
 
 
 def loads(bundle: Bundle) -> Finding:
@@ -80,8 +79,8 @@ def saved_is_loaded(tested: ModelUnderTest) -> Finding:
         again = save_bundle(Path(temporary) / "model", bundle.config, weights, bundle.tokenizer, bundle.metrics)
         again.verify()
         faults = _unequal_weights(weights, again.weights())
-        if to_dict(again.config) != to_dict(bundle.config):
-            faults.append("config.json: the configuration differs")
+        if changed := differences(to_dict(bundle.config), to_dict(again.config)):
+            faults.append(f"config.json: {describe(changed)}")
         if again.tokenizer.to_json() != bundle.tokenizer.to_json():
             faults.append("tokenizer.json: differs")
         if json.dumps(again.metrics) != json.dumps(bundle.metrics):

@@ -69,9 +69,8 @@ def _same(tested: ModelUnderTest, row: int, first: list[int], second: list[int],
     if first == second:
         return True
     pairs, name = tested.pairs, f"{tested.pairs.names[row]}, {how}"
-    parted = next((t for t, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), -1)
-    if parted < 0:  # one is a prefix of the other
-        parted = min(len(first), len(second))
+    shorter = min(len(first), len(second))  # where they part if one is a prefix of the other
+    parted = next((t for t, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), shorter)
     source = list(pairs.sources[row][:-1])
     # Where an output ends there, the token at `parted` is EOS, whose log-probability comes last.
     one, two = (s[parted] for s in tested.engine.score([source] * 2, [first[: parted + 1], second[: parted + 1]]))

@@ -1,7 +1,7 @@
 """Fast paths compared with slow, obvious ones: attention, weights in the CPU's layout, float32."""
 
 import copy
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -31,11 +31,8 @@ def attention(tested: ModelUnderTest) -> Finding:
     config = tested.bundle.config.model
     kind = f"window of {config.attention_window} against masked full attention" if config.attention_window else "eq. 1"
     layers = config.num_encoder_layers + 2 * config.num_decoder_layers
-    return seen.finding(f"{counted(layers, 'attention')}, up to {max(lengths)} positions; {kind}", _relative(tested))
-
-
-def _relative(tested: ModelUnderTest) -> float:
-    return min(1e-4, tested.settings.log_probability)
+    compared = f"{counted(layers, 'attention')}, up to {max(lengths)} positions; {kind}"
+    return seen.finding(compared, min(1e-4, tested.settings.log_probability))
 
 
 def _long_pair(tested: ModelUnderTest) -> Pairs:
@@ -49,7 +46,7 @@ def _watch(tested: ModelUnderTest, pairs: Pairs, seen: Differences) -> int:
     model, handles = tested.plain, []
     for name, module in model.named_modules():
         if isinstance(module, SelfAttention | CrossAttention):
-            handles.append(module.register_forward_hook(_comparison(name, seen), with_kwargs=True))
+            handles.append(module.register_forward_hook(partial(_compare, name, seen), with_kwargs=True))
     try:
         memory = model.encode(*padded(pairs.sources, tested.device))
         target_BT, _ = padded(pairs.targets, tested.device)
@@ -61,16 +58,14 @@ def _watch(tested: ModelUnderTest, pairs: Pairs, seen: Differences) -> int:
     return max(map(len, (*pairs.sources, *pairs.targets)))
 
 
-def _comparison(name: str, seen: Differences) -> Callable[..., None]:
-    """Returns a hook that recomputes an attention's output the obvious way."""
-
-    def compare(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
-        again = _self_again if isinstance(module, SelfAttention) else _cross_again
-        expected = again(module, *args, **kwargs)
-        scale = max(1.0, float(expected.abs().max()))
-        seen.compare(output / scale, expected / scale, f"{name}, row {{}} of the batch")
-
-    return compare
+def _compare(
+    name: str, seen: Differences, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor
+) -> None:
+    """A hook that recomputes an attention's output the obvious way."""
+    again = _self_again if isinstance(module, SelfAttention) else _cross_again
+    expected = again(module, *args, **kwargs)
+    scale = max(1.0, float(expected.abs().max()))
+    seen.compare(output / scale, expected / scale, f"{name}, row {{}} of the batch")
 
 
 def _self_again(
@@ -78,8 +73,7 @@ def _self_again(
 ) -> Tensor:
     query, key, value = module.project(x, packing)
     if isinstance(module, WindowedSelfAttention):
-        window = module.window
-        heads = windowed_attend_reference(query, key, value, attend_mask, window=window, causal=causal)
+        heads = windowed_attend_reference(query, key, value, attend_mask, window=module.window, causal=causal)
     else:
         heads = attend_reference(query, key, value, attend_mask, causal=causal)
     return project_heads(heads, module.output, packing)

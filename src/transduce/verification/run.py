@@ -1,25 +1,23 @@
 """Runs all checks on one model folder."""
 
-import contextlib
-import platform
 import time
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import torch
 
-from transduce.__about__ import __version__
 from transduce.bundle import Bundle
 from transduce.data.progress import progress_bar
+from transduce.engines.capabilities import ENGINES
 from transduce.engines.torch import TorchEngine, choose_device
 from transduce.errors import TransduceError
+from transduce.export.certificate import versions
 from transduce.export.exported_folder import ExportedFolder
+from transduce.export.exports import require_installed
 from transduce.reporting.tables import counted
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_exports, of_other_engines
-from transduce.verification.engines import LOADERS
 from transduce.verification.findings import CheckResult, Finding, Report
 from transduce.verification.model_under_test import ModelUnderTest
 from transduce.verification.sample import Sample, choose
@@ -65,12 +63,14 @@ def verify(
         DataError: `sentences` has none, or cannot be read.
         ConfigError: there is no such device.
         ExportError: a folder of `exports` has no certificate.
+        MissingDependencyError: what runs one of them is not installed.
     """
     start = time.perf_counter()
     if unknown := machine.keys() - Machine.__annotations__.keys():
         raise TypeError(f"verify() got an unexpected keyword argument '{min(unknown)}'")
-    for folder in exports:
-        ExportedFolder.read(Path(folder))  # a mistyped name fails now, not at the end
+    exported = [ExportedFolder.read(Path(folder)) for folder in exports]  # a mistyped name fails now, not at the end
+    for export in exported:
+        require_installed(export.format)
     bundle = Bundle.load(model)
     device, threads = choose_device(machine.get("device", "auto")), machine.get("threads")
     settings = settings or (Settings(**QUICK) if quick else Settings())
@@ -78,13 +78,13 @@ def verify(
     results = [_run(check, bundle) for check in FOLDER_CHECKS]
     if results[-1].outcome == "failed":  # it does not load, or has weights that are not finite
         reason = f"this model cannot be used: see '{results[-1].name}'"
-        results += [_skipped(check, reason) for check in CHECKS]
+        results += [_result(check, Finding("", skipped=reason), 0.0) for check in CHECKS]
         return _report(bundle, str(device), None, "", results, start)
     sample = choose(bundle, given, settings.num_sentences)
     tested = ModelUnderTest(bundle, sample, TorchEngine.load(bundle, device=str(device), threads=threads), settings)
     groups: list[tuple[Check[ModelUnderTest], ...]] = [(check,) for check in CHECKS]
     groups += of_other_engines(tested, threads) if other_engines else []
-    groups += of_exports([Path(folder) for folder in exports])
+    groups += of_exports(exported)
     num_checks = sum(map(len, groups))
     with torch.inference_mode(), progress_bar("verify", num_checks, unit=" checks", shown=progress) as bar:
         for group in groups:
@@ -111,11 +111,11 @@ def _run(check: Check[S], tested: S) -> CheckResult:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno})"
         finding = Finding("", faults=(f"stopped by {what}",))
-    return CheckResult(check.name, check.promise, check.advice, finding, time.perf_counter() - start)
+    return _result(check, finding, time.perf_counter() - start)
 
 
-def _skipped(check: Check[ModelUnderTest], reason: str) -> CheckResult:
-    return CheckResult(check.name, check.promise, check.advice, Finding("", skipped=reason), 0.0)
+def _result(check: Check[Any], finding: Finding, seconds: float) -> CheckResult:
+    return CheckResult(check.name, check.promise, check.advice, finding, seconds)
 
 
 def _report(
@@ -129,15 +129,7 @@ def _report(
         engine=f"{engine}, {counted(torch.get_num_threads(), 'CPU thread')}",
         sentences=f"{len(sample.lines)}, from {sample.origin}" if sample else "none",
         search=search,
-        versions=_versions(),
+        versions=versions(ENGINES),
         checks=tuple(results),
         seconds=time.perf_counter() - start,
     )
-
-
-def _versions() -> dict[str, str]:
-    found = {"transduce": __version__, "torch": str(torch.__version__), "python": platform.python_version()}
-    for name in LOADERS.keys() - found.keys():
-        with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found

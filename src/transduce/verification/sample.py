@@ -1,7 +1,6 @@
 """The sentences that a model is verified on: the user's, else the model's validation set, else generated ones."""
 
 import itertools
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,10 +8,10 @@ from random import Random
 
 from transduce.bundle import Bundle
 from transduce.config import DataConfig
-from transduce.data.corpus import locate_tests
 from transduce.data.readers import read_lines
 from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import ConfigError, DataError, MissingDependencyError
+from transduce.export.sentences import spread, validation_part
 
 _MAX_READ = 20_000  # lines of a file that are read
 _SEED = 1
@@ -56,20 +55,14 @@ def _spread(lines: Iterable[str], count: int, origin: str, called: str = "line")
     found = [(index, line) for index, line in enumerate(taken, start=1) if line.strip()]
     if not found:
         raise DataError(f"{origin}: no sentences: every line is empty. Give a text with one sentence a line.")
-    number = min(count, len(found))
-    chosen = [found[index * len(found) // number] for index in range(number)]
+    chosen = spread(found, count)
     return Sample(tuple(line for _, line in chosen), tuple(f"{called} {index}" for index, _ in chosen), origin)
 
 
 def _of_validation(data: DataConfig, count: int) -> Sample | None:
     """Returns sources of the validation set, or None where the model names none or it is not on this machine."""
-    if not data.validation:
-        return None
-    try:
-        part = locate_tests(replace(data, test={"validation": data.validation}))["validation"]
-    except DataError:  # a treebank that is not here
-        return None
-    if not all(os.access(path, os.R_OK) and path.is_file() for path in part.paths):
+    part = validation_part(data)
+    if part is None:
         return None
     origin = f"the validation set, {part.paths[0]}"
     if data.format == "text" and len(part.paths) == 2:
