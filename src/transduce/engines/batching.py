@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import TokenConstraints
-from transduce.errors import DataError
+from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
 
 # Padded source tokens of a batch: keeps the caches of a batch of very long sentences within memory.
@@ -37,16 +37,31 @@ def length_batches(
         start += count
 
 
-def output_limit(num_source: int, options: DecodeConfig, constraints: TokenConstraints | None) -> tuple[int, int]:
-    """Returns the greatest number of tokens of an output, and the least that the options or a prefix demand.
+def output_limit(
+    num_source: int, options: DecodeConfig, constraints: TokenConstraints | None, last_position: int | None
+) -> int:
+    """Returns the greatest number of tokens of an output, which is never less than the options or a prefix demand.
 
-    The former is never less than the latter. Positions of the model may lower it further.
+    Args:
+        num_source: the tokens of its source.
+        options: of the search.
+        constraints: on the output.
+        last_position: of a model that has learned its positions; None for others.
+
+    Raises:
+        ConfigError: the learned positions end before the least number of tokens.
     """
     limit = num_source + options.max_extra_tokens
     if options.max_tokens:
         limit = min(limit, options.max_tokens)
-    least = max(options.min_tokens, len(constraints.prefix) if constraints is not None else 0)
-    return max(limit, least), least
+    num_prefix = len(constraints.prefix) if constraints is not None else 0
+    least = max(options.min_tokens, num_prefix)
+    if last_position is None:
+        return max(limit, least)
+    if least > last_position:
+        what = f"a prefix of {least} tokens" if num_prefix == least else f"decode.min_tokens = {options.min_tokens}"
+        raise ConfigError(f"{what}: this model's learned positions end at {last_position}.")
+    return min(max(limit, least), last_position)
 
 
 def require_pairs(

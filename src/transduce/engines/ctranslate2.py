@@ -211,21 +211,20 @@ class CTranslate2Engine:
             if source:
                 read = tuple(source[: self.max_source_tokens])
                 given = constraints[index] if constraints is not None else _UNCONSTRAINED
-                yield _Line(
-                    index, read, self._within_positions(*batching.output_limit(len(read), options, given)), given
-                )
+                yield _Line(index, read, self._limit(len(read), options, given), given)
 
-    def _within_positions(self, limit: int, least: int) -> int:
-        """Returns the limit that the positions allow; learned ones lower it, as in the torch engine."""
+    def _limit(self, num_source: int, options: DecodeConfig, constraints: TokenConstraints) -> int:
+        """Returns the greatest number of tokens of an output; learned positions lower it, as in the torch engine."""
         last = self._positions - 1
-        if least > last:
-            raise ConfigError(f"an output of at least {least} tokens: this model's positions end at {last}.")
-        if limit > last and not learns_positions(self._config):
+        limit = batching.output_limit(
+            num_source, options, constraints, last if learns_positions(self._config) else None
+        )
+        if limit > last:
             raise ConfigError(
                 f"decode.max_extra_tokens: an output could have {limit} tokens, but in the ctranslate2 engine it ends "
                 f"at {last}. Lower the limit, or use the torch engine (--engine torch)."
             )
-        return min(limit, last)
+        return limit
 
     def _batch_size(self, num_lines: int, options: DecodeConfig) -> int:
         """Returns how many lines go together: fewer than a whole batch if threads would otherwise have no work.

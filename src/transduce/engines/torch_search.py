@@ -239,16 +239,10 @@ def _task(encoded: EncodedBatch, options: DecodeConfig, num_beams: int) -> Searc
 def _limits(models: Sequence[Transformer], batch: Batch, options: DecodeConfig) -> list[int]:
     """Returns the greatest number of tokens of each output."""
     positions = [limit - 1 for model in models if (limit := model.target_positions.limit) is not None]
-    limits = []
-    for row, source in enumerate(batch.sources):
-        constraints = batch.constraints[row] if batch.constraints else None
-        limit, least = output_limit(len(source), options, constraints)
-        if positions and least > min(positions):
-            prefix = constraints is not None and len(constraints.prefix) == least
-            what = f"a prefix of {least} tokens" if prefix else f"decode.min_tokens = {options.min_tokens}"
-            raise ConfigError(f"{what}: this model's learned positions end at {min(positions)}.")
-        limits.append(min([limit, *positions]))
-    return limits
+    last = min(positions, default=None)
+    constraints: Sequence[TokenConstraints | None] = batch.constraints or [None] * len(batch.sources)
+    limited = zip(batch.sources, constraints, strict=True)
+    return [output_limit(len(source), options, each, last) for source, each in limited]
 
 
 def _coverage_bonus(beta: float, state: Any) -> Tensor:

@@ -9,7 +9,7 @@ required   looked for in the text that comes out; if missing, the line is search
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis, hypothesis
@@ -68,27 +68,25 @@ def refusal(found: Hypothesis, constraints: Constraints) -> tuple[str, ...]:
     return (f"no translation without {phrases} was found in {_MAX_SEARCHES} searches: it is left empty.",)
 
 
+@dataclass
 class _ConstrainedSearch:
     """The hypotheses found so far, and the token constraints under which each source was last searched."""
 
-    def __init__(
-        self,
-        model: TextModel,
-        sources: Sequence[Sequence[int]],
-        options: DecodeConfig,
-        n_best: int,
-        constraints: Sequence[Constraints],
-    ) -> None:
-        self._model, self._engine, self._tokenizer = model, model.engine, model.tokenizer
-        self._sources, self._options, self._n_best = sources, options, n_best
-        self._constraints = constraints
-        if required := next((each.required for each in constraints if each.required), None):
+    model: TextModel
+    sources: Sequence[Sequence[int]]
+    options: DecodeConfig
+    n_best: int
+    constraints: Sequence[Constraints]
+
+    def __post_init__(self) -> None:
+        self._engine, self._tokenizer = self.model.engine, self.model.tokenizer
+        if required := next((each.required for each in self.constraints if each.required), None):
             # An empty source is not searched, but its constraints are checked: an engine or a search that does not
             # support required terms refuses them now, even if no line will need the search for them.
             spelled = tuple(term_spellings(choice, self._tokenizer, capitals=False) for choice in required)
-            self._engine.translate([()], options, n_best, [TokenConstraints(required=spelled)])
-        self._applied = [_prefix_constraints(each.prefix, self._tokenizer) for each in constraints]
-        self.found = self._engine.translate(sources, options, n_best, self._applied)
+            self._engine.translate([()], self.options, self.n_best, [TokenConstraints(required=spelled)])
+        self._applied = [_prefix_constraints(each.prefix, self._tokenizer) for each in self.constraints]
+        self.found = self._engine.translate(self.sources, self.options, self.n_best, self._applied)
 
     def find_required(self) -> None:
         """Searches the lines that lack required terms again: with either case of the first letter, then as written.
@@ -96,16 +94,16 @@ class _ConstrainedSearch:
         The second search is for a capital that was written inside a sentence. Its wider beam is for hypotheses that do
         not end in time.
         """
-        wide = replace(self._options, beam_size=max(_WIDE_BEAM, self._options.beam_size))
-        for options, capitals in ((self._options, True), (wide, False)):
-            incomplete = [i for i, source in enumerate(self._sources) if source and self._lacks_terms(i)]
+        wide = replace(self.options, beam_size=max(_WIDE_BEAM, self.options.beam_size))
+        for options, capitals in ((self.options, True), (wide, False)):
+            incomplete = [i for i, source in enumerate(self.sources) if source and self._lacks_terms(i)]
             for i in incomplete:
                 self._require_terms(i, capitals=capitals)
             self._search_again(incomplete, options)
 
     def avoid_forbidden(self) -> None:
         """Searches the lines that hold forbidden phrases again, with one more spelling forbidden each time."""
-        open_lines = [i for i, each in enumerate(self._constraints) if each.forbidden]
+        open_lines = [i for i, each in enumerate(self.constraints) if each.forbidden]
         for number in range(_MAX_SEARCHES):
             in_context = number < _SEARCHES_IN_CONTEXT
             spellings = {i: self._spellings(i, in_context) | self._respellings(i, in_context) for i in open_lines}
@@ -113,31 +111,31 @@ class _ConstrainedSearch:
             for i in open_lines:
                 forbidden = tuple(sorted({*self._applied[i].forbidden, *spellings[i]}))
                 self._applied[i] = replace(self._applied[i], forbidden=forbidden)
-                if self._constraints[i].required and not self._applied[i].required:  # they came by themselves until now
+                if self.constraints[i].required and not self._applied[i].required:  # they came by themselves until now
                     self._require_terms(i, capitals=True)
-            self._search_again(open_lines, self._options)
+            self._search_again(open_lines, self.options)
         for i in open_lines:
             self.found[i] = self._allowed(i) or [self._nothing(i)]
 
     def forced(self) -> list[list[tuple[Choice, ...]]]:
         """Returns for each hypothesis the terms that only a search for them produced; see `forced_terms`."""
         return [
-            forced_terms(self._model, source, found, each.required) if applied.required else [()] * len(found)
+            forced_terms(self.model, source, found, each.required) if applied.required else [()] * len(found)
             for source, found, each, applied in zip(
-                self._sources, self.found, self._constraints, self._applied, strict=True
+                self.sources, self.found, self.constraints, self._applied, strict=True
             )
         ]
 
     def _search_again(self, indices: Sequence[int], options: DecodeConfig) -> None:
         if not indices:
             return
-        sources, applied = [self._sources[i] for i in indices], [self._applied[i] for i in indices]
-        again = self._engine.translate(sources, options, self._n_best, applied)
+        sources, applied = [self.sources[i] for i in indices], [self._applied[i] for i in indices]
+        again = self._engine.translate(sources, options, self.n_best, applied)
         for i, hypotheses in zip(indices, again, strict=True):
             self.found[i] = hypotheses
 
     def _require_terms(self, index: int, *, capitals: bool) -> None:
-        terms = self._constraints[index].required
+        terms = self.constraints[index].required
         required = tuple(term_spellings(choice, self._tokenizer, capitals=capitals) for choice in terms)
         self._applied[index] = replace(self._applied[index], required=required, joining=joining_pieces(self._tokenizer))
 
@@ -146,21 +144,21 @@ class _ConstrainedSearch:
         return [text.replace("\n", " ") for text in self._tokenizer.decode_batch([each.ids for each in hypotheses])]
 
     def _lacks_terms(self, index: int) -> bool:
-        required = self._constraints[index].required
+        required = self.constraints[index].required
         return bool(required) and any(missing(text, required) for text in self._texts(self.found[index]))
 
     def _allowed(self, index: int) -> list[Hypothesis]:
         """Returns the hypotheses that neither hold nor respell a forbidden phrase."""
         found = [each for each in self.found[index] if not self._respelled(index, each, in_context=True)]
-        pattern = phrase_pattern(self._constraints[index].forbidden)
+        pattern = phrase_pattern(self.constraints[index].forbidden)
         return [each for each, text in zip(found, self._texts(found), strict=True) if not pattern.search(text)]
 
     def _nothing(self, index: int) -> Hypothesis:
-        [log_probabilities] = self._engine.score([self._sources[index]], [[]])
-        return hypothesis([], sum(log_probabilities), False, self._options.length_penalty)
+        [log_probabilities] = self._engine.score([self.sources[index]], [[]])
+        return hypothesis([], sum(log_probabilities), False, self.options.length_penalty)
 
     def _respelled(self, index: int, each: Hypothesis, *, in_context: bool) -> set[tuple[int, ...]]:
-        return respellings(self._model, self._sources[index], each, self._applied[index], in_context=in_context)
+        return respellings(self.model, self.sources[index], each, self._applied[index], in_context=in_context)
 
     def _respellings(self, index: int, in_context: bool) -> set[tuple[int, ...]]:
         return set().union(*(self._respelled(index, each, in_context=in_context) for each in self.found[index]))
@@ -170,7 +168,7 @@ class _ConstrainedSearch:
 
         With `in_context`, pieces that do not begin with a space include the piece before them (`_MAX_SEARCHES`).
         """
-        pattern = phrase_pattern(self._constraints[index].forbidden)
+        pattern = phrase_pattern(self.constraints[index].forbidden)
         spellings = set()
         for ids in (each.ids for each in self.found[index]):
             spelled = self._tokenizer.piece_bytes(ids)
