@@ -55,17 +55,14 @@ def add_options(parser: argparse.ArgumentParser, name: str, paper: DecodeConfig 
 def add_constraints(parser: argparse.ArgumentParser) -> None:
     """Declares what must or must not appear in translations."""
     group = parser.add_argument_group("constraints")
-    group.add_argument(
-        "--prefix", type=Path, metavar="FILE", help="how the translation of each line begins; empty: anything"
-    )
-    group.add_argument(
-        "--forbid", type=Path, metavar="FILE", help="phrases that no translation may contain, one a line"
-    )
-    group.add_argument("--forbid-by-line", type=Path, metavar="FILE", help="phrases for each line, tab-separated")
-    group.add_argument("--glossary", type=Path, metavar="TSV", help="source term, tab, required translation")
-    group.add_argument(
-        "--require-by-line", type=Path, metavar="FILE", help="required terms for each line, tab-separated"
-    )
+    for name, metavar, about in (
+        ("--prefix", "FILE", "how the translation of each line begins; empty: anything"),
+        ("--forbid", "FILE", "phrases that no translation may contain, one a line"),
+        ("--forbid-by-line", "FILE", "phrases for each line, tab-separated"),
+        ("--glossary", "TSV", "source term, tab, required translation"),
+        ("--require-by-line", "FILE", "required terms for each line, tab-separated"),
+    ):
+        group.add_argument(name, type=Path, metavar=metavar, help=about)
     group.add_argument(
         "--inline-terms", action="store_true", help='input lines mark required terms: <term to="Hund">dog</term>'
     )

@@ -18,7 +18,7 @@ from transduce.decoding.transfer import BeamStep, beams_on_host
 
 
 class FinishedBeams(HostRecord):
-    """The finished hypotheses of a beam search, and the score that others have to beat; an entry is a group."""
+    """The finished hypotheses of a beam search, and the score that others have to beat."""
 
     def __init__(
         self,
@@ -29,19 +29,19 @@ class FinishedBeams(HostRecord):
         may_run_out: bool = False,
     ) -> None:
         """See `BeamSearch`; `may_run_out` says that a group may be left without any continuation."""
-        num_entries, alpha = len(limits) * options.num_groups, options.length_penalty
-        super().__init__(num_entries, options.num_groups)
-        self.results: list[list[Hypothesis]] = [[] for _ in range(num_entries)]
+        num_groups, alpha = len(limits) * options.num_groups, options.length_penalty
+        super().__init__(num_groups, options.num_groups)
+        self.results: list[list[Hypothesis]] = [[] for _ in range(num_groups)]
         self._required, self._may_run_out, self._stop_early = required, may_run_out, options.stop_early
         self._alpha, self._n_best = alpha, options.n_best
         self._limits = np.repeat(np.array(limits, dtype=int), options.num_groups)
         # The best score that a hypothesis of log-probability g can reach is g over this; double, as scores are.
         self._final_penalties = np.array([gnmt_penalty(limit + 1, alpha) for limit in self._limits.tolist()])
         # A finished hypothesis must beat this to be kept: the worst kept score, once n_best are kept.
-        self._thresholds = np.full(num_entries, -np.inf)
-        self._open_scores = np.full((num_entries, options.group_size), -np.inf, np.float32)  # of the last step
+        self._thresholds = np.full(num_groups, -np.inf)
+        self._open_scores = np.full((num_groups, options.group_size), -np.inf, np.float32)  # of the last step
         self._open_scores[:, 0] = 0  # each group begins with one beam
-        shape = (max(limits, default=0) + 1, num_entries, options.group_size)
+        shape = (max(limits, default=0) + 1, num_groups, options.group_size)
         self._parents, self._tokens = np.zeros(shape, np.int32), np.zeros(shape, np.int64)
         self._num_tokens = 0  # of every open beam
 

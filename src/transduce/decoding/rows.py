@@ -66,7 +66,7 @@ class RowSearch(Search[S]):
 
 
 class FinishedRows(HostRecord):
-    """The outputs of a `RowSearch`, kept on the host; an entry is a row."""
+    """The outputs of a `RowSearch`, kept on the host; a group is one row."""
 
     def __init__(self, limits: Sequence[int], *, length_penalty: float, num_outputs: int = 1) -> None:
         super().__init__(len(limits) * num_outputs, num_outputs)

@@ -60,20 +60,20 @@ class SyncInterval:
 
 
 class HostRecord(ABC):
-    """What the host knows of a search: which entries are done, and which are still in the batch.
+    """What the host knows of a search: which groups are done, and which are still in the batch.
 
-    An entry is what ends by itself: a group of beams, or a single row. Each sentence has equally many. They are
+    A group is what ends by itself: a group of beams, or a single row. Each sentence has equally many. They are
     numbered as the batch began.
     """
 
-    def __init__(self, num_entries: int, entries_per_sentence: int) -> None:
-        self.active = np.arange(num_entries)  # those still in the batch
-        self.done = np.zeros(num_entries, bool)
-        self._entries_per_sentence = entries_per_sentence
+    def __init__(self, num_groups: int, groups_per_sentence: int) -> None:
+        self.active = np.arange(num_groups)  # those still in the batch
+        self.done = np.zeros(num_groups, bool)
+        self._groups_per_sentence = groups_per_sentence
 
     @property
     def all_done(self) -> bool:
-        """Whether no entry can get a better result."""
+        """Whether no group can get a better result."""
         return bool(self.done[self.active].all())
 
     @abstractmethod
@@ -81,11 +81,11 @@ class HostRecord(ABC):
         """Takes account of steps, in order; the sentences in the batch are the same in all of them."""
 
     def drop_done(self) -> list[int] | None:
-        """Drops sentences whose entries are all done, where that pays; returns those that stay, None where all do.
+        """Drops sentences whose groups are all done, where that pays; returns those that stay, None where all do.
 
         They are numbered as they have been in the batch until now.
         """
-        by_sentence = self.active.reshape(-1, self._entries_per_sentence)
+        by_sentence = self.active.reshape(-1, self._groups_per_sentence)
         open_sentences = ~self.done[by_sentence].all(axis=1)
         num_done = int((~open_sentences).sum())
         if num_done == 0 or num_done < len(by_sentence) * _SHRINK_SHARE:

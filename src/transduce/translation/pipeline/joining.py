@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from transduce.translation.pipeline.protecting import Attempt
+from transduce.translation.pipeline.protecting import SegmentInput
 from transduce.translation.pipeline.sentences import NO_SPACES, Span
 from transduce.translation.pipeline.splitting import Part
 from transduce.translation.result import Translation
@@ -20,7 +20,7 @@ class Joined:
 
 
 def join(
-    attempts: Sequence[Attempt],
+    inputs: Sequence[SegmentInput],
     parts: Sequence[Part],
     results: Sequence[list[Translation]],
     n_best: int,
@@ -29,14 +29,14 @@ def join(
     """Yields at most `n_best` translations of each text, best first; scores and log-probabilities are sums.
 
     Args:
-        attempts: the texts.
+        inputs: the texts.
         parts: those of all texts, in order.
         results: the translations of each part.
         n_best: translations of each text.
         drawn: whether translations are random draws, which stay in their order: see `choices_of_parts`.
     """
     for index, group in groupby(zip(parts, results, strict=True), key=lambda pair: pair[0].index):
-        text, (of_text, found) = attempts[index].text, zip(*group, strict=True)
+        text, (of_text, found) = inputs[index].text, zip(*group, strict=True)
         spans = [part.span for part in of_text]
         if spans == [(0, len(text))]:
             yield [Joined(best, ((spans[0], (0, len(best.text))),)) for best in found[0]]

@@ -59,15 +59,15 @@ def run_pipeline(model: TextModel, window: Window, request: Request) -> list[lis
     search = partial(search_parts, model, request.glossary)
 
     lines = protect(window.lines, markup)
-    for attempt in attempts(lines, markup):  # with placeholders left in the texts, if there are any; then without
-        parts = split(attempt, window, text_options, model)
+    for inputs in attempts(lines, markup):  # with placeholders left in the texts, if there are any; then without
+        parts = split(inputs, window, text_options, model)
         results = search(parts, options, n_best)
         if text_options.guard:
             results = guard(results, parts, options, n_best, search, same_language=same_language)
         if text_options.confidence:
             results = with_probabilities(model, parts, results)
-        joined = join(attempt, parts, results, n_best, drawn)
-        restore(model, attempt, joined, markup)
+        joined = join(inputs, parts, results, n_best, drawn)
+        restore(model, inputs, joined, markup)
     results = [assemble(line, n_best, markup, drawn) for line in lines]
     return with_confidence(model, results) if text_options.confidence else results
 

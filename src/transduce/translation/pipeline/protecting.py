@@ -22,7 +22,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class SegmentInput:
     """A segment as the model is to read it."""
 
     segment: Segment
@@ -45,7 +45,7 @@ def protect(lines: Sequence[str], markup: Markup) -> list[list[str | Segment]]:
     ]
 
 
-def attempts(lines: Sequence[Sequence[str | Segment]], markup: Markup) -> Iterator[list[Attempt]]:
+def attempts(lines: Sequence[Sequence[str | Segment]], markup: Markup) -> Iterator[list[SegmentInput]]:
     """Yields the segments to translate: those with placeholders first, then all that have no translations yet."""
     segments = [part for parts in lines for part in parts if isinstance(part, Segment)]
     with_placeholders = []
@@ -53,8 +53,9 @@ def attempts(lines: Sequence[Sequence[str | Segment]], markup: Markup) -> Iterat
         if any(mark.kind == "placeholder" for mark in segment.marked.marks):
             read = read_markup(segment.marked.source, markup, keep_placeholders=True)
             if len(read) == 1 and isinstance(read[0], MarkedText):
-                with_placeholders.append(Attempt(segment, read[0], keeps_placeholders=True))
+                with_placeholders.append(SegmentInput(segment, read[0], keeps_placeholders=True))
     if with_placeholders:
         yield with_placeholders
-    if rest := [Attempt(each, each.marked, keeps_placeholders=False) for each in segments if not each.translations]:
+    rest = [SegmentInput(each, each.marked, keeps_placeholders=False) for each in segments if not each.translations]
+    if rest:
         yield rest

@@ -21,7 +21,7 @@ from transduce.translation.pipeline.markup import (
     placeholder_spans,
     without_placeholders,
 )
-from transduce.translation.pipeline.protecting import Attempt, Segment
+from transduce.translation.pipeline.protecting import Segment, SegmentInput
 from transduce.translation.pipeline.text_options import Markup
 from transduce.translation.result import Translation
 from transduce.translation.text_model import TextModel, languages_of
@@ -31,16 +31,16 @@ _SUSPICIOUS = re.compile(r"https?://|ftp://|www\.|[{}%@<>&]")
 _EMPTY = Translation("", 0.0, 0.0, (), finished=True, source_truncated=False)
 
 
-def restore(model: TextModel, attempts: Sequence[Attempt], joined: Iterable[list[Joined]], markup: Markup) -> None:
+def restore(model: TextModel, inputs: Sequence[SegmentInput], joined: Iterable[list[Joined]], markup: Markup) -> None:
     """Gives each segment its translations, with the markup put back.
 
     An attempt with placeholders in the text counts only if the model copied each of them as often as in the source.
     """
-    for attempt, found in zip(attempts, joined, strict=True):
-        segment, marked = attempt.segment, attempt.marked
+    for given, found in zip(inputs, joined, strict=True):
+        segment, marked = given.segment, given.marked
         if markup == "none":
             segment.translations = [each.translation for each in found]
-        elif attempt.keeps_placeholders:
+        elif given.keeps_placeholders:
             expected = placeholder_counts(segment.marked.source, markup)
             for each in found:
                 best = each.translation

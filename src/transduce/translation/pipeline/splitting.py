@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from textwrap import shorten
 
 from transduce.translation.constraints.line_constraints import Constraints
-from transduce.translation.pipeline.protecting import Attempt
+from transduce.translation.pipeline.protecting import SegmentInput
 from transduce.translation.pipeline.sentences import Span, fitting_spans, sentence_spans
 from transduce.translation.pipeline.text_options import Split, TextOptions
 from transduce.translation.text_model import TextModel
@@ -28,33 +28,33 @@ class Part:
         return self.line_name or repr(shorten(self.text, 60, placeholder=" …"))
 
 
-def split(attempts: Sequence[Attempt], window: Window, text_options: TextOptions, model: TextModel) -> list[Part]:
+def split(inputs: Sequence[SegmentInput], window: Window, text_options: TextOptions, model: TextModel) -> list[Part]:
     """Returns the parts of all texts, in order.
 
     Texts that are longer than the model reads are cut into sentences; with `split="always"`, all texts; with
     `split="never"` none. A line with a prefix or required terms is never cut: they hold for the whole line.
     """
     limit, wanted = model.engine.max_source_tokens, text_options.split
-    spans = [[(0, len(attempt.text))] for attempt in attempts]
-    cuttable = [index for index, attempt in enumerate(attempts) if _may_be_cut(attempt, window, wanted, limit)]
-    encoded = model.tokenizer.encode_batch([attempts[index].text for index in cuttable])
+    spans = [[(0, len(given.text))] for given in inputs]
+    cuttable = [index for index, given in enumerate(inputs) if _may_be_cut(given, window, wanted, limit)]
+    encoded = model.tokenizer.encode_batch([inputs[index].text for index in cuttable])
     for index, ids in zip(cuttable, encoded, strict=True):
-        whole, is_long = attempts[index].text, len(ids) > limit
+        whole, is_long = inputs[index].text, len(ids) > limit
         if whole.strip() and (is_long or wanted == "always"):
             sentences = sentence_spans(whole, text_options.language)
             fitting = (part for span in sentences for part in fitting_spans(whole, span, limit, model.tokenizer))
             spans[index] = list(fitting) if is_long else sentences
-    return [_part(index, span, attempts[index], window) for index, each in enumerate(spans) for span in each]
+    return [_part(index, span, inputs[index], window) for index, each in enumerate(spans) for span in each]
 
 
-def _may_be_cut(attempt: Attempt, window: Window, wanted: Split, limit: int) -> bool:
-    if wanted == "never" or window.constraints_of(attempt.segment.line).bind_whole_line:
+def _may_be_cut(given: SegmentInput, window: Window, wanted: Split, limit: int) -> bool:
+    if wanted == "never" or window.constraints_of(given.segment.line).bind_whole_line:
         return False
     # A token holds at least one byte, and a character has at most four: shorter texts fit and need not be counted.
-    return wanted == "always" or 4 * len(attempt.text) > limit
+    return wanted == "always" or 4 * len(given.text) > limit
 
 
-def _part(index: int, span: Span, attempt: Attempt, window: Window) -> Part:
-    line, text = attempt.segment.line, attempt.text[slice(*span)]
+def _part(index: int, span: Span, given: SegmentInput, window: Window) -> Part:
+    line, text = given.segment.line, given.text[slice(*span)]
     line_name = window.name(line) if len(text) == len(window.lines[line]) else ""
     return Part(text, index, span, window.constraints_of(line), line_name)

@@ -72,7 +72,7 @@ def open_stream(
     """
     if resume and overwrite:
         raise ConfigError("--resume continues an output, --overwrite starts it again: give one of them.")
-    if path is not None and is_resumable(path):
+    if path is not None and path != _STDOUT and not files.is_special(path):
         with ResumableOutput(path, job, resume=resume, overwrite=overwrite) as output:
             yield output
         return
@@ -88,11 +88,6 @@ def open_stream(
                 if error.filename is None and not isinstance(error, BrokenPipeError):  # a reader may go away
                     raise DataError(f"{path}: cannot be written: {error.strerror}.") from None
                 raise
-
-
-def is_resumable(path: Path) -> bool:
-    """Returns whether an output at `path` would be a file that can be resumed, not a pipe or device."""
-    return path != _STDOUT and not files.is_special(path)
 
 
 class _PlainOutput:
