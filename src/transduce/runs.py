@@ -31,7 +31,7 @@ from transduce.data.store import ParallelStore
 from transduce.data.treebank_reader import beginnings, read_treebank
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, TrainingError
-from transduce.evaluation.bleu import bleu, tokenized_bleu
+from transduce.evaluation.bleu import Metric, bleu
 from transduce.model import Transformer
 from transduce.parser import Parser
 from transduce.reporting.tables import counted
@@ -208,12 +208,16 @@ def scorer_of(config: Config, tokenizer: SubwordTokenizer, validation: ParallelS
 
 
 def bleu_scorer(
-    config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore, *, tokenized: bool = False
+    config: Config,
+    tokenizer: SubwordTokenizer,
+    validation: ParallelStore,
+    *,
+    metric: Metric = bleu,
 ) -> Scorer:
     """Returns a function that translates the validation sources with a model and scores the result.
 
-    Source and reference are decoded from the store: the tokeniser is lossless, so this is the corpus's own text. BLEU
-    is sacreBLEU's; of a corpus that is `tokenized` already, it is computed on the tokens as they stand.
+    Source and reference are decoded from the store: the tokeniser is lossless, so this is the corpus's own text. The
+    `metric` is given the translations and a list of references; it is sacreBLEU's BLEU unless another is given.
     """
     count = min(len(validation), config.train.validate_bleu_sentences)
     sources = [validation.source(row).tolist() for row in range(count)]
@@ -221,8 +225,7 @@ def bleu_scorer(
 
     def score(model: Transformer) -> dict[str, float]:
         lines = _decode(model, sources, config, tokenizer)
-        scored = tokenized_bleu(lines, [references]) if tokenized else bleu(lines, [references])
-        return {"bleu": scored.value}
+        return {"bleu": metric(lines, [references]).value}
 
     return score
 

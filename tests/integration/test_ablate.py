@@ -17,9 +17,11 @@ from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line
 from transduce.config.tensors import read_weights
 from transduce.config.weights import count_parameters
+from transduce.data.prepare import load_prepared
+from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError, TrainingError
 from transduce.experiments.ablation.results import Results
-from transduce.runs import load_run_config
+from transduce.runs import data_folder, load_run_config
 from transduce.training.progress import read_progress
 from transduce.training.run_folder import checkpoints
 from transduce.translation.forced_scores import ScoreSummary
@@ -131,6 +133,9 @@ def test_every_trial_is_trained_and_measured(finished: Path) -> None:
         assert (config.train.seed, config.model.d_ff) == (trial.seed, 64 if trial.row == "wide" else 32)
         assert trial.parameters == count_parameters(config.model)
         assert trial.steps == 20
+        training = ParallelStore.open(load_prepared(data_folder(run), checksums=False).train)
+        seen = Bundle.load(run / "model").metrics["target_tokens_seen"]
+        assert trial.epochs == seen / int(training.target_lengths.sum())
         assert trial.error == ""
         assert trial.perplexity is not None
         assert 1 < trial.perplexity < 300

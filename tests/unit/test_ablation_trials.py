@@ -8,10 +8,12 @@ import pytest
 
 from transduce.config import Config, apply_settings, preset
 from transduce.errors import ConfigError
+from transduce.evaluation import bleu, paper_bleu, tokenized_bleu
 from transduce.experiments.ablation.ablate import shared_environment
 from transduce.experiments.ablation.grid import Grid, Row, constant
 from transduce.experiments.ablation.results import row_infos
 from transduce.experiments.ablation.trials import Ablation
+from transduce.experiments.ablation.worker import bleu_metric
 
 GRID = Grid(
     "mine",
@@ -102,6 +104,37 @@ def test_a_row_must_stay_what_it_was(base: Config, tmp_path: Path) -> None:
         Ablation(wider, base, tmp_path).trials()[0].write_request()
     with pytest.raises(ConfigError, match="tokenized was False, now True"):
         Ablation(GRID, base, tmp_path, tokenized=True).trials()[1].write_request()
+    with pytest.raises(ConfigError, match="paper_bleu was False, now True"):
+        Ablation(GRID, base, tmp_path, paper_bleu=True).trials()[1].write_request()
+
+
+def test_a_request_of_before_there_was_a_choice_is_of_sacrebleu(base: Config, tmp_path: Path) -> None:
+    trial = Ablation(GRID, base, tmp_path).trials()[1]
+    trial.write_request()
+    written = json.loads((trial.folder / "cell.json").read_text())
+    del written["paper_bleu"]
+    (trial.folder / "cell.json").write_text(json.dumps(written))
+    trial.write_request()
+    with pytest.raises(ConfigError, match="paper_bleu was False, now True"):
+        Ablation(GRID, base, tmp_path, paper_bleu=True).trials()[1].write_request()
+
+
+def test_the_bleu_of_an_ablation() -> None:
+    """A hyphenated compound is split in the paper's way, so that half of it can be right."""
+    line, reference = 'ein "well-known" Haus am See', "ein „well-kept“ Haus am See"
+    scores = {
+        (tokenized, in_paper_way): bleu_metric("de", tokenized=tokenized, in_paper_way=in_paper_way)(
+            [line], [[reference]]
+        ).value
+        for tokenized in (False, True)
+        for in_paper_way in (False, True)
+    }
+    assert scores[False, False] == bleu([line], [[reference]]).value
+    assert scores[True, False] == tokenized_bleu([line], [[reference]]).value
+    for tokenized in (False, True):
+        papers = paper_bleu([line], [[reference]], language="de", tokenized=tokenized).value
+        assert scores[tokenized, True] == papers
+    assert len(set(scores.values())) == 4
 
 
 def test_what_a_row_changes(base: Config) -> None:

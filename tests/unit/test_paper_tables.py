@@ -327,6 +327,24 @@ def test_the_report_of_table_3(smoke_table3: Experiment, tmp_path: Path) -> None
     assert is_picture(tmp_path / "table3.png")
 
 
+def test_at_the_papers_scale_table_3_has_the_papers_bleu(recipe: Path, tmp_path: Path) -> None:
+    made = {
+        scale: make("table3", scale, output=tmp_path / "out", recipe=recipe, data=tmp_path / "corpora")
+        for scale in ("laptop", "paper")
+    }
+    assert {scale: each.settings.get("bleu") for scale, each in made.items()} == {
+        "laptop": None,
+        "paper": "the paper's way",
+    }
+    studies = {scale: each.measurements[0].measure.func.__self__ for scale, each in made.items()}  # type: ignore[attr-defined]
+    assert {scale: study.ablation.paper_bleu for scale, study in studies.items()} == {"laptop": False, "paper": True}
+
+
+def test_the_report_of_table_3_says_what_row_e_also_changes(smoke_table3: Experiment) -> None:
+    measured = {"base": table3_row("base", [6.0], [20.0]), "E": table3_row("E", [5.0], [19.0])}
+    assert "learned positions start at 0.177 (1/√d_model), beside embeddings at 1" in smoke_table3.render(measured)
+
+
 def test_rows_of_earlier_calls_stay_in_table_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table3.Study, "measure", lambda self, row, say: table3_row(row, [6.0], [20.0]))
     for rows in (["B1"], ["A1"]):

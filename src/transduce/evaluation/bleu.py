@@ -8,7 +8,7 @@ Several different scores are called BLEU. They differ by points on the same outp
 - any of them lowercased.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -36,6 +36,9 @@ class Score:
     def to_dict(self) -> dict[str, Any]:
         """Returns the score for JSON, without values that were not computed."""
         return {key: value for key, value in asdict(self).items() if value not in (None, "")}
+
+
+Metric = Callable[[Sequence[str], Sequence[Sequence[str]]], Score]  # of hypotheses, and a list of references
 
 
 def bleu(

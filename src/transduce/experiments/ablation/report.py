@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce.experiments.ablation.conclusions import judge
+from transduce.experiments.ablation.conclusions import LONG_TRAINING, judge
 from transduce.experiments.ablation.results import Results, RowInfo, Statistic
 from transduce.reporting.charts import COLOURS, GREY, name_rows, new_chart, save_chart
-from transduce.reporting.tables import table
+from transduce.reporting.tables import counted, table
 
 _PANELS = (("perplexity", "perplexity per subword (left is better)"), ("bleu", "BLEU (right is better)"))
 
@@ -106,6 +106,10 @@ def _conclusions(results: Results) -> str:
             f"\nStandard deviation over seeds, all rows together: {spread['perplexity']:.3f} of perplexity, "
             f"{spread['bleu']:.2f} of BLEU. A difference counts where it exceeds two standard errors."
         )
+    if any("not testable" in detail for finding in findings for detail in finding.details):
+        lines.append(
+            f"\nNot testable: it shows after long training only, and this was less than {LONG_TRAINING:.0f} epochs."
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -120,7 +124,9 @@ def _total(results: Results) -> str:
     flops = sum(trial.training_flops or 0 for trial in results.trials)
     if not seconds:
         return ""
-    return f"In total: {seconds / 3600:.1f} hours of training, {flops:.2e} FLOPs counted.\n"
+    untimed = sum(trial.training_seconds is None and not trial.error for trial in results.trials)
+    without = f" ({counted(untimed, 'training')} without a time left out)" if untimed else ""
+    return f"In total: {seconds / 3600:.1f} hours of training{without}, {flops:.2e} FLOPs counted.\n"
 
 
 def draw(results: Results, path: Path) -> None:

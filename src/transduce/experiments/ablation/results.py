@@ -23,6 +23,7 @@ class TrialResult:
     bleu: float | None = None  # of beam search on the validation set
     parameters: int | None = None
     steps: int | None = None
+    epochs: float | None = None  # target tokens seen, by those of the corpus
     training_seconds: float | None = None
     training_flops: int | None = None  # counted
     training_flops_estimate: float | None = None  # the paper's way: see `transduce.training.cost`

@@ -39,7 +39,8 @@ class Trial:
     config: Config
     folder: Path  # of its run
     data: Path  # prepared data
-    tokenized: bool  # whether BLEU takes the corpus's tokens as they stand
+    tokenized: bool  # whether the corpus is tokenised already
+    paper_bleu: bool  # whether BLEU is computed as the paper's authors did
 
     @property
     def done(self) -> bool:
@@ -49,7 +50,8 @@ class Trial:
     @property
     def request(self) -> dict[str, Any]:
         """What decides its result."""
-        return {"row": self.row, "seed": self.seed, "tokenized": self.tokenized, "config": to_dict(self.config)}
+        bleu = {"tokenized": self.tokenized, "paper_bleu": self.paper_bleu}
+        return {"row": self.row, "seed": self.seed, **bleu, "config": to_dict(self.config)}
 
     def write_request(self) -> None:
         """Writes what its process is to do, unless it is finished.
@@ -80,6 +82,7 @@ class Ablation:
     output: Path
     num_seeds: int = 1  # from the base's seed on
     tokenized: bool = False  # whether the corpus is tokenised already, and BLEU takes its tokens as they stand
+    paper_bleu: bool = False  # whether BLEU is computed as the paper's authors did; otherwise it is sacreBLEU's
 
     @property
     def seeds(self) -> range:
@@ -107,7 +110,7 @@ class Ablation:
         name = f"{row}-seed{seed}"
         own = replace(config, name=f"{config.name}-{name}", train=_train_config(config, seed))
         data = self.output / "data" / _data_key(config)
-        return Trial(row, seed, own, self.output / _RUNS / name, data, self.tokenized)
+        return Trial(row, seed, own, self.output / _RUNS / name, data, self.tokenized, self.paper_bleu)
 
     def begin(self) -> None:
         """Makes `output` the folder of this ablation, or checks that it is.
@@ -199,7 +202,8 @@ def _write_or_compare(path: Path, request: dict[str, Any]) -> None:
 def _settings(request: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Returns what a request asks for; keys that its version did not know have their defaults."""
     config = to_dict(from_dict(request["config"], str(path)))
-    return {key: value for key, value in request.items() if key not in ("config", "data")} | config
+    others = {key: value for key, value in request.items() if key not in ("config", "data")}
+    return {"paper_bleu": False} | others | config
 
 
 def _train_config(config: Config, seed: int) -> TrainConfig:

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from transduce.data.prepared import load_prepared
 from transduce.data.store import ParallelStore
 from transduce.engines.torch import load_model
 from transduce.errors import DataError, TransduceError
+from transduce.evaluation.bleu import Metric, bleu, paper_bleu, tokenized_bleu
 from transduce.experiments.ablation.results import TrialResult
 from transduce.experiments.ablation.trials import REQUEST, RESULT
 from transduce.runs import bleu_scorer, data_folder, train
@@ -43,7 +45,12 @@ def main(folder: Path) -> int:
             outcome = train(config, folder, resume=True, data=folder / request["data"])
             if outcome.signal is not None:
                 return 128 + outcome.signal
-            result = measure(folder, request["row"], request["seed"], tokenized=request["tokenized"])
+            metric = bleu_metric(
+                config.data.target_language,
+                tokenized=request["tokenized"],
+                in_paper_way=request.get("paper_bleu", False),
+            )
+            result = measure(folder, request["row"], request["seed"], metric)
             files.write_json(folder / RESULT, asdict(result))
             return 0
     except TransduceError as error:
@@ -51,7 +58,14 @@ def main(folder: Path) -> int:
         return error.exit_code
 
 
-def measure(run: Path, row: str, seed: int, *, tokenized: bool) -> TrialResult:
+def bleu_metric(language: str, *, tokenized: bool, in_paper_way: bool) -> Metric:
+    """Returns the BLEU of an ablation: the paper's, that of tokens as they stand, or sacreBLEU's."""
+    if in_paper_way:
+        return partial(paper_bleu, language=language, tokenized=tokenized)
+    return tokenized_bleu if tokenized else bleu
+
+
+def measure(run: Path, row: str, seed: int, metric: Metric) -> TrialResult:
     """Returns the figures of a finished run's model: its last checkpoint, no average of several (§6.2).
 
     Raises:
@@ -61,12 +75,12 @@ def measure(run: Path, row: str, seed: int, *, tokenized: bool) -> TrialResult:
     prepared = load_prepared(data_folder(run), checksums=False)
     if prepared.validation is None:
         raise DataError(f"{prepared.folder}: has no validation data, by which rows are compared: set data.validation.")
-    validation = ParallelStore.open(prepared.validation)
+    validation, training = (ParallelStore.open(path) for path in (prepared.validation, prepared.train))
     model = load_model(bundle, Compute.of(bundle.config.train.device).device).eval()
     beam_size = bundle.config.decode.beam_size  # the search of `decode`, on every pair
     every = replace(bundle.config.train, validate_beam_size=beam_size, validate_bleu_sentences=len(validation))
     config = replace(bundle.config, train=every)
-    scorer = bleu_scorer(config, bundle.tokenizer, validation, tokenized=tokenized)
+    scorer = bleu_scorer(config, bundle.tokenizer, validation, metric=metric)
     names = ("steps", "training_seconds", "training_flops", "training_flops_estimate")
     costs: dict[str, Any] = {name: bundle.metrics.get(name) for name in names}
     return TrialResult(
@@ -75,6 +89,7 @@ def measure(run: Path, row: str, seed: int, *, tokenized: bool) -> TrialResult:
         perplexity=bundle.metrics["validation_perplexity"],
         bleu=scorer(model)["bleu"],
         parameters=model.num_parameters,
+        epochs=bundle.metrics["target_tokens_seen"] / int(training.target_lengths.sum()),
         **costs,
     )
 

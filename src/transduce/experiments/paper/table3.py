@@ -45,6 +45,7 @@ class Settings:
     changes: tuple[str, ...] = ()  # of the recipe, as `section.key=value`
     seeds: int = 1
     tokenized: bool = False
+    paper_bleu: bool = False  # whether BLEU is computed as the paper's authors did, to compare with the printed scores
     rows: tuple[str, ...] = tuple(row.name for row in GRID.rows)
 
 
@@ -68,7 +69,7 @@ SETTINGS: dict[Scale, Settings] = {
         seeds=2,
         tokenized=True,
     ),
-    "paper": Settings(recipe=RECIPES / "wmt14-en-de-base.toml"),
+    "paper": Settings(recipe=RECIPES / "wmt14-en-de-base.toml", paper_bleu=True),
 }
 
 
@@ -103,16 +104,17 @@ def experiment(options: Table3Options) -> Experiment:
         raise ConfigError(f"--seeds {num_seeds}, --jobs {options.jobs}: must be greater than 0.")
     tokenized = chosen.tokenized if options.recipe is None else options.tokenized
     study = Study(
-        Ablation(GRID, base, options.output / "ablation", num_seeds, tokenized),
+        Ablation(GRID, base, options.output / "ablation", num_seeds, tokenized, chosen.paper_bleu),
         jobs=min(options.jobs, num_seeds),
         demo=recipe is None,
         show_progress=not options.quiet,
     )
+    settings = {"scale": scale, "seeds": num_seeds, "tokenized": tokenized, "base": comparable(base)}
     rows = GRID.select(["base", *(options.rows or chosen.rows)]).rows  # which every row is compared with
     return Experiment(
         name="table3",
         title="Table 3: variations of the base model",
-        settings={"scale": scale, "seeds": num_seeds, "tokenized": tokenized, "base": comparable(base)},
+        settings=settings | ({"bleu": "the paper's way"} if chosen.paper_bleu else {}),
         measurements=[Measurement(row.name, partial(study.measure, row.name)) for row in rows],
         render=partial(_render, scale, study),
         draw=partial(_draw, study),
@@ -189,19 +191,28 @@ def _differences(study: Study, measured: Measured) -> list[str]:
     base, num_seeds = study.ablation.base, study.ablation.num_seeds
     model, data, train = base.model, base.data, base.train
     corpus = "the demo's generated corpus" if study.demo else data.download or f"that of {base.name}"
-    seeds = counted(num_seeds, "seed")
+    results, seeds = study.results(measured), counted(num_seeds, "seed")
+    epochs = results.statistic("base", "epochs")
+    seen = f" ({epochs.mean:.1f} epochs)" if epochs else ""
     lines = [
         f"- Data: {corpus}; the paper trained on WMT 2014 English-German, and measured on newstest2013.",
         f"- Base: {model.num_encoder_layers} + {model.num_decoder_layers} layers, d_model {model.d_model}, d_ff "
         f"{model.d_ff}, {model.num_heads} heads of {model.d_k}, dropout {model.dropout:g}, {model.norm}-norm; the "
         "paper's: 6 + 6, 512, 2048, 8 of 64, 0.1, post-norm. Rows vary it in the paper's proportions.",
-        f"- Training: {train.max_steps:,} steps of at most {train.target_batch_tokens:,} target tokens, {seeds}; the "
-        "paper's: 100,000 of 25,000, one seed as far as it says.",
+        f"- Training: {train.max_steps:,} steps of at most {train.target_batch_tokens:,} target tokens{seen}, {seeds}; "
+        "the paper's: 100,000 of 25,000 (about 20 epochs), one seed as far as it says.",
         f"- Perplexity is per subword, of {base.text.vocab_size:,} pieces here and 37,000 there: rows can be "
         "compared with each other, not with the printed ones.",
-        f"- BLEU: {study.results(measured).bleu}; the paper's: tokenised, compounds split, on its own data. "
-        "Differences between rows can be compared, scores cannot.",
+        f"- BLEU: {results.bleu}; the paper's: tokenised, compounds split, on its own data. "
+        "Differences between rows can be compared, scores "
+        + ("on newstest2013 only." if study.ablation.paper_bleu else "cannot."),
     ]
+    if "E" in measured:
+        lines.append(
+            "- Row E: the two kinds of positions start at different scales. Sinusoids have a root mean square of 0.71 "
+            f"a component, learned positions start at {model.d_model**-0.5:.3f} (1/√d_model), beside embeddings at 1. "
+            "So the row changes two things at once. The paper does not say how its learned positions started."
+        )
     left_out = [row.name for row in GRID.rows if row.name not in measured]
     return [*lines, f"- Not trained here: rows {', '.join(left_out)}."] if left_out else lines
 
@@ -228,6 +239,6 @@ def _draw(study: Study, measured: Measured, folder: Path) -> None:
                 )  # fmt: skip
         panel.set_xlabel(f"{label}: change against base")
     name_rows(panels[0], names)
-    panels[0].legend(fontsize=8)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
     figure.suptitle(f"Table 3: {results.base}")
     save_chart(figure, folder / "table3.png")
