@@ -69,3 +69,13 @@ def test_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     draw(RESULTS, tmp_path / "sweep.png")
     assert (tmp_path / "sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_with_one_beam_size_averages_share_a_panel(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    one_beam = replace(RESULTS, measured=tuple(one for one in RESULTS.measured if one.point.beam_size == 4))
+    widths = []
+    for name, results in (("both", RESULTS), ("one", one_beam)):
+        draw(results, tmp_path / f"{name}.png")
+        widths.append(int.from_bytes((tmp_path / f"{name}.png").read_bytes()[16:20]))  # of a PNG
+    assert widths[0] == 2 * widths[1]

@@ -70,6 +70,12 @@ def name_rows(panel: Any, names: Sequence[str], **style: Any) -> None:
     panel.set_ylim(len(names) - 0.5, -0.5)
 
 
+def legend_below(panel: Any, *, columns: int, **style: Any) -> None:
+    """Puts a panel's legend under its x axis, where it hides nothing."""
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": columns}
+    panel.legend(**place, fontsize=8, title_fontsize=8, **style)
+
+
 def save_chart(figure: Any, path: Path) -> None:
     """Writes a figure atomically, in the format of the file's suffix."""
     with atomic_path(path) as temporary:

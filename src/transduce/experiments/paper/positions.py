@@ -21,7 +21,7 @@ from transduce.experiments.paper.learning import FIRST_SYMBOL, copying, draw_seq
 from transduce.experiments.paper.report import claims_table, page, select
 from transduce.experiments.paper.scales import Scale, at_scale
 from transduce.model.positions import sinusoids
-from transduce.reporting.charts import count_axis, log_sizes, new_chart, save_chart
+from transduce.reporting.charts import count_axis, legend_below, log_sizes, new_chart, save_chart
 from transduce.reporting.tables import short, table
 from transduce.training.batch import Batch
 from transduce.training.device import Compute
@@ -284,16 +284,16 @@ def _draw(settings: Settings, measured: Measured, folder: Path) -> None:
     left.text(settings.trained_length + 0.7, 0.02, "not seen in training", color="#555555", fontsize=8)
     left.set(xlabel="symbols to copy", ylabel="tokens right", ylim=(0, 1.03), title="Copying, by length")
     count_axis(left.xaxis)
-    left.legend()
-    for name, label in (
-        ("random_table", "random vectors: least squares"),
-        ("found_beyond", "sinusoids: least squares, on later positions"),
-        ("found", "sinusoids: least squares"),
-        ("constructed", "sinusoids: rotation"),
+    legend_below(left, columns=2)
+    for name, label, size in (  # the last three lie on one another: each shows around the next
+        ("random_table", "random vectors: least squares", 4),
+        ("found_beyond", "sinusoids: least squares, on later positions", 10),
+        ("found", "sinusoids: least squares", 7),
+        ("constructed", "sinusoids: rotation", 4),
     ):
         errors = [max(measured[f"shift/k={shift}"][name], 1e-12) for shift in settings.shifts]
-        right.plot(settings.shifts, errors, marker="o", ms=4, label=label)
+        right.plot(settings.shifts, errors, marker="o", ms=size, label=label)
     log_sizes(right, settings.shifts)
     right.set(yscale="log", xlabel="k", ylabel="greatest error", title="PE(pos + k) from PE(pos)")
-    right.legend(fontsize=8)
+    legend_below(right, columns=2)
     save_chart(figure, folder / "positions.png")

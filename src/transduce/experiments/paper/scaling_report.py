@@ -8,7 +8,7 @@ from transduce.experiments.paper.compatibility import KINDS
 from transduce.experiments.paper.experiment import Measured, Values
 from transduce.experiments.paper.measure import crossing, exponents
 from transduce.experiments.paper.report import claims_table, cost_cells, distinct, listed, page, plot, select
-from transduce.reporting.charts import log_sizes, new_chart, save_chart
+from transduce.reporting.charts import legend_below, log_sizes, new_chart, save_chart
 from transduce.reporting.tables import mebibytes, seconds, short, table
 
 _LABELS = {
@@ -214,6 +214,7 @@ def draw(measured: Measured, folder: Path) -> None:
     log_sizes(axes[5], distinct(select(measured, "crossover/attention"), "n"))
     axes[5].set(yscale="log", xlabel=f"positions n (dashed: n = d = {width})", ylabel="seconds")
     axes[5].set_title("A layer, forward")
-    for axis in (axes[0], axes[5]):
-        axis.legend(fontsize=7)
+    for axis in (axes[1], axes[3]):
+        legend_below(axis, columns=3)
+    legend_below(axes[5], columns=2)
     save_chart(figure, folder / "scaling.png")

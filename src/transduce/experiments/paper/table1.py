@@ -180,10 +180,11 @@ def _render(settings: Settings, measured: Measured) -> str:
         f"n = {listed(settings.path_lengths)}, k = 3, r = {_PATH_WINDOW}. A recurrent layer's steps are those "
         "of its cell.",
         "## What differs from the paper",
-        _DIFFERENCES,
+        (f"- **{_TWO_SIZES}**\n" if len(settings.lengths) < 3 else "") + _DIFFERENCES,
     )
 
 
+_TWO_SIZES = "Most lines join two points only and show no growth: larger scales measure more sizes."
 _DIFFERENCES = """\
 - Table 1 prints orders of growth. Here are measurements of real layers, and the exponents that fit them best. Exponents
   of time hold for this machine and these sizes only: small products do not use all of it, large ones do not fit into
@@ -220,7 +221,8 @@ def _draw(settings: Settings, measured: Measured, folder: Path) -> None:
     d, k, r = settings.widths[len(settings.widths) // 2], settings.kernels[0], settings.windows[0]
 
     for name, row in ROWS.items():
-        style: dict[str, Any] = {"ms": 3, "color": colours[name], "label": row.name}
+        line = "--" if row.dilated else "-"  # it may lie on that of the contiguous one
+        style: dict[str, Any] = {"ms": 3, "color": colours[name], "label": row.name, "linestyle": line}
         cost = select(measured, f"cost/{name}")
         same_size = [s for s in cost if (s["d"], s["k"], s["r"]) == (d, k, r)]
         plot(axes[2], select(measured, f"chain/{name}"), "n", "operations", **style)
@@ -240,4 +242,6 @@ def _draw(settings: Settings, measured: Measured, folder: Path) -> None:
     for axis in axes[2:]:
         count_axis(axis.yaxis)
     figure.legend(*axes[2].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    if len(settings.lengths) < 3:
+        figure.suptitle(_TWO_SIZES, fontsize=9)
     save_chart(figure, folder / "table1.png")

@@ -162,7 +162,8 @@ def draw(measured: Measured, folder: Path, *, baselines: Sequence[Baseline] = ()
         panel.annotate(figures, (1.01, index), xycoords=right, va="center", fontsize=8, color=colour)
     name_rows(panel, [name for name, *_ in rows], fontsize=8)
     panel.set_xlabel("labelled F1")
-    panel.set_title("Table 4: grey and blue as printed (WSJ 23), red as measured", fontsize=10, loc="right")
+    green = "green another parser, " if baselines else ""
+    panel.set_title(f"Table 4: grey and blue as printed (WSJ 23), {green}red as measured", fontsize=10, loc="right")
     save_chart(figure, folder / "table4.png")
 
 

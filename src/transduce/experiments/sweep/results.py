@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.experiments import store
-from transduce.reporting.charts import log_sizes, new_chart, save_chart
+from transduce.reporting.charts import legend_below, log_sizes, new_chart, save_chart
 from transduce.reporting.tables import counted, table
 
 
@@ -139,23 +139,28 @@ def draw(results: SweepResults, path: Path) -> None:
     Raises:
         MissingDependencyError: matplotlib is not installed.
     """
-    averages = sorted({one.point.average for one in results.measured})
-    penalties = sorted({one.point.length_penalty for one in results.measured})
-    figure, panels = new_chart(len(averages), width=4.0, share_y=True)
-    for panel, average in zip(panels, averages, strict=True):
+    averages, sizes, penalties = (
+        sorted({getattr(one.point, axis) for one in results.measured})
+        for axis in ("average", "beam_size", "length_penalty")
+    )
+    if len(sizes) == 1 and len(averages) > 1:
+        x, label, parts = "average", "checkpoints averaged", {f"beam size {sizes[0]}": list(results.measured)}
+    else:
+        x, label, parts = "beam_size", "beam size", {}
+        for average in averages:
+            title = f"{average} checkpoint{'s averaged' if average > 1 else ', not averaged'}" if average else ""
+            parts[title] = [one for one in results.measured if one.point.average == average]
+    figure, panels = new_chart(len(parts), width=4.0, share_y=True)
+    for panel, (title, measured) in zip(panels, parts.items(), strict=True):
         for penalty in penalties:
-            scores = {
-                one.point.beam_size: one.score
-                for one in results.measured
-                if (one.point.average, one.point.length_penalty) == (average, penalty)
-            }
-            sizes = sorted(scores)
-            panel.plot(sizes, [scores[size] for size in sizes], marker="o", markersize=4, label=f"α = {penalty:g}")
-        log_sizes(panel, sorted({one.point.beam_size for one in results.measured}), base=2)
-        panel.set_xlabel("beam size")
-        if average:
-            panel.set_title(f"{average} checkpoint{'s averaged' if average > 1 else ', not averaged'}")
+            points = sorted(
+                (getattr(one.point, x), one.score) for one in measured if one.point.length_penalty == penalty
+            )
+            xs, scores = [point[0] for point in points], [point[1] for point in points]
+            panel.plot(xs, scores, marker="o", markersize=4, label=f"α = {penalty:g}")
+        log_sizes(panel, sorted({getattr(one.point, x) for one in measured}), base=2)
+        panel.set(xlabel=label, title=title)
     panels[0].set_ylabel(results.comparability.metric)
-    panels[-1].legend(title="length penalty")
+    legend_below(panels[0], columns=len(penalties), title="length penalty")
     figure.suptitle(results.subject)
     save_chart(figure, path)
