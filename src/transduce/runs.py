@@ -46,7 +46,6 @@ from transduce.training.resume import changes_on_resume, merge_settings, require
 from transduce.training.run_folder import (
     checkpoints,
     data_folder,
-    has_data_elsewhere,
     load_run_config,
     load_run_data,
     run_settings,
@@ -147,7 +146,7 @@ def train(
 def _prepared(config: Config, run: Path, data: Path | None, mirror: Path | None, show_progress: bool) -> Prepared:
     if checkpoints(run):  # the data that it started with, wherever the corpus is by now
         prepared = load_run_data(run, data)
-    elif data is None and not has_data_elsewhere(run):
+    elif data is None and data_folder(run) == run / "data":
         report = prepare(config, run / "data", mirror=mirror, progress=show_progress)
         if show_progress:
             print(report, file=sys.stderr)

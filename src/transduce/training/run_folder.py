@@ -123,11 +123,6 @@ def save_run_data(run: Path, prepared: Prepared) -> None:
     files.write_json(run / DATA, elsewhere | _identity(prepared))
 
 
-def has_data_elsewhere(run: Path) -> bool:
-    """Returns whether the run's data lie outside it."""
-    return "folder" in _read_data(run)
-
-
 def _identity(prepared: Prepared) -> dict[str, str | None]:
     listed = prepared.manifest["files"]
     return {
