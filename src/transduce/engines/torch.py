@@ -20,30 +20,14 @@ from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, SCORE_BATCH,
 from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, TokenConstraints, require_threads
 from transduce.engines.shortlist.table import Shortlist
 from transduce.engines.torch_search import Batch, EncodedBatch, batch_size, check, padded, search, search_rounds
-from transduce.errors import ConfigError, EngineError
+from transduce.errors import EngineError
 from transduce.model import Transformer, prepack
 from transduce.model.attention_maps import attention_maps
 from transduce.model.cuda_graphs import GraphDecoder
+from transduce.model.device import choose_device
 
 # Rows of logits at a time in forced scoring: 150 MB at the paper's vocabulary.
 _MAX_LOGIT_ROWS = 1024
-
-
-def choose_device(name: str) -> torch.device:
-    """Returns the device called `name`; "auto" is the first GPU, or else the CPU.
-
-    Raises:
-        ConfigError: there is no such device here.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"device '{name}' cannot be used: {reason} Use 'auto', 'cpu' or 'cuda'.") from None
-    return device
 
 
 def load_model(bundle: Bundle, device: torch.device | str = "cpu") -> Transformer:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from transduce.errors import ConfigError
+from transduce.model.device import choose_device
 from transduce.reporting.tables import counted
 from transduce.training.cost import UNKNOWN, Capacity, gpu_capacity
 
@@ -29,15 +29,7 @@ class Compute:
         Raises:
             ConfigError: the device does not exist here.
         """
-        name = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-        try:
-            resolved = torch.device(name)
-            torch.empty(0, device=resolved)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise ConfigError(
-                f"train.device = {device!r}: cannot be used here: {reason} Write auto, cpu, cuda or cuda:N."
-            ) from None
+        resolved = choose_device(device, "train.device")
         bf16 = computes_bf16(resolved) if precision == "auto" else precision == "bf16"
         return cls(resolved, torch.bfloat16 if bf16 else torch.float32)
 

@@ -11,11 +11,12 @@ import torch
 from transduce.bundle import Bundle
 from transduce.data.progress import progress_bar
 from transduce.engines.capabilities import ENGINES
-from transduce.engines.torch import TorchEngine, choose_device
+from transduce.engines.torch import TorchEngine
 from transduce.errors import TransduceError
 from transduce.export.certificate import versions
 from transduce.export.exported_folder import ExportedFolder
 from transduce.export.exports import require_installed
+from transduce.model.device import choose_device
 from transduce.reporting.tables import counted
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.findings import CheckResult, Finding, Report

@@ -12,7 +12,7 @@ from pathlib import Path
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import Config
-from transduce.engines.torch import TorchEngine, choose_device
+from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, EvaluationError, MissingDependencyError, suggestion
 from transduce.evaluation import METRICS, Text, evaluate
 from transduce.evaluation.texts import require_aligned
@@ -20,6 +20,7 @@ from transduce.experiments import store
 from transduce.experiments.store import RESULTS, TABLE
 from transduce.experiments.sweep.results import Axes, Comparability, Measured, Point, SweepResults, draw, render
 from transduce.model import Transformer
+from transduce.model.device import choose_device
 from transduce.reporting.tables import counted
 from transduce.runs import load_run_config, load_run_data
 from transduce.text import SubwordTokenizer
