@@ -78,7 +78,8 @@ class EngineCapabilities:
     quantizations: tuple[str, ...]  # numbers that it can compute with
     shortlist_per_line: bool  # whether each line is searched in a shortlist of its own, not a batch in their union
     attention_windows: bool  # whether it runs models with `model.attention_window`
-    # Those of its quantizations that `transduce verify` compares with the reference.
+    # Those of its quantizations that `transduce verify` compares with the reference. Not bfloat16: its coarse rounding
+    # depends on the number of rows of a product, so results may depend on the batch.
     verified: tuple[str, ...] = ("float32", "int8")
     max_sinusoids: int | None = None  # longest sequence of a model with sinusoidal positions; None: any
 
@@ -137,8 +138,6 @@ TORCH = EngineCapabilities(
         "shortlist (`--shortlist on`)": "of each line its own",
     },
     quantizations=("float32", "bfloat16", "int8"),
-    # Not bfloat16: its coarse rounding depends on the number of rows of a product, so results may depend on the batch.
-    verified=("float32", "int8"),
     shortlist_per_line=True,
     attention_windows=True,
 )
