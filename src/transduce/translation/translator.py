@@ -189,8 +189,8 @@ class Translator:
             DataError: a prefix or required term holds a forbidden phrase, or the glossary cannot be read.
         """
         constraints = constraints_of(len(lines), prefixes, forbidden, required)
-        text_options = text_options_of(text_options, options)
-        return [best.text for best, *_ in self._translate(lines, 1, constraints, glossary, text_options, options)]
+        request = self._request(1, text_options_of(text_options, options), glossary, options)
+        return [best.text for best, *_ in self._run(Window(1, lines, constraints), request)]
 
     def translate_n_best(
         self,
@@ -213,21 +213,18 @@ class Translator:
         all of its translations must satisfy them, so it may be searched again where the first alone would have passed.
         """
         constraints = constraints_of(len(lines), prefixes, forbidden, required)
-        text_options = text_options_of(text_options, options)
-        return self._translate(lines, n_best, constraints, glossary, text_options, options)
+        request = self._request(n_best, text_options_of(text_options, options), glossary, options)
+        return self._run(Window(1, lines, constraints), request)
 
-    def _translate(
-        self,
-        lines: Sequence[str],
-        n_best: int,
-        constraints: Sequence[Constraints] | None,
-        glossary: GlossaryLike,
-        text_options: TextOptions,
-        options: SearchOptions,
-    ) -> list[list[Translation]]:
-        request = Request(self.with_options(**options), n_best, text_options, glossary_of(glossary))
-        found = run_pipeline(self, Window(1, lines, constraints), request)
-        if many := lines_of_many_sentences(self, lines, found, text_options):
+    def _request(
+        self, n_best: int, text_options: TextOptions, glossary: GlossaryLike, options: SearchOptions
+    ) -> Request:
+        return Request(self.with_options(**options), n_best, text_options, glossary_of(glossary))
+
+    def _run(self, window: Window, request: Request) -> list[list[Translation]]:
+        """Returns the translations of each line; warns a caller of `translate` where lines have many sentences."""
+        found = run_pipeline(self, window, request)
+        if many := lines_of_many_sentences(self, window.lines, found, request.text_options):
             warnings.warn(many_sentences_warning(many), stacklevel=3)
         return found
 
