@@ -164,17 +164,15 @@ def engine_in_half_precision(patch: pytest.MonkeyPatch) -> None:
 def change_each_batch(
     patch: pytest.MonkeyPatch, change: Callable[[list[list[Hypothesis]]], list[list[Hypothesis]]]
 ) -> None:
-    def changing(begin: Callable[..., Any]) -> Callable[..., Any]:
-        def changed(*given: Any) -> Any:
-            search = begin(*given)
-            run = search.run
-            search.run = lambda: change(run())
-            return search
+    begin = torch_engine.search
 
-        return changed
+    def changed(*given: Any) -> Any:
+        search = begin(*given)
+        run = search.run
+        search.run = lambda: change(run())
+        return search
 
-    for mode in ("greedy", "beam"):
-        patch.setattr(torch_engine, mode, changing(getattr(torch_engine, mode)))
+    patch.setattr(torch_engine, "search", changed)
 
 
 def shortened(hypothesis: Hypothesis) -> Hypothesis:
