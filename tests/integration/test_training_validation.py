@@ -24,7 +24,7 @@ from transduce.training.distributed import Ranks
 from transduce.training.progress import check_checkpoint
 from transduce.training.run_folder import checkpoints
 from transduce.training.trainer import End, Trainer
-from transduce.training.validation import Validation
+from transduce.training.validation import Validation, perplexity
 
 pytestmark = pytest.mark.computes
 
@@ -117,6 +117,14 @@ def test_without_bleu_the_lowest_perplexity_is_best(
     trainer = make_trainer(with_train(config, max_steps=3, validate_steps=1), tmp_path / "run", data, validate=True)
     trainer.fit()
     assert (trainer.progress.best_score, trainer.progress.best_step) == (-70.0, 2)
+
+
+def test_perplexity_is_measured_without_dropout(config: Config, data: Path) -> None:
+    compute = Compute.of("cpu", "fp32")
+    model = new_model(config, compute)
+    assert config.model.dropout > 0
+    assert len({perplexity(model, validation_store(data), compute) for _ in range(3)}) == 1
+    assert model.training  # as before
 
 
 def test_a_new_measure_of_the_best_starts_anew(config: Config, data: Path, tmp_path: Path) -> None:

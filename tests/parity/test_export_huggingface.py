@@ -111,6 +111,15 @@ def test_generate_finds_what_our_search_finds(tmp_path: Path, beam_size: int) ->
         assert sum(a.log_probabilities) >= sum(b.log_probabilities) - 1e-3
 
 
+def test_generate_has_the_models_own_search(tmp_path: Path) -> None:
+    decode = DecodeConfig(beam_size=5, length_penalty=0.7, max_extra_tokens=9)
+    bundle = make_model(tmp_path / "model", decode=decode)
+    export(bundle, tmp_path / "export")
+    said = json.loads((tmp_path / "export" / "generation_config.json").read_text(encoding="utf-8"))
+    longest = bundle.config.data.max_tokens + 9
+    assert (said["num_beams"], said["length_penalty"], said["max_length"]) == (5, 0.7, longest)
+
+
 @pytest.fixture(scope="module", params=["bpe", "wordpiece"])
 def tokenizers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Returns our tokeniser, and what AutoTokenizer makes of its export."""

@@ -133,6 +133,18 @@ def test_a_wrong_description_is_noticed(tmp_path: Path) -> None:
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_a_bias_of_the_output_must_be_zero(tmp_path: Path) -> None:
+    paths = write_state(tmp_path, 'output_bias = "generator.bias"', norm_first=False)
+    state, bias = load_file(paths[0]), np.zeros(300, np.float32)
+    save_file(state | {"generator.bias": bias}, paths[0])
+    assert import_torch(*paths, tmp_path / "model", sample=2) is not None
+    bias[7] = 0.5
+    save_file(state | {"generator.bias": bias}, paths[0])
+    with pytest.raises(ExportError, match=r"generator\.bias is not zero"):
+        import_torch(*paths, tmp_path / "other", sample=2)
+
+
 NOT_OF_LAYERS = (
     "transformer.encoder.pos.weight",
     "transformer.encoder.layers.0.self_attn.bias_k",

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from transduce.verification.checks import CHECKS, FOLDER_CHECKS
 from transduce.verification.differences import Differences
 from transduce.verification.model_under_test import ModelUnderTest
 from transduce.verification.sample import choose
+from transduce.verification.search import Search
 from verified_model import LINES, save_model
 
 pytestmark = pytest.mark.computes
@@ -199,6 +201,16 @@ def test_a_tie_is_listed_and_is_no_failure(tmp_path: Path, monkeypatch: pytest.M
     assert found.outcome == "passed", found.faults
     assert len({tie.sentence.partition(",")[0] for tie in found.ties}) == len(LINES)
     assert all(tie.first != tie.second and tie.difference < 1e-4 for tie in found.ties)
+
+
+@pytest.mark.parametrize(("difference", "is_tie"), [(0.5, True), (2.0, False)])
+def test_a_tie_is_a_difference_below_that_of_the_settings(bundle: Bundle, difference: float, is_tie: bool) -> None:
+    """The difference is a multiple of `Settings.tie`."""
+    engine: Any = SimpleNamespace(score=lambda *_: [[-1.0], [-0.5, -0.5 - difference * SETTINGS.tie]])
+    search = Search(engine, ("line 1",), [[5]], DecodeConfig(length_penalty=0.0), bundle.tokenizer, SETTINGS, 1e-4)
+    seen = Differences()
+    search.same(0, Hypothesis([], -1.0, -1.0, True), Hypothesis([7], -1.0, -1.0, True), "shuffled", seen)
+    assert (len(seen.ties), len(seen.faults)) == ((1, 0) if is_tie else (0, 1))
 
 
 # --- other engines --------------------------------------------------------------------------------------------

@@ -59,6 +59,13 @@ def test_a_trial_can_always_be_resumed(base: Config, tmp_path: Path) -> None:
     assert (train.checkpoint_minutes, train.checkpoint_steps) == (0.0, 50)
 
 
+def test_a_trial_is_trained_to_its_last_step_and_measured_there(base: Config, tmp_path: Path) -> None:
+    asked = apply_settings(base, ["train.early_stopping=3", "train.validate_bleu=true", "train.best_by=score"])
+    train = Ablation(GRID, asked, tmp_path).trials()[0].config.train
+    assert (train.early_stopping, train.validate_bleu, train.best_by) == (0, False, "perplexity")
+    assert train.max_steps == base.train.max_steps
+
+
 def test_rows_without_validation_data_cannot_be_compared(base: Config, tmp_path: Path) -> None:
     without = dataclasses.replace(base, data=dataclasses.replace(base.data, validation=()))
     with pytest.raises(ConfigError, match=r"row base: data\.validation is not set"):

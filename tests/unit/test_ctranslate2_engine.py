@@ -140,6 +140,16 @@ def test_a_line_has_its_own_limits_its_own_result_and_true_scores(
             assert [h.score for h in hypotheses] == pytest.approx([h.score for h in found[place]], abs=_TIE)
 
 
+def test_an_output_may_fill_its_limit_and_still_end(engine: CTranslate2Engine) -> None:
+    sources = [source for source in made_sources(60) if source]
+    free = engine.translate(sources, DecodeConfig(beam_size=1, max_extra_tokens=6))
+    ended = [(source, best.ids) for source, [best] in zip(sources, free, strict=True) if best.finished and best.ids]
+    assert len(ended) >= 5
+    for source, ids in ended:
+        [[best]] = engine.translate([source], DecodeConfig(beam_size=1, max_extra_tokens=6, max_tokens=len(ids)))
+        assert (best.ids, best.finished) == (ids, True)
+
+
 def test_greedy_search_is_that_of_the_torch_engine(engine: CTranslate2Engine, reference: TorchEngine) -> None:
     sources = made_sources(60, seed=1)
     options = DecodeConfig(beam_size=1, max_extra_tokens=4)

@@ -12,6 +12,7 @@ import torch
 from transduce.cli.main import build_parser
 from transduce.config import Config, apply_settings
 from transduce.errors import ConfigError
+from transduce.experiments.paper import positions
 from transduce.experiments.paper.catalogue import EXPERIMENTS
 from transduce.experiments.paper.compatibility import KINDS, CompatibilityAttention, attend_by, scores, softmax_gradient
 from transduce.experiments.paper.positions import linear_map, rotation
@@ -81,6 +82,16 @@ def test_a_rotation_moves_positions_on() -> None:
     np.testing.assert_allclose(rotation(3, 12) @ rotation(4, 12), rotation(7, 12), atol=1e-12)
     np.testing.assert_allclose(rotation(5, 12) @ rotation(5, 12).T, np.eye(12), atol=1e-12)
     assert np.abs(table[: 60 - 7] @ rotation(6, 12).T - table[7:]).max() > 0.5
+
+
+def test_a_map_is_tried_on_positions_that_it_was_not_found_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A map fits any four vectors of width 8; of random ones it says nothing about the next four."""
+    table = torch.randn(9, 8, generator=torch.Generator().manual_seed(0))
+    monkeypatch.setattr(positions, "sinusoids", lambda *_: table)
+    settings = dataclasses.replace(positions.SETTINGS["smoke"], table_width=8, table_positions=8)
+    values = positions._shift(settings, 1, print)
+    assert values["found"] < 1e-9
+    assert values["found_beyond"] > 0.1
 
 
 def test_least_squares_finds_a_linear_map_and_no_map_between_random_vectors() -> None:

@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import math
 import os
 import resource
 import time
@@ -38,6 +39,7 @@ def test_time_between_steps_counts_and_paused_time_does_not(tmp_path: Path, monk
     assert record["target_tokens_per_second"] == pytest.approx(30 / 3.0)
     assert record["source_tokens_per_second"] == pytest.approx(24 / 3.0)
     assert record["loss"] == pytest.approx(2.0)
+    assert record["perplexity"] == pytest.approx(math.e)  # of the negative log-likelihood, not of the smoothed loss
 
 
 def test_the_time_left_does_not_jump(monkeypatch: pytest.MonkeyPatch) -> None:
