@@ -65,6 +65,8 @@ def test_a_recipe_shows_what_differs_from_its_preset(tmp_path: Path, capsys: pyt
     said = data(capsys, recipe)
     assert said["preset"] == "tiny"
     assert said["differs"] == {"model.dropout": {"preset": 0.1, "here": 0.3}}  # 20 000 steps are the preset's own
+    recipe.write_text('preset = "tiny"\ndata.test.news = ["news.en", "news.de"]\n', encoding="utf-8")
+    assert data(capsys, recipe)["differs"] == {"data.test.news": {"preset": None, "here": ["news.en", "news.de"]}}
     recipe.write_text('preset = "tiny"\n', encoding="utf-8")
     assert "nothing differs from preset tiny." in shown(capsys, recipe)
     recipe.write_text('name = "mine"\n', encoding="utf-8")

@@ -83,9 +83,8 @@ def export_model(
     with files.atomic_folder(output) as folder:
         notes = write(bundle, folder, quantization)
         files.write_json(folder / ORIGINAL, {"format": 1, "config": to_dict(bundle.config)})
-        certificate = certify(
-            bundle, load_system(format, folder, bundle, quantization), sentences, thresholds, notes=notes
-        )
+        system = load_system(format, folder, bundle, quantization)
+        certificate = certify(bundle, system, sentences, thresholds, notes=notes)
         certificate = replace(certificate, forced=comparison.force, format=format, quantization=quantization)
         certificate.require(str(output))
         files.write_text(folder / CARD, export_card(bundle, format, certificate))
