@@ -83,7 +83,7 @@ class Certificate:
         measured, bounds = self.measured, self.thresholds
         reasons = []
         if measured.lines_cut_alike < 1:
-            reasons.append(f"{1 - measured.lines_cut_alike:.2%} of the lines are cut into other tokens")
+            reasons.append(f"{1 - measured.lines_cut_alike:.2%} of the lines give other tokens")
         if not measured.token_agreement >= bounds.token_agreement:
             reasons.append(
                 f"token agreement {measured.token_agreement:.3%}, less than the {bounds.token_agreement:.3%} required"
@@ -140,7 +140,7 @@ class Certificate:
         found, bounds = self.measured, self.thresholds
         rows = [
             ["lines, target tokens", f"{found.lines:,}, {found.target_tokens:,}", ""],
-            ["lines cut into the same tokens", f"{found.lines_cut_alike:.2%}", "100 %"],
+            ["lines that give the same tokens", f"{found.lines_cut_alike:.2%}", "100 %"],
             [
                 "token agreement (most probable token, given those before)",
                 f"{found.token_agreement:.3%}",

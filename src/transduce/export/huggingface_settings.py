@@ -56,14 +56,16 @@ def read_settings(folder: Path) -> dict[str, Any]:
 def _obstacles(settings: Mapping[str, Any]) -> list[str]:
     reasons = []
     if settings.get("activation_function", "gelu") != "relu":
-        reasons.append(f"activation_function '{settings.get('activation_function', 'gelu')}': ours is relu (eq. 2)")
+        reasons.append(
+            f"activation_function '{settings.get('activation_function', 'gelu')}': Transduce has relu (eq. 2)"
+        )
     for key in ("attention_heads", "ffn_dim"):
         both = settings[f"encoder_{key}"], settings[f"decoder_{key}"]
         if both[0] != both[1]:
-            reasons.append(f"encoder_{key} = {both[0]} and decoder_{key} = {both[1]}: ours are equal")
+            reasons.append(f"encoder_{key} = {both[0]} and decoder_{key} = {both[1]}: in Transduce they are equal")
     vocab_size = settings["vocab_size"]
     if (settings.get("decoder_vocab_size") or vocab_size) != vocab_size:
-        reasons.append("decoder_vocab_size differs from vocab_size: ours share one vocabulary")
+        reasons.append("decoder_vocab_size differs from vocab_size: in Transduce both sides share one vocabulary")
     return reasons
 
 

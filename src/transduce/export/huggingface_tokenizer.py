@@ -83,7 +83,7 @@ def read_tokenizer(path: Path, roles: dict[str, str], start: int | str | None, v
     model = definition.get("model")
     if not isinstance(model, dict) or model.get("type") not in ("BPE", "WordPiece"):
         kind = model.get("type") if isinstance(model, dict) else None
-        raise _impossible(path, f"it is of type {kind or 'unknown'}, ours are byte-level BPE and WordPiece")
+        raise _impossible(path, f"it is of type {kind or 'unknown'}; Transduce has byte-level BPE and WordPiece")
     if not isinstance(model.get("vocab"), dict):
         raise BundleError(f"{path}: damaged: its model has no vocabulary.")
     vocabulary = dict(model["vocab"])

@@ -164,7 +164,9 @@ def _rows_of(view: View, word: str) -> list[int]:
         found = {number for number, text in spelled.items() if plain and text.replace("·", "") == plain}
     if not found:
         words = list(dict.fromkeys(spelled.values()))
-        raise ConfigError(f"'{word}' is not among the words that look: {' '.join(words)}.{suggestion(word, words)}")
+        raise ConfigError(
+            f"'{word}' is not among the words of the left column: {' '.join(words)}.{suggestion(word, words)}"
+        )
     return [row for row, unit in enumerate(view.queries) if unit.word in found]
 
 
