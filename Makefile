@@ -11,11 +11,12 @@ export PIP_OPTIONS
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.transduce-ready
+DOCS_READY := $(VENV)/.docs-ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_OPTIONS)
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-isa test-bugs check format bench gpu gpu-pack clean
+.PHONY: help setup demo test test-quick test-isa test-bugs check docs format bench gpu gpu-pack clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -53,6 +54,17 @@ check: $(READY) ## formatting, lint, types, and who may import whom
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+# What builds the site is installed by this target only: the others do without it.
+$(DOCS_READY): $(READY)
+	@echo "set-up: installing what builds the site"
+	@$(PIP) -c constraints.txt -e '.[train,demo,figures,huggingface,onnx,dev,docs]'
+	@touch $@
+
+docs: $(DOCS_READY) ## build the site into build/site; a broken link, reference or notebook cell is an error
+	@rm -rf build/site
+	@$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --conf-dir docs --doctree-dir build/site-cache . build/site
+	@echo "open build/site/index.html"
 
 format: $(READY) ## put the source into the project's format
 	@$(BIN)/ruff format .

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+import python_reference
 import transduce
 import transduce.config
 from text_engine import text_translator
@@ -143,6 +144,10 @@ def test_public_names(name: str) -> None:
     assert set(module.__all__) == PUBLIC[name]
     for public in PUBLIC[name]:
         assert getattr(module, public) is not None
+
+
+def test_the_site_documents_the_public_packages() -> None:
+    assert set(python_reference.PACKAGES) == set(PUBLIC)
 
 
 @pytest.mark.parametrize(

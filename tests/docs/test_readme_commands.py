@@ -17,7 +17,7 @@ from transduce.config.presets import preset
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _README = _REPOSITORY / "README.md"
 _PAGES = [_README, _REPOSITORY / "CONTRIBUTING.md", *sorted((_REPOSITORY / "docs").rglob("*.md"))]
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _TORCHRUN = re.compile(r"^torchrun .*? -m transduce(?:\.cli\.main)? ")
 _RECIPE = re.compile(r"\brecipes/[\w./-]+\.toml\b")
 
@@ -118,7 +118,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_decision_is_numbered_and_titled() -> None:
-    notes = sorted((_REPOSITORY / "docs" / "decisions").glob("*.md"))
+    notes = sorted((_REPOSITORY / "docs" / "decisions").glob("[0-9]*.md"))
     assert [int(note.name[:4]) for note in notes] == list(range(1, len(notes) + 1))
     for note in notes:
         assert note.read_text(encoding="utf-8").startswith(f"# {int(note.name[:4])}. "), note.name
