@@ -167,8 +167,10 @@ def test_a_changed_place_in_the_plan_is_noticed(tmp_path: Path) -> None:
         check_checkpoint(tmp_path / "a")
 
 
-@pytest.mark.parametrize(("key", "value"), [("step", "7"), ("batch", -1), ("epoch", 1.5), ("seconds", "soon")])
-def test_counts_that_are_none_are_refused(tmp_path: Path, key: str, value: Any) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"), [("step", "7"), ("batch", -1), ("epoch", 1.5), ("seconds", "soon"), ("best_score", "high")]
+)
+def test_progress_of_the_wrong_type_is_refused(tmp_path: Path, key: str, value: Any) -> None:
     """Version 0.1.0 wrote no checksum of them."""
     save_checkpoint(tmp_path / "a", *trained(1), PROGRESS)
     rewrite(tmp_path / "a", lambda state: (state.pop("progress_sha256"), state["progress"].update({key: value})))
