@@ -48,9 +48,9 @@ def choose_sentences(
     if found is not None:
         return found
     language = config.data.source_language.partition("-")[0]
-    lines = _BUILT_IN.get(language, _BUILT_IN["en"])
-    shown = language if language in _BUILT_IN else "en"
-    return Sentences(f"built-in sentences ({shown}): the model's validation data is not here", spread(lines, limit))
+    language = language if language in _BUILT_IN else "en"
+    origin = f"built-in sentences ({language}): the model's validation data is not here"
+    return Sentences(origin, spread(_BUILT_IN[language], limit))
 
 
 def _from_files(file: Path, references: Path | None, limit: int) -> Sentences:

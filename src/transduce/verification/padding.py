@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from transduce.config.special_ids import BOS
 from transduce.model import Memory
 from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
@@ -16,6 +17,7 @@ def padding(tested: ModelUnderTest) -> Finding:
     """Compares each sentence alone with all in one batch, with more and more padding, and with other ids as padding."""
     model, pairs, seen = tested.engine.model, tested.pairs, Differences()
     alone = [model.encode(*padded([source], tested.device)) for source in pairs.sources]
+    alone_V = [_first_step(tested, single)[0] for single in alone]
     alone_TV = [forced(model, pairs.select([row]))[0] for row in range(len(pairs))]
     longest_source, longest = max(map(len, pairs.sources)), max(map(len, (*pairs.sources, *pairs.targets)))
     limit = tested.position_limit
@@ -23,8 +25,12 @@ def padding(tested: ModelUnderTest) -> Finding:
         width = min(longest_source + extra, limit)
         for fill, kind in ((None, "padding"), (tested.random_ids(len(pairs), width), "padding of other ids")):
             memory = model.encode(*padded(pairs.sources, tested.device, width, fill))
-            _compare_states(tested, memory, alone, seen, f"in {width} positions with {kind}")
-            _compare_first_step(tested, memory, alone, seen, f"in {width} positions with {kind}")
+            together_BV = _first_step(tested, memory)
+            for row, single in enumerate(alone):
+                where = f"{pairs.names[row]} in {width} positions with {kind}"
+                states_SD = memory.states_BSD[row, : single.states_BSD.size(1)]  # of a layer norm: about 1
+                seen.compare(states_SD, single.states_BSD[0], f"{where}: encoder state, position {{}}")
+                seen.compare(together_BV[row], alone_V[row], f"{where}: first step, token {{}}")
         width = min(longest + extra, limit)
         for row, (together_TV, single_TV) in enumerate(zip(forced(model, pairs, width), alone_TV, strict=True)):
             name = f"{pairs.names[row]} padded to {width}"
@@ -33,24 +39,9 @@ def padding(tested: ModelUnderTest) -> Finding:
     return seen.finding(compared, tested.settings.log_probability)
 
 
-def _compare_states(tested: ModelUnderTest, memory: Memory, alone: list[Memory], seen: Differences, how: str) -> None:
-    """Compares the encoder's output; its numbers are those of a layer norm, about 1."""
-    for row, (name, single) in enumerate(zip(tested.pairs.names, alone, strict=True)):
-        states_SD = memory.states_BSD[row, : single.states_BSD.size(1)]
-        seen.compare(states_SD, single.states_BSD[0], f"{name} {how}: encoder state, position {{}}")
-
-
-def _compare_first_step(
-    tested: ModelUnderTest, memory: Memory, alone: list[Memory], seen: Differences, how: str
-) -> None:
-    """Compares the first step of decoding, which reads the encoder's output through its mask."""
+def _first_step(tested: ModelUnderTest, memory: Memory) -> Tensor:
+    """Returns the log-probabilities of the first step of decoding, which reads the encoder through its mask."""
     model = tested.engine.model
-
-    def first_step(memory: Memory) -> Tensor:
-        bos_B = torch.ones(memory.states_BSD.size(0), dtype=torch.long, device=tested.device)
-        logits_BV, _ = model.step(bos_B, model.start(memory, max_steps=1))
-        return logits_BV.log_softmax(dim=-1)
-
-    together_BV = first_step(memory)
-    for row, (name, single) in enumerate(zip(tested.pairs.names, alone, strict=True)):
-        seen.compare(together_BV[row], first_step(single)[0], f"{name} {how}: first step, token {{}}")
+    bos_B = torch.full((memory.states_BSD.size(0),), BOS, device=tested.device)
+    logits_BV, _ = model.step(bos_B, model.start(memory, max_steps=1))
+    return logits_BV.log_softmax(dim=-1)
