@@ -1,5 +1,6 @@
 """Pictures of attention like Figures 3 to 5: two columns of words with lines between them, one colour a head."""
 
+import math
 import unicodedata
 import warnings
 from collections.abc import Sequence
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".png", ".svg")
 
-# A line's opacity is its weight; fainter ones are left out.
-MIN_WEIGHT = 0.01
+MIN_WEIGHT = 0.01  # of a line; lesser ones are left out
 
 # Captions of the columns: queries, then keys.
 _CAPTIONS = {"encoder": ("source", "source"), "decoder": ("written", "read"), "cross": ("written", "source")}
@@ -28,6 +28,8 @@ _TITLES = {"encoder": "Encoder", "decoder": "Decoder", "cross": "Decoder to enco
 # In inches.
 _ROW, _GAP, _CHARACTER, _MARGIN, _HEAD = 0.21, 2.6, 0.1, 0.25, 0.75
 _SQUARE = 0.09
+_HEADS_APART = 0.7  # share of a row over which the lines of several heads end, so that their colours do not mix
+_THINNEST, _THICKEST = 0.6, 3.6  # points: lines of weight 0 and 1
 _FONT_SIZE = 10  # points
 # For characters that DejaVu Sans, the font of matplotlib, does not have; used if they are installed, in this order.
 _FALLBACKS = ("Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Devanagari")
@@ -89,8 +91,9 @@ def draw(
 ) -> None:
     """Draws one layer of a view and writes the picture, atomically, the same bytes each time.
 
-    Queries are on the left, keys on the right. The opacity of a line is its weight, its colour that of the head. With
-    `word`, as in Figure 3, only the lines of this word are drawn, and a square for each head next to the keys.
+    Queries are on the left, keys on the right. A line has the colour of its head. Its width grows with the weight, its
+    opacity is the square root of it, so that small weights can still be seen. With `word`, as in Figure 3, only the
+    lines of this word are drawn, and a square for each head next to the keys.
 
     Args:
         view: what to draw.
@@ -204,16 +207,27 @@ def _draw_lines(axes: "Axes", panel: Panel, rows: Sequence[int]) -> None:
     start, end = panel.left, panel.left + _GAP - (_SQUARE * len(heads) + 0.04 if squares else 0.0)
     for index, head in enumerate(heads):
         weights_QK = weights_HQK[head - 1]
+        colour = to_rgb(colours[head - 1])
         drawn = [(q, k) for q in rows for k in np.flatnonzero(weights_QK[q] >= MIN_WEIGHT).tolist()]
-        segments = [[(start, _y(q)), (end, _y(k))] for q, k in drawn]
-        red, green, blue = to_rgb(colours[head - 1])
-        opacities = [(red, green, blue, min(1.0, float(weights_QK[q, k]))) for q, k in drawn]
-        axes.add_collection(LineCollection(segments, colors=opacities, linewidths=1.6, gid=f"head-{head}"))
+        drawn.sort(key=lambda line: float(weights_QK[line]))  # the strong ones on top
+        weights = [float(weights_QK[line]) for line in drawn]
+        shift = (index - (len(heads) - 1) / 2) / len(heads) * _HEADS_APART * _ROW if squares else 0.0
+        lines = LineCollection(
+            [[(start, _y(q)), (end, _y(k) + shift)] for q, k in drawn],
+            colors=[(*colour, _opacity(weight)) for weight in weights],
+            linewidths=[_THINNEST + (_THICKEST - _THINNEST) * weight for weight in weights],
+            gid=f"head-{head}",
+        )
+        axes.add_collection(lines)
         if squares:
             for key, weight in enumerate(weights_QK[rows].mean(axis=0)):
                 corner = (end + 0.02 + index * _SQUARE, _y(key) - _ROW / 2)
-                face = (red, green, blue, min(1.0, float(weight)))
+                face = (*colour, _opacity(float(weight)))
                 axes.add_patch(Rectangle(corner, _SQUARE, _ROW, facecolor=face, linewidth=0.0))
+
+
+def _opacity(weight: float) -> float:
+    return math.sqrt(min(1.0, weight))
 
 
 def _width(label: str) -> float:
