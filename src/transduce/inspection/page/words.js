@@ -74,8 +74,8 @@ function drawLines() {
   const edge = word ? SQUARE * heads.length + 3 : 0;
   const left = word?.side === "keys" ? edge : 0;
   const right = width - (word?.side === "queries" ? edge : 0);
-  context.lineWidth = 1.6;
   heads.forEach((head, place) => {
+    const shift = word ? ((place - (heads.length - 1) / 2) / heads.length) * HEADS_APART * row : 0;
     context.strokeStyle = context.fillStyle = data.colours[head];
     for (let query = 0; query < view.queries.length; query++) {
       if (word?.side === "queries" && word.index !== query) continue;
@@ -83,10 +83,11 @@ function drawLines() {
         if (word?.side === "keys" && word.index !== key) continue;
         const weight = weightOf(view, layer, head, query, key);
         if (weight < FAINTEST) continue;
-        context.globalAlpha = weight / 255;
+        context.globalAlpha = Math.sqrt(weight / 255); // a small weight can still be seen
+        context.lineWidth = THINNEST + ((THICKEST - THINNEST) * weight) / 255;
         context.beginPath();
-        context.moveTo(left, (query + 0.5) * row);
-        context.lineTo(right, (key + 0.5) * row);
+        context.moveTo(left, (query + 0.5) * row + (word?.side === "keys" ? shift : 0));
+        context.lineTo(right, (key + 0.5) * row + (word?.side === "queries" ? shift : 0));
         context.stroke();
         if (word?.side === "queries") context.fillRect(right + 3 + place * SQUARE, key * row + 1, SQUARE - 1, row - 2);
         if (word?.side === "keys") context.fillRect(place * SQUARE, query * row + 1, SQUARE - 1, row - 2);
