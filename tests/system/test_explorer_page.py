@@ -206,11 +206,11 @@ def test_a_word_under_the_pointer_shows_what_it_looks_at(page: Any, encoder: Any
     assert page.inner_text("#reading") == ""
     page.locator("#queries li").nth(3).hover()
     page.wait_for_function("() => document.getElementById('reading').textContent")
-    assert re.match(r"“\w+” looks at “\S+” \d+ %, .*\(mean of 8 heads\)$", page.inner_text("#reading"))
+    assert re.match(r"“\w+” attends to “\S+” \d+ %, .*\(mean of 8 heads\)$", page.inner_text("#reading"))
     assert page.locator("#keys li[data-share]").count() > 0
     assert 0 < ink(page, "#lines") < everything
     page.locator("#keys li").nth(0).hover()
-    page.wait_for_function("() => document.getElementById('reading').textContent.includes('is looked at by')")
+    page.wait_for_function("() => document.getElementById('reading').textContent.includes('is attended to by')")
     page.locator("h1").hover()
     page.wait_for_function("() => !document.getElementById('reading').textContent")
     assert ink(page, "#lines") == everything
@@ -231,7 +231,7 @@ def test_words_by_keyboard(page: Any, encoder: Any) -> None:
     page.keyboard.press("Enter")
     page.locator("h1").click()  # the focus goes elsewhere, the word stays chosen
     page.wait_for_function("() => document.querySelectorAll('#queries li')[2].ariaSelected === 'true'")
-    assert "looks at" in page.inner_text("#reading")
+    assert "attends to" in page.inner_text("#reading")
     page.keyboard.press("ArrowRight")
     assert title(page).endswith("head 1")
     page.wait_for_function("() => !document.getElementById('reading').textContent.includes('mean of')")
@@ -255,8 +255,8 @@ def test_the_grid_chooses_a_head(page: Any, encoder: Any) -> None:
 
 def test_the_matrix_tells_a_weight(page: Any) -> None:
     page.locator("#matrix").hover(position={"x": 200, "y": 200})
-    page.wait_for_function("() => document.getElementById('cell').textContent.includes('looks at')")
-    assert re.search(r"“.+” looks at “.+”: \d+\.\d %", page.inner_text("#cell"))
+    page.wait_for_function("() => document.getElementById('cell').textContent.includes('attends to')")
+    assert re.search(r"“.+” attends to “.+”: \d+\.\d %", page.inner_text("#cell"))
 
 
 def test_statistics_are_sorted_by_any_column(page: Any, encoder: Any) -> None:

@@ -87,9 +87,9 @@ function showView() {
   for (const side of ["queries", "keys"]) fillColumn(side);
   element("lines-note").textContent = `${NOTES[view.kind]} Point at a ${state.unit.unit}, or choose it, to see its lines alone.`;
   element("statistics-title").textContent = `Statistics of the heads: ${NAMES[view.kind].toLowerCase()}`;
-  element("place").textContent =
-    view.kind === "decoder" ? "; the same place is what was written last"
-    : view.kind === "cross" ? "; the same place is on the straight line from the first pair to the last" : "";
+  element("own").textContent =
+    view.kind === "decoder" ? "; its own position is the target word before it"
+    : view.kind === "cross" ? "; its own position is on the straight line from the first pair to the last" : "";
   fillControls();
   fillGrid();
   fillStatistics();

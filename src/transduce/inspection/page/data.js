@@ -7,9 +7,9 @@ const THINNEST = 0.6; // pixels: width of a line of weight 0
 const THICKEST = 3.6; // and of weight 1
 const NAMES = { encoder: "Encoder", decoder: "Decoder", cross: "Decoder to encoder" };
 const NOTES = {
-  encoder: "On the left the source looks at the source on the right.",
-  decoder: "What is written, on the left, looks at what had been read by then, on the right: never ahead.",
-  cross: "What is written, on the left, looks at the source on the right.",
+  encoder: "Source words on the left attend to source words on the right.",
+  decoder: "Target words on the left attend to earlier target words on the right, never to later ones.",
+  cross: "Target words on the left attend to source words on the right.",
 };
 
 const data = JSON.parse(element("data").textContent);

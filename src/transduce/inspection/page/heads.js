@@ -104,8 +104,8 @@ function drawMatrix() {
     context.strokeStyle = style.getPropertyValue("--ink");
     context.strokeRect(...corner, matrix.width, matrix.height);
   }
-  canvas.setAttribute("aria-label", `Weights of layer ${layer + 1}, head ${head + 1}: ${rows} rows that look, ` +
-    `${columns} columns that are looked at. The statistics below and the words above say the same.`);
+  canvas.setAttribute("aria-label", `Weights of layer ${layer + 1}, head ${head + 1}: ${rows} queries, ` +
+    `${columns} keys. The statistics below and the words above say the same.`);
 }
 
 function drawLabels(context, letters, ink) {
@@ -134,7 +134,7 @@ function pointAtCell(event) {
   state.cell = inside ? { query, key } : null;
   state.hovered = inside ? { side: "queries", index: query } : null;
   element("cell").textContent = inside
-    ? `“${view.queries[query]}” looks at “${view.keys[key]}”: ${percent(weightOf(view, layer, head, query, key) / 255, 1)}`
+    ? `“${view.queries[query]}” attends to “${view.keys[key]}”: ${percent(weightOf(view, layer, head, query, key) / 255, 1)}`
     : "Point at a cell for its weight.";
   showWord();
 }

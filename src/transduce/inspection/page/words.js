@@ -49,7 +49,7 @@ function markWords() {
   element("reading").textContent = word ? reading(word, shares) : "";
 }
 
-/** Says in words what a word looks at, or is looked at by. */
+/** Says in words what a word attends to, or what attends to it. */
 function reading(word, shares) {
   const others = state.view[word.side === "queries" ? "keys" : "queries"];
   const greatest = shares
@@ -58,7 +58,7 @@ function reading(word, shares) {
     .sort((a, b) => b.share - a.share)
     .slice(0, 5)
     .map(({ share, label }) => `“${label}” ${percent(share)}`);
-  const verb = word.side === "queries" ? "looks at" : "is looked at by";
+  const verb = word.side === "queries" ? "attends to" : "is attended to by";
   const mean = state.heads.size > 1 ? ` (mean of ${state.heads.size} heads)` : "";
   return `“${state.view[word.side][word.index]}” ${verb} ${greatest.join(", ") || "nothing much"}${mean}`;
 }
