@@ -12,6 +12,7 @@ kinds of value, that training never saw. Exact match is the share of translation
 
 import argparse
 from pathlib import Path
+from shlex import quote as quoted
 
 from transduce.cli.numbers import whole
 
@@ -47,23 +48,28 @@ def run(args: argparse.Namespace) -> int:
     result = run_demo(
         apply_settings(preset("demo"), args.set),
         args.output,
-        source_language=source,
-        target_language=target,
+        languages=(source, target),
         num_train=args.pairs,
         overwrite=args.overwrite,
         show_progress=not args.quiet,
     )
+    translated, int8 = result.translated, result.translated_int8
     print(f"\nheld-out lines ({source} → {target}):")
     step = max(1, len(result.sources) // _SHOWN)
     for index in range(0, len(result.sources), step)[:_SHOWN]:
-        right = result.translations[index] == result.references[index]
-        print(f"  {result.sources[index]}\n    {'✓' if right else '✗'} {result.translations[index]}")
+        right = translated.lines[index] == translated.references[index]
+        print(f"  {result.sources[index]}\n    {'✓' if right else '✗'} {translated.lines[index]}")
         if not right:
-            print(f"      expected: {result.references[index]}")
-    count, exact = f"{len(result.sources):,}", f"{result.exact_match:.1%}"
-    print(f"\nexact match {exact}, BLEU {result.bleu.value:.1f} on {count} held-out lines")
-    print(f"sacreBLEU signature: {result.bleu.signature}")
-    print(f"all of it took {result.seconds / 60:.1f} minutes; the model is in {result.model}. Try your own sentence:\n")
-    example = "The train to Berlin leaves at 4:35 PM on March 12." if source == "en" else "…"
-    print(f'  echo "{example}" | transduce translate {result.model}')
+            print(f"      expected: {translated.references[index]}")
+    bleu, count = translated.bleu, f"{len(result.sources):,}"
+    print(f"\nexact match {translated.exact_match:.1%}, BLEU {bleu.value:.1f} on {count} held-out lines")
+    print(f"sacreBLEU signature: {bleu.signature}")
+    print(f"all of it took {result.seconds / 60:.1f} minutes; the model is in {result.model}\n")
+    print(f"a sentence of your own:  echo {quoted(result.example[0])} | transduce translate {result.model}")
+    print(f"                         {result.example[1]}")
+    print(f"its attention:           open {result.page} in a browser")
+    print(
+        f"CTranslate2 in int8:     the same {count} lines in {int8.seconds:.1f} seconds (torch: "
+        f"{translated.seconds:.1f}), exact match {int8.exact_match:.1%}"
+    )
     return 0
