@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from transduce.data.prepared import load_prepared
 from transduce.data.treebank_reader import read_treebank
 from transduce.errors import BundleError, DataError
 from transduce.model import Transformer
+from transduce.parser import Parse
 from transduce.text import SubwordTokenizer
 from transduce.training.run_folder import checkpoints
 from transduce.treebank import normalise, parse_trees
@@ -176,6 +178,19 @@ def test_only_well_formed_leaves_out_what_was_repaired(
     parses = list(parser.stream(SENTENCES, options=parser.translator.with_options(beam_size=1)))
     assert any(parse.repaired for parse in parses)
     assert lines == [str(parse.tree) if parse.tree and not parse.repaired else "" for parse in parses]
+
+
+def test_only_well_formed_leaves_out_repaired_parses_and_no_others(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [tree] = parse_trees(["(S (UH yes))"], "made")
+    repaired = Parse(("yes",), tree, repaired=True, score=-1.0, finished=True, source_truncated=False)
+    cut_off = replace(repaired, repaired=False, finished=False)
+    monkeypatch.setattr(Parser, "stream", lambda *_, **__: iter([repaired, cut_off]))
+    (tmp_path / "text").write_text("yes\nyes\n", encoding="utf-8")
+    arguments = ["parse", "run", str(run / "model"), "--source", str(tmp_path / "text"), "--device", "cpu"]
+    assert main([*arguments, "--only-well-formed"]) == 0
+    assert capsys.readouterr().out == "\n(S (UH yes))\n"
 
 
 def test_run_on_trees_says_what_score_says(
