@@ -89,10 +89,9 @@ class Cldr:
 
     def relative(self, count: int, unit: RelativeUnit) -> str:
         """`unit` is day, week, …: `in 3 days` for 3, `3 days ago` for -3."""
-        seconds = {"minute": 60, "hour": 3600, "day": 86400, "week": 604800}[unit]
         return plain_spaces(
             babel.dates.format_timedelta(
-                datetime.timedelta(seconds=count * seconds),
+                datetime.timedelta(**{f"{unit}s": count}),
                 granularity=unit,
                 threshold=1e9,
                 add_direction=True,
