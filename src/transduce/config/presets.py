@@ -163,6 +163,7 @@ def demo() -> Config:
             learning_rate_factor=0.8,
             warmup_steps=500,
             max_steps=4200,
+            cooldown_steps=2000,
             checkpoint_minutes=0.0,
             checkpoint_steps=50,
             keep_checkpoints=10,
