@@ -34,7 +34,7 @@ include_patterns = [
 exclude_patterns = [".*", "build", "data", "dist", "docs/_*", "models", "recipes", "runs", "src", "tests"]
 
 # Markdown
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["attrs_block", "colon_fence", "dollarmath"]
 myst_heading_anchors = 4
 html_math_renderer = "mathml"
 

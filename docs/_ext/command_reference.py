@@ -31,8 +31,9 @@ def _section(name: str, parser: argparse.ArgumentParser, level: int) -> Iterator
         actions = [action for action in group._group_actions if action.help != argparse.SUPPRESS]
         actions = [a for a in actions if not isinstance(a, argparse._SubParsersAction | argparse._HelpAction)]
         if actions:
-            title = group.title if group.title != "options" else "options"
-            yield "\n".join([f"| {_cell(str(title))} | |", "|---|---|", *map(_row, actions)])
+            title = _plain(str(group.title))
+            yield f"**{title[0].upper()}{title[1:]}**"
+            yield "\n".join(["{.entries}", "| option | meaning |", "|---|---|", *map(_row, actions)])
     for sub, subparser in subcommands.items():
         yield from _section(f"{name} {sub}", subparser, level + 1)
 

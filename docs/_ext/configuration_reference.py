@@ -59,5 +59,5 @@ def rows(section: str) -> Iterator[str]:
 
 def reference() -> str:
     """Returns a heading and a table for each section."""
-    head = "| key | default | values | meaning |\n|---|---|---|---|"
+    head = "{.entries}\n| key | default | values | meaning |\n|---|---|---|---|"
     return "\n\n".join("\n".join([f"## `[{section}]`\n", head, *rows(section)]) for section in SECTIONS)
