@@ -12,6 +12,7 @@ from transduce.translation.translator import Translator
 
 SHORT = [
     "train.max_steps=30",
+    "train.cooldown_steps=0",
     "train.validate_steps=30",
     "train.validate_bleu_sentences=2",
     "decode.max_extra_tokens=5",

@@ -34,6 +34,8 @@ validation = ["validation.en", "validation.de"]
 
 [train]
 max_steps = 600
+cooldown_steps = 0
+average_last = 10
 warmup_steps = 200
 checkpoint_steps = 25
 validate_steps = 600

@@ -166,7 +166,7 @@ def demo() -> Config:
             cooldown_steps=2000,
             checkpoint_minutes=0.0,
             checkpoint_steps=1050,
-            keep_checkpoints=1,
+            keep_checkpoints=10,
             average_last=1,  # after a cooldown, the last checkpoint is as good as a mean of several
             validate_steps=1050,
             validate_bleu_sentences=200,

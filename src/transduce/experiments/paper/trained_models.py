@@ -74,6 +74,7 @@ def seconds_config(name: str, *, max_steps: int = 20, settings: Sequence[str] = 
         *(f"model.{key}={value}" for key, value in shape.items()),
         "text.vocab_size=300",
         f"train.max_steps={max_steps}",
+        "train.cooldown_steps=0",
         "train.warmup_steps=10",
         "train.learning_rate_factor=0.2",
         "train.validate_steps=0",
