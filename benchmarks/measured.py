@@ -7,7 +7,7 @@ A table stands between two comments, `<!-- measured: NAME -->` and `<!-- end -->
 `{FILE:KEY>KEY:FORMAT}` is a figure of a JSON file, such as `{benchmarks/results/x.json:rows>0>seconds:.2f}`.
 `{FILE:KEY ÷ KEY:FORMAT}` is the quotient of two figures, and `{FILE:KEY ÷ 1e6:FORMAT}` divides by a number. The key of
 a list is an index, or `field=value` for the first such row; `,` joins several such conditions. A key with `*` matches
-several, and the figure is their mean.
+several, and the figure is their mean. `text` is the number of columns, from the left, that hold words.
 """
 
 import argparse
@@ -20,6 +20,8 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+
+from transduce.reporting.tables import table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 _FIGURE = re.compile(r"\{([^{}:]+):([^{}]+):([^{}:]*)\}")
@@ -71,12 +73,6 @@ def filled(cell: str) -> str:
     return _FIGURE.sub(figure, cell)
 
 
-def table(columns: list[str], rows: list[list[str]]) -> str:
-    """Returns a Markdown table."""
-    lines = [columns, ["---"] * len(columns), *([filled(cell) for cell in row] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
 def page(text: str, tables: dict[str, str]) -> str:
     """Returns the page with its tables replaced.
 
@@ -85,7 +81,7 @@ def page(text: str, tables: dict[str, str]) -> str:
     """
 
     def replaced(match: re.Match[str]) -> str:
-        return f"<!-- measured: {match[1]} -->\n\n{tables[match[1]]}\n<!-- end -->"
+        return f"<!-- measured: {match[1]} -->\n\n{tables[match[1]]}\n\n<!-- end -->"
 
     return re.sub(r"<!-- measured: ([\w-]+) -->\n.*?<!-- end -->", replaced, text, flags=re.DOTALL)
 
@@ -96,7 +92,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args(arguments).check
     declared = tomllib.loads((REPOSITORY / "benchmarks/measured.toml").read_text(encoding="utf-8"))
-    tables = {name: table(each["columns"], each["rows"]) for name, each in declared.items()}
+    tables = {
+        name: table(
+            each["columns"], [[filled(cell) for cell in row] for row in each["rows"]], text_columns=each["text"]
+        )
+        for name, each in declared.items()
+    }
     stale = []
     for name in ("README.md", "benchmarks/README.md"):
         path = REPOSITORY / name

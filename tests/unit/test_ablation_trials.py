@@ -60,8 +60,8 @@ def test_a_trial_can_always_be_resumed(base: Config, tmp_path: Path) -> None:
 
 
 def test_a_trial_is_trained_to_its_last_step_and_measured_there(base: Config, tmp_path: Path) -> None:
-    asked = apply_settings(base, ["train.early_stopping=3", "train.validate_bleu=true", "train.best_by=score"])
-    train = Ablation(GRID, asked, tmp_path).trials()[0].config.train
+    config = apply_settings(base, ["train.early_stopping=3", "train.validate_bleu=true", "train.best_by=score"])
+    train = Ablation(GRID, config, tmp_path).trials()[0].config.train
     assert (train.early_stopping, train.validate_bleu, train.best_by) == (0, False, "perplexity")
     assert train.max_steps == base.train.max_steps
 
