@@ -32,6 +32,11 @@ def test_what_it_writes_trains_as_it_is(files: list[str], tmp_path: Path, capsys
     corpus = (CORPUS / "train.en").read_text(encoding="utf-8").splitlines()
     assert held_out == corpus[::20]
 
+    assert main(["prepare", str(recipe), "--check-only"]) == 0
+    said = capsys.readouterr().out
+    assert f"left out           {len(held_out)} pairs that are also in validation or test\n" in said
+    assert "problems           none found" in said  # the tool's own split is not a problem
+
     config = load_recipe(recipe)
     assert (config.data.source_language, config.data.target_language) == ("en", "de")
     settings = ["--set", "train.max_steps=2", "--set", "train.device=cpu", "--set", "train.average_last=1", "--quiet"]

@@ -10,7 +10,7 @@ import pytest
 from transduce.config import DataConfig
 from transduce.data import corpus as corpus_module
 from transduce.data.corpus import locate
-from transduce.data.doctor import Examination, examine, find_duplicates
+from transduce.data.doctor import Examination, describe_left_out, examine, find_duplicates
 from transduce.data.encoding import exceeds
 
 LONG = "This line is long enough to tell."
@@ -147,10 +147,16 @@ def test_leaks_are_counted_by_side_and_dropped(tmp_path: Path) -> None:
         assert findings.leaked_targets.count == 3
         assert findings.leaked_pairs.count == 2
         assert findings.leaks_dropped.count == 4
+        assert findings.leaks_kept.examples == [f"{tmp_path}/train-0.tsv:4"]
+        assert (
+            describe_left_out(findings) == "4 pairs that are also in validation or test (2 as a whole, 2 on one side)"
+        )
     kept = check(tmp_path, train, test=held_out, drop_leaked=False)
     assert kept.kept.all()
     assert kept.findings.leaked_pairs.count == 2
     assert kept.findings.leaks_dropped.count == 0
+    assert kept.findings.leaks_kept.count == 5
+    assert describe_left_out(kept.findings) == ""
 
 
 def test_the_length_limit_for_leaks_is_in_bytes(tmp_path: Path) -> None:

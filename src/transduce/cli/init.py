@@ -62,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     if validation is None:
-        print(f"validation set: {' '.join(Path(name).name for name in config.data.validation)}", file=sys.stderr)
+        names = " ".join(Path(name).name for name in config.data.validation)
+        print(f"validation set: {names}, pairs of the corpus that training leaves out", file=sys.stderr)
     recipe = shlex.quote(str(args.output))
     print(f"next: transduce prepare {recipe} --check-only", file=sys.stderr)
     print(f"then: transduce train {recipe} --output runs/{shlex.quote(args.output.stem)}", file=sys.stderr)

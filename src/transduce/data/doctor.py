@@ -14,6 +14,9 @@ space ignored. `data.drop_leaked` drops a pair if
 Shorter lines ("Thank you.", "42") occur everywhere. A translator should learn them even if a test set has them, and
 knowing them proves nothing. They are counted all the same.
 
+A dropped pair is not a problem of the corpus: `transduce init` takes a validation set from it. The report therefore
+says how many pairs are left out (`describe_left_out`), and does not list them among the problems.
+
 In a treebank, only the sentence can leak: many sentences have the same brackets.
 """
 
@@ -31,6 +34,7 @@ from transduce.data.misalignment import AlignmentCheck
 from transduce.data.swapped_sides import Sides, compare_sides
 from transduce.data.wrong_language import SideLanguages
 from transduce.errors import DataError
+from transduce.reporting.tables import counted
 
 MIN_LEAK_BYTES = 16  # in UTF-8: five Chinese characters say as much as sixteen English letters
 NUM_EXAMPLES = 3
@@ -74,6 +78,7 @@ class Findings:
         leaked_targets: pairs whose target is in a held-out set.
         leaked_pairs: pairs that are in a held-out set as a whole.
         leaks_dropped: pairs dropped because they leak.
+        leaks_kept: pairs that leak and are kept: short lines, or all if `data.drop_leaked` is not set.
         held_out_empty: pairs of validation and test sets with an empty side.
         held_out_wrong_language: pairs of validation and test sets with a side in the other side's language.
         held_out_overlap: pairs of a held-out set whose source or target is also in another one; by set.
@@ -92,6 +97,7 @@ class Findings:
     leaked_targets: Finding = field(default_factory=Finding)
     leaked_pairs: Finding = field(default_factory=Finding)
     leaks_dropped: Finding = field(default_factory=Finding)
+    leaks_kept: Finding = field(default_factory=Finding)
     held_out_empty: Finding = field(default_factory=Finding)
     held_out_wrong_language: Finding = field(default_factory=Finding)
     held_out_overlap: dict[str, Finding] = field(default_factory=dict)
@@ -168,10 +174,7 @@ def _examine_chunk(
     keep[empty] = False
     findings.empty.add(chunk.locations(empty))
     findings.copies.add(chunk.locations([i for i, (src, tgt) in enumerate(chunk.pairs) if src == tgt and keep[i]]))
-    leaks = _find_leaks(chunk, held_out, findings)
-    if data.drop_leaked:
-        keep[leaks] = False
-        findings.leaks_dropped.add(chunk.locations(leaks))
+    keep[_find_leaks(chunk, data, held_out, findings)] = False
     sources, targets = _wrong_language(chunk, languages)
     findings.wrong_language_sources.add(chunk.locations(sources))
     findings.wrong_language_targets.add(chunk.locations(targets, side=1))
@@ -238,11 +241,13 @@ def _read_held_out(
     return all_sets, counts
 
 
-def _find_leaks(chunk: Chunk, held_out: _HeldOut, findings: Findings) -> list[int]:
-    """Counts the pairs of the chunk that leak, and returns those that `data.drop_leaked` drops."""
+def _find_leaks(chunk: Chunk, data: DataConfig, held_out: _HeldOut, findings: Findings) -> list[int]:
+    """Counts the pairs of the chunk that leak, and returns those that are dropped."""
     if not held_out.pairs:
         return []
-    sources, targets, pairs, dropped = [], [], [], []
+    sources, targets, pairs = [], [], []
+    dropped: list[int] = []
+    kept: list[int] = []
     for i, (src, tgt) in enumerate(chunk.pairs):
         source, target = src.strip(), tgt.strip()
         leaked = [line for line, lines in ((source, held_out.sources), (target, held_out.targets)) if line in lines]
@@ -252,11 +257,13 @@ def _find_leaks(chunk: Chunk, held_out: _HeldOut, findings: Findings) -> list[in
         sources += [i] * (source in held_out.sources)
         targets += [i] * (target in held_out.targets)
         pairs += [i] * whole
-        if whole or any(len(line.encode()) >= MIN_LEAK_BYTES for line in leaked):
-            dropped.append(i)
+        long_enough = any(len(line.encode()) >= MIN_LEAK_BYTES for line in leaked)
+        (dropped if data.drop_leaked and (whole or long_enough) else kept).append(i)
     findings.leaked_sources.add(chunk.locations(sources))
     findings.leaked_targets.add(chunk.locations(targets, side=1))
     findings.leaked_pairs.add(chunk.locations(pairs))
+    findings.leaks_dropped.add(chunk.locations(dropped))
+    findings.leaks_kept.add(chunk.locations(kept))
     return dropped
 
 
@@ -281,7 +288,7 @@ def _name(character: str) -> str:
 
 
 def describe_findings(findings: Findings) -> dict[tuple[str, str], Finding]:
-    """Returns each finding that found something, by what was counted and the words that follow: "line", "with …"."""
+    """Returns each problem that was found, by what was counted and the words that follow: "line", "with …"."""
     training, held_out = "training pair", "validation or test pair"
     phrases = {("pair", f"misaligned: {fault}"): finding for fault, finding in findings.misaligned.items()}
     phrases |= {
@@ -291,10 +298,7 @@ def describe_findings(findings: Findings) -> dict[tuple[str, str], Finding]:
         (training, "with a target in the source's language"): findings.wrong_language_targets,
         (training, "dropped because one side is in the wrong language"): findings.wrong_language_dropped,
         (training, "equal to an earlier pair"): findings.duplicates,
-        (training, "with a source that is also in validation or test"): findings.leaked_sources,
-        (training, "with a target that is also in validation or test"): findings.leaked_targets,
-        (training, "found as a whole in validation or test"): findings.leaked_pairs,
-        (training, "dropped because of these leaks"): findings.leaks_dropped,
+        (training, "with a side in validation or test (kept: short, or data.drop_leaked=false)"): findings.leaks_kept,
         (held_out, "with an empty side"): findings.held_out_empty,
         (held_out, "with one side in the language of the other"): findings.held_out_wrong_language,
     }
@@ -304,6 +308,16 @@ def describe_findings(findings: Findings) -> dict[tuple[str, str], Finding]:
     }
     phrases |= {("line", f"with a hidden line break, {name}"): f for name, f in findings.hidden_breaks.items()}
     return {phrase: finding for phrase, finding in phrases.items() if finding.count}
+
+
+def describe_left_out(findings: Findings) -> str:
+    """Returns how many training pairs are left out because they are held out, or "" if there are none."""
+    dropped, whole = findings.leaks_dropped.count, findings.leaked_pairs.count
+    if not dropped:
+        return ""
+    verb, one_side = "is" if dropped == 1 else "are", dropped - whole
+    detail = f" ({whole:,} as a whole, {one_side:,} on one side)" if one_side else ""
+    return f"{counted(dropped, 'pair')} that {verb} also in validation or test{detail}"
 
 
 def require_aligned(findings: Findings, data: DataConfig) -> None:

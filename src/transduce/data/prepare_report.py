@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from transduce.data.doctor import Examination, Finding, Findings, describe_findings
+from transduce.data.doctor import Examination, Finding, Findings, describe_findings, describe_left_out
 from transduce.data.encoding import EncodedSplit
 from transduce.reporting.tables import counted
 
@@ -77,6 +77,7 @@ class PrepareReport:
         for name, count in self.held_out_pairs.items():
             if name != "validation":
                 lines.append(f"  {name + ' pairs':<18} {count:,}, checked for leaks only")
+        lines += _left_out_lines(self.findings)
         size = f"{tokenizer['vocab_size']:,}"
         if tokenizer["vocab_size"] < tokenizer["vocab_size_asked"]:
             size += f" ({tokenizer['vocab_size_asked']:,} were requested; the text yields no more)"
@@ -101,8 +102,14 @@ def describe_examination(examination: Examination) -> str:
     kept = int(examination.kept.sum())
     lines = [f"training pairs     {kept:,} kept of {len(examination.kept):,}"]
     lines += [f"{name + ' pairs':<18} {count:,}" for name, count in examination.num_held_out.items()]
-    lines += [line.removeprefix("  ") for line in describe_lines(describe_findings(examination.findings))]
-    return "\n".join(lines)
+    found = _left_out_lines(examination.findings) + describe_lines(describe_findings(examination.findings))
+    return "\n".join(lines + [line.removeprefix("  ") for line in found])
+
+
+def _left_out_lines(findings: Findings) -> list[str]:
+    left_out = describe_left_out(findings)
+    examples = [f"        {location}" for location in findings.leaks_dropped.examples]
+    return [f"  left out           {left_out}", *examples] if left_out else []
 
 
 def describe_lines(found: dict[tuple[str, str], Finding]) -> list[str]:
