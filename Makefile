@@ -31,7 +31,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "set-up 2/3: installing PyTorch ($(TORCH)); minutes, the first time"
 	@$(PIP) '$(TORCH)'
 	@echo "set-up 3/3: installing the rest"
-	@$(PIP) -c constraints.txt -e '.[train,demo,figures,huggingface,onnx,dev]'
+	@$(PIP) -c constraints.txt -e '.[train,demo,figures,huggingface,onnx,serve,postgres,dev]'
 	@touch $@
 
 demo: $(READY) ## train a small English-German translator on the spot, and try it
@@ -58,7 +58,7 @@ check: $(READY) ## formatting, lint, types, and who may import whom
 # What builds the site is installed by this target only: the others do without it.
 $(DOCS_READY): $(READY)
 	@echo "set-up: installing what builds the site"
-	@$(PIP) -c constraints.txt -e '.[train,demo,figures,huggingface,onnx,dev,docs]'
+	@$(PIP) -c constraints.txt -e '.[train,demo,figures,huggingface,onnx,serve,postgres,dev,docs]'
 	@touch $@
 
 docs: $(DOCS_READY) ## build the site into build/site; a broken link, reference or notebook cell is an error

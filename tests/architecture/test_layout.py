@@ -37,6 +37,7 @@ _FOLDERS = {
     "training",
     "translation",
     "treebank",
+    "serve",
     "verification",
 }
 _MODULES = {"bundle", "errors", "files", "parser", "runs"}

@@ -1,0 +1,1 @@
+"""The HTTP service: it keeps models loaded and answers translation requests."""

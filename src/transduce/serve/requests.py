@@ -1,0 +1,94 @@
+"""A translation request as the core of the service sees it, and the errors with which it can end."""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from transduce.errors import TransduceError
+from transduce.translation.constraints.glossary import GlossaryLike
+from transduce.translation.pipeline import TextOptions
+from transduce.translation.translator import SearchOptions
+
+
+class Priority(enum.IntEnum):
+    """Which of the waiting requests goes first; lower values do."""
+
+    INTERACTIVE = 0  # someone waits for the answer
+    BULK = 1  # documents and other long work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranslationRequest:
+    """Texts to translate from one language into another, and how."""
+
+    texts: Sequence[str]
+    source: str  # a language code; requests of unknown language are told theirs before they come here
+    target: str
+    n_best: int = 1
+    options: SearchOptions = field(default_factory=SearchOptions)
+    text_options: TextOptions | None = None  # None: those of the service's configuration
+    prefixes: Sequence[str] | None = None  # these three as in `Translator.translate`
+    forbidden: Sequence[str] | Sequence[Sequence[str]] | None = None
+    required: Sequence[Sequence[str | Sequence[str]]] | None = None
+    glossary: GlossaryLike = None
+    priority: Priority = Priority.INTERACTIVE
+    timeout_seconds: float | None = None  # None: the deadline of the service's configuration
+
+
+class ServiceError(TransduceError):
+    """A request cannot be answered."""
+
+
+class UnknownPairError(ServiceError):
+    """No model translates between these languages."""
+
+    def __init__(self, source: str, target: str) -> None:
+        """Takes the codes of the two languages."""
+        super().__init__(f"No model translates from '{source}' to '{target}' here.")
+        self.source, self.target = source, target
+
+
+class UnavailableError(ServiceError):
+    """The service cannot answer now; the same request may succeed later."""
+
+    def __init__(self, message: str, retry_after_seconds: int = 1) -> None:
+        """Takes the message, and when to try again."""
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class OverloadedError(UnavailableError):
+    """Too much work waits already."""
+
+
+class DeadlineError(UnavailableError):
+    """The request could not be answered in time."""
+
+
+class StoppingError(UnavailableError):
+    """The service is about to end and takes no new work."""
+
+
+class ModelUnavailableError(UnavailableError):
+    """The model could not be loaded, or its engine failed; the log has the details."""
+
+
+class Recorder(Protocol):
+    """Receives what happens in the core, for metrics. Its methods are called from several threads."""
+
+    def batch_done(self, model: str, num_sentences: int, num_tokens: int, fill: float, seconds: float) -> None:
+        """A batch was computed; `fill` is the share of the token budget that it used."""
+        ...
+
+    def waited(self, model: str, priority: Priority, seconds: float) -> None:
+        """A sentence left the queue for a batch after this time."""
+        ...
+
+    def queued(self, model: str, num_sentences: int) -> None:
+        """The queue of a model has this many sentences now."""
+        ...
+
+    def model_event(self, model: str, event: str) -> None:
+        """A model was "loaded", "reloaded", "unloaded" or "failed"."""
+        ...
