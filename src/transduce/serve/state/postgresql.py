@@ -1,0 +1,59 @@
+"""State in PostgreSQL: what several replicas of the service share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from transduce.errors import ConfigError
+from transduce.serve.state.database import Database, Row
+
+_SCHEMA_LOCK = 7_205_759_403_792_794  # any number that no other program uses as an advisory lock
+
+# A server that is gone without a word must not hold a request for minutes.
+_TIMEOUTS = {
+    "connect_timeout": "3",
+    "tcp_user_timeout": "5000",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "application_name": "transduce",
+}
+_STATEMENT_TIMEOUTS = "-c statement_timeout=4000 -c lock_timeout=3000"
+
+
+class PostgresqlDatabase(Database):
+    """A connection to a PostgreSQL server, version 12 or later."""
+
+    driver_error = psycopg.Error
+    begin = "BEGIN"
+
+    def __init__(self, url: str) -> None:
+        """Takes the address, such as postgresql://user:password@host/database."""
+        try:
+            given = conninfo_to_dict(url)
+        except psycopg.Error as error:
+            raise ConfigError(f"[state] url: {str(error).strip()}") from error
+        super().__init__(f"{given.get('dbname', '')} at {given.get('host', 'localhost')}")
+        options = f"{_STATEMENT_TIMEOUTS} {given.get('options', '')}"
+        self._conninfo = make_conninfo("", **(_TIMEOUTS | given | {"options": options.strip()}))
+
+    def connect(self) -> "psycopg.Connection[Any]":
+        """Connects to the server."""
+        return psycopg.connect(self._conninfo, autocommit=True)
+
+    def execute(
+        self, connection: "psycopg.Connection[Any]", statement: str, values: Sequence[object] = ()
+    ) -> list[Row]:
+        """Runs a statement; see `Database.execute`."""
+        cursor = connection.execute(statement.replace("?", "%s").encode(), tuple(values))
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def is_lost(self, connection: "psycopg.Connection[Any]", error: Exception) -> bool:
+        """Returns whether the connection is closed or broken."""
+        return connection.closed
+
+    def lock_schema(self, connection: "psycopg.Connection[Any]") -> None:
+        """Waits for other replicas that start at the same time."""
+        self.execute(connection, "SELECT pg_advisory_xact_lock(?)", (_SCHEMA_LOCK,))

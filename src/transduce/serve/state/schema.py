@@ -1,0 +1,21 @@
+"""The tables, as migrations: a database of schema n gets the statements of all migrations after the n-th.
+
+A migration that was released is never edited: what changes later is a further one. SQLite and PostgreSQL understand the
+statements alike.
+"""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE glossaries (
+            id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL,
+            entries TEXT NOT NULL, created DOUBLE PRECISION NOT NULL)""",
+        "CREATE INDEX glossaries_by_owner ON glossaries (owner, created)",
+        """CREATE TABLE usage_by_day (
+            owner TEXT NOT NULL, day TEXT NOT NULL, characters BIGINT NOT NULL, PRIMARY KEY (owner, day))""",
+        """CREATE TABLE jobs (
+            id TEXT PRIMARY KEY, kind TEXT NOT NULL, owner TEXT NOT NULL, status TEXT NOT NULL,
+            progress DOUBLE PRECISION NOT NULL, payload TEXT NOT NULL, message TEXT NOT NULL,
+            created DOUBLE PRECISION NOT NULL, updated DOUBLE PRECISION NOT NULL)""",
+        "CREATE INDEX jobs_by_status ON jobs (status, created)",
+    ),
+)

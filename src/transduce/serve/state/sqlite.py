@@ -1,0 +1,74 @@
+"""State in an SQLite file, for one machine: several processes may share it, but no network file system can hold it."""
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from transduce.errors import ConfigError
+from transduce.serve.state.database import Database, Row
+
+_BUSY_SECONDS = 3.0  # how long a transaction waits for another process
+
+
+class SqliteDatabase(Database):
+    """A file in write-ahead mode: who reads never waits, and a crash loses no committed glossary."""
+
+    driver_error = sqlite3.Error
+    begin = "BEGIN IMMEDIATE"  # takes the lock at once: a transaction that only then begins to write can fail
+
+    def __init__(self, path: Path | None) -> None:
+        """Takes the file; None is a database in memory, which ends with the service."""
+        super().__init__(str(path) if path is not None else "in memory")
+        self._path = path
+
+    def connect(self) -> sqlite3.Connection:
+        """Opens the file; makes it, readable for its owner only, where there is none."""
+        if self._path is not None and not self._path.exists():
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._path.touch(mode=0o600)
+            except OSError as error:
+                raise sqlite3.OperationalError(f"cannot be made: {error.strerror}") from error
+        connection = sqlite3.connect(
+            ":memory:" if self._path is None else self._path,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        _switch_to_wal(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
+
+    def execute(self, connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        """Runs a statement; see `Database.execute`."""
+        return connection.execute(statement, tuple(values)).fetchall()
+
+    def is_lost(self, connection: sqlite3.Connection, error: Exception) -> bool:
+        """Returns whether the file itself is in doubt: it was replaced, or the disk failed."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind of error
+        return self._path is not None and code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB)
+
+    def lock_schema(self, connection: sqlite3.Connection) -> None:
+        """Does nothing: the transaction has the lock on the whole file."""
+
+    def open(self) -> None:
+        """Connects at once; see `Database.open`."""
+        if self._path is not None and self._path.is_dir():
+            raise ConfigError(f"[state] url: {self._path}: this is a folder; name a file.")
+        super().open()
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Turns write-ahead mode on. SQLite itself does not wait here for another process that does the same."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                connection.close()
+                raise
+            time.sleep(0.01)
+        else:
+            return

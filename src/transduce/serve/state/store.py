@@ -1,0 +1,248 @@
+"""The store of the service: glossaries, usage by key and day, jobs."""
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from transduce.errors import ConfigError, DataError, MissingDependencyError
+from transduce.serve.state.database import Database, Row, Statement
+from transduce.serve.state.sqlite import SqliteDatabase
+
+_GLOSSARY = "id, owner, name, source, target, entries, created"
+_JOB = "id, kind, owner, status, progress, payload, message, created, updated"
+WAITING, RUNNING, DONE, FAILED = JOB_STATUSES = ("waiting", "running", "done", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGlossary:
+    """A glossary that a client has left with the service."""
+
+    id: str
+    owner: str  # the id of the key; "" where the service needs no keys
+    name: str
+    source: str
+    target: str
+    entries: tuple[tuple[str, str], ...]  # source term, target term
+    created: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Work that outlasts the request that asked for it."""
+
+    id: str
+    kind: str
+    owner: str
+    status: str  # one of JOB_STATUSES
+    progress: float  # 0 to 1
+    payload: str  # where its files are
+    message: str  # why it failed
+    created: datetime
+    updated: datetime
+
+
+class Store:
+    """Glossaries, usage and jobs. Each method is one transaction; all raise StateError where the database fails.
+
+    Methods block for as long as the database takes: call them in threads.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Takes a database; `open_store` chooses it by its address."""
+        self._database = database
+
+    @property
+    def shown(self) -> str:
+        """The name of the database in messages."""
+        return self._database.shown
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last call failed."""
+        return self._database.is_failing
+
+    def open(self) -> None:
+        """Connects, and brings the schema up to date. Raises ConfigError, with the details, where that fails."""
+        self._database.open()
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._database.close()
+
+    # --- glossaries -------------------------------------------------------------------------------------------
+
+    def add_glossary(
+        self, owner: str, name: str, source: str, target: str, entries: Iterable[tuple[str, str]]
+    ) -> StoredGlossary:
+        """Keeps a glossary and returns it with its new id.
+
+        Raises:
+            DataError: the name has a character that databases refuse: NUL, or half of a surrogate pair.
+        """
+        if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
+            raise DataError("name: must not hold NUL characters or lone surrogates.")
+        made = StoredGlossary(_new_id(), owner, name, source, target, tuple(entries), _now())
+        listed = json.dumps(made.entries)  # ASCII: databases take any text so
+        values = (made.id, owner, name, source, target, listed, made.created.timestamp())
+        self._one(f"INSERT INTO glossaries ({_GLOSSARY}) VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
+        return made
+
+    def glossaries(self, owner: str) -> list[StoredGlossary]:
+        """Returns the glossaries of a key, oldest first."""
+        found = self._one(f"SELECT {_GLOSSARY} FROM glossaries WHERE owner = ? ORDER BY created, id", owner)
+        return [_glossary(row) for row in found]
+
+    def glossary(self, owner: str, glossary_id: str) -> StoredGlossary | None:
+        """Returns a glossary of this key; None where there is none, or where it is another's."""
+        found = self._one(f"SELECT {_GLOSSARY} FROM glossaries WHERE id = ? AND owner = ?", glossary_id, owner)
+        return _glossary(found[0]) if found else None
+
+    def delete_glossary(self, owner: str, glossary_id: str) -> bool:
+        """Deletes a glossary of this key; returns whether there was one."""
+        return bool(self._one("DELETE FROM glossaries WHERE id = ? AND owner = ? RETURNING id", glossary_id, owner))
+
+    # --- usage ------------------------------------------------------------------------------------------------
+
+    def add_usage(self, day: str, characters: Mapping[str, int]) -> dict[str, int]:
+        """Adds characters to the usage of keys on a day (YYYY-MM-DD, UTC), and returns their new totals of that day."""
+
+        def work(run: Statement) -> dict[str, int]:
+            totals = {}
+            for owner in sorted(characters):  # one order everywhere, so that replicas never wait for each other
+                [(total,)] = run(
+                    "INSERT INTO usage_by_day (owner, day, characters) VALUES (?, ?, ?) ON CONFLICT (owner, day) "
+                    "DO UPDATE SET characters = usage_by_day.characters + excluded.characters RETURNING characters",
+                    *(owner, day, characters[owner]),
+                )
+                totals[owner] = int(total)
+            return totals
+
+        return self._database.run(work)
+
+    def usage(self, owner: str, first_day: str, last_day: str) -> int:
+        """Returns the characters of a key from one day to another, both included."""
+        [(total,)] = self._one(
+            "SELECT coalesce(sum(characters), 0) FROM usage_by_day WHERE owner = ? AND day BETWEEN ? AND ?",
+            *(owner, first_day, last_day),
+        )
+        return int(total)
+
+    # --- jobs -------------------------------------------------------------------------------------------------
+
+    def add_job(self, owner: str, kind: str, payload: str) -> Job:
+        """Keeps a job that waits for its turn."""
+        now = _now()
+        made = Job(_new_id(), kind, owner, WAITING, 0.0, payload, "", now, now)
+        values = (made.id, kind, owner, WAITING, 0.0, payload, "", now.timestamp(), now.timestamp())
+        self._one(f"INSERT INTO jobs ({_JOB}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *values)
+        return made
+
+    def job(self, owner: str, job_id: str) -> Job | None:
+        """Returns a job of this key; None where there is none, or where it is another's."""
+        found = self._one(f"SELECT {_JOB} FROM jobs WHERE id = ? AND owner = ?", job_id, owner)
+        return _job(found[0]) if found else None
+
+    def claim_job(self) -> Job | None:
+        """Returns the job that has waited longest, running from now on; None where none waits.
+
+        Of several replicas that ask at once, one gets it.
+        """
+
+        def work(run: Statement) -> Job | None:
+            while waiting := run("SELECT id FROM jobs WHERE status = ? ORDER BY created, id LIMIT 1", WAITING):
+                claimed = run(
+                    f"UPDATE jobs SET status = ?, updated = ? WHERE id = ? AND status = ? RETURNING {_JOB}",
+                    *(RUNNING, time.time(), waiting[0][0], WAITING),
+                )
+                if claimed:
+                    return _job(claimed[0])
+            return None
+
+        return self._database.run(work)
+
+    def update_job(self, job_id: str, *, status: str, progress: float = 0.0, message: str = "") -> bool:
+        """Notes how far a job is; returns whether there is such a job."""
+        values = (status, progress, message, time.time(), job_id)
+        changed = "UPDATE jobs SET status = ?, progress = ?, message = ?, updated = ? WHERE id = ? RETURNING id"
+        return bool(self._one(changed, *values))
+
+    def jobs_unchanged_since(self, status: str, before: datetime) -> list[Job]:
+        """Returns the jobs of this status that nobody has updated since: to be deleted, or to be started again."""
+        found = self._one(
+            f"SELECT {_JOB} FROM jobs WHERE status = ? AND updated < ? ORDER BY created, id", status, before.timestamp()
+        )
+        return [_job(row) for row in found]
+
+    def delete_job(self, job_id: str) -> bool:
+        """Deletes a job; returns whether there was one."""
+        return bool(self._one("DELETE FROM jobs WHERE id = ? RETURNING id", job_id))
+
+    def _one(self, statement: str, *values: object) -> list[Row]:
+        return self._database.run(lambda run: run(statement, *values))
+
+
+def open_store(url: str = "") -> Store:
+    """Opens the store at an address.
+
+    Args:
+        url: a file, for SQLite; "postgresql://…"; "memory" for what ends with the service; "" for the file
+            transduce/serve.db in the user's folder for state ($XDG_STATE_HOME, or ~/.local/state).
+
+    Raises:
+        ConfigError: the database cannot be used; the message says why.
+        MissingDependencyError: the extra [postgres] is needed.
+    """
+    store = Store(_database(url))
+    store.open()
+    return store
+
+
+def _database(url: str) -> Database:
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            from transduce.serve.state.postgresql import PostgresqlDatabase
+        except ModuleNotFoundError:
+            raise MissingDependencyError(
+                "psycopg is not installed. State in PostgreSQL needs: pip install 'transduce[serve,postgres]'"
+            ) from None
+        return PostgresqlDatabase(url)
+    if "://" in url.removeprefix("sqlite://"):
+        raise ConfigError("[state] url: must be the path of an SQLite file, 'memory', or postgresql://…")
+    path = url.removeprefix("sqlite://")
+    return SqliteDatabase(None if path == "memory" else Path(path).expanduser() if path else default_path())
+
+
+def default_path() -> Path:
+    """Returns the file of the store where none is configured."""
+    folder = os.environ.get("XDG_STATE_HOME") or Path("~", ".local", "state").expanduser()
+    return Path(folder, "transduce", "serve.db")
+
+
+def _new_id() -> str:
+    """Returns an id that cannot be guessed, in the form of a UUID, which DeepL's clients expect."""
+    digits = secrets.token_hex(16)
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _glossary(row: Row) -> StoredGlossary:
+    identifier, owner, name, source, target, entries, created = row
+    pairs = tuple((term, translation) for term, translation in json.loads(entries))
+    return StoredGlossary(identifier, owner, name, source, target, pairs, _time(created))
+
+
+def _job(row: Row) -> Job:
+    identifier, kind, owner, status, progress, payload, message, created, updated = row
+    return Job(identifier, kind, owner, status, progress, payload, message, _time(created), _time(updated))

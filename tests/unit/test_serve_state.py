@@ -1,0 +1,319 @@
+"""The store of the service: the same for SQLite and PostgreSQL; full disks, databases that are gone, later versions."""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from postgres_server import PostgresServer, postgres_server
+from transduce.errors import ConfigError, DataError
+from transduce.serve.requests import UnavailableError
+from transduce.serve.state import database as database_module
+from transduce.serve.state.database import StateError
+from transduce.serve.state.schema import MIGRATIONS
+from transduce.serve.state.store import DONE, RUNNING, WAITING, Store, default_path, open_store
+
+ENTRIES = [("dog", "Hund"), ("100 %", "völlig?"), ("a\tb", "c\u0000\ud800")]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    yield from postgres_server()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "new" / "serve.db")
+    server: PostgresServer = request.getfixturevalue("server")
+    return server.new_database()
+
+
+@pytest.fixture
+def store(address: str) -> Iterator[Store]:
+    opened = open_store(address)
+    yield opened
+    opened.close()
+
+
+# --- what both do ---------------------------------------------------------------------------------------------
+
+
+def test_a_glossary_comes_back_as_it_was(store: Store) -> None:
+    made = store.add_glossary("key1", "Tiere 🐕", "en", "de", ENTRIES)
+    found = store.glossary("key1", made.id)
+    assert found == made
+    assert found.entries == tuple(ENTRIES)
+    assert abs(found.created - datetime.now(UTC)) < timedelta(minutes=5)
+
+
+def test_glossaries_belong_to_their_key(store: Store) -> None:
+    first, second = (store.add_glossary("key1", name, "en", "de", ENTRIES) for name in "ab")
+    store.add_glossary("key2", "c", "en", "de", ENTRIES)
+    assert [each.id for each in store.glossaries("key1")] == [first.id, second.id]
+    assert store.glossary("key2", first.id) is None
+    assert not store.delete_glossary("key2", first.id)
+    assert store.delete_glossary("key1", first.id)
+    assert not store.delete_glossary("key1", first.id)
+    assert [each.id for each in store.glossaries("key1")] == [second.id]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_name_that_databases_refuse_is_the_clients_error(store: Store, name: str) -> None:
+    with pytest.raises(DataError, match="name: must not hold"):
+        store.add_glossary("key1", name, "en", "de", ENTRIES)
+    assert not store.is_failing
+
+
+def test_usage_adds_up_by_key_and_day(store: Store) -> None:
+    assert store.add_usage("2026-01-31", {"a": 10, "b": 1}) == {"a": 10, "b": 1}
+    assert store.add_usage("2026-01-31", {"a": 5}) == {"a": 15}
+    assert store.add_usage("2026-02-01", {"a": 2**40}) == {"a": 2**40}
+    assert store.usage("a", "2026-01-01", "2026-01-31") == 15
+    assert store.usage("a", "2026-01-31", "2026-02-01") == 15 + 2**40
+    assert store.usage("c", "2026-01-01", "2026-12-31") == 0
+
+
+def test_no_usage_is_lost_between_replicas(store: Store, address: str) -> None:
+    replicas = [store, open_store(address)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: replicas[number % 2].add_usage("2026-01-01", {"a": 1, "b": 2}), range(80)))
+    assert store.usage("a", "2026-01-01", "2026-01-01") == 80
+    assert store.usage("b", "2026-01-01", "2026-01-01") == 160
+    replicas[1].close()
+
+
+def test_a_job_runs_through_its_states(store: Store) -> None:
+    first, second = store.add_job("key1", "document", "a.docx"), store.add_job("key1", "document", "b.docx")
+    assert store.job("key2", first.id) is None
+    assert store.job("key1", first.id) == first
+    claimed = store.claim_job()
+    assert claimed is not None
+    assert (claimed.id, claimed.status) == (first.id, RUNNING)
+    assert store.update_job(first.id, status=DONE, progress=1.0)
+    ended = store.job("key1", first.id)
+    assert ended is not None
+    assert (ended.status, ended.progress) == (DONE, 1.0)
+    assert ended.updated >= first.updated
+    later = datetime.now(UTC) + timedelta(hours=1)
+    assert [job.id for job in store.jobs_unchanged_since(WAITING, later)] == [second.id]
+    assert store.jobs_unchanged_since(WAITING, first.created - timedelta(hours=1)) == []
+    assert store.delete_job(first.id)
+    assert not store.delete_job(first.id)
+    assert not store.update_job(first.id, status=DONE)
+
+
+def test_a_job_is_claimed_once(store: Store, address: str) -> None:
+    made = {store.add_job("key1", "document", str(number)).id for number in range(20)}
+    replicas = [store, open_store(address)]
+    with ThreadPoolExecutor(8) as pool:
+        claimed = list(pool.map(lambda number: replicas[number % 2].claim_job(), range(30)))
+    ids = [job.id for job in claimed if job is not None]
+    assert len(ids) == 20
+    assert set(ids) == made
+    replicas[1].close()
+
+
+def test_what_was_kept_outlasts_the_service(store: Store, address: str) -> None:
+    made = store.add_glossary("key1", "a", "en", "de", ENTRIES)
+    store.close()
+    again = open_store(address)
+    assert again.glossaries("key1") == [made]
+    again.close()
+
+
+def test_several_replicas_may_start_at_once(address: str) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        stores = list(pool.map(lambda _: open_store(address), range(4)))
+    stores[0].add_usage("2026-01-01", {"a": 1})
+    assert stores[3].usage("a", "2026-01-01", "2026-01-01") == 1
+    for each in stores:
+        each.close()
+
+
+def test_migrations_are_applied_by_number(store: Store, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.add_usage("2026-01-01", {"a": 1})
+    store.close()
+    later = (*MIGRATIONS, ("CREATE TABLE extra (id TEXT PRIMARY KEY)", "INSERT INTO extra VALUES ('x')"))
+    monkeypatch.setattr(database_module, "MIGRATIONS", later)
+    for _ in range(2):  # the second time there is nothing to do
+        upgraded = open_store(address)
+        assert upgraded.usage("a", "2026-01-01", "2026-01-01") == 1
+        upgraded.close()
+    monkeypatch.undo()
+    number = len(MIGRATIONS)
+    with pytest.raises(ConfigError, match=rf"has schema {number + 1}, of a later version .* up to {number}\. Install"):
+        open_store(address)
+
+
+def test_a_statement_that_is_refused_takes_back_the_transaction(store: Store) -> None:
+    def work(run: Callable[..., list[tuple[object, ...]]]) -> None:
+        run("INSERT INTO usage_by_day (owner, day, characters) VALUES (?, ?, ?)", "a", "2026-01-01", 1)
+        run("INSERT INTO nowhere VALUES (1)")
+
+    with pytest.raises(StateError):
+        store._database.run(work)
+    assert store.usage("a", "2026-01-01", "2026-01-01") == 0
+    assert not store.is_failing
+
+
+# --- faults ---------------------------------------------------------------------------------------------------
+
+
+def test_the_message_for_clients_names_no_place(address: str, store: Store) -> None:
+    with pytest.raises(UnavailableError) as raised:
+        store._database.run(lambda run: run("SELECT * FROM nowhere"))
+    assert "store cannot be used now" in str(raised.value)
+    assert "nowhere" not in str(raised.value)
+    assert raised.value.retry_after_seconds > 0
+
+
+def test_a_server_that_was_restarted_is_used_again_without_an_error(server: PostgresServer) -> None:
+    store = open_store(server.new_database())
+    store.add_usage("2026-01-01", {"a": 1})
+    server.stop()
+    server.start()
+    store.add_usage("2026-01-01", {"a": 1})
+    assert store.usage("a", "2026-01-01", "2026-01-01") == 2
+    store.close()
+
+
+def test_a_server_that_is_gone_is_an_error_until_it_is_back(
+    server: PostgresServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(server.new_database())
+    made = store.add_glossary("key1", "a", "en", "de", ENTRIES)
+    server.stop()
+    try:
+        with caplog.at_level(logging.INFO):
+            for _ in range(3):
+                with pytest.raises(StateError):
+                    store.glossary("key1", made.id)
+        assert store.is_failing
+        assert len(caplog.records) == 1  # one line for the outage
+        assert "cannot be used" in caplog.text
+    finally:
+        server.start()
+    monkeypatch.setattr(database_module, "_RETRY_SECONDS", 0.0)
+    assert store.glossary("key1", made.id) == made
+    assert not store.is_failing
+    assert "can be used again" in caplog.text
+    store.close()
+
+
+def test_a_server_that_is_gone_is_not_asked_for_each_request(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(server.new_database())
+    monkeypatch.setattr(database_module, "_RETRY_SECONDS", 1000.0)
+    attempts = []
+    connect = store._database.connect
+    monkeypatch.setattr(store._database, "connect", lambda: (attempts.append(1), connect())[1])
+    server.stop()
+    try:
+        for _ in range(5):
+            with pytest.raises(StateError):
+                store.glossaries("key1")
+    finally:
+        server.start()
+    assert len(attempts) == 1
+    monkeypatch.undo()
+
+
+def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = open_store(str(tmp_path / "serve.db"))
+    store.add_usage("2026-01-01", {"a": 1})
+    connection = store._database._connection
+    [(pages,)] = connection.execute("PRAGMA page_count").fetchall()
+    connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    long = [(f"term {number}", "x" * 1000) for number in range(100)]
+    for _ in range(3):
+        with pytest.raises(StateError):
+            store.add_glossary("key1", "long", "en", "de", long)
+    assert "database or disk is full" in caplog.text
+    assert len(caplog.records) == 1
+    assert store.glossaries("key1") == []  # reading goes on
+    connection.execute("PRAGMA max_page_count = 1000000")
+    store.add_glossary("key1", "long", "en", "de", long)
+    assert not store.is_failing
+    store.close()
+
+
+def test_a_locked_file_is_an_error_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.serve.state.sqlite._BUSY_SECONDS", 0.05)
+    store = open_store(str(tmp_path / "serve.db"))
+    other = sqlite3.connect(tmp_path / "serve.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StateError):
+        store.add_usage("2026-01-01", {"a": 1})
+    other.execute("ROLLBACK")
+    other.close()
+    assert store.add_usage("2026-01-01", {"a": 1}) == {"a": 1}
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"this is not a database, but a text " * 40, "file is not a database"), (None, "this is a folder")],
+)
+def test_a_wrong_file_is_one_line_at_start(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "serve.db"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"\[state\] url: {path}: {message}"):
+        open_store(str(path))
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("mysql://host/db", r"must be the path of an SQLite file"),
+        ("postgresql://transduce@/x?host=/nonexistent", "x at /nonexistent: connection .* failed: No such file"),
+        ("postgresql://transduce@/x?hosst=here", 'invalid URI query parameter: "hosst"'),
+        ("/proc/nowhere/serve.db", "/proc/nowhere/serve.db: cannot be made"),
+    ],
+)
+def test_a_wrong_address_is_one_line_at_start(url: str, message: str) -> None:
+    if url.startswith("postgresql"):
+        pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'transduce[postgres]'")
+    with pytest.raises(ConfigError, match=message) as raised:
+        open_store(url)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_password_is_in_no_message() -> None:
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'transduce[postgres]'")
+    with pytest.raises(ConfigError) as raised:
+        open_store("postgresql://transduce:geheim@/x?host=/nonexistent")
+    assert "geheim" not in str(raised.value)
+
+
+# --- files ----------------------------------------------------------------------------------------------------
+
+
+def test_the_file_is_for_its_owner_only_and_in_write_ahead_mode(tmp_path: Path) -> None:
+    path = tmp_path / "serve.db"
+    store = open_store(str(path))
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert store._database._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
+
+
+def test_memory_keeps_nothing() -> None:
+    store = open_store("memory")
+    store.add_usage("2026-01-01", {"a": 1})
+    store.close()
+    assert open_store("memory").usage("a", "2026-01-01", "2026-01-01") == 0
+
+
+def test_the_default_is_the_users_folder_for_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert default_path() == tmp_path / "transduce" / "serve.db"
+    open_store().close()
+    assert default_path().is_file()
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert default_path() == tmp_path / "home" / ".local" / "state" / "transduce" / "serve.db"
