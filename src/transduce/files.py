@@ -113,10 +113,10 @@ def _holds_something(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def atomic_path(target: Path) -> Iterator[Path]:
+def atomic_path(target: Path, *, private: bool = False) -> Iterator[Path]:
     """Yields a temporary path to write to; on success it becomes `target`, else it is removed.
 
-    If `target` is a pipe or a device, the bytes are copied into it.
+    If `target` is a pipe or a device, the bytes are copied into it. A `private` file can be read by its owner only.
     """
     if is_special(target):
         with tempfile.TemporaryDirectory() as folder:
@@ -128,7 +128,8 @@ def atomic_path(target: Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     with _naming(target), _temporary(target, folder=False) as temporary:
         yield temporary
-        make_readable(temporary)
+        if not private:
+            make_readable(temporary)
         sync(temporary)
         temporary.replace(target)
         sync(target.parent)

@@ -1,0 +1,155 @@
+"""How many characters a key may translate: a budget for each minute, and one for each day."""
+
+import asyncio
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from transduce.serve.operations.keys import Key
+from transduce.serve.state.database import StateError
+from transduce.serve.state.store import Store
+
+_MINUTE_SECONDS = 60.0
+_DAY_SECONDS = 86_400
+_SAVE_SECONDS = 1.0
+_LOG = logging.getLogger("transduce.serve")
+
+
+class MinuteBudget:
+    """A budget that is always being refilled, up to the characters of one minute.
+
+    A request passes while anything is left, even if it takes more than that. The debt is paid off before the next one
+    passes. So a text that is longer than a minute's characters can be translated too, and the average stays.
+    """
+
+    def __init__(self, characters_per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Takes the characters of a minute, and what tells the time in seconds."""
+        self.limit = characters_per_minute
+        self._clock = clock
+        self._left, self._at = float(characters_per_minute), clock()
+
+    @property
+    def left(self) -> float:
+        """The characters that are left now; negative where they were overdrawn."""
+        now = self._clock()
+        self._left = min(float(self.limit), self._left + (now - self._at) * self.limit / _MINUTE_SECONDS)
+        self._at = now
+        return self._left
+
+    def change(self, characters: int) -> None:
+        """Takes characters, or gives them back where negative."""
+        self._left = self.left - characters
+
+    def seconds_until(self, characters: float) -> int:
+        """Returns after how many whole seconds this many characters are left."""
+        return max(0, math.ceil((characters - self.left) * _MINUTE_SECONDS / self.limit))
+
+
+class Usage:
+    """The characters of each key on each day: counted in memory, and added to the store every second.
+
+    A store that fails stops nothing: what was counted waits in memory for the store to come back. Several replicas that
+    share a store learn of each other's usage with a delay of about a second.
+    """
+
+    def __init__(self, store: Store, on_failure: Callable[[], None], today: Callable[[], str] | None = None) -> None:
+        """Takes the store, what to call when it fails, and what tells the day."""
+        self._store, self._on_failure = store, on_failure
+        self._today = today or (lambda: datetime.now(UTC).strftime("%Y-%m-%d"))
+        self._unsaved: dict[str, Counter[str]] = {}  # by day, by name of the key
+        self._saved: dict[str, Counter[str]] = {}  # the totals that the store returned last
+
+    def change(self, name: str, characters: int) -> None:
+        """Counts characters of a key; negative where they are given back."""
+        self._unsaved.setdefault(self._today(), Counter())[name] += characters
+
+    def of_today(self, name: str) -> int:
+        """Returns the characters of a key today, as far as known here."""
+        day = self._today()
+        return sum(counts[day][name] for counts in (self._unsaved, self._saved) if day in counts)
+
+    async def save(self) -> bool:
+        """Adds what was counted to the store; returns whether it could."""
+        for day in sorted(self._unsaved):
+            counted = self._unsaved.pop(day)
+            self._saved.setdefault(day, Counter()).update(counted)  # so that `of_today` counts them meanwhile
+            try:
+                totals = await asyncio.to_thread(self._store.add_usage, day, counted)
+            except StateError:
+                self._saved[day].subtract(counted)
+                self._unsaved.setdefault(day, Counter()).update(counted)
+                self._on_failure()
+                return False
+            for name, total in totals.items():
+                self._saved[day][name] = total
+        for day in [day for day in self._saved if day != self._today()]:
+            del self._saved[day]
+        return True
+
+    async def keep_saving(self) -> None:
+        """Saves every second until cancelled, and once more then."""
+        try:
+            while True:
+                await asyncio.sleep(_SAVE_SECONDS)
+                await self.save()
+        finally:
+            if not await self.save():
+                unsaved = sum(sum(counts.values()) for counts in self._unsaved.values())
+                _LOG.error("the store failed: the usage of the last %d characters is lost", unsaved)
+
+
+class Budgets:
+    """What each key has left. Keys without limits have no budget."""
+
+    def __init__(self, usage: Usage, clock: Callable[[], float] = time.monotonic) -> None:
+        """Takes the usage of the day, and what tells the time in seconds."""
+        self.usage = usage
+        self._clock = clock
+        self._minutes: dict[str, MinuteBudget] = {}
+
+    def minute(self, key: Key) -> MinuteBudget | None:
+        """Returns the budget of the minute; None where the key has no such limit."""
+        if not key.characters_per_minute:
+            return None
+        budget = self._minutes.get(key.name)
+        if budget is None or budget.limit != key.characters_per_minute:  # it has changed with the file of keys
+            budget = self._minutes[key.name] = MinuteBudget(key.characters_per_minute, self._clock)
+        return budget
+
+    def left_today(self, key: Key) -> int | None:
+        """Returns the characters that are left of the day; None where the key has no such limit."""
+        return max(0, key.characters_per_day - self.usage.of_today(key.name)) if key.characters_per_day else None
+
+    def change(self, key: Key, characters: int) -> None:
+        """Takes characters from the budgets of a key, or gives them back where negative."""
+        self.usage.change(key.name, characters)
+        budget = self.minute(key)
+        if budget is not None:
+            budget.change(characters)
+
+    def headers(self, key: Key) -> list[tuple[bytes, bytes]]:
+        """Returns what the client is told, as the IETF's draft of RateLimit header fields has it.
+
+        `RateLimit-Policy` has for each limit its quota and its window in seconds; `RateLimit` has what remains, and
+        after how many seconds the whole quota is there again.
+        """
+        policies, states = [], []
+        budget = self.minute(key)
+        if budget is not None:
+            policies.append(f'"minute";q={budget.limit};w={_MINUTE_SECONDS:.0f}')
+            states.append(f'"minute";r={max(0, int(budget.left))};t={budget.seconds_until(budget.limit)}')
+        left = self.left_today(key)
+        if left is not None:
+            policies.append(f'"day";q={key.characters_per_day};w={_DAY_SECONDS}')
+            states.append(f'"day";r={left};t={seconds_of_day_left()}')
+        if not states:
+            return []
+        return [(b"ratelimit-policy", ", ".join(policies).encode()), (b"ratelimit", ", ".join(states).encode())]
+
+
+def seconds_of_day_left() -> int:
+    """Returns the seconds until midnight, UTC."""
+    return _DAY_SECONDS - int(time.time()) % _DAY_SECONDS

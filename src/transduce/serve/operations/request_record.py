@@ -1,0 +1,26 @@
+"""What is noted about a request while it is answered: for the access log, metrics and headers. Never its text."""
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_NAME = "transduce.record"
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """Filled in by what answers the request."""
+
+    request_id: str = ""
+    trace_parent: str = ""  # as W3C Trace Context has it
+    protocol: str = ""  # which of the protocols it came by
+    key_name: str = ""
+    characters: int = 0
+    queue_seconds: float | None = None  # of the sentence that waited longest
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)  # to be added to the answer
+
+
+def record_of(scope: MutableMapping[str, Any]) -> RequestRecord:
+    """Returns the record of a request; makes it at first use."""
+    record: RequestRecord = scope.setdefault(_NAME, RequestRecord())
+    return record

@@ -1,0 +1,236 @@
+"""Budgets of characters by key; usage that survives a store that fails; who may use the service."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transduce.serve.operations.access import (
+    Access,
+    DayLimitError,
+    KeyRequiredError,
+    MinuteLimitError,
+    UnknownKeyError,
+)
+from transduce.serve.operations.keys import ANONYMOUS, Key, KeyRing, add_key
+from transduce.serve.operations.limits import Budgets, MinuteBudget, Usage
+from transduce.serve.operations.request_record import record_of
+from transduce.serve.state.database import StateError
+from transduce.serve.state.store import Store, open_store
+
+DAY = "2026-01-01"
+
+
+class Clock:
+    """A time that tests set."""
+
+    seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store() -> Store:
+    return open_store("memory")
+
+
+@pytest.fixture
+def failures() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def usage(store: Store, failures: list[str]) -> Usage:
+    return Usage(store, lambda: failures.append("failed"), lambda: DAY)
+
+
+@pytest.fixture
+def budgets(usage: Usage, clock: Clock) -> Budgets:
+    return Budgets(usage, clock)
+
+
+def key(**limits: int) -> Key:
+    return Key("weblate", "0" * 64, **limits)
+
+
+# --- the minute -----------------------------------------------------------------------------------------------
+
+
+def test_a_budget_is_refilled_steadily_up_to_a_minutes_characters(clock: Clock) -> None:
+    budget = MinuteBudget(600, clock)
+    budget.change(500)
+    assert budget.left == 100
+    clock.seconds += 6
+    assert budget.left == pytest.approx(160)
+    assert budget.seconds_until(200) == 4
+    clock.seconds += 3600
+    assert budget.left == 600
+
+
+def test_a_long_text_passes_and_is_paid_off_later(clock: Clock) -> None:
+    budget = MinuteBudget(600, clock)
+    budget.change(1200)
+    assert budget.left == -600
+    assert budget.seconds_until(1) == 61
+    clock.seconds += 60
+    assert budget.left == pytest.approx(0)
+
+
+def test_the_average_stays_below_the_limit(budgets: Budgets, clock: Clock) -> None:
+    access, scope = Access(None, budgets), {"type": "http"}
+    passed = 0
+    for _ in range(6000):  # ten a second for ten minutes, 50 characters each: five times as many as allowed
+        clock.seconds += 0.1
+        try:
+            with access.charged(scope, key(characters_per_minute=6000), 50):
+                passed += 50
+        except MinuteLimitError:
+            continue
+    assert 10 * 6000 <= passed <= 11 * 6000 + 50
+
+
+def test_a_changed_limit_counts_at_once(budgets: Budgets) -> None:
+    budgets.change(key(characters_per_minute=100), 100)
+    changed = budgets.minute(key(characters_per_minute=200))
+    assert changed is not None
+    assert changed.left == 200
+
+
+# --- the day --------------------------------------------------------------------------------------------------
+
+
+def test_usage_is_known_before_and_after_it_is_saved(usage: Usage, store: Store) -> None:
+    usage.change("weblate", 10)
+    assert usage.of_today("weblate") == 10
+    assert asyncio.run(usage.save())
+    assert usage.of_today("weblate") == 10
+    store.add_usage(DAY, {"weblate": 100})  # another replica
+    usage.change("weblate", 1)
+    assert asyncio.run(usage.save())
+    assert usage.of_today("weblate") == 111
+    assert usage.of_today("other") == 0
+
+
+def test_a_new_day_begins_at_nothing(store: Store) -> None:
+    days = ["2026-01-01"]
+    usage = Usage(store, lambda: None, lambda: days[-1])
+    usage.change("weblate", 10)
+    days.append("2026-01-02")
+    usage.change("weblate", 3)
+    assert usage.of_today("weblate") == 3
+    asyncio.run(usage.save())
+    assert store.usage("weblate", "2026-01-01", "2026-01-01") == 10
+    assert store.usage("weblate", "2026-01-02", "2026-01-02") == 3
+    assert list(usage._saved) == ["2026-01-02"]
+
+
+def test_a_store_that_fails_loses_no_usage(
+    usage: Usage, store: Store, failures: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(day: str, characters: Mapping[str, int]) -> dict[str, int]:
+        raise StateError
+
+    usage.change("weblate", 10)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "add_usage", failing)
+        for _ in range(3):
+            assert not asyncio.run(usage.save())
+            usage.change("weblate", 1)
+    assert len(failures) == 3
+    assert usage.of_today("weblate") == 13
+    assert asyncio.run(usage.save())
+    assert usage.of_today("weblate") == 13
+    assert store.usage("weblate", DAY, DAY) == 13
+
+
+def test_usage_is_saved_when_the_service_ends(usage: Usage, store: Store) -> None:
+    async def short_life() -> None:
+        saving = asyncio.create_task(usage.keep_saving())
+        await asyncio.sleep(0)
+        usage.change("weblate", 10)
+        saving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+
+    asyncio.run(short_life())
+    assert store.usage("weblate", DAY, DAY) == 10
+
+
+# --- who may use the service ----------------------------------------------------------------------------------
+
+
+def test_charged_characters_are_given_back_where_nothing_was_translated(budgets: Budgets) -> None:
+    access, scope = Access(None, budgets), {"type": "http"}
+    limited = key(characters_per_minute=100, characters_per_day=150)
+
+    def failing() -> None:
+        with access.charged(scope, limited, 60):
+            assert record_of(scope).headers[1][1].startswith(b'"minute";r=40;t=36, "day";r=90;t=')
+            raise StateError
+
+    with pytest.raises(StateError):
+        failing()
+    assert budgets.usage.of_today("weblate") == 0
+    assert b'"minute";r=100;t=0' in record_of(scope).headers[1][1]
+    with access.charged(scope, limited, 60):
+        pass
+    assert budgets.usage.of_today("weblate") == 60
+
+
+def test_a_key_without_characters_left_is_told_when_to_come_back(budgets: Budgets, clock: Clock) -> None:
+    access, scope = Access(None, budgets), {"type": "http"}
+    limited = key(characters_per_minute=60, characters_per_day=100)
+    with access.charged(scope, limited, 90):
+        pass
+    with pytest.raises(MinuteLimitError, match="60 characters a minute") as raised, access.charged(scope, limited, 1):
+        pytest.fail("there was nothing left")
+    assert raised.value.retry_after_seconds == 31
+    clock.seconds += raised.value.retry_after_seconds
+    with access.charged(scope, limited, 10):
+        pass
+    clock.seconds += 60
+    with pytest.raises(DayLimitError, match="100 characters of today") as raised, access.charged(scope, limited, 1):
+        pytest.fail("there was nothing left")
+    assert 0 < raised.value.retry_after_seconds <= 86_400
+    assert budgets.usage.of_today("weblate") == 100
+
+
+def test_a_key_without_limits_has_no_headers(budgets: Budgets) -> None:
+    access, scope = Access(None, budgets), {"type": "http"}
+    assert access.authorise(scope, None) is ANONYMOUS
+    with access.charged(scope, ANONYMOUS, 10**9):
+        pass
+    assert record_of(scope).headers == []
+    assert record_of(scope).characters == 10**9
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_keys_are_asked_for(tmp_path: Path, budgets: Budgets, required: bool) -> None:
+    secret = add_key(tmp_path / "keys.toml", "weblate", per_minute=60)
+    access = Access(KeyRing(tmp_path / "keys.toml"), budgets, required=required)
+    scope: dict[str, Any] = {"type": "http"}
+    assert access.authorise(scope, secret).name == "weblate"
+    assert record_of(scope).key_name == "weblate"
+    assert record_of(scope).headers[0] == (b"ratelimit-policy", b'"minute";q=60;w=60')
+    with pytest.raises(UnknownKeyError):
+        access.authorise({"type": "http"}, secret + "x")
+    for nothing in (None, ""):
+        if required:
+            with pytest.raises(KeyRequiredError):
+                access.authorise({"type": "http"}, nothing)
+        else:
+            assert access.authorise({"type": "http"}, nothing) is ANONYMOUS
+
+
+def test_without_a_file_of_keys_everybody_may_use_the_service(budgets: Budgets) -> None:
+    access = Access(None, budgets)
+    assert not access.required
+    assert access.authorise({"type": "http"}, "any key") is ANONYMOUS
