@@ -92,7 +92,7 @@ GPU_OPTIONS ?=
 gpu: ## measure on a GPU, nine minutes at a time: docs/guides/gpu.md
 	@PYTHONPATH=src $(GPU_PYTHON) benchmarks/gpu/kit.py --out $(GPU_OUT) --pack $(GPU_PACK) $(addprefix --piece ,$(PIECE)) $(GPU_OPTIONS)
 
-DATA ?= ../shared/data
+DATA ?= data
 
 gpu-pack: $(READY) ## prepare and pack the corpus that `make gpu` trains on, on a CPU
 	@$(BIN)/transduce prepare benchmarks/gpu/europarl-en-fr.toml --set data.folder=$(DATA) --output build/gpu-prepared
