@@ -15,6 +15,33 @@ from transduce.text import EOS, SubwordTokenizer
 
 TEXT = ("A dog runs.", "Two dogs run over the green grass.", "a man with a ball")
 
+# Every option of a model that changes what its layers compute, by the changes to `ModelConfig`.
+KINDS: dict[str, dict[str, Any]] = {
+    "post-norm": {},
+    "pre-norm": {"norm": "pre"},
+    "learned positions": {"positions": "learned", "max_positions": 20},
+    "the released code's sinusoids": {"sinusoid_layout": "concatenated"},
+    "output tied to target": {"tie_embeddings": "target"},
+    "nothing tied": {"tie_embeddings": "none"},
+    "more encoder layers": {"num_encoder_layers": 3, "num_decoder_layers": 1},
+    "more decoder layers": {"num_encoder_layers": 1, "num_decoder_layers": 3},
+    "start from zero": {"decoder_start": "zero"},
+    "target space": {"target_space_embedding": True},
+    "target space, learned positions": {"target_space_embedding": True, "positions": "learned", "max_positions": 20},
+    "attention biases": {"attention_bias": True},
+    "narrow keys": {"d_k": 4},
+    "narrow values, biases": {"d_k": 24, "d_v": 6, "attention_bias": True},
+    "wide heads": {"num_heads": 4, "d_k": 16, "d_v": 16},
+    "one narrow head": {"num_heads": 1, "d_k": 8, "d_v": 8},
+    "another epsilon": {"layer_norm_epsilon": 0.1},
+    "the released code": {
+        "sinusoid_layout": "concatenated",
+        "target_space_embedding": True,
+        "decoder_start": "zero",
+        "norm": "pre",
+    },
+}
+
 
 @cache
 def made_tokenizer() -> SubwordTokenizer:

@@ -10,44 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from made_models import made_bundle
+from made_models import KINDS, made_bundle
 from transduce.bundle import save_bundle
 from transduce.config import ModelConfig
 from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.ctranslate2_limits import QUANTIZATIONS
-from transduce.engines.ctranslate2_model import as_floats, convert, model_arrays, quantize, sinusoids
+from transduce.engines.ctranslate2_model import as_floats, bundle_arrays, convert, quantize
+from transduce.engines.numpy_model import sinusoids
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError
 from transduce.model.positions import sinusoids as reference_sinusoids
 
 SOURCES = [[7, 8, 9, 200], [10, 11, 10, 8, 7, 5, 6], [4], []]
 TARGETS = [[5, 6, 7], [8], [], [9, 10]]
-
-KINDS: dict[str, dict[str, Any]] = {
-    "post-norm": {},
-    "pre-norm": {"norm": "pre"},
-    "learned positions": {"positions": "learned", "max_positions": 20},
-    "the released code's sinusoids": {"sinusoid_layout": "concatenated"},
-    "output tied to target": {"tie_embeddings": "target"},
-    "nothing tied": {"tie_embeddings": "none"},
-    "more encoder layers": {"num_encoder_layers": 3, "num_decoder_layers": 1},
-    "more decoder layers": {"num_encoder_layers": 1, "num_decoder_layers": 3},
-    "start from zero": {"decoder_start": "zero"},
-    "target space": {"target_space_embedding": True},
-    "target space, learned positions": {"target_space_embedding": True, "positions": "learned", "max_positions": 20},
-    "attention biases": {"attention_bias": True},
-    "narrow keys": {"d_k": 4},
-    "narrow values, biases": {"d_k": 24, "d_v": 6, "attention_bias": True},
-    "wide heads": {"num_heads": 4, "d_k": 16, "d_v": 16},
-    "one narrow head": {"num_heads": 1, "d_k": 8, "d_v": 8},
-    "another epsilon": {"layer_norm_epsilon": 0.1},
-    "the released code": {
-        "sinusoid_layout": "concatenated",
-        "target_space_embedding": True,
-        "decoder_start": "zero",
-        "norm": "pre",
-    },
-}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -111,7 +86,7 @@ def test_files_are_those_of_the_librarys_own_writer(tmp_path: Path, kind: str, q
 
     config = bundle.config.model
     specification = ctranslate2.specs.TransformerSpec.from_config(2, 2, pre_norm=config.norm == "pre")
-    arrays, aliases = model_arrays(config, bundle.weights())
+    arrays, aliases = bundle_arrays(bundle)
     arrays |= {name: arrays[other] for name, other in aliases.items()}
     for name, array in arrays.items():
         *parents, attribute = name.split("/")

@@ -72,6 +72,16 @@ def test_json_lines_with_all_fields() -> None:
         "de_confidence": 0.75,
         "de_words": [["Ein", 0.9], ["Hund.", 0.6]],
     }
+    aligned = translation("Ein Hund.", alignment=(((0, 1), (0, 3)),), sentences=(((0, 6), (0, 9)),))
+    [row] = JsonLines("text", "de", alignment=True).rows('{"text": "A dog."}', 1, [aligned])
+    assert json.loads(row) == {
+        "text": "A dog.",
+        "de": "Ein Hund.",
+        "de_alignment": [[[0, 1], [0, 3]]],
+        "de_sentences": [[[0, 6], [0, 9]]],
+    }
+    with pytest.raises(DataError, match="has a field 'de_alignment' already"):
+        JsonLines("text", "de", alignment=True).text('{"text": "A", "de_alignment": 1}', "here")
     [row] = layout.rows('{"text": ""}', 1, [translation("", float("-inf"))])
     assert json.loads(row)["de_score"] is None  # JSON has no infinity
 

@@ -10,17 +10,15 @@ from hypothesis import strategies as st
 
 from text_engine import TextEngine, text_translator
 from transduce.config import DecodeConfig
-from transduce.engines.interface import AttendingEngine, AttentionWeights
 from transduce.text import SubwordTokenizer
 from transduce.translation.constraints.required_terms import outcome
 from transduce.translation.pipeline import TextOptions, placement, restoring
 from transduce.translation.pipeline import markup as marks
 from transduce.translation.pipeline.atoms import atoms
-from transduce.translation.pipeline.joining import Joined
 from transduce.translation.pipeline.placement import place_marks
 from transduce.translation.pipeline.protecting import attempts, protect
 from transduce.translation.pipeline.restoring import assemble, restore
-from transduce.translation.pipeline.word_alignment import _membership, aligned
+from transduce.translation.pipeline.word_alignment import WordAligner, _membership
 from transduce.translation.translator import Translator
 
 HTML, PLACEHOLDERS = TextOptions(markup="html"), TextOptions(markup="placeholders")
@@ -60,8 +58,8 @@ def test_a_required_term_that_markup_takes_out_did_not_come_out() -> None:
     [attempt] = next(attempts([line], "html"))
     [[blank]] = UPPER.translate_n_best(["x"], 1)
     text = "A DOG HUND info@a.de"
-    found = Joined(replace(blank, text=text, required=outcome(text, choices)), (((0, 1), (0, len(text))),))
-    restore(UPPER, [attempt], [[found]], "html")
+    found = replace(blank, text=text, required=outcome(text, choices), sentences=(((0, 5), (0, len(text))),))
+    restore(UPPER, WordAligner(UPPER), [attempt], [[found]], "html")
     [best] = assemble(line, 1, "html", drawn=False)
     assert best.text.split() == ["A", "DOG", "HUND"]
     assert best.required == ((choices[0], False), (choices[1], True))
@@ -121,21 +119,22 @@ def test_a_translation_that_fails_every_check_is_the_source() -> None:
 
 
 class ReversingEngine(TextEngine):
-    """Writes the words in reverse order, and attends accordingly."""
+    """Writes the words in reverse order, and aligns accordingly."""
 
-    attention_engine = ""
-
-    def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
+    def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Returns weights that tie the n-th word to the n-th from the end, by the words' first pieces."""
-        cross = np.full((2, 2, len(target) + 1, len(source) + 1), 1e-3, np.float32)
-        cross[:, :, np.arange(len(target)), len(source) - 1 - np.arange(len(target))] = 1.0
-        return AttentionWeights(np.zeros(0), np.zeros(0), cross / cross.sum(-1, keepdims=True))
+        found = []
+        for source, target in zip(sources, targets, strict=True):
+            weights = np.full((len(target), len(source)), 1e-3)
+            both = np.arange(min(len(target), len(source)))
+            weights[both, len(source) - 1 - both] = 1.0
+            found.append(weights / weights.sum(-1, keepdims=True))
+        return found
 
 
 def reversing() -> Translator:
     tokenizer = SubwordTokenizer.train(["one two three four five"] * 5, algorithm="bpe", vocab_size=330)
     engine = ReversingEngine(tokenizer, lambda text: " ".join(reversed(text.split())), 100)
-    assert isinstance(engine, AttendingEngine)
     return Translator(engine, tokenizer, DecodeConfig())
 
 
@@ -163,12 +162,13 @@ def test_pieces_belong_to_atoms_by_their_bytes() -> None:
 
 
 def test_a_line_left_in_the_source_has_none_of_its_terms() -> None:
-    [[best]] = UPPER.translate_n_best(["a man"], 1, glossary=None)
+    [[best]] = UPPER.translate_n_best(["a man"], 1, text_options=TextOptions(alignment=True))
+    assert best.alignment
     came = replace(best, required=((("MAN",), True), (("DOG",), False)), forced=(("MAN",),))
     left = restoring._untranslated(came, "a <b>man")
     assert left.text == "a <b>man"
     assert left.required == ((("MAN",), False), (("DOG",), False))
-    assert left.forced == ()
+    assert (left.forced, left.sentences, left.alignment) == ((), (), ())
     assert restoring.LEFT_AS_IT_WAS in left.warnings
 
 
@@ -209,8 +209,9 @@ def test_placing_loses_nothing_whatever_the_weights(line: str, target: str, seed
         if isinstance(piece, str):
             continue
         weights = np.random.default_rng(seed).random((len(atoms(target)), len(atoms(piece.plain))))
-        written = place_marks(piece.plain, target, piece.marks, weights, lambda a, b: target[a:b])
-        rest = written
+        placed = place_marks(piece.plain, target, piece.marks, weights, lambda a, b: target[a:b])
+        assert [placed.text[a:b] for a, b in placed.atoms] == [target[a:b] for a, b in atoms(target)]
+        rest = placed.text
         for mark in sorted(piece.marks, key=lambda mark: -len(mark.text)):
             assert mark.text in rest
             rest = rest.replace(mark.text, "", 1)
@@ -219,7 +220,7 @@ def test_placing_loses_nothing_whatever_the_weights(line: str, target: str, seed
 def test_weights_are_rows_that_sum_to_one() -> None:
     for translator in (UPPER, reversing()):
         source, target = "one two three", "three two one !"
-        weights = aligned(translator, source, target, [((0, len(source)), (0, len(target)))])
+        weights = WordAligner(translator).weights(source, target, [((0, len(source)), (0, len(target)))])
         assert weights.shape == (4, 3)
         assert weights.sum(-1) == pytest.approx(1.0)
 

@@ -228,5 +228,5 @@ def test_a_whole_is_finished_only_if_each_part_is() -> None:
     [[best]] = SHORT.translate_n_best(["A dog."], 1)
     cut_off = replace(best, finished=False, source_truncated=True)
     for parts, finished in (([best, best], True), ([best, cut_off], False), ([cut_off, best], False)):
-        whole = merged(parts, "A dog. A dog.")
+        whole = merged(parts, "A dog. A dog.", [(0, 0), (7, 7)])
         assert (whole.finished, whole.source_truncated) == (finished, not finished)

@@ -85,6 +85,9 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     )
     lines.add_argument("--guard", action="store_true", help="search again if an output loops or copies the source")
     lines.add_argument("--confidence", action="store_true", help="add a column with how sure the model is, 0 to 1")
+    lines.add_argument(
+        "--alignment", action="store_true", help="add what each word was translated from; needs JSON lines (--field)"
+    )
     lines.add_argument("--source-language", default="", metavar="CODE", help="for that; default: the model's")
 
 

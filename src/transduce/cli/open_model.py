@@ -22,17 +22,16 @@ class Opened:
     bundle: "Bundle"
     options: DecodeConfig
     choice: "EngineChoice"
-    fallback_for: str = ""  # options for which the fallback engine is loaded where needed
+    fallback_for: str = ""  # the option for which the fallback engine is loaded where needed
 
 
-def open_model(args: argparse.Namespace, *, search: bool = True, required: str = "", attention: str = "") -> Opened:
+def open_model(args: argparse.Namespace, *, search: bool = True, required: str = "") -> Opened:
     """Opens the model folder, and refuses what the engine cannot do before anything is loaded.
 
     Args:
         args: the command's arguments.
         search: whether the command searches; False: it only scores.
         required: the option, as the user wrote it, that names required terms.
-        attention: the option, as the user wrote it, that uses attention weights if an engine has them.
 
     Raises:
         BundleError: the folder is incomplete or damaged.
@@ -67,8 +66,7 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
         lack=lack,
         terms=terms,
     )
-    fallback_for = " and ".join(filter(None, (required, attention))) if choice.fallback else ""
-    return Opened(bundle, options, choice, fallback_for)
+    return Opened(bundle, options, choice, required if choice.fallback else "")
 
 
 def loading_arguments(args: argparse.Namespace, choice: "EngineChoice") -> dict[str, Any]:

@@ -8,6 +8,7 @@ examples:
   transduce translate models/m30k --source table.tsv --column 2 --output table.de.tsv
   transduce translate models/m30k --source pages.txt --split-sentences always --markup html
   transduce translate models/m30k --source test.en --guard --confidence
+  transduce translate models/m30k --source reviews.jsonl --field text --alignment
   transduce translate models/m30k --source test.en --n-best 4 --scores
   transduce translate models/m30k --source test.en --engine ctranslate2 --quantization int8
   transduce translate models/m30k --source test.en --quantization int8 --shortlist on
@@ -62,6 +63,10 @@ In JSON they are fields (translation_n_best, translation_score, translation_conf
 columns further columns. The score is the log-probability divided by the length penalty ((5 + length) / 6)^alpha.
 In rows a tab or line break within a translation is written as a space. A line has fewer than N translations if the
 search finished fewer. Random draws stay in the order in which they were drawn, so that each is a fair sample.
+
+--alignment adds two fields to JSON. translation_alignment has for each word of the translation what it came from:
+[[start, end] in the source, [start, end] in the translation]. translation_sentences has the same for each sentence that
+was translated separately. They count characters (Unicode code points) from 0; the end is excluded.
 """
 
 import argparse
@@ -204,6 +209,7 @@ def _text_options(args: argparse.Namespace) -> "TextOptions":
         markup=args.markup,
         guard=args.guard,
         confidence=args.confidence,
+        alignment=args.alignment,
         language=args.source_language,
     )
     if args.prefix or args.require_by_line or args.inline_terms:
@@ -227,7 +233,6 @@ def _opened(args: argparse.Namespace) -> Opened:
     opened = open_model(
         args,
         required=f"--{terms[0].replace('_', '-')}" if terms else "",
-        attention=f"--markup {args.markup}" if args.markup != "none" else "",
     )
     if opened.bundle.config.data.format == "trees":
         path = opened.bundle.path
@@ -321,7 +326,12 @@ def _layout(args: argparse.Namespace) -> "Layout":
     if args.replace and args.column is None:
         raise ConfigError("--replace puts the translation into a column: give --column N as well.")
     if args.field is not None:
-        return JsonLines(args.field, args.into or "translation", many, scores, confidence)
+        return JsonLines(args.field, args.into or "translation", many, scores, confidence, args.alignment)
+    if args.alignment:
+        raise ConfigError(
+            "--alignment: word alignments are fields of JSON lines: give --field NAME. For plain lines, 'transduce "
+            "inspect --pharaoh FILE' writes them in Pharaoh format."
+        )
     if args.column is None:
         return PlainLines(many, scores, confidence)
     if many:

@@ -6,12 +6,16 @@ the machine or the amount of work.
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.decoding.scores import Hypothesis
-from transduce.engines.capabilities import FAST, REFERENCE
+from transduce.engines.capabilities import FAST
 from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.interface import AttendingEngine, AttentionWeights, Engine, TokenConstraints
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class AutomaticEngine:
@@ -22,7 +26,6 @@ class AutomaticEngine:
         self.fast, self._load_reference, self._config = fast, load_reference, config
         self.name, self.independent_lines = fast.name, fast.independent_lines  # whatever was called before
         self.max_source_tokens = fast.max_source_tokens
-        self.attention_engine = REFERENCE.name
         self._reference: AttendingEngine | None = None
         self._loading = threading.Lock()
 
@@ -47,9 +50,17 @@ class AutomaticEngine:
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Returns the log-probability of each target token; see `Engine.score`."""
-        longest = max((len(target) + 1 for target in targets), default=0)
-        return (self.fast if longest <= max_positions(self._config) else self.reference).score(sources, targets)
+        return self._reaching(targets).score(sources, targets)
+
+    def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "list[np.ndarray]":
+        """Returns how much each target token comes from each source token; see `Engine.align`."""
+        return self._reaching(targets).align(sources, targets)
 
     def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
         """Returns the attention weights for one pair; see `AttendingEngine.attend`."""
         return self.reference.attend(source, target)
+
+    def _reaching(self, targets: Sequence[Sequence[int]]) -> Engine:
+        """Returns the fast engine, unless its positions end before a target does."""
+        longest = max((len(target) + 1 for target in targets), default=0)
+        return self.fast if longest <= max_positions(self._config) else self.reference

@@ -42,6 +42,7 @@ CAPABILITIES: dict[str, tuple[str, ...]] = {
     "diverse beam search": ("diversity_groups", "diversity_penalty"),
     "sampling": ("temperature", "top_k", "top_p", "seed"),
     "shortlist (`--shortlist on`)": (),
+    "word alignments": (),
     "attention weights": (),
 }
 # These change nothing by themselves: each belongs to another option, which is checked instead.
@@ -136,6 +137,7 @@ TORCH = EngineCapabilities(
         "longest sequence (sinusoidal positions)": "any",
         "required phrases": "yes, with a beam",
         "shortlist (`--shortlist on`)": "of each line its own",
+        "word alignments": "by the three heads that align best in the pair",
     },
     quantizations=("float32", "bfloat16", "int8"),
     shortlist_per_line=True,
@@ -162,6 +164,7 @@ CTRANSLATE2 = EngineCapabilities(
         "sampling": _NO,
         "shortlist (`--shortlist on`)": "of each batch the union of its lines': a translation may depend on its "
         "neighbours",
+        "word alignments": "by the three heads of one layer that align best, chosen when the model is converted",
         "attention weights": _NO,
     },
     quantizations=ctranslate2_limits.QUANTIZATIONS,

@@ -38,6 +38,8 @@ from transduce.engines.interface import MAX_SOURCE_TOKENS, TokenConstraints, req
 from transduce.errors import ConfigError, EngineError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from transduce.engines.shortlist.table import Shortlist
 
 # Rows of logits when pairs are scored: 300 MB at the paper's vocabulary.
@@ -51,6 +53,7 @@ _NO_PENALTY = 1e-6
 _PATIENCE = 2
 
 _UNCONSTRAINED = TokenConstraints()
+_POSITIONS_END = "in the ctranslate2 engine this model's positions end at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,7 @@ class CTranslate2Engine:
             DataError: a target is longer than the model's positions reach.
             EngineError: this process was forked after the model was loaded.
         """
-        require_pairs(sources, targets, self._positions, "in the ctranslate2 engine this model's positions end at")
+        require_pairs(sources, targets, self._positions, _POSITIONS_END)
         self._require_own_process()
         batches = list(length_batches([len(target) + 1 for target in targets], batching.SCORE_BATCH, _MAX_LOGIT_ROWS))
         begun: list[Any] = []
@@ -189,6 +192,38 @@ class CTranslate2Engine:
         results: list[list[float]] = [[] for _ in sources]
         for index, scores in zip(chain(*batches), begun, strict=True):
             results[index] = list(scores.result().log_probs)
+        return results
+
+    def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "list[np.ndarray]":
+        """Returns for each pair how much each target token comes from each source token, (T, S); see `Engine.align`.
+
+        The targets are forced. The heads were chosen when the model was converted (`aligning_heads`).
+
+        Raises:
+            DataError: a target is longer than the model's positions reach.
+            EngineError: this process was forked after the model was loaded.
+        """
+        import numpy as np  # a model that aligns nothing starts faster without it
+
+        require_pairs(sources, targets, self._positions, _POSITIONS_END)
+        self._require_own_process()
+        results = [np.zeros((len(target), len(source))) for source, target in zip(sources, targets, strict=True)]
+        lengths = [len(target) if source else 0 for source, target in zip(sources, targets, strict=True)]
+        batches = list(length_batches(lengths, batching.SCORE_BATCH))
+        begun: list[Any] = []
+        for batch in batches:
+            begun += self._model.translate_batch(
+                [self._named(sources[index][: self.max_source_tokens]) for index in batch],
+                [self._named(targets[index]) for index in batch],
+                beam_size=1,
+                max_input_length=0,
+                max_decoding_length=max(lengths[index] for index in batch),
+                return_attention=True,
+                asynchronous=True,
+            )
+        for index, found in zip(chain(*batches), begun, strict=True):
+            read = len(sources[index][: self.max_source_tokens])
+            results[index][:, :read] = found.result().attention[0][: lengths[index]]
         return results
 
     def _require_own_process(self) -> None:

@@ -18,9 +18,11 @@ import numpy as np
 from transduce import files
 from transduce.bundle import Bundle
 from transduce.config import ModelConfig
-from transduce.config.choices import EMBEDDINGS, interleaves_sinusoids, is_pre_norm, learns_positions, starts_from_zero
+from transduce.config.choices import EMBEDDINGS, is_pre_norm, learns_positions, starts_from_zero
 from transduce.config.weights import require_shapes
+from transduce.engines.aligning_heads import AligningHeads, aligning_heads, with_heads_first
 from transduce.engines.ctranslate2_limits import MAX_SINUSOIDS, require_convertible, require_quantization
+from transduce.engines.numpy_model import sinusoids
 from transduce.engines.shortlist.table import Shortlist
 from transduce.text import BOS_TOKEN, EOS_TOKEN, UNK_TOKEN
 
@@ -72,7 +74,7 @@ def convert_in_memory(
 
 def contents(bundle: Bundle, quantization: str, shortlist: Shortlist | None) -> Iterator[tuple[str, Iterable[bytes]]]:
     """Yields the name and the bytes of each file of a converted model."""
-    arrays, aliases = model_arrays(bundle.config.model, bundle.weights(), str(bundle.path))
+    arrays, aliases = bundle_arrays(bundle)
     yield "model.bin", _serialised(arrays, aliases, quantization)
     tokens = bundle.tokenizer.tokens()
     yield "shared_vocabulary.json", [_json(tokens)]
@@ -81,20 +83,16 @@ def contents(bundle: Bundle, quantization: str, shortlist: Shortlist | None) -> 
         yield "vmap.txt", (f"{line}\n".encode() for line in shortlist.vocabulary_map(tokens))
 
 
+def bundle_arrays(bundle: Bundle) -> tuple[Arrays, dict[str, str]]:
+    """Returns what `model_arrays` does for a model folder, with the heads first whose attention aligns words."""
+    config, weights = bundle.config.model, bundle.weights()
+    heads = aligning_heads(config, weights, bundle.tokenizer)
+    arrays, aliases = model_arrays(config, with_heads_first(config, weights, heads), str(bundle.path))
+    return arrays | _alignment_settings(heads), aliases
+
+
 def _json(value: object) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def sinusoids(num_positions: int, config: ModelConfig) -> np.ndarray:
-    """Returns what `model.positions.sinusoids` does, shape (T, D), float32."""
-    half = config.d_model // 2
-    pairs = np.arange(half, dtype=np.float64)
-    interleaved = interleaves_sinusoids(config)
-    exponent = pairs / (config.d_model / 2) if interleaved else pairs / max(half - 1, 1)
-    angle = np.arange(num_positions)[:, None] * np.exp(-np.log(10000.0) * exponent)
-    both = np.sin(angle), np.cos(angle)
-    table = np.stack(both, axis=-1).reshape(num_positions, -1) if interleaved else np.concatenate(both, axis=-1)
-    return table.astype(np.float32)
 
 
 # --- from our names and shapes to CTranslate2's ---------------------------------------------------------------
@@ -148,10 +146,17 @@ def _stack_settings(config: ModelConfig, stack: str) -> Arrays:
     else:
         flags |= {"start_from_zero_embedding": starts_from_zero(config)}
         flags |= {"alibi": 0, "alibi_use_positive_positions": 0, "scale_alibi": 0}
-        numbers |= {"alignment_layer": -1, "alignment_heads": 1}
     settings = {name: np.array(value, np.int8) for name, value in flags.items()}
     settings |= {name: np.array(value, np.int16) for name, value in numbers.items()}
     return {f"{stack}/{name}": value for name, value in settings.items()}
+
+
+def _alignment_settings(heads: AligningHeads) -> Arrays:
+    """Returns whose attention CTranslate2 returns: that of the first heads of a decoder layer, counted from 0."""
+    return {
+        "decoder/alignment_layer": np.array(heads.layer, np.int16),
+        "decoder/alignment_heads": np.array(heads.num_aligning, np.int16),
+    }
 
 
 def _positions(config: ModelConfig, take: Take) -> Arrays:

@@ -77,6 +77,14 @@ class Engine(Protocol):
         """
         ...
 
+    def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "list[np.ndarray]":
+        """Returns for each pair how much each target token comes from each source token, (T, S).
+
+        It is the mean attention of heads that align well. Neither side has EOS; its share is left out, so rows sum to
+        at most 1. A source of more than `max_source_tokens` is cut there: the rest has no weight.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttentionWeights:
@@ -94,8 +102,6 @@ class AttentionWeights:
 @runtime_checkable
 class AttendingEngine(Engine, Protocol):
     """An engine that returns attention weights."""
-
-    attention_engine: str  # the engine that it loads for them; "" if that is itself
 
     def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
         """Returns the attention weights for one pair, both sides without EOS, which is added to them."""

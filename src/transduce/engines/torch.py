@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.config.choices import Precision
 from transduce.config.special_ids import EOS
+from transduce.decoding.alignment import alignment_scores, best_heads
 from transduce.decoding.ensemble import mean_log_probabilities
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.allocator import keep_memory
@@ -43,7 +45,6 @@ class TorchEngine:
     """Runs a `Transformer`, or an ensemble of several that share a vocabulary; supports every search."""
 
     independent_lines = True  # with a shortlist too: each line is searched in its own
-    attention_engine = ""
 
     def __init__(
         self,
@@ -184,6 +185,27 @@ class TorchEngine:
             torch.cat(layers).float().cpu().numpy() for layers in (maps.encoder, maps.decoder, maps.cross)
         )
         return AttentionWeights(encoder, decoder, cross)
+
+    def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Returns for each pair how much each target token comes from each source token, (T, S); see `Engine.align`.
+
+        The mean of the heads that align best in the pair (`decoding.alignment`).
+
+        Raises:
+            DataError: a side is longer than the model's learned positions reach.
+        """
+        limits = [limit for model in self.models if (limit := model.target_positions.limit) is not None]
+        require_pairs(sources, targets, min(limits, default=None), "this model's learned positions end at")
+        results = []
+        for source, target in zip(sources, targets, strict=True):
+            weights = np.zeros((len(target), len(source)))
+            if source and target:
+                read = source[: self.max_source_tokens]
+                cross = self.attend(read, target).cross[:, :, :-1, :-1].astype(np.float64)
+                heads = best_heads(alignment_scores(cross))
+                weights[:, : len(read)] = np.mean([cross[layer - 1, head - 1] for layer, head in heads], axis=0)
+            results.append(weights)
+        return results
 
     def _enter_process(self) -> None:
         """Makes the engine work in a process that was forked after it was loaded.

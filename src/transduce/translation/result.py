@@ -10,6 +10,9 @@ from transduce.translation.constraints.required_terms import Choice
 if TYPE_CHECKING:
     import numpy as np
 
+# Characters of a source, and those of its translation: (start, end) each, the end excluded.
+SpanPair = tuple[tuple[int, int], tuple[int, int]]
+
 
 @dataclass(frozen=True, slots=True)
 class Translation:
@@ -23,6 +26,8 @@ class Translation:
     source_truncated: bool  # the line was longer than the model reads, and only its beginning was translated
     ids: tuple[int, ...] = ()  # those of `tokens`
     num_parts: int = 1  # sentences, or parts of one, that were translated separately
+    sentences: tuple[SpanPair, ...] = ()  # these parts, in order, and what each became; of an empty line none
+    alignment: tuple[SpanPair, ...] = ()  # words and what they came from, with `TextOptions.alignment`
     warnings: tuple[str, ...] = ()  # of the guard, of constraints and of markup
     confidence: float | None = None  # 0 to 1, with `TextOptions.confidence`; so are the next three
     calibrated: bool = False  # whether `confidence` was fitted to data (`transduce calibrate`)

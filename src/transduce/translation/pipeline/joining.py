@@ -2,21 +2,13 @@
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from transduce.translation.pipeline.protecting import SegmentInput
 from transduce.translation.pipeline.sentences import NO_SPACES, Span
 from transduce.translation.pipeline.splitting import Part
-from transduce.translation.result import Translation
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """A translation of a whole text, with the span that each part of the source became."""
-
-    translation: Translation
-    pairs: tuple[tuple[Span, Span], ...]  # (of the source, of the translation's text), in order
+from transduce.translation.result import SpanPair, Translation
 
 
 def join(
@@ -25,7 +17,7 @@ def join(
     results: Sequence[list[Translation]],
     n_best: int,
     drawn: bool,
-) -> Iterator[list[Joined]]:
+) -> Iterator[list[Translation]]:
     """Yields at most `n_best` translations of each text, best first; scores and log-probabilities are sums.
 
     Args:
@@ -39,7 +31,7 @@ def join(
         text, (of_text, found) = inputs[index].text, zip(*group, strict=True)
         spans = [part.span for part in of_text]
         if spans == [(0, len(text))]:
-            yield [Joined(best, ((spans[0], (0, len(best.text))),)) for best in found[0]]
+            yield found[0]
         else:
             yield [_joined(text, spans, choice) for choice in choices_of_parts(found, n_best, drawn)]
 
@@ -58,19 +50,26 @@ def choices_of_parts(found: Sequence[list[Translation]], n_best: int, drawn: boo
     return [chosen for _, chosen in choices]
 
 
-def _joined(text: str, spans: Sequence[Span], chosen: Sequence[Translation]) -> Joined:
+def _joined(text: str, spans: Sequence[Span], chosen: Sequence[Translation]) -> Translation:
     written = text[: spans[0][0]]
-    pairs = []
+    starts = []
     for i, (span, part) in enumerate(zip(spans, chosen, strict=True)):
         if i:
             written += _gap(text[spans[i - 1][1] : span[0]], chosen[i - 1].text, part.text, text[: spans[i - 1][1]])
-        pairs.append((span, (len(written), len(written) + len(part.text))))
+        starts.append((span[0], len(written)))
         written += part.text
-    return Joined(merged(chosen, written + text[spans[-1][1] :]), tuple(pairs))
+    return merged(chosen, written + text[spans[-1][1] :], starts)
 
 
-def merged(chosen: Sequence[Translation], text: str) -> Translation:
-    """Returns the translation of several parts, whose text together is `text`."""
+def merged(chosen: Sequence[Translation], text: str, starts: Sequence[tuple[int, int]]) -> Translation:
+    """Returns the translation of several parts, whose text together is `text`.
+
+    Args:
+        chosen: the translations of the parts.
+        text: theirs, joined.
+        starts: where each part begins, in the source and in `text`.
+    """
+    parts = list(zip(chosen, starts, strict=True))
     return replace(
         chosen[0],
         text=text,
@@ -81,12 +80,19 @@ def merged(chosen: Sequence[Translation], text: str) -> Translation:
         finished=all(part.finished for part in chosen),
         source_truncated=any(part.source_truncated for part in chosen),
         num_parts=sum(part.num_parts for part in chosen),
+        sentences=tuple(pair for part, start in parts for pair in _shifted(part.sentences, *start)),
+        alignment=tuple(pair for part, start in parts for pair in _shifted(part.alignment, *start)),
         warnings=tuple(dict.fromkeys(warning for part in chosen for warning in part.warnings)),
         token_log_probabilities=tuple(value for part in chosen for value in part.token_log_probabilities),
         words=tuple(word for part in chosen for word in part.words),
         required=tuple(term for part in chosen for term in part.required),
         forced=tuple(term for part in chosen for term in part.forced),
     )
+
+
+def _shifted(pairs: Sequence[SpanPair], source_by: int, target_by: int) -> Iterator[SpanPair]:
+    for (source_start, source_end), (target_start, target_end) in pairs:
+        yield (source_start + source_by, source_end + source_by), (target_start + target_by, target_end + target_by)
 
 
 def _gap(gap: str, before: str, after: str, source_before: str) -> str:

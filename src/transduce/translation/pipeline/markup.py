@@ -12,10 +12,11 @@ between them is plain text with marks at indices of it.
 import html
 import re
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from transduce.translation.pipeline.text_options import Markup
 
@@ -66,6 +67,15 @@ class Mark:
     spaced: tuple[bool, bool]  # whether white space, or an end of the text, was before it and after it
 
 
+class _Run(NamedTuple):
+    """Characters of a plain text, up to the next run, and where they come from."""
+
+    first: int  # the index of the first of them in the plain text
+    start: int  # in the source
+    end: int
+    whole: bool  # whether all of them are what the source has there: an entity
+
+
 @dataclass(frozen=True, slots=True)
 class MarkedText:
     """Text between block tags, with its marks set aside."""
@@ -75,6 +85,15 @@ class MarkedText:
     plain: str  # what is to be translated
     marks: tuple[Mark, ...]
     after: str  # white space at the end
+    runs: tuple[_Run, ...] = ()  # of `plain`
+
+    def source_span(self, start: int, end: int) -> tuple[int, int]:
+        """Returns where these characters of `plain`, at least one, are in `source`."""
+        first, last = (self.runs[bisect_right(self.runs, i, key=lambda run: run.first) - 1] for i in (start, end - 1))
+        return (
+            first.start if first.whole else first.start + start - first.first,
+            last.end if last.whole else last.start + end - last.first,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,29 +240,34 @@ def _marked_text(line: str, start: int, end: int, found: Sequence[_Found]) -> Ma
     position, stop = start + len(before), end - len(after)
     plain = ""
     marks: list[Mark] = []
+    runs: list[_Run] = []
 
-    def add(text: str) -> None:
-        """Appends text, without the extra white space that marks leave before it."""
+    def add(text: str, first: int, last: int, *, whole: bool = True) -> None:
+        """Appends text from `line[first:last]`, without the extra white space that marks leave before it."""
         nonlocal plain, marks
         if marks and (not plain or plain[-1].isspace()):
+            first += 0 if whole else len(text) - len(text.lstrip())
             text = text.lstrip()
             if text[:1] in _BEHIND_WORDS:
                 plain = plain.rstrip()
                 marks = [replace(mark, index=min(mark.index, len(plain))) for mark in marks]
+                while runs and runs[-1].first >= len(plain):
+                    runs.pop()
+        runs.append(_Run(len(plain), first - start, last - start, whole))
         plain += text
 
     for item in found:
-        add(line[position : item.start])
+        add(line[position : item.start], position, item.start, whole=False)
         position = item.end
         if item.kind == "text":
-            add(item.text)
+            add(item.text, item.start, item.end)
             continue
         glued = (line[item.start - 1 : item.start] if item.start > start else "", line[item.end : item.end + 1])
         spaced = (not glued[0] or glued[0].isspace(), item.end >= stop or glued[1].isspace())
         if item.kind in ("placeholder", "space") and plain and not any(spaced) and item.end < stop:
-            add(" ")  # 10&nbsp;km must not become 10km
+            add(" ", item.start, item.start)  # 10&nbsp;km must not become 10km
         marks.append(Mark(item.kind, item.text, len(plain), spaced))
-    add(line[position:stop])
+    add(line[position:stop], position, stop, whole=False)
     plain = plain.rstrip()
     clipped = tuple(replace(mark, index=min(mark.index, len(plain))) for mark in marks)
-    return MarkedText(source, before, plain, clipped, after)
+    return MarkedText(source, before, plain, clipped, after, tuple(runs))

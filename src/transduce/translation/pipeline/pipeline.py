@@ -13,6 +13,7 @@ restore  tags and placeholders are put back
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from transduce.config import DecodeConfig
 from transduce.translation.constraints.constrained_search import constrained_search, refusal
@@ -30,6 +31,9 @@ from transduce.translation.pipeline.text_options import TextOptions
 from transduce.translation.result import Translation
 from transduce.translation.text_model import TextModel, encode_lines, languages_of
 from transduce.translation.windows import Window
+
+if TYPE_CHECKING:
+    from transduce.translation.pipeline.word_alignment import WordAligner
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ def run_pipeline(model: TextModel, window: Window, request: Request) -> list[lis
     markup, same_language = text_options.markup, bool(language) and language == target_language
     options, n_best, drawn = request.options, request.n_best, request.options.temperature > 0
     search = partial(search_parts, model, request.glossary)
+    aligner = _aligner(model) if text_options.alignment or markup != "none" else None
 
     lines = protect(window.lines, markup)
     for inputs in attempts(lines, markup):  # with placeholders left in the texts, if there are any; then without
@@ -66,10 +71,28 @@ def run_pipeline(model: TextModel, window: Window, request: Request) -> list[lis
             results = guard(results, parts, options, n_best, search, same_language=same_language)
         if text_options.confidence:
             results = with_probabilities(model, parts, results)
+        if aligner is not None:
+            aligner.prepare(
+                (part.text, best.text)
+                for part, found in zip(parts, results, strict=True)
+                for best in found
+                if text_options.alignment or inputs[part.index].marked.marks
+            )
+        if aligner is not None and text_options.alignment:
+            results = [
+                [replace(best, alignment=aligner.links(part.text, best.text)) for best in found]
+                for part, found in zip(parts, results, strict=True)
+            ]
         joined = join(inputs, parts, results, n_best, drawn)
-        restore(model, inputs, joined, markup)
+        restore(model, aligner, inputs, joined, markup)
     results = [assemble(line, n_best, markup, drawn) for line in lines]
     return with_confidence(model, results) if text_options.confidence else results
+
+
+def _aligner(model: TextModel) -> "WordAligner":
+    from transduce.translation.pipeline.word_alignment import WordAligner  # imported here, as NumPy is slow to import
+
+    return WordAligner(model)
 
 
 def search_parts(
@@ -88,7 +111,9 @@ def search_parts(
     outputs = iter(model.tokenizer.decode_batch([each.ids for found in hypotheses for each in found]))
     limit = model.engine.max_source_tokens
     results = []
-    for source, found, forced_terms, constraint in zip(sources, hypotheses, forced, constraints, strict=True):
+    for part, source, found, forced_terms, constraint in zip(
+        parts, sources, hypotheses, forced, constraints, strict=True
+    ):
         translations = []
         for each, forced_of_each in zip(found, forced_terms, strict=True):
             text = next(outputs).replace("\n", " ")
@@ -101,6 +126,7 @@ def search_parts(
                 finished=each.finished,
                 source_truncated=len(source) > limit,
                 ids=tuple(each.ids),
+                sentences=(((0, len(part.text)), (0, len(text))),) if source else (),
                 warnings=(*missing, *warnings_of_forced(forced_of_each), *refusal(each, constraint)),
                 required=outcome(text, constraint.required),
                 forced=forced_of_each,

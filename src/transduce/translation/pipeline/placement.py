@@ -6,6 +6,7 @@ No mark is lost.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,9 +35,16 @@ class _Node:
     target: Span = (0, 0)  # in target atoms
 
 
+class Placed(NamedTuple):
+    """A text with its marks."""
+
+    text: str
+    atoms: list[Span]  # where in it the atoms of the text without marks are
+
+
 def place_marks(
     source: str, target: str, marks: Sequence[Mark], weights: np.ndarray | None, escape: Callable[[int, int], str]
-) -> str:
+) -> Placed:
     """Returns `target` with all `marks` put in.
 
     Args:
@@ -46,14 +54,13 @@ def place_marks(
         weights: (target atoms, source atoms), see `word_alignment`; None if there are no marks.
         escape: returns the target's text from one character to another, in this markup.
     """
-    if not marks or weights is None:
-        return escape(0, len(target))
-    source_atoms, target_atoms = atoms(source), atoms(target)
-    root = _tree(marks, source_atoms)
-    root.target = (0, len(target_atoms))
-    _place_children(root, weights)
+    target_atoms = atoms(target)
     events: list[list[Mark]] = [[] for _ in range(len(target_atoms) + 1)]
-    _emit(root, events)
+    if marks and weights is not None:
+        root = _tree(marks, atoms(source))
+        root.target = (0, len(target_atoms))
+        _place_children(root, weights)
+        _emit(root, events)
     return _written(target, target_atoms, events, escape)
 
 
@@ -168,16 +175,21 @@ def _emit(node: _Node, events: list[list[Mark]]) -> None:
 
 def _written(
     target: str, target_atoms: Sequence[Span], events: Sequence[Sequence[Mark]], escape: Callable[[int, int], str]
-) -> str:
+) -> Placed:
     ends = [0, *(end for _, end in target_atoms)]
     starts = [*(start for start, _ in target_atoms), len(target)]
     written: list[str] = []
+    spans: list[Span] = []
+    length = 0
     for boundary, marks in enumerate(events):
         following = target[starts[boundary] : starts[boundary] + 1]
         written.append(_boundary(target[ends[boundary] : starts[boundary]], marks, boundary == 0, following))
+        length += len(written[-1])
         if boundary < len(target_atoms):
             written.append(escape(*target_atoms[boundary]))
-    return "".join(written)
+            spans.append((length, length + len(written[-1])))
+            length = spans[-1][1]
+    return Placed("".join(written), spans)
 
 
 def _boundary(gap: str, marks: Sequence[Mark], first: bool, following: str) -> str:

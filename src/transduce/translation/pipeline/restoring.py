@@ -6,12 +6,15 @@ is left in its place, with a warning.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from transduce.translation.constraints.required_terms import outcome, warnings_of
+from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.invented_numbers import invented_numbers
-from transduce.translation.pipeline.joining import Joined, choices_of_parts, merged
+from transduce.translation.pipeline.joining import choices_of_parts, merged
 from transduce.translation.pipeline.markup import (
     MarkedText,
     escaped,
@@ -22,35 +25,51 @@ from transduce.translation.pipeline.markup import (
     without_placeholders,
 )
 from transduce.translation.pipeline.protecting import Segment, SegmentInput
+from transduce.translation.pipeline.sentences import Span
 from transduce.translation.pipeline.text_options import Markup
-from transduce.translation.result import Translation
+from transduce.translation.result import SpanPair, Translation
 from transduce.translation.text_model import TextModel, languages_of
+
+if TYPE_CHECKING:
+    from transduce.translation.pipeline.word_alignment import WordAligner
 
 LEFT_AS_IT_WAS = "the markup would not survive: left as it was, in the source language."
 _SUSPICIOUS = re.compile(r"https?://|ftp://|www\.|[{}%@<>&]")
 _EMPTY = Translation("", 0.0, 0.0, (), finished=True, source_truncated=False)
 
 
-def restore(model: TextModel, inputs: Sequence[SegmentInput], joined: Iterable[list[Joined]], markup: Markup) -> None:
+def restore(
+    model: TextModel,
+    aligner: "WordAligner | None",
+    inputs: Sequence[SegmentInput],
+    joined: Iterable[list[Translation]],
+    markup: Markup,
+) -> None:
     """Gives each segment its translations, with the markup put back.
 
     An attempt with placeholders in the text counts only if the model copied each of them as often as in the source.
+
+    Args:
+        model: for its languages.
+        aligner: tells where the marks belong; None where there is no markup.
+        inputs: the segments.
+        joined: the translations of each.
+        markup: what the lines have.
     """
     for given, found in zip(inputs, joined, strict=True):
         segment, marked = given.segment, given.marked
-        if markup == "none":
-            segment.translations = [each.translation for each in found]
+        if aligner is None or markup == "none":
+            segment.translations = found
         elif given.keeps_placeholders:
             expected = placeholder_counts(segment.marked.source, markup)
-            for each in found:
-                best = each.translation
+            for best in found:
                 if placeholder_counts(best.text, markup) == expected:
-                    text = _with_marks(model, marked, each, best.text, markup)
-                    if text is not None:
-                        checked = _with_number_warnings(model, segment.marked, best, markup)
-                        segment.translations.append(replace(checked, text=text))
+                    written = _with_marks(aligner, marked, best, best.text, markup)
+                    if written is not None:
+                        checked = _with_number_warnings(model, segment.marked, written, best.text, markup)
+                        segment.translations.append(checked)
         else:
-            segment.translations = [_restored(model, marked, each, markup) for each in found]
+            segment.translations = [_restored(model, aligner, marked, best, markup) for best in found]
 
 
 def assemble(line: Sequence[str | Segment], n_best: int, markup: Markup, drawn: bool) -> list[Translation]:
@@ -63,31 +82,41 @@ def assemble(line: Sequence[str | Segment], n_best: int, markup: Markup, drawn: 
         return [replace(_EMPTY, text=source if source.strip() else "")]
     whole = []
     for choice in choices_of_parts(translated, n_best, drawn):
-        rest = iter(choice)
-        result = merged(choice, "".join(part if isinstance(part, str) else next(rest).text for part in line))
+        rest, written, read, starts = iter(choice), "", 0, []
+        for part in line:
+            if isinstance(part, str):
+                written, read = written + part, read + len(part)
+            else:
+                starts.append((read, len(written)))
+                written, read = written + next(rest).text, read + len(part.marked.source)
+        result = merged(choice, written, starts)
         if mark_counts(result.text, markup) != mark_counts(source, markup):
             result = _untranslated(result, source)
         whole.append(result)
     return whole
 
 
-def _restored(model: TextModel, marked: MarkedText, joined: Joined, markup: Markup) -> Translation:
+def _restored(
+    model: TextModel, aligner: "WordAligner", marked: MarkedText, best: Translation, markup: Markup
+) -> Translation:
     """Returns the translation with the marks of the source, or the source if that fails."""
-    best = joined.translation
-    text = best.text
-    for cleaned in (without_placeholders(text, markup), _SUSPICIOUS.sub("", text)):
-        written = _with_marks(model, marked, joined, cleaned, markup)
+    for cleaned in (without_placeholders(best.text, markup), _SUSPICIOUS.sub("", best.text)):
+        written = _with_marks(aligner, marked, best, cleaned, markup)
         if written is not None:
-            checked = _with_number_warnings(model, marked, replace(best, text=cleaned), markup)
-            return _with_terms_of(cleaned, replace(checked, text=written))
+            return _with_terms_of(cleaned, _with_number_warnings(model, marked, written, cleaned, markup))
     return _untranslated(best, marked.source)
 
 
-def _with_number_warnings(model: TextModel, marked: MarkedText, found: Translation, markup: Markup) -> Translation:
-    """Returns a translation with a warning for each number that the model may have made up for a placeholder."""
+def _with_number_warnings(
+    model: TextModel, marked: MarkedText, found: Translation, text: str, markup: Markup
+) -> Translation:
+    """Returns a translation, `text` without its marks, with a warning for each number that may be made up.
+
+    A model may write a number for a placeholder.
+    """
     if not any(mark.kind == "placeholder" for mark in marked.marks):
         return found
-    numbers = invented_numbers(marked.plain, without_placeholders(found.text, markup), languages_of(model))
+    numbers = invented_numbers(marked.plain, without_placeholders(text, markup), languages_of(model))
     warnings = (
         f"{number!r} is not in the source, and stands beside a placeholder: made up, perhaps." for number in numbers
     )
@@ -107,27 +136,62 @@ def _untranslated(found: Translation, source: str) -> Translation:
     """Returns the source in place of a translation, with a warning; none of its required terms came out."""
     warnings = tuple(dict.fromkeys((*found.warnings, LEFT_AS_IT_WAS)))
     return replace(
-        found, text=source, warnings=warnings, required=tuple((term, False) for term, _ in found.required), forced=()
+        found,
+        text=source,
+        warnings=warnings,
+        required=tuple((term, False) for term, _ in found.required),
+        forced=(),
+        sentences=(),
+        alignment=(),
     )
 
 
-def _with_marks(model: TextModel, marked: MarkedText, joined: Joined, text: str, markup: Markup) -> str | None:
-    """Returns `text`, encoded, with the marks of the source, or None if they do not survive that."""
+def _with_marks(
+    aligner: "WordAligner", marked: MarkedText, best: Translation, text: str, markup: Markup
+) -> Translation | None:
+    """Returns a translation as `text`, encoded, with the marks of the source, or None if they do not survive that."""
     from transduce.translation.pipeline.placement import place_marks  # imported here, as NumPy is slow to import
-    from transduce.translation.pipeline.word_alignment import aligned
 
-    pairs = joined.pairs
-    if text != joined.translation.text:  # the spans have moved
-        pairs = (((0, len(marked.plain)), (0, len(text))),)
+    plain = marked.plain
+    if text != best.text:  # the spans have moved
+        sentences = (((0, len(plain)), (0, len(text))),) if best.sentences else ()
+        best = replace(best, sentences=sentences, alignment=aligner.links(plain, text) if best.alignment else ())
     kept = placeholder_spans(text, markup)
 
     def escape(start: int, end: int) -> str:
         raw = any(low <= start and end <= high for low, high in kept)
         return text[start:end] if raw else escaped(text[start:end], markup)
 
-    weights = aligned(model, marked.plain, text, pairs) if marked.marks else None
-    written = place_marks(marked.plain, text, marked.marks, weights, escape)
-    written = marked.before + written + marked.after
+    weights = aligner.weights(plain, text, best.sentences) if marked.marks else None
+    placed = place_marks(plain, text, marked.marks, weights, escape)
+    written = marked.before + placed.text + marked.after
     survived = mark_counts(written, markup) == mark_counts(marked.source, markup)
     nested = not is_nested(marked.source, markup) or is_nested(written, markup)
-    return written if survived and nested else None
+    if not survived or not nested:
+        return None
+    spans = [(start + len(marked.before), end + len(marked.before)) for start, end in placed.atoms]
+    return replace(
+        best,
+        text=written,
+        sentences=tuple(_moved(best.sentences, marked, atoms(text), spans)),
+        alignment=tuple(_moved(best.alignment, marked, atoms(text), spans)),
+    )
+
+
+def _moved(
+    pairs: Sequence[SpanPair], marked: MarkedText, plain_atoms: Sequence[Span], written_atoms: Sequence[Span]
+) -> Iterator[SpanPair]:
+    """Yields pairs of spans of plain texts as those of the texts with their marks; pairs without words are left out.
+
+    Args:
+        pairs: of the plain source and its translation.
+        marked: the source.
+        plain_atoms: those of the translation.
+        written_atoms: where they are in the text with the marks.
+    """
+    for (source_start, source_end), (target_start, target_end) in pairs:
+        first = bisect_left(plain_atoms, target_start, key=lambda span: span[0])
+        last = bisect_right(plain_atoms, target_end, key=lambda span: span[1])
+        if source_start < source_end and first < last:
+            target = (written_atoms[first][0], written_atoms[last - 1][1])
+            yield marked.source_span(source_start, source_end), target

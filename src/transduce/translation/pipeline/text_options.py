@@ -20,6 +20,7 @@ class TextOptions:
     markup: Markup = "none"  # what is kept as it is: nothing, HTML and placeholders, or placeholders only
     guard: bool = False  # whether an output that loops or copies the source is searched for again
     confidence: bool = False  # whether translations carry a confidence and the probability of each word
+    alignment: bool = False  # whether translations tell which word of the source each of their words came from
     language: str = ""  # code of the source language, for the sentence splitter; "": the model's
 
     def __post_init__(self) -> None:

@@ -4,14 +4,13 @@ Words here are `atoms`. A matrix of weights has a row for each target atom and a
 that sum to 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from transduce.decoding.alignment import alignment_scores, best_heads
-from transduce.engines.interface import AttendingEngine, AttentionWeights
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.sentences import Span
+from transduce.translation.result import SpanPair
 from transduce.translation.text_model import TextModel
 
 _WIDTH = 0.1  # of the diagonal, as a share of the sentence, in the weights by order
@@ -19,34 +18,69 @@ _ORDER_WEIGHT = 0.05  # of order, beside attention
 _SAME_WEIGHT = 2.0  # of a number, a name or a sign that occurs once on each side
 
 
-def aligned(model: TextModel, source: str, target: str, pairs: Sequence[tuple[Span, Span]]) -> np.ndarray:
-    """Returns the weights of all target atoms over all source atoms, for texts that were translated in parts.
+class WordAligner:
+    """Aligns texts with their translations; keeps the weights of all pairs that it has seen."""
 
-    Args:
-        model: the weights follow the attention of its engine, if that can tell; else the order of the words.
-        source: a text.
-        target: its translation.
-        pairs: spans of the source, each with the span of the target that it became.
-    """
-    source_atoms, target_atoms = atoms(source), atoms(target)
-    weights = np.zeros((len(target_atoms), len(source_atoms)))
-    for (source_start, source_end), (target_start, target_end) in pairs:
-        columns = [i for i, (start, end) in enumerate(source_atoms) if source_start <= start and end <= source_end]
-        rows = [i for i, (start, end) in enumerate(target_atoms) if target_start <= start and end <= target_end]
-        if columns and rows:
-            part = _part_weights(model, source[source_start:source_end], target[target_start:target_end])
-            if part.shape == (len(rows), len(columns)):
-                weights[np.ix_(rows, columns)] = part
-    weights += 1e-6 * _order_weights(len(target_atoms), len(source_atoms))  # a row is never empty
-    return _normalised(weights)
+    def __init__(self, model: TextModel) -> None:
+        """Takes the model, whose engine aligns."""
+        self._model = model
+        self._weights: dict[tuple[str, str], np.ndarray] = {}
+
+    def prepare(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Computes the weights of many texts and their translations together, which is faster than one by one."""
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._weights]
+        if new:
+            self._weights |= zip(new, _pair_weights(self._model, new), strict=True)
+
+    def weights(self, source: str, target: str, spans: Sequence[SpanPair]) -> np.ndarray:
+        """Returns the weights of all target atoms over all source atoms, for texts that were translated in parts.
+
+        Args:
+            source: a text.
+            target: its translation.
+            spans: of each part of the source, with that of its translation.
+        """
+        source_atoms, target_atoms = atoms(source), atoms(target)
+        weights = np.zeros((len(target_atoms), len(source_atoms)))
+        parts = [(source[slice(*of_source)], target[slice(*of_target)]) for of_source, of_target in spans]
+        self.prepare(parts)
+        for (of_source, of_target), part in zip(spans, parts, strict=True):
+            rows, columns = _inside(target_atoms, of_target), _inside(source_atoms, of_source)
+            if self._weights[part].shape == (len(rows), len(columns)):
+                weights[np.ix_(rows, columns)] = self._weights[part]
+        weights += 1e-6 * _order_weights(len(target_atoms), len(source_atoms))  # a row is never empty
+        return _normalised(weights)
+
+    def links(self, source: str, target: str) -> tuple[SpanPair, ...]:
+        """Returns for each target atom the source atom with the greatest weight: (source span, target span)."""
+        self.prepare([(source, target)])
+        weights, source_atoms = self._weights[source, target], atoms(source)
+        if not source_atoms:
+            return ()
+        best = weights.argmax(axis=-1).tolist()
+        return tuple((source_atoms[i], span) for i, span in zip(best, atoms(target), strict=True))
 
 
-def _part_weights(model: TextModel, source: str, target: str) -> np.ndarray:
-    source_atoms, target_atoms = atoms(source), atoms(target)
-    weights = _order_weights(len(target_atoms), len(source_atoms))
-    if isinstance(model.engine, AttendingEngine):
-        weights = _ORDER_WEIGHT * weights + _attention(model, source, target, source_atoms, target_atoms)
-    return weights + _SAME_WEIGHT * _same(source, target, source_atoms, target_atoms)
+def _inside(spans: Sequence[Span], outer: Span) -> list[int]:
+    return [i for i, (start, end) in enumerate(spans) if outer[0] <= start and end <= outer[1]]
+
+
+def _pair_weights(model: TextModel, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray]:
+    """Returns the weights of each pair: attention, with a little of the order, and much of words that are the same."""
+    tokenizer, limit = model.tokenizer, model.engine.max_source_tokens
+    source_ids, target_ids = (
+        [ids[:limit] for ids in tokenizer.encode_batch(texts)] for texts in zip(*pairs, strict=True)
+    )
+    results = []
+    aligned = model.engine.align(source_ids, target_ids)
+    for (source, target), read, written, attention in zip(pairs, source_ids, target_ids, aligned, strict=True):
+        source_atoms, target_atoms = atoms(source), atoms(target)
+        from_source = _membership(tokenizer.piece_bytes(read), source, source_atoms)
+        from_target = _normalised(_membership(tokenizer.piece_bytes(written), target, target_atoms))
+        weights = from_target @ attention @ from_source.T
+        weights += _ORDER_WEIGHT * _order_weights(len(target_atoms), len(source_atoms))
+        results.append(weights + _SAME_WEIGHT * _same(source, target, source_atoms, target_atoms))
+    return results
 
 
 def _normalised(weights: np.ndarray) -> np.ndarray:
@@ -72,24 +106,6 @@ def _same(source: str, target: str, source_atoms: Sequence[Span], target_atoms: 
         if word in column and others.count(word) == 1:
             same[row, column[word]] = 1.0
     return same
-
-
-def _attention(
-    model: TextModel, source: str, target: str, source_atoms: Sequence[Span], target_atoms: Sequence[Span]
-) -> np.ndarray:
-    """Returns the mean weights of the heads that align best in this pair, summed over the pieces of source atoms."""
-    engine, tokenizer = model.engine, model.tokenizer
-    assert isinstance(engine, AttendingEngine)
-    limit = engine.max_source_tokens
-    source_ids, target_ids = tokenizer.encode(source)[:limit], tokenizer.encode(target)[:limit]
-    found: AttentionWeights = engine.attend(source_ids, target_ids)
-    from_source = _membership(tokenizer.piece_bytes(source_ids), source, source_atoms)
-    from_target = _normalised(_membership(tokenizer.piece_bytes(target_ids), target, target_atoms))
-    cross = found.cross[:, :, :-1, :-1].astype(np.float64)  # EOS is part of no atom
-    weights = from_target @ cross @ from_source.T
-    heads = best_heads(alignment_scores(weights))
-    mean: np.ndarray = np.mean([weights[layer - 1, head - 1] for layer, head in heads], axis=0)
-    return mean
 
 
 def _membership(pieces: Sequence[bytes], text: str, spans: Sequence[Span]) -> np.ndarray:

@@ -97,6 +97,7 @@ class JsonLines:
     many: bool = False  # all translations with their scores, in the field `into` + "_n_best"
     scores: bool = False  # in `into` + "_score"
     confidence: bool = False  # in `into` + "_confidence", and each word's probability in `into` + "_words"
+    alignment: bool = False  # in `into` + "_alignment", and the spans of sentences in `into` + "_sentences"
 
     def __post_init__(self) -> None:
         if self.into == self.field:
@@ -143,7 +144,8 @@ class JsonLines:
 
     def _new_fields(self) -> list[str]:
         suffixes = [""] + ["_n_best"] * self.many + ["_score"] * self.scores
-        return [self.into + suffix for suffix in [*suffixes, *["_confidence", "_words"] * self.confidence, "_forced"]]
+        suffixes += ["_confidence", "_words"] * self.confidence + ["_alignment", "_sentences"] * self.alignment
+        return [self.into + suffix for suffix in [*suffixes, "_forced"]]
 
     def _values(self, translations: Sequence["Translation"]) -> dict[str, Any]:
         best = translations[0]
@@ -158,6 +160,8 @@ class JsonLines:
         if self.confidence:
             values[f"{self.into}_confidence"] = None if best.confidence is None else round(best.confidence, 6)
             values[f"{self.into}_words"] = [[word, round(probability, 6)] for word, probability in best.words]
+        if self.alignment:  # tuples are written as lists
+            values |= {f"{self.into}_alignment": best.alignment, f"{self.into}_sentences": best.sentences}
         if best.forced:
             values[f"{self.into}_forced"] = [list(choice) for choice in best.forced]
         return values

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from transduce.config import DecodeConfig
-from transduce.engines.interface import AttendingEngine
 from transduce.translation.pipeline import Request
 from transduce.translation.streams.layouts import Layout
 from transduce.translation.translator import Translator
@@ -55,10 +54,7 @@ def fingerprint_of(translator: Translator, request: FileRequest) -> JobFingerpri
 
         calibration = repr(load_calibration(translator.bundle))
     engine = translator.engine
-    name = engine.name
-    if text_options.markup != "none" and isinstance(engine, AttendingEngine) and engine.attention_engine:
-        name += f", {engine.attention_engine} for markup"  # its attention decides where tags are placed
-    return JobFingerprint(translator.checksums, name, calibration, engine.independent_lines)
+    return JobFingerprint(translator.checksums, engine.name, calibration, engine.independent_lines)
 
 
 class Workers(Protocol):
