@@ -1,0 +1,113 @@
+"""Sockets, certificates, and how many connections the system allows."""
+
+import resource
+import socket
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transduce.errors import ConfigError, TransduceError
+
+BACKLOG = 2048  # connections that wait to be accepted
+_FILES_BESIDE_CONNECTIONS = 256
+
+
+class ListenError(TransduceError):
+    """The service cannot listen at its address."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listener:
+    """One address and the application that answers there."""
+
+    app: Any
+    host: str
+    port: int  # 0: any that is free
+    connections: type[Any] | None = None  # the class of connections; None: uvicorn's
+    certificate: str = ""  # file; "": no TLS
+    private_key: str = ""  # file; "": the certificate's has it
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens; connections wait until they are accepted.
+
+    Raises:
+        ListenError: the address is in use, not this machine's, or not allowed.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise ListenError(f"--host {host}: {_reason(error)}.") from None
+    family, kind, protocol, _, address = found[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise ListenError(
+            f"cannot listen at {host}, port {port}: {_reason(error)}. Choose another with --host or --port."
+        ) from None
+    listening.setblocking(False)
+    return listening
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def shown_address(listening: socket.socket) -> str:
+    """Returns host and port of a socket as they stand in a URL."""
+    host, port = listening.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def tls_context(listener: Listener) -> ssl.SSLContext:
+    """Returns the settings of TLS for a listener; raises ConfigError where its certificate cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    load_certificate(context, listener)
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, listener: Listener) -> None:
+    """Reads certificate and key for new connections; those that are open keep theirs.
+
+    Raises:
+        ConfigError: a file cannot be read, is not PEM, is encrypted, or the two do not belong together.
+    """
+    certificate, private_key = listener.certificate, listener.private_key or listener.certificate
+    for name, path in (("certificate", certificate), ("private_key", private_key)):
+        try:
+            Path(path).read_bytes()
+        except OSError as error:
+            raise ConfigError(f"server.{name}: {path}: {error.strerror}.") from None
+    trial = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # half of a wrong pair must not get into the context in use
+    try:
+        for each in (trial, context):
+            each.load_cert_chain(certificate, private_key, password=_no_password)
+    except ssl.SSLError as error:
+        reason = (error.reason or str(error)).lower().replace("_", " ")
+        raise ConfigError(
+            f"server.certificate: {certificate} and the key {private_key} cannot be used: {reason}. Both must be PEM; "
+            "the key must belong to the certificate, and must not be encrypted."
+        ) from None
+
+
+def _no_password() -> str:
+    """Returns a wrong password; without one, OpenSSL would ask for it in the terminal and wait."""
+    return ""
+
+
+def allowed_connections(wanted: int) -> int:
+    """Raises the number of files that the process may open, and returns how many connections that allows."""
+    needed = wanted + _FILES_BESIDE_CONNECTIONS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return max(1, min(wanted, allowed - _FILES_BESIDE_CONNECTIONS))

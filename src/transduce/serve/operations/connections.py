@@ -1,0 +1,139 @@
+"""What a connection may do: how many there are, how long headers may be and take, and how slowly answers are read.
+
+uvicorn waits for ever for the headers of a request, and for a client that does not read its answer.
+"""
+
+import asyncio
+from typing import Any, ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_MAX_HEADER_BYTES = 64 << 10
+_REFUSAL = (
+    b"HTTP/1.1 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
+    b"retry-after: 1\r\nconnection: close\r\n\r\n%s"
+)
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """A connection with limits; `bounded_protocol` sets them."""
+
+    max_connections: ClassVar[int] = 4096
+    header_seconds: ClassVar[float] = 10.0  # from the first byte of a request, or of a connection, to the last header
+    answer_seconds: ClassVar[float] = 60.0  # for a client to read what it was sent
+    refused: ClassVar[Any] = None  # counts connections above the limit
+
+    _headers_due: asyncio.TimerHandle | None = None
+    _answer_due: asyncio.TimerHandle | None = None
+    _header_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begins to wait for the first request."""
+        super().connection_made(transport)
+        if len(self.connections) > self.max_connections:
+            if self.refused is not None:
+                self.refused.inc()
+            self._refuse(b"503 Service Unavailable", b"Too many connections.")
+            return
+        self._await_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends all waiting."""
+        self._headers_arrived()
+        self._answer_read()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Counts the bytes of headers."""
+        if self._headers_due is not None:
+            self._header_bytes += len(data)
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self._headers_due is not None and self._header_bytes > _MAX_HEADER_BYTES:
+            self._refuse(b"431 Request Header Fields Too Large", b"The headers are too long.")
+
+    def on_message_begin(self) -> None:
+        """Begins to wait for the headers of a request."""
+        super().on_message_begin()
+        if self._headers_due is None:
+            self._header_bytes = 1  # at least
+            self._await_headers()
+
+    def on_headers_complete(self) -> None:
+        """Ends the waiting for headers."""
+        self._headers_arrived()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """Gives the client time to read what is left of the answer."""
+        super().on_response_complete()
+        if self.transport.get_write_buffer_size():
+            self._await_reading()
+
+    def pause_writing(self) -> None:
+        """Gives the client time to read: more waits for it than is kept."""
+        super().pause_writing()
+        self._await_reading()
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        super().resume_writing()
+        self._answer_read()
+
+    def shutdown(self) -> None:
+        """Closes the connection if nothing is being answered; see `HttpToolsProtocol.shutdown`."""
+        super().shutdown()
+        if self.transport.is_closing() and self.transport.get_write_buffer_size():
+            self._await_reading()
+
+    def _await_headers(self) -> None:
+        self._headers_due = self.loop.call_later(self.header_seconds, self._headers_are_late)
+
+    def _headers_arrived(self) -> None:
+        if self._headers_due is not None:
+            self._headers_due.cancel()
+            self._headers_due = None
+
+    def _headers_are_late(self) -> None:
+        self._headers_due = None
+        if self.cycle is not None and not self.cycle.response_complete:  # they are of a request sent ahead
+            self._await_headers()
+        elif self._header_bytes:
+            self._refuse(b"408 Request Timeout", b"The headers came too slowly.")
+        else:
+            self.transport.close()
+
+    def _await_reading(self) -> None:
+        if self._answer_due is None:
+            self._answer_due = self.loop.call_later(self.answer_seconds, self._give_up)
+
+    def _answer_read(self) -> None:
+        if self._answer_due is not None:
+            self._answer_due.cancel()
+            self._answer_due = None
+
+    def _give_up(self) -> None:
+        """Ends the connection of a client that has not read; bytes that it was still to get are lost."""
+        self._answer_due = None
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+
+    def _refuse(self, status: bytes, message: bytes) -> None:
+        self._headers_arrived()
+        if not self.transport.is_closing():
+            self.transport.write(_REFUSAL % (status, len(message), message))
+            self.transport.close()
+
+
+def bounded_protocol(
+    max_connections: int, *, refused: Any = None, header_seconds: float = 10.0, answer_seconds: float = 60.0
+) -> type[BoundedProtocol]:
+    """Returns the class of connections with these limits; `refused` is a counter of connections above the first."""
+    limits = {
+        "max_connections": max_connections,
+        "refused": refused,
+        "header_seconds": header_seconds,
+        "answer_seconds": answer_seconds,
+    }
+    return type("LimitedProtocol", (BoundedProtocol,), limits)

@@ -1,0 +1,122 @@
+"""What is measured while serving, for Prometheus. No label has a text, a key or an address."""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from transduce.serve.requests import Priority
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+
+class Metrics:
+    """The metrics of one service, in a registry of their own; a `Recorder` for the core."""
+
+    def __init__(self) -> None:
+        """Declares all metrics."""
+        self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)  # memory, processor time, open files
+        by_model = ["model"]
+        self._requests = Counter(
+            "transduce_requests", "Requests answered", ["protocol", "route", "status"], registry=registry
+        )
+        self._seconds = Histogram(
+            "transduce_request_seconds",
+            "From the headers of a request to the end of its answer",
+            ["protocol", "route"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._characters = Counter("transduce_characters", "Characters translated", ["protocol"], registry=registry)
+        self.in_progress = Gauge("transduce_requests_in_progress", "Requests not answered yet", registry=registry)
+        self._queue_seconds = Histogram(
+            "transduce_queue_seconds",
+            "Time that sentences waited for a batch",
+            ["model", "priority"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._waiting = Gauge("transduce_waiting_sentences", "Sentences in the queue", by_model, registry=registry)
+        self._fill = Histogram(
+            "transduce_batch_fill",
+            "Share of its token budget that a batch used",
+            by_model,
+            buckets=_SHARES,
+            registry=registry,
+        )
+        self._batches = Counter("transduce_batches", "Batches computed", by_model, registry=registry)
+        self._sentences = Counter("transduce_sentences", "Sentences computed", by_model, registry=registry)
+        self._tokens = Counter("transduce_source_tokens", "Source tokens computed", by_model, registry=registry)
+        self._engine_seconds = Counter(
+            "transduce_engine_seconds", "Time that batches took to compute", by_model, registry=registry
+        )
+        self._model_events = Counter(
+            "transduce_model_events", "Models loaded, reloaded, unloaded, failed", ["model", "event"], registry=registry
+        )
+        self.store_failures = Counter(
+            "transduce_store_failures", "Failed attempts to save usage in the store", registry=registry
+        )
+        self.connections_refused = Counter(
+            "transduce_connections_refused", "Connections closed because there were too many", registry=registry
+        )
+
+    # --- from the core ----------------------------------------------------------------------------------------
+
+    def batch_done(self, model: str, num_sentences: int, num_tokens: int, fill: float, seconds: float) -> None:
+        """See `Recorder`."""
+        self._batches.labels(model).inc()
+        self._sentences.labels(model).inc(num_sentences)
+        self._tokens.labels(model).inc(num_tokens)
+        self._fill.labels(model).observe(fill)
+        self._engine_seconds.labels(model).inc(seconds)
+
+    def waited(self, model: str, priority: Priority, seconds: float) -> None:
+        """See `Recorder`."""
+        self._queue_seconds.labels(model, priority.name.lower()).observe(seconds)
+
+    def queued(self, model: str, num_sentences: int) -> None:
+        """See `Recorder`."""
+        self._waiting.labels(model).set(num_sentences)
+
+    def model_event(self, model: str, event: str) -> None:
+        """See `Recorder`."""
+        self._model_events.labels(model, event).inc()
+
+    # --- from the server --------------------------------------------------------------------------------------
+
+    def answered(self, protocol: str, route: str, status: int, seconds: float, characters: int) -> None:
+        """Counts a request.
+
+        Args:
+            protocol: the one it came by; "" if by none.
+            route: the template of its address, such as "/v2/glossaries/{id}"; "" for an address that does not exist.
+            status: of the answer.
+            seconds: that it took.
+            characters: that were translated for it.
+        """
+        labels = (protocol or "none", route or "unknown")
+        self._requests.labels(*labels, str(status)).inc()
+        self._seconds.labels(*labels).observe(seconds)
+        if characters:
+            self._characters.labels(labels[0]).inc(characters)
+
+    def watch(self, name: str, about: str, value: Callable[[], float]) -> None:
+        """Adds a value that is read whenever the metrics are."""
+        self._registry.register(_Watched(name, about, value))
+
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """Returns all metrics in the format that a client accepts, and its content type."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
+
+
+class _Watched(Collector):
+    def __init__(self, name: str, about: str, value: Callable[[], float]) -> None:
+        self._name, self._about, self._value = name, about, value
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(self._name, self._about, value=self._value())

@@ -1,0 +1,178 @@
+"""The process that serves, from the start to the last answer: what signals do, and in what order things end."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import ssl
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Protocol
+
+import uvicorn
+
+from transduce.errors import TransduceError
+from transduce.serve.listening import (
+    BACKLOG,
+    Listener,
+    listening_socket,
+    load_certificate,
+    shown_address,
+    tls_context,
+)
+
+_LOG = logging.getLogger("transduce.serve")
+_KEEP_ALIVE_SECONDS = 75  # longer than balancers keep an idle connection, so that they never reuse one that ends
+_LISTEN_LONGER_SECONDS = 0.2  # at the end: clients that were about to send are told, and not cut off
+_LINGER_SECONDS = 5  # at the end, for clients that are still sending a request, or reading an answer
+
+
+class Lifecycle(Protocol):
+    """What the server asks of the service."""
+
+    async def start(self) -> None:
+        """Loads what answers need; the service is ready afterwards."""
+        ...
+
+    async def stop(self) -> None:
+        """Refuses new work at once, and returns when all accepted work is done."""
+        ...
+
+
+class Server:
+    """Serves until a signal: SIGTERM and SIGINT end it when all accepted work is answered, SIGHUP reloads."""
+
+    def __init__(
+        self,
+        service: Lifecycle,
+        listeners: Sequence[Listener],
+        *,
+        reload: Callable[[], Awaitable[Sequence[str]]],
+        describe: Callable[[], str],
+    ) -> None:
+        """Opens the sockets and reads the certificates; the service is not started yet.
+
+        Args:
+            service: what is started before it answers, and stopped at the end.
+            listeners: where it listens; the address of the first is printed.
+            reload: what SIGHUP does, beside reading the certificates again; returns messages for the log.
+            describe: returns what is served, for the log.
+
+        Raises:
+            ListenError: an address is in use, or not one of this machine.
+            ConfigError: a certificate cannot be used.
+        """
+        self._service, self._reload, self._describe = service, reload, describe
+        contexts = [tls_context(each) if each.certificate else None for each in listeners]
+        pairs = zip(listeners, contexts, strict=True)
+        self._encrypted = [(listener, context) for listener, context in pairs if context is not None]
+        self._sockets = [listening_socket(each.host, each.port) for each in listeners]
+        self._servers = list(map(_uvicorn_server, listeners, contexts))
+        scheme = "https" if listeners[0].certificate else "http"
+        self.address = f"{scheme}://{shown_address(self._sockets[0])}"
+        self._ending = asyncio.Event()
+        self._reloading: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Serves until a signal; raises what starting the service raises."""
+        begin = time.monotonic()
+        with self._signals():
+            serving = [
+                asyncio.create_task(server.serve(sockets=[each]))
+                for server, each in zip(self._servers, self._sockets, strict=True)
+            ]
+            try:
+                if await self._started():
+                    seconds = time.monotonic() - begin
+                    _LOG.info("serving %s at %s, ready in %.1f s", self._describe(), self.address, seconds)
+                    ended = asyncio.create_task(self._ending.wait())
+                    await asyncio.wait([ended, *serving], return_when=asyncio.FIRST_COMPLETED)
+                    ended.cancel()
+                    _LOG.info("stopping: no new work; waiting for the answers under way")
+                await self._stopped()
+            finally:
+                for server in self._servers:
+                    server.should_exit = True
+                await asyncio.gather(*serving)
+        _LOG.info("stopped")
+
+    async def _started(self) -> bool:
+        """Starts the service; returns whether it is ready, and not told to end before."""
+        starting = asyncio.create_task(self._service.start())
+        ended = asyncio.create_task(self._ending.wait())
+        await asyncio.wait([starting, ended], return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        if not starting.done():
+            starting.cancel()
+            await asyncio.wait([starting])
+            return False
+        await starting
+        return True
+
+    async def _stopped(self) -> None:
+        """Stops the service: new requests are told that it ends, accepted ones are answered."""
+        await asyncio.gather(self._service.stop(), asyncio.sleep(_LISTEN_LONGER_SECONDS))
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        handlers = {signal.SIGTERM: self._end, signal.SIGINT: self._end, signal.SIGHUP: self._reload_soon}
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler, number)
+        try:
+            yield
+        finally:
+            for number in handlers:
+                loop.remove_signal_handler(number)
+
+    def _end(self, number: int) -> None:
+        if self._ending.is_set():  # the second time: at once
+            print("transduce: stopped at once, by a second signal", file=sys.stderr, flush=True)
+            os._exit(128 + number)
+        self._ending.set()
+
+    def _reload_soon(self, _: int) -> None:
+        if self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.create_task(self._reload_now())
+
+    async def _reload_now(self) -> None:
+        try:
+            for listener, context in self._encrypted:
+                load_certificate(context, listener)
+            messages = await self._reload()
+        except TransduceError as error:
+            _LOG.error("reload: %s What was loaded before stays in use.", error)
+        else:
+            for message in messages or ["nothing has changed"]:
+                _LOG.info("reload: %s", message)
+
+
+class _QuietServer(uvicorn.Server):
+    """uvicorn's server, whose signals are ours."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves the signals alone."""
+        yield
+
+
+def _uvicorn_server(listener: Listener, context: ssl.SSLContext | None) -> uvicorn.Server:
+    config = uvicorn.Config(
+        listener.app,
+        http=listener.connections or "httptools",
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_LINGER_SECONDS,
+    )
+    config.load()
+    config.ssl = context
+    return _QuietServer(config)

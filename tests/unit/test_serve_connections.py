@@ -1,0 +1,185 @@
+"""What connections may do: slow or long headers, answers that nobody reads, too many, and a thousand idle ones."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from transduce.serve.listening import allowed_connections, listening_socket
+from transduce.serve.operations.connections import bounded_protocol
+from transduce.serve.operations.metrics import Metrics
+
+_LONG = 32 << 20  # bytes; more than the system keeps for a client that does not read
+
+
+@dataclass
+class Running:
+    """A server in a thread of this process."""
+
+    port: int
+    server: uvicorn.Server
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def ask(self, path: str = "/") -> bytes:
+        with self.connect() as connection:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+            return read_all(connection)
+
+    @property
+    def num_connections(self) -> int:
+        return len(self.server.server_state.connections)
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """Returns what comes until the other side closes."""
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(1 << 16):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.01)
+
+
+async def short(_: Request) -> Response:
+    return PlainTextResponse("short")
+
+
+async def slow(_: Request) -> Response:
+    await asyncio.sleep(1.0)
+    return PlainTextResponse("slow")
+
+
+async def long(_: Request) -> Response:
+    return PlainTextResponse(b"x" * _LONG)
+
+
+@contextlib.contextmanager
+def running(**limits: Any) -> Iterator[Running]:
+    app = Starlette(routes=[Route("/", short), Route("/slow", slow), Route("/long", long)])
+    config = uvicorn.Config(
+        app,
+        http=bounded_protocol(**({"max_connections": 100} | limits)),
+        ws="none",
+        log_config=None,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    listening = listening_socket("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
+    thread.start()
+    try:
+        wait_until(lambda: server.started)
+        yield Running(port, server)
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_headers_that_trickle_are_cut_off() -> None:
+    with running(header_seconds=0.3) as server, server.connect() as connection:
+        with contextlib.suppress(ConnectionError):
+            for byte in b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 100:
+                connection.sendall(bytes([byte]))
+                time.sleep(0.05)
+        assert read_all(connection).startswith(b"HTTP/1.1 408 ")
+        wait_until(lambda: server.num_connections == 0)
+
+
+def test_a_connection_that_says_nothing_is_closed() -> None:
+    with running(header_seconds=0.2) as server, server.connect() as connection:
+        assert read_all(connection) == b""
+        wait_until(lambda: server.num_connections == 0)
+
+
+def test_half_sent_headers_of_a_second_request_are_cut_off_too() -> None:
+    with running(header_seconds=0.3) as server, server.connect() as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        connection.sendall(b"GET / HTTP/1.1\r\nhost:")
+        assert b"HTTP/1.1 408 " in read_all(connection)
+
+
+def test_a_request_that_is_being_answered_is_not_cut_off_by_half_of_the_next() -> None:
+    with running(header_seconds=0.2) as server, server.connect() as connection:
+        connection.sendall(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nho")
+        answer = connection.recv(1 << 16)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert b"HTTP/1.1 408 " in answer + read_all(connection)
+
+
+def test_headers_without_end_are_refused() -> None:
+    with running() as server, server.connect() as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20_000)
+        assert read_all(connection).startswith(b"HTTP/1.1 431 ")
+        assert server.ask().startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_long_body_behind_its_headers_is_not_taken_for_headers() -> None:
+    with running() as server, server.connect() as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 200000\r\n\r\n" + b"x" * 200_000)
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_client_that_does_not_read_its_answer_is_given_up() -> None:
+    with running(answer_seconds=0.3) as server, server.connect() as connection:
+        connection.sendall(b"GET /long HTTP/1.1\r\nhost: x\r\n\r\n")
+        wait_until(lambda: server.num_connections == 1)
+        wait_until(lambda: server.num_connections == 0)
+        assert len(read_all(connection)) < _LONG
+
+
+def test_a_client_that_reads_gets_a_long_answer() -> None:
+    with running(answer_seconds=20) as server:
+        head, _, body = server.ask("/long").partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert len(body) == _LONG
+
+
+def test_connections_above_the_limit_are_refused_and_counted() -> None:
+    metrics = Metrics()
+    with running(max_connections=3, refused=metrics.connections_refused) as server, contextlib.ExitStack() as stack:
+        kept = [stack.enter_context(server.connect()) for _ in range(3)]
+        wait_until(lambda: server.num_connections == 3)
+        with server.connect() as one_more:
+            assert read_all(one_more).startswith(b"HTTP/1.1 503 ")
+        assert b"transduce_connections_refused_total 1.0" in metrics.exposition()[0]
+        kept[0].close()
+        wait_until(lambda: server.num_connections == 2)
+        assert server.ask().startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_thousand_idle_connections_cost_nothing() -> None:
+    if allowed_connections(2500) < 2500:  # both ends of each are in this process
+        pytest.skip("the system allows too few open files: raise ulimit -n")
+    with running(max_connections=1500, header_seconds=60) as server, contextlib.ExitStack() as stack:
+        for _ in range(1000):
+            stack.enter_context(server.connect())
+        wait_until(lambda: server.num_connections == 1000)
+        assert len(server.server.server_state.tasks) == 0  # no task, and no thread, waits for them
+        assert threading.active_count() < 10
+        for _ in range(20):
+            assert server.ask().startswith(b"HTTP/1.1 200 ")
+        stack.close()
+        wait_until(lambda: server.num_connections == 0)

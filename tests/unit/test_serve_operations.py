@@ -1,0 +1,313 @@
+"""Metrics, access log, request ids, forwarded headers: what operators see of requests, and what they never see."""
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from transduce.errors import ConfigError
+from transduce.serve.operations.access_log import ACCESS_LOG, Observation, request_id, trace_parent
+from transduce.serve.operations.log import configure_logs
+from transduce.serve.operations.metrics import Metrics
+from transduce.serve.operations.proxies import ForwardedHeaders
+from transduce.serve.operations.request_record import record_of
+from transduce.serve.requests import Priority
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+async def translate(request: Request) -> Response:
+    record = record_of(request.scope)
+    record.protocol, record.key_name, record.characters, record.queue_seconds = "own", "weblate", 12, 0.25
+    record.headers = [(b"ratelimit", b'"day";r=1;t=2')]
+    return JSONResponse({"text": (await request.body()).decode()})
+
+
+async def failing(_: Request) -> Response:
+    raise ValueError("geheim")
+
+
+class Stopping:
+    value = False
+
+    def __call__(self) -> bool:
+        return self.value
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def stopping() -> Stopping:
+    return Stopping()
+
+
+@pytest.fixture
+def client(metrics: Metrics, stopping: Stopping) -> TestClient:
+    routes = [
+        Route("/translate", translate, methods=["POST"]),
+        Route("/things/{name}", translate, methods=["POST"]),
+        Route("/failing", failing, methods=["POST"]),
+    ]
+    app = Observation(Starlette(routes=routes), metrics, stopping)
+    return TestClient(app, raise_server_exceptions=False)
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Any:
+    ACCESS_LOG.setLevel(logging.INFO)
+    yield lambda: [json.loads(record.getMessage()) for record in caplog.records if record.name == ACCESS_LOG.name]
+    ACCESS_LOG.setLevel(logging.NOTSET)
+
+
+def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
+    text = metrics.exposition()[0].decode()
+    for family in text_string_to_metric_families(text):
+        for each in family.samples:
+            if each.name == name and each.labels == labels:
+                return float(each.value)
+    return None
+
+
+# --- the access log -------------------------------------------------------------------------------------------
+
+
+def test_a_request_has_a_line_and_nothing_of_its_text(client: TestClient, lines: Any) -> None:
+    headers = {"X-Request-ID": "abc-1", "traceparent": TRACE, "Authorization": "Bearer geheim"}
+    answer = client.post("/translate?q=geheim", content="geheim", headers=headers)
+    assert answer.headers["x-request-id"] == "abc-1"
+    assert answer.headers["ratelimit"] == '"day";r=1;t=2'
+    [line] = lines()
+    seconds, time = line.pop("seconds"), line.pop("time")
+    assert 0 <= seconds < 60
+    assert time.endswith("Z")
+    assert line == {
+        "request_id": "abc-1",
+        "client": "testclient",
+        "key": "weblate",
+        "method": "POST",
+        "route": "/translate",
+        "protocol": "own",
+        "status": 200,
+        "characters": 12,
+        "queue_seconds": 0.25,
+        "traceparent": TRACE,
+    }
+
+
+def test_of_an_address_only_the_template_is_told(client: TestClient, lines: Any, metrics: Metrics) -> None:
+    client.post("/things/geheim")
+    client.post("/geheim")
+    assert [line["route"] for line in lines()] == ["/things/{name}", ""]
+    assert [line["status"] for line in lines()] == [200, 404]
+    assert b"geheim" not in metrics.exposition()[0]
+    assert sample(metrics, "transduce_requests_total", protocol="none", route="unknown", status="404") == 1
+
+
+def test_an_application_that_fails_is_noted(client: TestClient, lines: Any, metrics: Metrics) -> None:
+    assert client.post("/failing").status_code == 500
+    assert "geheim" not in json.dumps(lines())
+    assert lines()[0]["status"] == 500
+    assert sample(metrics, "transduce_requests_in_progress") == 0
+
+
+def test_a_client_that_left_is_noted(metrics: Metrics, lines: Any) -> None:
+    async def abandoned(scope: Any, receive: Any, send: Any) -> None:
+        raise asyncio.CancelledError
+
+    async def call() -> None:
+        scope = {"type": "http", "headers": [], "method": "POST", "client": None}
+        with pytest.raises(asyncio.CancelledError):
+            await Observation(abandoned, metrics, lambda: False)(scope, None, None)  # type: ignore[arg-type]
+
+    asyncio.run(call())
+    assert lines()[0]["status"] == 499
+    assert sample(metrics, "transduce_requests_in_progress") == 0
+
+
+def test_clients_are_sent_away_while_the_service_ends(client: TestClient, stopping: Stopping) -> None:
+    assert "connection" not in client.post("/translate").headers
+    stopping.value = True
+    assert client.post("/translate").headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("given", ["a" * 128, "0af7651916cd43dd", "A.b_c-9"])
+def test_a_request_id_is_kept(given: str) -> None:
+    assert request_id(given) == given
+
+
+@pytest.mark.parametrize("given", [None, "", "a" * 129, "a b", 'x"y', "ü", "a\nb", "{}"])
+def test_a_wrong_request_id_is_replaced(given: str | None) -> None:
+    made = request_id(given)
+    assert len(made) == 32
+    assert made != request_id(given)
+
+
+@pytest.mark.parametrize("given", [TRACE, f" {TRACE} ", "cc" + TRACE[2:] + "-what-comes-later"])
+def test_a_trace_parent_is_kept(given: str) -> None:
+    assert trace_parent(given) == given.strip()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        "",
+        "ff" + TRACE[2:],
+        TRACE.upper(),
+        TRACE + "-x",
+        TRACE[:-1],
+        "00-" + "0" * 32 + TRACE[35:],
+        TRACE[:36] + "0" * 16 + "-01",
+    ],
+)
+def test_a_wrong_trace_parent_is_dropped(given: str | None) -> None:
+    assert trace_parent(given) == ""
+
+
+def test_the_log_of_events_tells_no_message_of_an_exception(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("transduce.serve", "uvicorn.error", ACCESS_LOG.name)
+    before = {name: (logging.getLogger(name).handlers, logging.getLogger(name).level) for name in names}
+    try:
+        configure_logs(access_log=True, quiet=False)
+        logging.getLogger("transduce.serve").info("serving %s", "en→de")
+        logging.getLogger("uvicorn.error").info("Started server process")
+        try:
+            raise ValueError("geheim")
+        except ValueError as error:
+            logging.getLogger("uvicorn.error").error("Exception in ASGI application\n", exc_info=error)
+        ACCESS_LOG.info("%s", "{}")
+        configure_logs(access_log=False, quiet=True)
+        logging.getLogger("transduce.serve").info("serving")
+        ACCESS_LOG.info("%s", "{}")
+    finally:
+        logging.raiseExceptions = True
+        for name, (handlers, level) in before.items():
+            logger = logging.getLogger(name)
+            logger.handlers, logger.propagate = handlers, True
+            logger.setLevel(level)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines() == [
+        "transduce: serving en→de",
+        "transduce: error: Exception in ASGI application (ValueError)",
+        "{}",
+    ]
+
+
+# --- metrics --------------------------------------------------------------------------------------------------
+
+
+def test_what_the_core_tells_is_counted(metrics: Metrics) -> None:
+    for _ in range(2):
+        metrics.batch_done("m30k", num_sentences=8, num_tokens=100, fill=0.5, seconds=0.25)
+    metrics.waited("m30k", Priority.BULK, 0.3)
+    metrics.queued("m30k", 17)
+    metrics.model_event("m30k", "loaded")
+    by_model = {"model": "m30k"}
+    assert sample(metrics, "transduce_batches_total", **by_model) == 2
+    assert sample(metrics, "transduce_sentences_total", **by_model) == 16
+    assert sample(metrics, "transduce_source_tokens_total", **by_model) == 200
+    assert sample(metrics, "transduce_engine_seconds_total", **by_model) == 0.5
+    assert sample(metrics, "transduce_batch_fill_sum", **by_model) == 1
+    assert sample(metrics, "transduce_waiting_sentences", **by_model) == 17
+    assert sample(metrics, "transduce_queue_seconds_sum", model="m30k", priority="bulk") == 0.3
+    assert sample(metrics, "transduce_model_events_total", model="m30k", event="loaded") == 1
+    assert (sample(metrics, "process_resident_memory_bytes") or 0) > 10_000_000
+
+
+def test_requests_are_counted_by_protocol_route_and_status(client: TestClient, metrics: Metrics) -> None:
+    for _ in range(3):
+        client.post("/translate", content="Hallo")
+    labels = {"protocol": "own", "route": "/translate"}
+    assert sample(metrics, "transduce_requests_total", **labels, status="200") == 3
+    assert sample(metrics, "transduce_request_seconds_count", **labels) == 3
+    assert sample(metrics, "transduce_characters_total", protocol="own") == 36
+
+
+def test_two_services_count_apart() -> None:
+    first, second = Metrics(), Metrics()
+    first.batch_done("a", 1, 1, 1.0, 1.0)
+    assert sample(second, "transduce_batches_total", model="a") is None
+
+
+def test_a_watched_value_is_read_when_asked_for(metrics: Metrics) -> None:
+    values = [1.0]
+    metrics.watch("transduce_ready", "Whether the service is ready", lambda: values[-1])
+    assert sample(metrics, "transduce_ready") == 1
+    values.append(0.0)
+    assert sample(metrics, "transduce_ready") == 0
+
+
+def test_both_formats_of_prometheus_are_spoken(metrics: Metrics) -> None:
+    assert metrics.exposition()[1].startswith("text/plain")
+    text, content_type = metrics.exposition("application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert text.endswith(b"# EOF\n")
+
+
+# --- proxies --------------------------------------------------------------------------------------------------
+
+
+def seen_by_the_service(trusted: list[str], peer: str, **forwarded: str) -> dict[str, Any]:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope)
+        assert request.client is not None
+        seen = {"client": request.client.host, "scheme": request.url.scheme, "host": request.headers["host"]}
+        await JSONResponse(seen)(scope, receive, send)
+
+    headers = {f"X-Forwarded-{name.title()}": value for name, value in forwarded.items()}
+    wrapped = ForwardedHeaders(application, trusted)
+    seen: dict[str, Any] = (
+        TestClient(wrapped, client=(peer, 1234), base_url="http://inner").get("/", headers=headers).json()
+    )
+    return seen
+
+
+FORWARDED = {"for": "203.0.113.9", "proto": "https", "host": "translate.example.org"}
+
+
+@pytest.mark.parametrize("trusted", [["10.0.0.1"], ["10.0.0.0/8"], ["192.0.2.1", "10.0.0.0/30"]])
+def test_a_trusted_proxy_is_believed(trusted: list[str]) -> None:
+    seen = seen_by_the_service(trusted, "10.0.0.1", **FORWARDED)
+    assert seen == {"client": "203.0.113.9", "scheme": "https", "host": "translate.example.org"}
+
+
+@pytest.mark.parametrize("trusted", [[], ["10.0.0.2"], ["10.1.0.0/16"]])
+def test_nobody_else_is_believed(trusted: list[str]) -> None:
+    seen = seen_by_the_service(trusted, "10.0.0.1", **FORWARDED)
+    assert seen == {"client": "10.0.0.1", "scheme": "http", "host": "inner"}
+
+
+def test_an_address_that_the_client_made_up_is_not_believed() -> None:
+    """The client sent the first; the proxy added the second, from which the request came."""
+    seen = seen_by_the_service(["10.0.0.1"], "10.0.0.1", **{"for": "1.2.3.4, 203.0.113.9"})
+    assert seen["client"] == "203.0.113.9"
+
+
+def test_a_chain_of_proxies_is_followed_to_the_client() -> None:
+    seen = seen_by_the_service(
+        ["10.0.0.0/8"], "10.0.0.1", **{"for": "203.0.113.9, 10.0.0.2", "host": "a.example, b.inner"}
+    )
+    assert (seen["client"], seen["host"]) == ("203.0.113.9", "a.example")
+
+
+@pytest.mark.parametrize("host", ["", "a b", "evil.example/path", "x" * 300, "user@host", "[::1"])
+def test_a_malformed_host_is_not_taken(host: str) -> None:
+    assert seen_by_the_service(["10.0.0.1"], "10.0.0.1", host=host)["host"] == "inner"
+
+
+@pytest.mark.parametrize("entry", ["proxy.example.org", "10.0.0.0/33", "*", "10.0.0.1/8", ""])
+def test_an_entry_that_trusts_nobody_is_an_error(entry: str) -> None:
+    with pytest.raises(ConfigError, match=r"server\.trusted_proxies: .*10\.0\.0\.0/8"):
+        ForwardedHeaders(PlainTextResponse("x"), [entry])
