@@ -47,14 +47,23 @@ def _start(values: dict[str, Any]) -> Config:
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:
+    return read_toml(path, "recipe", "A recipe is a TOML file; see the folder recipes/ for examples.")
+
+
+def read_toml(path: Path, kind: str, hint: str) -> dict[str, Any]:
+    """Returns the values of a TOML file.
+
+    Raises:
+        ConfigError: there is no such file, which `kind` names and `hint` explains, or it is not TOML.
+    """
     if not path.is_file():
-        raise ConfigError(f"{path}: no such recipe. A recipe is a TOML file; see the folder recipes/ for examples.")
+        raise ConfigError(f"{path}: no such {kind}. {hint}")
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors put a byte order mark in front
     except ValueError as error:  # also of text that is not UTF-8, and of numbers of thousands of digits
         raise ConfigError(f"{path}: not a TOML file: {error}") from None
     except RecursionError:
-        raise ConfigError(f"{path}: not a recipe: its values are nested too deeply.") from None
+        raise ConfigError(f"{path}: not a {kind}: its values are nested too deeply.") from None
     return values
 
 
@@ -124,13 +133,18 @@ def apply(config: Config, values: dict[str, Any]) -> Config:
         if key == "name":
             changes[key] = convert(value, str, "name")
         elif isinstance(value, dict):
-            changes[key] = _apply_section(getattr(config, key), value, key)
+            changes[key] = apply_section(getattr(config, key), value, key)
         else:
             raise ConfigError(f"'{key}' is a section: write [{key}] and its keys below.")
     return dataclasses.replace(config, **changes)
 
 
-def _apply_section(section: Any, values: dict[str, Any], name: str) -> Any:
+def apply_section(section: Any, values: dict[str, Any], name: str) -> Any:
+    """Returns a section with `values` in place of its own; `name` stands before the keys in errors.
+
+    Raises:
+        ConfigError: a key is unknown, or a value has the wrong type or range.
+    """
     hints = get_type_hints(type(section))
     for key in values:
         if key not in hints:

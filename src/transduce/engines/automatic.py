@@ -23,9 +23,9 @@ class AutomaticEngine:
 
     def __init__(self, fast: Engine, load_reference: Callable[[], AttendingEngine], config: ModelConfig) -> None:
         """Takes the fast engine, the function that loads the reference, and the configuration of the model."""
-        self.fast, self._load_reference, self._config = fast, load_reference, config
+        self.fast, self._load_reference, self.config = fast, load_reference, config
         self.name, self.independent_lines = fast.name, fast.independent_lines  # whatever was called before
-        self.max_source_tokens = fast.max_source_tokens
+        self.max_source_tokens, self.num_workers = fast.max_source_tokens, fast.num_workers
         self._reference: AttendingEngine | None = None
         self._loading = threading.Lock()
 
@@ -37,6 +37,10 @@ class AutomaticEngine:
                 self._reference = self._load_reference()
             return self._reference
 
+    def undivided(self) -> "AutomaticEngine":
+        """Returns an engine of the same model that does not divide calls; both load the reference once."""
+        return AutomaticEngine(self.fast.undivided(), lambda: self.reference, self.config)
+
     def translate(
         self,
         sources: Sequence[Sequence[int]],
@@ -45,7 +49,7 @@ class AutomaticEngine:
         constraints: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first; see `Engine.translate`."""
-        lack = FAST.lack(options, constraints or (), self._config)
+        lack = FAST.lack(options, constraints or (), self.config)
         return (self.fast if lack is None else self.reference).translate(sources, options, n_best, constraints)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -63,4 +67,4 @@ class AutomaticEngine:
     def _reaching(self, targets: Sequence[Sequence[int]]) -> Engine:
         """Returns the fast engine, unless its positions end before a target does."""
         longest = max((len(target) + 1 for target in targets), default=0)
-        return self.fast if longest <= max_positions(self._config) else self.reference
+        return self.fast if longest <= max_positions(self.config) else self.reference

@@ -14,6 +14,7 @@ Where CTranslate2's search differs from ours, this module makes up for it:
 `engines/capabilities.py` lists the differences that remain.
 """
 
+import copy
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -89,11 +90,13 @@ class CTranslate2Engine:
         """Takes a converted model and the names of its tokens; `shortlisted`: use its vocabulary map. See `load`."""
         self._model, self._tokens, self.name, self._shortlisted = model, list(tokens), name, shortlisted
         self._process = os.getpid()
+        self._divides = True
         keep_in_forks(self, model)
         self._ids = {token: index for index, token in enumerate(tokens)}
         self._config, self._positions = config, max_positions(config)
         self.independent_lines = not shortlisted  # a shortlist is that of a whole batch
         self.max_source_tokens = min(MAX_SOURCE_TOKENS, self._positions - 1)
+        self.num_workers: int = model.num_translators
         self._never = [[tokens[index]] for index in NEVER_GENERATED]
 
     @classmethod
@@ -132,6 +135,13 @@ class CTranslate2Engine:
         name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlist is not None else ''}"
         tokens = bundle.tokenizer.tokens()
         return cls(model, tokens, bundle.config.model, name, shortlisted=shortlist is not None)
+
+    def undivided(self) -> Self:
+        """Returns an engine of the same model whose calls are batches: its callers' threads share the cores."""
+        engine = copy.copy(self)
+        engine._divides = False
+        keep_in_forks(engine, self._model)
+        return engine
 
     def translate(
         self,
@@ -266,9 +276,9 @@ class CTranslate2Engine:
 
         With a shortlist the batches stay whole: each is searched in the union of its lines' shortlists.
         """
-        if self._shortlisted:
+        if self._shortlisted or not self._divides:
             return options.batch_size
-        share: int = -(-num_lines // self._model.num_translators)
+        share: int = -(-num_lines // self.num_workers)
         return min(options.batch_size, share)
 
     def _begin(self, batch: Sequence[_Line], options: DecodeConfig) -> list[Any]:

@@ -51,6 +51,11 @@ class Engine(Protocol):
     name: str  # the engine and the device that it works on, for messages
     independent_lines: bool  # whether a translation depends on its own line only, never on its neighbours
     max_source_tokens: int  # tokens of a source beyond this many are not read
+    num_workers: int  # calls of several threads that it computes at the same time
+
+    def undivided(self) -> "Engine":
+        """Returns an engine of the same model for several threads that call at once: it does not divide their calls."""
+        ...
 
     def translate(
         self,

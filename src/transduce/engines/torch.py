@@ -45,6 +45,7 @@ class TorchEngine:
     """Runs a `Transformer`, or an ensemble of several that share a vocabulary; supports every search."""
 
     independent_lines = True  # with a shortlist too: each line is searched in its own
+    num_workers = 1  # a call uses all threads
 
     def __init__(
         self,
@@ -109,6 +110,10 @@ class TorchEngine:
     def models(self) -> list[Transformer]:
         """The model, or all of an ensemble."""
         return [self.model, *self.others]
+
+    def undivided(self) -> Self:
+        """Returns this engine: it never divides a call."""
+        return self
 
     def translate(
         self,

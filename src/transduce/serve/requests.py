@@ -8,6 +8,7 @@ from typing import Protocol
 from transduce.errors import TransduceError
 from transduce.translation.constraints.glossary import GlossaryLike
 from transduce.translation.pipeline import TextOptions
+from transduce.translation.result import Translation
 from transduce.translation.translator import SearchOptions
 
 
@@ -34,6 +35,21 @@ class TranslationRequest:
     glossary: GlossaryLike = None
     priority: Priority = Priority.INTERACTIVE
     timeout_seconds: float | None = None  # None: the deadline of the service's configuration
+
+    @property
+    def binds_whole_texts(self) -> bool:
+        """Whether it has prefixes or required terms: they hold for a text as a whole, which is then one search."""
+        return any(self.prefixes or ()) or any(self.required or ())
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedText:
+    """The translations of one text."""
+
+    best: list[Translation]  # best first
+    source: str
+    target: str
+    via: str = ""  # code of the pivot language; "": none
 
 
 class ServiceError(TransduceError):

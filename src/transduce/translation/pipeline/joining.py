@@ -55,7 +55,8 @@ def _joined(text: str, spans: Sequence[Span], chosen: Sequence[Translation]) -> 
     starts = []
     for i, (span, part) in enumerate(zip(spans, chosen, strict=True)):
         if i:
-            written += _gap(text[spans[i - 1][1] : span[0]], chosen[i - 1].text, part.text, text[: spans[i - 1][1]])
+            between = text[spans[i - 1][1] : span[0]]
+            written += gap_between(between, chosen[i - 1].text, part.text, text[: spans[i - 1][1]])
         starts.append((span[0], len(written)))
         written += part.text
     return merged(chosen, written + text[spans[-1][1] :], starts)
@@ -95,7 +96,7 @@ def _shifted(pairs: Sequence[SpanPair], source_by: int, target_by: int) -> Itera
         yield (source_start + source_by, source_end + source_by), (target_start + target_by, target_end + target_by)
 
 
-def _gap(gap: str, before: str, after: str, source_before: str) -> str:
+def gap_between(gap: str, before: str, after: str, source_before: str) -> str:
     """Returns the white space between two parts: the source's, or a space if only the target's script has spaces."""
     if gap or not before or not after or not NO_SPACES.match(source_before[-1:]):
         return gap

@@ -1,0 +1,221 @@
+"""The configuration of the service: `serve.toml`, and the options of the command line that win over it.
+
+Each section of the file is a dataclass here; docs/guides has them as a table. Paths in the file are relative to its
+folder.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+from transduce.config.loading import apply_section, read_toml
+from transduce.config.ranges import Range, check_ranges, shown
+from transduce.config.schema import Beam, Count, CountOrNone
+from transduce.engines.interface import SHORTLIST_CHOICES, THREADS, require_known
+from transduce.engines.loading import require_engine
+from transduce.errors import ConfigError, suggestion
+from transduce.translation.pipeline import TextOptions
+
+Port = Annotated[int, Range(0, 65_535)]
+Seconds = Annotated[float, Range(0, 86_400, above=True)]
+SecondsOrNone = Annotated[float, Range(0, 31_536_000)]
+Threads = Annotated[int, Range(0, THREADS.most)]
+Bytes = Annotated[int, Range(1, 2**40)]
+
+_MODELS = "models"  # the section that stands in the file once for each model
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerConfig:
+    """Where the service listens."""
+
+    host: str = "127.0.0.1"
+    port: Port = 5000  # 0: any free one
+    certificate: str = ""  # file, PEM; with one the service speaks TLS
+    private_key: str = ""  # file, PEM; "": in the certificate's file
+    trusted_proxies: tuple[str, ...] = ()  # addresses or networks whose forwarded headers are believed
+    cors_origins: tuple[str, ...] = ()  # web pages of other origins that may call the service; "*": all
+    shutdown_seconds: SecondsOrNone = 0.0  # accepted work has this long once the service is told to end; 0: no limit
+
+    def __post_init__(self) -> None:
+        check_ranges("server", self)
+        if self.private_key and not self.certificate:
+            raise ConfigError("server.private_key is given without server.certificate. Give both.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEntry:
+    """One model folder, and how it is run."""
+
+    path: str
+    source: str = ""  # language code; "": the one in the model folder
+    target: str = ""  # likewise
+    engine: str = "auto"  # as in `Translator.load`, and so are the next three
+    quantization: str = ""  # "": float32
+    threads: Threads = 0  # 0: the engine's default
+    shortlist: str = "off"
+    unload_after_seconds: SecondsOrNone = 0.0  # without a request; 0: never
+
+    def __post_init__(self) -> None:
+        check_ranges(_MODELS, self)
+        if not self.path:
+            raise ConfigError(f"{_MODELS}.path is missing: name the model folder.")
+        require_engine(self.engine, self.quantization or None)
+        require_known("shortlist", self.shortlist, SHORTLIST_CHOICES)
+
+    @property
+    def name(self) -> str:
+        """The name of the folder, by which metrics and the log call the model."""
+        return Path(self.path).resolve().name
+
+
+@dataclass(frozen=True, kw_only=True)
+class PivotConfig:
+    """Translation over a third language, where no model translates directly."""
+
+    language: str = ""  # its code; "" disables
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchingConfig:
+    """How much work is accepted, and how much goes into a batch."""
+
+    max_batch_tokens: Count = 2048  # source tokens that are searched together
+    max_waiting_sentences: Count = 20_000  # above this many, requests are refused
+    max_requests: Annotated[int, Range(1, 4096)] = 256  # worked on at once; each has a thread
+    deadline_seconds: Seconds = 30.0  # a request that takes longer is refused
+
+    def __post_init__(self) -> None:
+        check_ranges("batching", self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitsConfig:
+    """The largest request."""
+
+    body_bytes: Bytes = 2_000_000
+    text_characters: Count = 100_000  # of all texts of a request
+    list_length: Count = 1000  # texts of a request
+    alternatives: CountOrNone = 10  # translations of a text, beside the best
+    beam_size: Beam = 16
+
+    def __post_init__(self) -> None:
+        check_ranges("limits", self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeysConfig:
+    """Who may use the service."""
+
+    file: str = ""  # of keys; "": everybody may
+    required: bool = True  # whether requests without a key are refused, where there is a file
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateConfig:
+    """Where glossaries, usage and jobs are kept."""
+
+    url: str = ""  # postgresql://…, or the file of an SQLite database; "": one of this user's
+
+
+@dataclass(frozen=True, kw_only=True)
+class LibretranslateConfig:
+    """What clients of that protocol see."""
+
+    title: str = "Transduce"  # of the description; some clients look for "LibreTranslate"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeConfig:
+    """The configuration of the service."""
+
+    server: ServerConfig = field(default_factory=ServerConfig)
+    models: tuple[ModelEntry, ...] = ()
+    pivot: PivotConfig = field(default_factory=PivotConfig)
+    batching: BatchingConfig = field(default_factory=BatchingConfig)
+    text: TextOptions = field(default_factory=lambda: TextOptions(split="always", guard=True))
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
+    keys: KeysConfig = field(default_factory=KeysConfig)
+    state: StateConfig = field(default_factory=StateConfig)
+    libretranslate: LibretranslateConfig = field(default_factory=LibretranslateConfig)
+
+
+# Keys that name a file.
+_PATHS = {"server": ("certificate", "private_key"), "keys": ("file",)}
+
+
+def read_config(
+    path: Path | None,
+    models: Sequence[str] = (),
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    of_models: Mapping[str, Any] | None = None,
+) -> ServeConfig:
+    """Returns the configuration of a file, or the defaults, with what the command line says laid over it.
+
+    Args:
+        path: of the file; None for none.
+        models: model folders to serve in place of those in the file. One that the file has too is served as it says.
+        changes: sections with the keys that are set otherwise, such as `{"server": {"port": 80}}`.
+        of_models: keys that are set otherwise for each model, such as `{"engine": "torch"}`.
+
+    Raises:
+        ConfigError: the file is missing or no TOML, a key is unknown, a value has the wrong type or range, or there is
+            no model.
+    """
+    config = ServeConfig() if path is None else _from_file(path)
+    for section, values in (changes or {}).items():
+        changed = apply_section(getattr(config, section), dict(values), section)
+        config = dataclasses.replace(config, **{section: changed})
+    if models:
+        known = {Path(entry.path).resolve(): entry for entry in config.models}
+        entries = [known.get(Path(name).resolve(), ModelEntry(path=name)) for name in models]
+        config = dataclasses.replace(config, models=tuple(entries))
+    if of_models:
+        entries = [apply_section(entry, dict(of_models), _MODELS) for entry in config.models]
+        config = dataclasses.replace(config, models=tuple(entries))
+    if not config.models:
+        where = f"{path}: no [[models]]" if path is not None else "No model"
+        raise ConfigError(f"{where}: name at least one model folder to serve.")
+    return config
+
+
+def _from_file(path: Path) -> ServeConfig:
+    values = read_toml(path, "configuration of the service", "See docs/guides/serving.md for an example.")
+    sections = get_type_hints(ServeConfig)
+    config = ServeConfig()
+    try:
+        changes: dict[str, Any] = {}
+        for key, value in values.items():
+            if key not in sections:
+                raise ConfigError(f"unknown section '{key}'.{suggestion(key, sections)}")
+            if key == _MODELS:
+                changes[key] = _model_entries(value, path.parent)
+            elif isinstance(value, dict):
+                changes[key] = _with_paths(apply_section(getattr(config, key), value, key), key, path.parent)
+            else:
+                raise ConfigError(f"'{key}' is a section: write [{key}] and its keys below.")
+        return dataclasses.replace(config, **changes)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _model_entries(values: Any, folder: Path) -> tuple[ModelEntry, ...]:
+    if not isinstance(values, list) or not all(isinstance(entry, dict) for entry in values):
+        raise ConfigError(f"{_MODELS} = {shown(values)}: write [[{_MODELS}]] and its keys below, once for each model.")
+    entries = []
+    for given in values:
+        # `apply_section` changes an entry, and there is none without a path.
+        entry = apply_section(ModelEntry(path="."), {"path": ""} | given, _MODELS)
+        entries.append(dataclasses.replace(entry, path=_beside(folder, entry.path)))
+    return tuple(entries)
+
+
+def _with_paths(section: Any, name: str, folder: Path) -> Any:
+    paths = {key: getattr(section, key) for key in _PATHS.get(name, ())}
+    return dataclasses.replace(section, **{key: _beside(folder, value) for key, value in paths.items() if value})
+
+
+def _beside(folder: Path, path: str) -> str:
+    return str(folder / Path(path).expanduser())

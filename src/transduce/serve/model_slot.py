@@ -1,0 +1,186 @@
+"""One entry of the configuration with its model, which is loaded, replaced when its folder changes, and unloaded."""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from transduce.bundle import CHECKED, Bundle
+from transduce.engines.shortlist import FILE as SHORTLIST
+from transduce.errors import ConfigError, TransduceError
+from transduce.serve.config import BatchingConfig, ModelEntry
+from transduce.serve.requests import ModelUnavailableError, Recorder
+from transduce.serve.served_model import ServedModel
+
+_WATCHED = ("config.json", *CHECKED, SHORTLIST)
+_RETRY_SECONDS = 5.0  # after a model could not be loaded, requests do not try again for this long
+_log = logging.getLogger(__name__)
+
+FolderState = tuple[tuple[int, ...] | None, ...]
+
+
+class ModelSlot:
+    """The place of one model. Its methods can be called from any thread."""
+
+    def __init__(self, entry: ModelEntry, batching: BatchingConfig, recorder: Recorder) -> None:
+        """Opens the model folder, and loads nothing yet.
+
+        Raises:
+            BundleError: it is no model folder.
+            ConfigError: its languages are not known, or it is a parser.
+        """
+        self.entry, self._batching, self._recorder = entry, batching, recorder
+        self.source, self.target = _languages(entry)
+        self._model: ServedModel | None = None
+        self._retired: list[ServedModel] = []
+        self._loading = threading.Lock()  # held while a model is loaded or exchanged
+        self._tried = self._seen = _folder_state(Path(entry.path))
+        self._last_used = time.monotonic()
+        self._retry_at = 0.0
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.entry.name
+
+    @property
+    def loaded(self) -> ServedModel | None:
+        """The model, if it is loaded."""
+        return self._model
+
+    def load(self) -> None:
+        """Loads the model, unless it is loaded.
+
+        Raises:
+            TransduceError: it cannot be loaded.
+        """
+        with self._loading:
+            if self._model is None:
+                self._model = self._load()
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[ServedModel]:
+        """Lends the model for the time of the context; loads it where it is not loaded, once for all who wait.
+
+        Raises:
+            ModelUnavailableError: it cannot be loaded.
+        """
+        model = self._acquired()
+        try:
+            yield model
+        finally:
+            self._last_used = time.monotonic()
+            model.release()
+
+    def _acquired(self) -> ServedModel:
+        while (model := self._model) is None or not model.acquire():
+            try:
+                if time.monotonic() >= self._retry_at:
+                    self.load()
+                    continue
+            except Exception as error:  # whatever it is, the request ends and the service goes on
+                self._retry_at = time.monotonic() + _RETRY_SECONDS
+                self._report_failure(error)
+            raise ModelUnavailableError(f"The model '{self.name}' could not be loaded.", round(_RETRY_SECONDS))
+        return model
+
+    def reload(self, *, always: bool = False) -> str | None:
+        """Exchanges the model if its folder has changed since the last try, and nothing changes there now.
+
+        The new one is loaded and tried first, and the old one closed when its requests are done. If the new one cannot
+        be loaded, the old one stays.
+
+        Args:
+            always: whether a folder that has not changed is read again too.
+
+        Returns:
+            What happened, for the log; None if nothing did.
+        """
+        state = _folder_state(Path(self.entry.path))
+        settled, self._seen = state == self._seen, state
+        if not always and (state == self._tried or not settled):
+            return None
+        self._tried, self._retry_at = state, 0.0
+        with self._loading:
+            if self._model is None:
+                return None  # the next request loads it
+            try:
+                if _languages(self.entry) != (self.source, self.target):
+                    raise ConfigError(f"{self.entry.path}: its languages have changed. Start the service anew.")
+                new = self._load()
+            except Exception as error:
+                self._report_failure(error)
+                return f"{self.name}: not reloaded, the model from before stays: {error}"
+            self._exchange(new)
+        self._recorder.model_event(self.name, "reloaded")
+        return f"{self.name}: reloaded"
+
+    def unload_if_idle(self) -> bool:
+        """Unloads the model if nobody has used it for as long as its entry says; returns whether it did."""
+        limit = self.entry.unload_after_seconds
+        with self._loading:
+            model = self._model
+            if not limit or model is None or model.num_uses or time.monotonic() - self._last_used < limit:
+                return False
+            self._exchange(None)
+        self._recorder.model_event(self.name, "unloaded")
+        return True
+
+    def forget_closed(self) -> bool:
+        """Drops the models that were exchanged and whose requests are done; returns whether there were any."""
+        with self._loading:
+            closed = [model for model in self._retired if model.closed]
+            self._retired = [model for model in self._retired if not model.closed]
+        return bool(closed)
+
+    def close(self) -> None:
+        """Closes the model; nobody uses it any more."""
+        with self._loading:
+            self._exchange(None)
+            self._retired.clear()
+
+    def _load(self) -> ServedModel:
+        model = ServedModel.load(self.entry, self._batching, self._recorder)
+        self._last_used = time.monotonic()
+        self._recorder.model_event(self.name, "loaded")
+        return model
+
+    def _exchange(self, new: ServedModel | None) -> None:
+        old, self._model = self._model, new
+        if old is not None:
+            self._retired.append(old)
+            old.retire()
+
+    def _report_failure(self, error: Exception) -> None:
+        expected = isinstance(error, TransduceError)
+        _log.error("%s: cannot be loaded: %s", self.name, error, exc_info=None if expected else error)
+        self._recorder.model_event(self.name, "failed")
+
+
+def _languages(entry: ModelEntry) -> tuple[str, str]:
+    """Returns the codes of the languages of an entry: those in the configuration, or else those of the model folder."""
+    data = Bundle.load(entry.path).config.data
+    if data.format == "trees":
+        raise ConfigError(f"{entry.path}: is a parser, and the service runs translators only.")
+    source, target = entry.source or data.source_language, entry.target or data.target_language
+    if not source or not target:
+        raise ConfigError(
+            f"{entry.path}: does not say which languages it translates. Set source and target in its [[models]] of the "
+            "configuration."
+        )
+    return source, target
+
+
+def _folder_state(folder: Path) -> FolderState:
+    """Returns what changes when one of the model's files does."""
+    states: list[tuple[int, ...] | None] = []
+    for name in _WATCHED:
+        try:
+            status = (folder / name).stat()
+        except OSError:  # missing, or out of reach for the moment
+            states.append(None)
+        else:
+            states.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(states)

@@ -1,0 +1,115 @@
+"""The engine as one request sees it: it waits its turn, and is computed together with other requests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from transduce.config import DecodeConfig
+from transduce.decoding.scores import Hypothesis
+from transduce.engines.batching import EMPTY_OUTPUT
+from transduce.engines.interface import AttendingEngine, AttentionWeights, Engine, TokenConstraints
+from transduce.serve.scheduler import Scheduler
+from transduce.serve.sentence_queue import Ticket
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_UNCONSTRAINED = TokenConstraints()
+
+
+class Work(Protocol):
+    """A kind of call; the inputs of equal work can be computed in one call."""
+
+    def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
+        """Returns a result for each input."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Translating:
+    options: DecodeConfig
+    n_best: int
+
+    def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
+        sources = [source for source, _ in inputs]
+        constraints = [given or _UNCONSTRAINED for _, given in inputs] if any(given for _, given in inputs) else None
+        return engine.translate(sources, self.options, self.n_best, constraints)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scoring:
+    def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
+        sources, targets = zip(*inputs, strict=True)
+        return engine.score(sources, targets)
+
+
+@dataclass(frozen=True, slots=True)
+class _Aligning:
+    def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
+        sources, targets = zip(*inputs, strict=True)
+        return engine.align(sources, targets)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attending:
+    def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
+        assert isinstance(engine, AttendingEngine)
+        return [engine.attend(source, target) for source, target in inputs]
+
+
+class QueuedEngine:
+    """An `Engine` whose calls go through a scheduler."""
+
+    num_workers = 1  # a request makes one call after another
+
+    def __init__(self, engine: Engine, scheduler: Scheduler, ticket: Ticket) -> None:
+        """Takes the engine, the scheduler that computes with it, and the request's ticket."""
+        self._scheduler, self._ticket = scheduler, ticket
+        self.name, self.independent_lines = engine.name, engine.independent_lines
+        self.max_source_tokens = engine.max_source_tokens
+
+    def undivided(self) -> "QueuedEngine":
+        """Returns this engine: the scheduler divides what waits."""
+        return self
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: DecodeConfig,
+        n_best: int = 1,
+        constraints: Sequence[TokenConstraints] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Returns each source's hypotheses, best first; see `Engine.translate` and `Scheduler.run`."""
+        options.require_n_best(n_best)
+        results: list[list[Hypothesis]] = [[EMPTY_OUTPUT] for _ in sources]
+        searched = [index for index, source in enumerate(sources) if source]
+        given: Sequence[TokenConstraints | None] = constraints or [None] * len(sources)
+        found = self._scheduler.run(
+            self._ticket,
+            _Translating(options, n_best),
+            [(sources[index], given[index]) for index in searched],
+            [len(sources[index]) + 1 for index in searched],
+        )
+        for index, hypotheses in zip(searched, found, strict=True):
+            results[index] = hypotheses
+        return results
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Returns the log-probability of each target token; see `Engine.score` and `Scheduler.run`."""
+        return self._run_pairs(_Scoring(), sources, targets)
+
+    def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "list[np.ndarray]":
+        """Returns how much each target token comes from each source token; see `Engine.align` and `Scheduler.run`."""
+        return self._run_pairs(_Aligning(), sources, targets)
+
+    def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
+        """Returns the attention weights for one pair; see `AttendingEngine.attend` and `Scheduler.run`."""
+        found: AttentionWeights
+        [found] = self._run_pairs(_Attending(), [source], [target])
+        return found
+
+    def _run_pairs(self, work: Work, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Any]:
+        pairs = list(zip(sources, targets, strict=True))
+        return self._scheduler.run(self._ticket, work, pairs, [len(s) + len(t) + 2 for s, t in pairs])

@@ -1,0 +1,202 @@
+"""One engine's worker threads, and the queue that they share.
+
+A worker that is free takes what waits, at once: batches grow by themselves while all workers are busy. See
+`sentence_queue` for the order. What a batch gives does not depend on which sentences are in it, so neither does the
+answer to a request.
+"""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from transduce.errors import TransduceError
+from transduce.serve.requests import (
+    DeadlineError,
+    ModelUnavailableError,
+    Priority,
+    Recorder,
+    ServiceError,
+    StoppingError,
+)
+from transduce.serve.sentence_queue import Batch, Call, SentenceQueue, Ticket
+
+# Tokens over which the measured speed is a running mean.
+_MEMORY_TOKENS = 4096
+_log = logging.getLogger(__name__)
+
+Compute = Callable[[Any, list[Any]], Sequence[Any]]
+
+
+class CancelledRequestError(ServiceError):
+    """Nobody waits for the answer any more."""
+
+
+class Scheduler:
+    """Computes the inputs of many requests in batches."""
+
+    def __init__(self, name: str, compute: Compute, num_workers: int, max_tokens: int, recorder: Recorder) -> None:
+        """Starts the workers.
+
+        Args:
+            name: of the model, for the log and the recorder.
+            compute: is given the work of a batch and its inputs, and returns a result for each.
+            num_workers: batches that are computed at a time.
+            max_tokens: of a batch.
+            recorder: is told what happens.
+        """
+        self._name, self._compute, self._max_tokens, self._recorder = name, compute, max_tokens, recorder
+        self._queue = SentenceQueue()
+        self._work_came = threading.Condition(self._queue.lock)
+        self._num_idle = 0
+        self._num_computing = 0
+        self._closed = False
+        self._seconds_per_token = 0.0
+        self._workers = [
+            threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(num_workers)
+        ]
+        for worker in self._workers:
+            worker.start()
+
+    def run(self, ticket: Ticket, work: Hashable, inputs: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
+        """Returns the result of each input; waits for it.
+
+        Args:
+            ticket: of the request.
+            work: what is to be done; inputs of equal work can be computed together.
+            inputs: for `compute`.
+            tokens: of each input.
+
+        Raises:
+            DeadlineError: the request's deadline came first.
+            CancelledRequestError: the request was cancelled.
+            StoppingError: the scheduler was closed.
+            ModelUnavailableError: the engine failed.
+            TransduceError: what the engine raised for these inputs.
+        """
+        if not inputs:
+            return []
+        call = Call(ticket, work, inputs, tokens, self._queue)
+        if not ticket.enter(call):
+            raise CancelledRequestError("The request was cancelled.")
+        try:
+            with self._queue.lock:
+                if self._closed:
+                    raise StoppingError("The service is stopping.")
+                if not call.withdrawn:
+                    self._queue.add(call)
+                    self._work_came.notify(len(inputs))
+            if not call.wait(None if ticket.deadline is None else ticket.deadline - time.monotonic()):
+                call.withdraw()
+                raise DeadlineError("The request could not be answered in time.", self.retry_after_seconds())
+        finally:
+            ticket.enter(None)
+        if call.withdrawn:
+            raise CancelledRequestError("The request was cancelled.")
+        if call.error is not None:
+            raise call.error
+        return call.results
+
+    def close(self) -> None:
+        """Computes what waits, and ends the workers; nothing more can be run."""
+        with self._queue.lock:
+            self._closed = True
+            self._work_came.notify_all()
+        for worker in self._workers:
+            worker.join()
+
+    def expected_wait_seconds(self, priority: Priority = Priority.INTERACTIVE) -> float:
+        """Returns how long a request that comes now would wait for its first batch, by the measured speed."""
+        with self._queue.lock:
+            tokens = self._queue.tokens_before(priority)
+        return tokens * self._seconds_per_token / len(self._workers)
+
+    def retry_after_seconds(self, priority: Priority = Priority.INTERACTIVE) -> int:
+        """Returns after how many whole seconds what waits now will have been served; at least 1."""
+        return max(1, math.ceil(self.expected_wait_seconds(priority)))
+
+    @property
+    def num_waiting(self) -> int:
+        """Sentences that wait."""
+        return self._queue.num_sentences
+
+    @property
+    def num_computing(self) -> int:
+        """Sentences that are being computed."""
+        return self._num_computing
+
+    def oldest_seconds(self) -> float:
+        """Returns how long the call has waited that came first; 0 if none waits."""
+        with self._queue.lock:
+            since = self._queue.oldest()
+        return 0.0 if since is None else time.monotonic() - since
+
+    def _work(self) -> None:
+        while (batch := self._take()) is not None:
+            try:
+                self._compute_batch(batch)
+            except BaseException as error:  # also one that would end the thread: its place would be empty
+                _log.exception("%s: a batch was lost", self._name)
+                self._fail(batch, error)
+            finally:
+                with self._queue.lock:
+                    self._num_computing -= len(batch.sentences)
+
+    def _take(self) -> Batch | None:
+        """Waits for work; returns None when the scheduler is closed and nothing waits."""
+        with self._queue.lock:
+            while (batch := self._queue.take(self._max_tokens, self._num_idle + 1)) is None:
+                if self._closed:
+                    return None
+                self._num_idle += 1
+                self._work_came.wait()
+                self._num_idle -= 1
+            self._num_computing += len(batch.sentences)
+            return batch
+
+    def _compute_batch(self, batch: Batch) -> None:
+        started = time.monotonic()
+        try:
+            results = self._results(batch)
+        except Exception as error:
+            if len(batch.sentences) == 1:
+                self._fail(batch, error)
+                return
+            # The reason may lie with one sentence: the others need not fail with it.
+            for sentence in batch.sentences:
+                if sentence.call.is_open:
+                    self._compute_batch(Batch(batch.work, [sentence], sentence.tokens))
+            return
+        seconds = time.monotonic() - started
+        with self._queue.lock:
+            for sentence, result in zip(batch.sentences, results, strict=True):
+                sentence.call.finish(sentence, result)
+            share = batch.tokens / (batch.tokens + (_MEMORY_TOKENS if self._seconds_per_token else 0))
+            self._seconds_per_token += share * (seconds / batch.tokens - self._seconds_per_token)
+        self._report(batch, started, seconds)
+
+    def _results(self, batch: Batch) -> Sequence[Any]:
+        results = self._compute(batch.work, [sentence.input for sentence in batch.sentences])
+        if len(results) != len(batch.sentences):
+            raise RuntimeError(f"{len(batch.sentences)} inputs gave {len(results)} results")
+        return results
+
+    def _fail(self, batch: Batch, error: BaseException) -> None:
+        """Ends the calls of a batch: with the error if it is about them, else with one that names no details."""
+        of_inputs = isinstance(error, TransduceError)
+        if not of_inputs:
+            _log.error("%s: the engine failed: %s", self._name, error, exc_info=error)
+            self._recorder.model_event(self._name, "failed")
+        with self._queue.lock:
+            for sentence in batch.sentences:
+                sentence.call.fail(error if of_inputs else ModelUnavailableError("The model failed. Try again later."))
+
+    def _report(self, batch: Batch, started: float, seconds: float) -> None:
+        recorder = self._recorder
+        fill = min(1.0, batch.tokens / self._max_tokens)
+        recorder.batch_done(self._name, len(batch.sentences), batch.tokens, fill, seconds)
+        for call in {sentence.call for sentence in batch.sentences}:
+            recorder.waited(self._name, call.ticket.priority, started - call.since)
+        recorder.queued(self._name, self._queue.num_sentences)

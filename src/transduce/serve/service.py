@@ -1,0 +1,286 @@
+"""The core of the service: what every protocol calls."""
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from transduce.serve.config import ServeConfig
+from transduce.serve.cut_text import CutText, StreamedPart
+from transduce.serve.model_slot import ModelSlot
+from transduce.serve.models import Models, ServedPair
+from transduce.serve.pivot import translate_over
+from transduce.serve.requests import (
+    OverloadedError,
+    Priority,
+    Recorder,
+    StoppingError,
+    TranslatedText,
+    TranslationRequest,
+)
+from transduce.serve.scheduler import CancelledRequestError
+from transduce.serve.sentence_queue import Ticket
+from transduce.translation.pipeline import TextOptions
+
+# The part of what is accepted that requests of a priority may take: bulk never shuts out those who wait for an answer.
+_SHARE = {Priority.INTERACTIVE: 1.0, Priority.BULK: 0.5}
+_WATCH_SECONDS = 1.0  # between two looks at the model folders
+_STOP_POLL_SECONDS = 0.01
+# Sentences of a stream that are translated in one request: few at first, so that the first ones come soon.
+_STREAM_GROUPS = (1, 2, 4, 8)
+_OF_PARTS = ("split", "guard", "markup")  # options that work on parts of texts
+_STREAM_AHEAD = 2  # requests of a stream that are worked on at a time
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatistics:
+    """The state of one model."""
+
+    name: str
+    loaded: bool
+    num_waiting: int  # sentences in the queue
+    num_computing: int  # sentences in batches
+    oldest_seconds: float  # how long the first in the queue has waited
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatistics:
+    """The state of the service."""
+
+    num_requests: int  # that are worked on
+    models: list[ModelStatistics]
+
+    @property
+    def num_waiting(self) -> int:
+        """Sentences in all queues."""
+        return sum(model.num_waiting for model in self.models)
+
+    @property
+    def oldest_seconds(self) -> float:
+        """How long the sentence has waited that waits longest."""
+        return max((model.oldest_seconds for model in self.models), default=0.0)
+
+
+class Service:
+    """Translates for many callers at once, with several models."""
+
+    def __init__(self, config: ServeConfig, metrics: Recorder | None = None) -> None:
+        """Opens the model folders; `start` loads them.
+
+        Raises:
+            BundleError: one is no model folder.
+            ConfigError: the models do not go together.
+        """
+        self.config = config
+        self._models = Models(config, metrics or _NoRecorder())
+        self._threads = ThreadPoolExecutor(config.batching.max_requests, "request")
+        self._maintenance = ThreadPoolExecutor(1, "maintenance")
+        self._watching: asyncio.Task[None] | None = None
+        self._ready = self._stopping = False
+        self._num_accepted = dict.fromkeys(Priority, 0)
+        self._tickets: set[Ticket] = set()  # of the requests that threads work on
+
+    @property
+    def ready(self) -> bool:
+        """Whether all models are loaded, and the service takes requests."""
+        return self._ready and not self._stopping
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the service takes no more requests."""
+        return self._stopping
+
+    async def start(self) -> None:
+        """Loads all models, each of which translates once.
+
+        Raises:
+            TransduceError: one cannot be loaded.
+        """
+        loop = asyncio.get_running_loop()
+        for slot in self._models.slots:
+            await loop.run_in_executor(self._maintenance, slot.load)
+        self._watching = loop.create_task(self._watch())
+        self._ready = True
+
+    async def stop(self) -> None:
+        """Takes no new requests, waits until all accepted ones are answered, and closes the models.
+
+        After `server.shutdown_seconds`, if that is set, requests that are still open end with StoppingError.
+        """
+        self._stopping = True
+        if self._watching is not None:
+            self._watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._watching
+        limit = self.config.server.shutdown_seconds
+        end = time.monotonic() + limit if limit else math.inf
+        while any(self._num_accepted.values()) and time.monotonic() < end:
+            await asyncio.sleep(_STOP_POLL_SECONDS)
+        for ticket in list(self._tickets):
+            ticket.cancel()
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._threads.shutdown()
+        self._maintenance.shutdown()
+        self._models.close()
+
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            try:
+                await loop.run_in_executor(self._maintenance, self._models.maintain)
+            except Exception:  # the next time may succeed, and requests do not depend on it
+                _log.exception("the models could not be looked after")
+
+    async def reload(self) -> list[str]:
+        """Loads all models anew and exchanges them; returns what happened, for the log."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._maintenance, lambda: self._models.reload(always=True))
+
+    def pairs(self) -> list[ServedPair]:
+        """Returns the languages between which the service translates, directly or over a pivot, sorted."""
+        return self._models.pairs()
+
+    def statistics(self) -> ServiceStatistics:
+        """Returns the state of the service now."""
+        return ServiceStatistics(sum(self._num_accepted.values()), [_statistics(slot) for slot in self._models.slots])
+
+    async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
+        """Returns the translations of each text. If the caller is cancelled, the request leaves the queue.
+
+        Raises:
+            UnknownPairError: no model translates between these languages.
+            UnavailableError: not now: too much work waits, the deadline came, the service stops, or a model failed.
+            ConfigError: an option of the request is wrong.
+            DataError: a constraint of the request is wrong.
+        """
+        route = self._models.route(request.source, request.target)
+        with self._accepted(request, route):
+            return await self._run(request, route)
+
+    async def stream(self, request: TranslationRequest) -> AsyncIterator[StreamedPart]:
+        """Yields the translation of one long text sentence by sentence, in order; see `translate`.
+
+        The texts together are what `translate` returns with `split="always"`. A few sentences are translated ahead of
+        what is read. Text with markup comes as one part, because a tag may span sentences. Each group of sentences has
+        the request's deadline to itself.
+        """
+        route = self._models.route(request.source, request.target)
+        with self._accepted(request, route):
+            cut = CutText.of(request, self._text_options(request), request.source)
+            groups = cut.groups(_STREAM_GROUPS)
+            running: deque[asyncio.Task[list[TranslatedText]]] = deque()
+            try:
+                while True:
+                    while len(running) < _STREAM_AHEAD and (group := next(groups, None)) is not None:
+                        running.append(asyncio.create_task(self._run(group, route)))
+                    if not running:
+                        return
+                    for translated in await running.popleft():
+                        yield cut.join(translated)
+            finally:
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)
+
+    @contextlib.contextmanager
+    def _accepted(self, request: TranslationRequest, route: Sequence[ModelSlot]) -> Iterator[None]:
+        """Counts the request as accepted for the time of the context.
+
+        Raises:
+            StoppingError: the service takes no more requests.
+            OverloadedError: too much work waits, or so much that the request could not be answered in time.
+        """
+        priority, batching = request.priority, self.config.batching
+        if not self.ready:
+            raise StoppingError("The service is stopping." if self._stopping else "The service is starting.")
+        share = _SHARE[priority]
+        schedulers = [slot.loaded.scheduler for slot in route if slot.loaded is not None]
+        num_waiting = sum(scheduler.num_waiting for scheduler in schedulers)
+        wait = sum(scheduler.expected_wait_seconds(priority) for scheduler in schedulers) if num_waiting else 0.0
+        if (
+            sum(self._num_accepted.values()) >= batching.max_requests
+            or self._num_accepted[priority] >= share * batching.max_requests
+            or (num_waiting and num_waiting + len(request.texts) > share * batching.max_waiting_sentences)
+            or wait > self._timeout(request)
+        ):
+            raise OverloadedError("Too much work waits already. Try again later.", max(1, math.ceil(wait)))
+        self._num_accepted[priority] += 1
+        try:
+            yield
+        finally:
+            self._num_accepted[priority] -= 1
+
+    async def _run(self, request: TranslationRequest, route: Sequence[ModelSlot]) -> list[TranslatedText]:
+        """Translates on a thread; cancels that work if the caller is cancelled."""
+        ticket = Ticket(request.priority, time.monotonic() + self._timeout(request))
+        self._tickets.add(ticket)
+        future = self._threads.submit(self._answer, request, route, ticket)
+        future.add_done_callback(lambda _: self._tickets.discard(ticket))
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            ticket.cancel()
+            raise
+        except CancelledRequestError:
+            raise StoppingError("The service is stopping.") from None
+
+    def _answer(self, request: TranslationRequest, route: Sequence[ModelSlot], ticket: Ticket) -> list[TranslatedText]:
+        """Returns the translations of each text; runs on a thread of its own, and waits there."""
+        options = self._text_options(request)
+        if len(route) > 1:
+            return translate_over(route, request, ticket, options)
+        [slot] = route
+        with slot.in_use() as model:
+            found = model.translate(request, ticket, options)
+        return [TranslatedText(best, request.source, request.target) for best in found]
+
+    def _timeout(self, request: TranslationRequest) -> float:
+        given = request.timeout_seconds
+        return self.config.batching.deadline_seconds if given is None else given
+
+    def _text_options(self, request: TranslationRequest) -> TextOptions:
+        """Returns the request's options. What is configured for all texts does not hold for texts bound as a whole."""
+        configured = self.config.text
+        options = configured if request.text_options is None else request.text_options
+        if not request.binds_whole_texts:
+            return options
+        plain = TextOptions()
+        kept = {key: getattr(plain, key) for key in _OF_PARTS if getattr(options, key) == getattr(configured, key)}
+        return replace(options, **kept)
+
+
+def _statistics(slot: ModelSlot) -> ModelStatistics:
+    model = slot.loaded
+    schedulers = model.schedulers if model is not None else []
+    return ModelStatistics(
+        name=slot.name,
+        loaded=model is not None,
+        num_waiting=sum(scheduler.num_waiting for scheduler in schedulers),
+        num_computing=sum(scheduler.num_computing for scheduler in schedulers),
+        oldest_seconds=max((scheduler.oldest_seconds() for scheduler in schedulers), default=0.0),
+    )
+
+
+class _NoRecorder:
+    """Records nothing."""
+
+    def batch_done(self, model: str, num_sentences: int, num_tokens: int, fill: float, seconds: float) -> None:
+        """Does nothing."""
+
+    def waited(self, model: str, priority: Priority, seconds: float) -> None:
+        """Does nothing."""
+
+    def queued(self, model: str, num_sentences: int) -> None:
+        """Does nothing."""
+
+    def model_event(self, model: str, event: str) -> None:
+        """Does nothing."""

@@ -1,0 +1,107 @@
+"""The configuration of the service: its file, the command line over it, and errors that name file and key."""
+
+from pathlib import Path
+
+import pytest
+
+from transduce.errors import ConfigError
+from transduce.serve.config import ModelEntry, ServeConfig, read_config
+from transduce.translation.pipeline import TextOptions
+
+WHOLE = """
+[server]
+host = "0.0.0.0"
+port = 8080
+certificate = "tls/certificate.pem"
+trusted_proxies = ["10.0.0.0/8"]
+
+[[models]]
+path = "models/en-de"
+quantization = "int8"
+unload_after_seconds = 600
+
+[[models]]
+path = "models/de-fr"
+source = "de"
+target = "fr"
+
+[pivot]
+language = "de"
+
+[batching]
+deadline_seconds = 5
+
+[text]
+guard = false
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "serve.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_is_read_with_paths_from_its_folder(tmp_path: Path) -> None:
+    config = read_config(written(tmp_path, WHOLE))
+    assert config.server.host == "0.0.0.0"
+    assert config.server.certificate == str(tmp_path / "tls" / "certificate.pem")
+    assert config.server.private_key == ""
+    assert config.server.trusted_proxies == ("10.0.0.0/8",)
+    assert config.models == (
+        ModelEntry(path=str(tmp_path / "models/en-de"), quantization="int8", unload_after_seconds=600.0),
+        ModelEntry(path=str(tmp_path / "models/de-fr"), source="de", target="fr"),
+    )
+    assert [entry.name for entry in config.models] == ["en-de", "de-fr"]
+    assert config.batching.deadline_seconds == 5.0
+    assert config.text == TextOptions(split="always", guard=False)
+    assert config.limits == ServeConfig().limits
+
+
+def test_the_command_line_wins(tmp_path: Path) -> None:
+    path = written(tmp_path, WHOLE)
+    models = [str(tmp_path / "models/en-de"), "elsewhere/de-en"]
+    config = read_config(path, models, {"server": {"port": 80}}, {"engine": "ctranslate2"})
+    assert config.server.port == 80
+    assert config.server.host == "0.0.0.0"
+    assert [entry.path for entry in config.models] == models
+    assert [entry.quantization for entry in config.models] == ["int8", ""], "a model that the file has keeps its keys"
+    assert {entry.engine for entry in config.models} == {"ctranslate2"}
+
+
+def test_without_a_file_models_are_named_on_the_command_line() -> None:
+    assert read_config(None, ["models/a"]).models == (ModelEntry(path="models/a"),)
+    with pytest.raises(ConfigError, match="at least one"):
+        read_config(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[serverr]\n", "unknown section 'serverr'. Did you mean 'server'?"),
+        ("[server]\nprt = 1\n", "unknown key 'server.prt'. Did you mean 'port'?"),
+        ("[server]\nport = 70000\n", "server.port = 70000: must be from 0 to 65,535."),
+        ('[server]\nport = "80"\n', "server.port = '80': must be a whole number."),
+        ('[server]\nprivate_key = "key.pem"\n', "server.certificate"),
+        ("server = 1\n", "'server' is a section"),
+        ('[models]\npath = "a"\n', "models = "),
+        ('[[models]]\nsource = "en"\n', "models.path is missing"),
+        ('[[models]]\npath = "a"\npth = "b"\n', "unknown key 'models.pth'. Did you mean 'path'?"),
+        ('[[models]]\npath = "a"\nengine = "torh"\n', "Did you mean 'torch'?"),
+        ('[[models]]\npath = "a"\nshortlist = "yes"\n', "shortlist"),
+        ('[text]\nsplit = "alwys"\n', "Did you mean 'always'?"),
+        ("[batching]\ndeadline_seconds = 0\n", "batching.deadline_seconds = 0.0"),
+        ("[batching\n", "not a TOML file"),
+    ],
+)
+def test_an_error_names_the_file_and_the_key(tmp_path: Path, text: str, message: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError) as found:
+        read_config(path)
+    assert str(found.value).startswith(f"{path}: ")
+    assert message in str(found.value)
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such configuration of the service"):
+        read_config(tmp_path / "none.toml")
