@@ -17,7 +17,7 @@ Where CTranslate2's search differs from ours, this module makes up for it:
 import copy
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -32,6 +32,7 @@ from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, hypothesis
 from transduce.engines import batching
 from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, length_batches, require_pairs
 from transduce.engines.capabilities import CTRANSLATE2
+from transduce.engines.ctranslate2_batches import Line, line_batches
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.ctranslate2_loading import choose_device, compute_type, keep_in_forks, load_model
@@ -55,24 +56,6 @@ _PATIENCE = 2
 
 _UNCONSTRAINED = TokenConstraints()
 _POSITIONS_END = "in the ctranslate2 engine this model's positions end at"
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One source to search, and how."""
-
-    index: int  # among the sources
-    source: tuple[int, ...]
-    limit: int  # tokens of its longest output, EOS not counted
-    constraints: TokenConstraints
-    exact_limit: bool = False  # search it together with lines of the same limit only
-    suppress: bool = False  # exclude pad, BOS and unknown
-
-    @property
-    def batch_key(self) -> tuple[Any, ...]:
-        """What lines must have in common to be searched in one call."""
-        limit = self.limit if self.exact_limit else 0
-        return (limit, self.suppress, len(self.constraints.prefix), self.constraints.forbidden)
 
 
 class CTranslate2Engine:
@@ -167,7 +150,7 @@ class CTranslate2Engine:
         waiting = list(self._lines(sources, options, constraints))
         while waiting:
             retries = []
-            batches = list(_batches(waiting, self._batch_size(len(waiting), options)))
+            batches = list(line_batches(waiting, self._batch_size(len(waiting), options)))
             begun = [self._begin(batch, options) for batch in batches]
             for line, search in zip(chain(*batches), chain(*begun), strict=True):
                 outputs = self._outputs(search.result(), options)
@@ -246,7 +229,7 @@ class CTranslate2Engine:
 
     def _lines(
         self, sources: Sequence[Sequence[int]], options: DecodeConfig, constraints: Sequence[TokenConstraints] | None
-    ) -> Iterator[_Line]:
+    ) -> Iterator[Line]:
         """Yields the lines to search, each with its own limit.
 
         Raises:
@@ -256,7 +239,7 @@ class CTranslate2Engine:
             if source:
                 read = tuple(source[: self.max_source_tokens])
                 given = constraints[index] if constraints is not None else _UNCONSTRAINED
-                yield _Line(index, read, self._limit(len(read), options, given), given)
+                yield Line(index, read, self._limit(len(read), options, given), given)
 
     def _limit(self, num_source: int, options: DecodeConfig, constraints: TokenConstraints) -> int:
         """Returns the greatest number of tokens of an output; learned positions lower it, as in the torch engine."""
@@ -281,7 +264,7 @@ class CTranslate2Engine:
         share: int = -(-num_lines // self.num_workers)
         return min(options.batch_size, share)
 
-    def _begin(self, batch: Sequence[_Line], options: DecodeConfig) -> list[Any]:
+    def _begin(self, batch: Sequence[Line], options: DecodeConfig) -> list[Any]:
         """Starts the search for lines that go into one call, with the greatest of their limits.
 
         Waits while the queue of CTranslate2 is full. Returns an object with a `result` for each line.
@@ -319,7 +302,7 @@ class CTranslate2Engine:
                 outputs.append(hypothesis(ids[:-1] if finished else ids, total, finished, options.length_penalty))
         return outputs
 
-    def _retry(self, line: _Line, outputs: Sequence[Hypothesis]) -> _Line | None:
+    def _retry(self, line: Line, outputs: Sequence[Hypothesis]) -> Line | None:
         """Returns how the line must be searched again, or None if its outputs are valid.
 
         If no output reached the line's own limit, the greater limit of its batch made no difference.
@@ -330,7 +313,7 @@ class CTranslate2Engine:
             return replace(line, suppress=True)
         return None
 
-    def _ranked(self, line: _Line, outputs: Sequence[Hypothesis], options: DecodeConfig) -> list[Hypothesis]:
+    def _ranked(self, line: Line, outputs: Sequence[Hypothesis], options: DecodeConfig) -> list[Hypothesis]:
         """Returns the finished outputs, best first, or else those that were open at the limit."""
         alpha, constraints = options.length_penalty, line.constraints
         restricted = line.suppress or bool(constraints.prefix or constraints.forbidden)
@@ -348,13 +331,3 @@ class CTranslate2Engine:
 
     def _named(self, ids: Sequence[int]) -> list[str]:
         return [self._tokens[index] for index in ids]
-
-
-def _batches(lines: Sequence[_Line], batch_size: int) -> Iterator[list[_Line]]:
-    """Yields lines of similar length that go into one call, longest first."""
-    groups: dict[tuple[Any, ...], list[_Line]] = {}
-    for line in sorted(lines, key=lambda line: -len(line.source)):
-        groups.setdefault(line.batch_key, []).append(line)
-    for group in groups.values():
-        for batch in length_batches([len(line.source) + 1 for line in group], batch_size):
-            yield [group[index] for index in batch]

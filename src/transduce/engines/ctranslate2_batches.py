@@ -1,0 +1,36 @@
+"""The lines of a call of CTranslate2, and which of them are searched together."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.engines.batching import length_batches
+from transduce.engines.interface import TokenConstraints
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One source to search, and how."""
+
+    index: int  # among the sources
+    source: tuple[int, ...]
+    limit: int  # tokens of its longest output, EOS not counted
+    constraints: TokenConstraints
+    exact_limit: bool = False  # search it together with lines of the same limit only
+    suppress: bool = False  # exclude pad, BOS and unknown
+
+    @property
+    def batch_key(self) -> tuple[Any, ...]:
+        """What lines must have in common to be searched in one call."""
+        limit = self.limit if self.exact_limit else 0
+        return (limit, self.suppress, len(self.constraints.prefix), self.constraints.forbidden)
+
+
+def line_batches(lines: Sequence[Line], batch_size: int) -> Iterator[list[Line]]:
+    """Yields lines of similar length that go into one call, longest first."""
+    groups: dict[tuple[Any, ...], list[Line]] = {}
+    for line in sorted(lines, key=lambda line: -len(line.source)):
+        groups.setdefault(line.batch_key, []).append(line)
+    for group in groups.values():
+        for batch in length_batches([len(line.source) + 1 for line in group], batch_size):
+            yield [group[index] for index in batch]
