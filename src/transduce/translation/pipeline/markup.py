@@ -176,6 +176,11 @@ def is_nested(line: str, markup: Markup) -> bool:
     return not open_names
 
 
+def is_block_tag(name: str) -> bool:
+    """Returns whether a tag of this name separates sentences."""
+    return _BLOCKS.fullmatch(name) is not None
+
+
 def tag_name(text: str) -> str:
     """Returns the name of a tag, in lower case; of anything else, nothing."""
     match = _TAG.fullmatch(text)
@@ -219,7 +224,7 @@ def _kind(group: str, text: str) -> Kind:
     if group == "tag":
         match = _TAG.fullmatch(text)
         assert match is not None  # the patterns are the same
-        if _BLOCKS.fullmatch(match["name"]):
+        if is_block_tag(match["name"]):
             return "block"
         return "close" if match["slash"] else "point" if _is_void(match) else "open"
     if group == "entity":

@@ -1,0 +1,23 @@
+"""Documents: their text is translated, everything else stays as it is.
+
+    translator = Translator.load("models/m30k")
+    translate_document(translator, Path("letter.docx"), Path("brief.docx"))
+
+A reader for each format turns a document into pieces (`segments`): strings that are copied, and segments, which go
+through the pipeline with their tags. The format is known by the file's extension (`FORMATS`).
+"""
+
+from transduce.translation.documents.formats import FORMATS, Format, Languages, format_of
+from transduce.translation.documents.job import DocumentJob, DocumentSummary, translate_document
+from transduce.translation.documents.parts import TranslateTexts
+
+__all__ = [
+    "FORMATS",
+    "DocumentJob",
+    "DocumentSummary",
+    "Format",
+    "Languages",
+    "TranslateTexts",
+    "format_of",
+    "translate_document",
+]

@@ -1,0 +1,185 @@
+"""ZIP archives in which some members are replaced; everything else is copied as it is.
+
+Nothing is extracted, so names of members cannot lead anywhere. Members that are not translated are copied without being
+decompressed. What is decompressed is bounded, whatever the archive says.
+"""
+
+import contextlib
+import copy
+import lzma
+import shutil
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import IO
+from zipfile import BadZipFile, ZipFile, ZipInfo
+
+from transduce.errors import DataError
+from transduce.translation.documents.parts import Part
+
+MAX_MEMBERS = 20_000
+MAX_MEMBER_BYTES = 64 << 20  # of a member whose text is translated, decompressed
+MAX_TEXT_BYTES = 256 << 20  # of all of them
+
+_LOCAL_HEADER_BYTES = 30
+_ENCRYPTED = 0x1
+_SIZES_FOLLOW = 0x8  # the local header has no sizes: they stand behind the data
+_COPY_BYTES = 1 << 20
+# What Python's module raises for damaged archives.
+_DAMAGE = (
+    BadZipFile,
+    EOFError,
+    IndexError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+    lzma.LZMAError,
+    struct.error,
+    zlib.error,
+)
+_OTHER_FILES = (
+    (
+        b"\xd0\xcf\x11\xe0",
+        "is protected by a password, or from a version before 2007. Save it without, in today's format",
+    ),
+    (b"%PDF", "is a PDF file. Convert it first"),
+    (b"{\\rtf", "is an RTF file. Save it in another format first"),
+)
+
+
+class Archive:
+    """An archive that is read."""
+
+    def __init__(self, file: IO[bytes], name: str, title: str) -> None:
+        """Reads the directory of an archive.
+
+        Args:
+            file: the archive.
+            name: its name, for errors.
+            title: of its format, such as "DOCX", for errors.
+
+        Raises:
+            DataError: it is no archive, damaged or encrypted, or has too many members.
+        """
+        self.name, self.title = name, title
+        head = file.read(8)
+        file.seek(0)
+        for magic, what in _OTHER_FILES:
+            if head.startswith(magic):
+                raise DataError(f"{name}: {what}.")
+        if not head.startswith(b"PK"):
+            raise DataError(
+                f"{name}: is not a {title} file, or damaged. Name its format with --format if it is another."
+            )
+        with self._reading():
+            self.zip = ZipFile(file)
+        self.members = self.zip.infolist()
+        if len(self.members) > MAX_MEMBERS:
+            raise DataError(f"{name}: has more than {MAX_MEMBERS:,} files; no usual {title} file has.")
+        if any(member.flag_bits & _ENCRYPTED for member in self.members):
+            raise DataError(f"{name}: is encrypted. Save it without a password.")
+        self._num_bytes = 0
+
+    def member(self, name: str) -> ZipInfo | None:
+        """Returns the member of this name, if there is one."""
+        return next((member for member in self.members if member.filename == name), None)
+
+    def name_of(self, member: ZipInfo) -> str:
+        """Returns the name of a member for messages."""
+        return f"{self.name}, {member.filename}"
+
+    def read(self, member: ZipInfo) -> bytes:
+        """Returns the content of a member.
+
+        Raises:
+            DataError: it is damaged, or too large.
+        """
+        self._num_bytes += member.file_size
+        if member.file_size > MAX_MEMBER_BYTES or self._num_bytes > MAX_TEXT_BYTES:
+            limit = (MAX_MEMBER_BYTES if member.file_size > MAX_MEMBER_BYTES else MAX_TEXT_BYTES) >> 20
+            raise DataError(f"{self.name_of(member)}: unpacked it is larger than {limit} MB. Split the document.")
+        with self._reading():
+            return self.zip.read(member)
+
+    def require_text(self, name: str) -> bytes:
+        """Returns the content of a member that each file of this format has.
+
+        Raises:
+            DataError: there is none.
+        """
+        member = self.member(name)
+        if member is None:
+            raise DataError(
+                f"{self.name}: is not a {self.title} file: it has no {name}. Name its format with --format."
+            )
+        return self.read(member)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except _DAMAGE as error:
+            raise DataError(f"{self.name}: is damaged or incomplete ({error}). Get the file again.") from None
+
+    def write(self, translated: Iterator[tuple[Part, bytes]], output: IO[bytes]) -> None:
+        """Writes the archive with translated parts: its members keep their order, names, dates and compression.
+
+        Args:
+            translated: parts in the order of the archive's members, with their new content.
+            output: an empty file. It is the same, byte for byte, if no part has changed.
+        """
+        has_changed = False
+        waiting = next(translated, None)
+        with ZipFile(output, "w") as target:
+            target.comment = self.zip.comment
+            for member in self.members:
+                if waiting is None or waiting[0].member is not member:
+                    self._copy(member, target)
+                    continue
+                _, data = waiting
+                with self._reading():
+                    is_same = self.zip.read(member) == data
+                if is_same:
+                    self._copy(member, target)
+                else:
+                    has_changed = True
+                    changed = copy.copy(member)
+                    target.writestr(changed, data)
+                    changed.external_attr = member.external_attr
+                waiting = next(translated, None)
+        if not has_changed:
+            source = self.zip.fp
+            assert source is not None  # the archive is open
+            for file in (source, output):
+                file.seek(0)
+            output.truncate()
+            shutil.copyfileobj(source, output)
+
+    def _copy(self, member: ZipInfo, target: ZipFile) -> None:
+        """Copies a member without decompressing it."""
+        source, sink = self.zip.fp, target.fp
+        assert source is not None  # both are open
+        assert sink is not None
+        with self._reading():
+            source.seek(member.header_offset)
+            header = source.read(_LOCAL_HEADER_BYTES)
+            if len(header) < _LOCAL_HEADER_BYTES or not header.startswith(b"PK\x03\x04"):
+                raise BadZipFile(f"no header of {member.filename}")
+            name_bytes, extra_bytes = struct.unpack("<HH", header[26:30])
+            source.seek(name_bytes + extra_bytes, 1)
+        copied = copy.copy(member)
+        copied.flag_bits &= ~_SIZES_FOLLOW
+        copied.header_offset = sink.tell()
+        sink.write(copied.FileHeader())
+        left = member.compress_size
+        while left:
+            chunk = source.read(min(left, _COPY_BYTES))
+            if not chunk:
+                raise DataError(f"{self.name}: is damaged or incomplete: {member.filename} ends early. Get it again.")
+            sink.write(chunk)
+            left -= len(chunk)
+        target.filelist.append(copied)
+        target.NameToInfo[copied.filename] = copied
+        target.start_dir = sink.tell()

@@ -1,0 +1,85 @@
+"""The formats of documents: their names, extensions and readers."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.errors import ConfigError, DataError, suggestion
+from transduce.translation.documents.archive import Archive
+from transduce.translation.documents.html_pages import read_html
+from transduce.translation.documents.office_open import slide_members, word_members
+from transduce.translation.documents.parts import Content, ReadMember
+from transduce.translation.documents.segments import Piece
+from transduce.translation.documents.text_encoding import decode
+
+MAX_FILE_BYTES = 64 << 20  # of a document that is one text
+
+
+@dataclass(frozen=True, slots=True)
+class Languages:
+    """The codes of the languages of a document and its translation; "" where they are not known."""
+
+    source: str = ""
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of documents: either one text, or an archive of several."""
+
+    title: str
+    extensions: tuple[str, ...]
+    read_text: Callable[[bytes, str, Languages], Content] | None = None  # from the document and its name
+    members: Callable[[Archive], Mapping[str, ReadMember]] | None = None  # readers of those members that have text
+
+
+def _text_format(title: str, extensions: str, read: Callable[[str], Iterator[Piece]], declared_by: str = "") -> Format:
+    """Returns a format whose documents are text."""
+
+    def read_text(data: bytes, name: str, _: Languages) -> Content:
+        decoded = decode(data, name, declared_by)
+        return Content(decoded.encode, read(decoded.text))
+
+    return Format(title, tuple(extensions.split()), read_text)
+
+
+FORMATS: Mapping[str, Format] = {
+    "docx": Format("DOCX", (".docx", ".docm", ".dotx"), members=word_members),
+    "html": _text_format("HTML", ".html .htm .xhtml", read_html, "html"),
+    "pptx": Format("PPTX", (".pptx", ".pptm", ".ppsx"), members=slide_members),
+}
+
+
+def format_of(path: Path) -> str:
+    """Returns the name of the format that a file's extension stands for; "" if it is none of `FORMATS`."""
+    extension = path.suffix.lower()
+    return next((name for name, each in FORMATS.items() if extension in each.extensions), "")
+
+
+def require_format(name: str, path: Path | None) -> Format:
+    """Returns the format of this name, or else that of the file.
+
+    Raises:
+        ConfigError: there is no such format, or none is known by the file's extension.
+    """
+    known = ", ".join(FORMATS)
+    if name and name not in FORMATS:
+        raise ConfigError(f"'{name}' is no format of documents: choose from {known}.{suggestion(name, FORMATS)}")
+    found = name or (format_of(path) if path is not None else "")
+    if not found:
+        where = f"{path}: its extension stands for" if path is not None else "a document without a name has"
+        raise ConfigError(f"{where} no known format. Name one with --format: {known}.")
+    return FORMATS[found]
+
+
+def require_size(size: int, name: str) -> None:
+    """Refuses a text that would not fit into memory.
+
+    Raises:
+        DataError: it is too large.
+    """
+    if size > MAX_FILE_BYTES:
+        limit = MAX_FILE_BYTES >> 20
+        raise DataError(
+            f"{name}: is larger than {limit} MB. Split it, or translate its lines: transduce translate MODEL --source."
+        )

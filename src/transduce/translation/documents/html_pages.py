@@ -1,0 +1,137 @@
+"""HTML pages, and those of e-books: text between tags, and attributes that people read.
+
+Comments, scripts, styles, code and elements with `translate="no"` are copied. White space between words is one
+space for the model; a paragraph that is translated has no line breaks of its source.
+"""
+
+import html
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from transduce.translation.documents.segments import Piece, SegmentBuilder, encoded_with, text_pieces
+from transduce.translation.pipeline.markup import is_block_tag
+
+_COPIED = frozenset(
+    ("code", "kbd", "math", "pre", "samp", "script", "style", "svg", "template", "textarea", "tt", "var")
+)
+_RAW = frozenset(("script", "style", "textarea"))  # in these, tags mean nothing
+_EMPTY = frozenset(
+    ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr")
+)
+_TRANSLATED_ATTRIBUTES = frozenset(("alt", "aria-label", "placeholder", "title"))
+_BUTTONS = re.compile(r"\btype\s*=\s*[\"']?(?:button|reset|submit)\b", re.IGNORECASE)
+_DESCRIPTION = re.compile(r"\bname\s*=\s*[\"']?description\b", re.IGNORECASE)
+_KEPT = re.compile(r"\btranslate\s*=\s*[\"']?no\b|\bclass\s*=\s*[\"'](?:[^\"']*\s)?notranslate\b", re.IGNORECASE)
+
+# A tag that nothing closes ends with the page. In that case one search is made, not one for each "<".
+_TOKEN = re.compile(
+    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<[!?][^>]*(?:>|\Z)"
+    r"|<(?P<slash>/?)(?P<name>[A-Za-z][^\s/>]*)(?:=\s*\"[^\"]*\"|=\s*'[^']*'|[^>])*+(?:>|\Z)",
+    re.DOTALL,
+)
+_ATTRIBUTE = re.compile(r"(?P<name>[^\s=\"'/>]+)(?:\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|[^\s\"'>]+))?")
+_ESCAPES: dict[str, Callable[[str], str]] = {  # of attributes, by their quotes
+    "double": lambda text: html.escape(text, quote=False).replace('"', "&quot;"),
+    "single": lambda text: html.escape(text, quote=False).replace("'", "&#39;"),
+}
+_EDGES = re.compile(r"(?P<before>\s*)(?P<text>.*?)(?P<after>\s*)\Z", re.DOTALL)
+_SPACE = re.compile(r"[ \t\n\r\f]+")
+
+
+def read_html(text: str) -> Iterator[Piece]:
+    """Yields the pieces of a page, or of a part of one."""
+    page = _Page()
+    position = 0
+    while match := _TOKEN.search(text, position):
+        page.text(text[position : match.start()])
+        position = match.end()
+        name = (match["name"] or "").lower()
+        if not name:
+            page.builder.point(match[0])
+        elif not match["slash"] and (name in _COPIED or _KEPT.search(match[0])) and name not in _EMPTY:
+            position = _end_of(text, match.end(), name) if not match[0].endswith("/>") else match.end()
+            copied = text[match.start() : position]
+            if is_block_tag(name):
+                yield from page.end()
+                yield copied
+            else:
+                page.builder.point(copied)
+        elif is_block_tag(name):
+            yield from page.end()
+            yield from _with_attributes(match[0], name)
+        else:
+            page.tag(match[0], name, is_end=bool(match["slash"]))
+    page.text(text[position:])
+    yield from page.end()
+
+
+def _end_of(text: str, start: int, name: str) -> int:
+    """Returns where an element ends that begins before `start`; the end of the page if it does not."""
+    if name in _RAW:
+        close = re.compile(rf"</{name}\b[^>]*(?:>|\Z)", re.IGNORECASE).search(text, start)
+        return close.end() if close else len(text)
+    depth = 1
+    for match in _TOKEN.finditer(text, start):
+        if (match["name"] or "").lower() == name and not match[0].endswith("/>"):
+            depth += -1 if match["slash"] else 1
+            if depth == 0:
+                return match.end()
+    return len(text)
+
+
+class _Page:
+    """The text since the last block tag."""
+
+    def __init__(self) -> None:
+        self.builder = SegmentBuilder()
+        self._open: defaultdict[str, list[int]] = defaultdict(list)  # the numbers of inline elements by name
+
+    def text(self, raw: str) -> None:
+        """Adds text; white space at its ends stays as it is where it is at an end of the segment."""
+        edges = _EDGES.match(raw)
+        assert edges is not None  # the pattern matches any text
+        for part in edges.groups():
+            if part:
+                self.builder.text(_SPACE.sub(" ", html.unescape(part)), part)
+
+    def tag(self, tag: str, name: str, *, is_end: bool) -> None:
+        """Adds an inline tag; one without its partner stands alone."""
+        pieces = _with_attributes(tag, name)
+        if name in _EMPTY or tag.endswith("/>"):
+            self.builder.point(*pieces)
+        elif not is_end:
+            self._open[name].append(self.builder.open(*pieces))
+        elif self._open[name]:
+            self.builder.close(self._open[name].pop(), *pieces)
+        else:
+            self.builder.point(*pieces)
+
+    def end(self) -> Iterator[Piece]:
+        """Yields the pieces of the segment."""
+        self._open.clear()
+        return self.builder.pieces(encoded_with(escape_html))
+
+
+def escape_html(text: str) -> str:
+    """Returns `text` as it is written between tags."""
+    return html.escape(text, quote=False).replace("\u00a0", "&#160;")
+
+
+def _with_attributes(tag: str, name: str) -> Iterator[Piece]:
+    """Yields a tag, with the attributes that are translated as segments."""
+    position = 0
+    translated = set(_TRANSLATED_ATTRIBUTES)
+    if name == "input" and _BUTTONS.search(tag):
+        translated.add("value")
+    if name == "meta" and _DESCRIPTION.search(tag):
+        translated.add("content")
+    for match in _ATTRIBUTE.finditer(tag, 1):
+        if match["name"].lower() not in translated:
+            continue
+        for quotes in ("double", "single"):
+            if value := match[quotes]:
+                yield tag[position : match.start(quotes)]
+                yield from text_pieces(_SPACE.sub(" ", html.unescape(value)), value, _ESCAPES[quotes])
+                position = match.end(quotes)
+    yield tag[position:]

@@ -1,0 +1,175 @@
+"""Translates a document: from a file to a file, or from bytes to an open file."""
+
+import contextlib
+import io
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, TypedDict, Unpack
+from zipfile import ZipInfo
+
+from transduce.config import DecodeConfig
+from transduce.errors import DataError
+from transduce.files import atomic_path, require_free
+from transduce.translation.constraints.glossary import GlossaryLike
+from transduce.translation.documents.archive import Archive
+from transduce.translation.documents.formats import Format, Languages, require_format, require_size
+from transduce.translation.documents.parts import Part, Progress, ReadMember, TranslateTexts, translate_parts
+from transduce.translation.pipeline import TextOptions
+from transduce.translation.pipeline.text_options import Split
+from transduce.translation.result import Translation
+from transduce.translation.text_model import languages_of
+from transduce.translation.translator import Translator
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSummary:
+    """What was translated."""
+
+    num_segments: int  # paragraphs, headings, cells, captions, …
+    num_warnings: int
+
+
+class DocumentJob(TypedDict, total=False):
+    """Further keywords of `translate_document`."""
+
+    document_format: str  # a name in `FORMATS`; "" goes by the extension of the file
+    name: str  # of a document that is given as bytes, for its format and for errors
+    languages: Languages | None  # of source and target; None: the model's
+    overwrite: bool  # whether to replace a file at `output`
+    # Called after each window of segments with the bytes that are done and their total. What it raises ends the job,
+    # and nothing is left behind: this is how a job is cancelled.
+    on_progress: Callable[[int, int], None] | None
+    warn: Callable[[str], None] | None  # called with each warning
+
+
+def translate_document(
+    translator: Translator | TranslateTexts,
+    source: Path | bytes,
+    output: Path | IO[bytes],
+    *,
+    options: DecodeConfig | None = None,
+    text_options: TextOptions | None = None,
+    glossary: GlossaryLike = None,
+    **job: Unpack[DocumentJob],
+) -> DocumentSummary:
+    """Translates a document, and writes it whole or not at all.
+
+    Args:
+        translator: the model, or a function from texts with HTML tags to translations that keep the tags.
+        source: a file, or its content.
+        output: a file, or an open file, which is written to at the end.
+        options: of the search; None takes the model's own.
+        text_options: `markup` is always HTML, and paragraphs are always split into sentences unless `split` is "never".
+        glossary: source terms and their required translations.
+        job: see `DocumentJob`.
+
+    Raises:
+        ConfigError: the format is unknown, or an option is wrong.
+        DataError: the document is damaged, encrypted, too large or not in its format, or `output` exists.
+    """
+    path = source if isinstance(source, Path) else Path(job.get("name", "")) if job.get("name") else None
+    found = require_format(job.get("document_format", ""), path)
+    name = str(path) if path is not None else "the document"
+    if isinstance(output, Path):
+        require_free(output, overwrite=job.get("overwrite", False))
+    if isinstance(translator, Translator):
+        languages = job.get("languages") or Languages(*languages_of(translator))
+        translate = _translate_with(translator, options, text_options or TextOptions(), glossary)
+    else:
+        languages = job.get("languages") or Languages()
+        translate = translator
+    num_warnings = 0
+
+    def warn(message: str) -> None:
+        nonlocal num_warnings
+        num_warnings += 1
+        if passed_on := job.get("warn"):
+            passed_on(f"{name}: {message}")
+
+    progress = Progress(0, job.get("on_progress"), warn)
+    with _opened(source) as (file, size), _created(output) as target:
+        if found.read_text is not None:
+            _translate_text(file, size, target, found, (name, languages), translate, progress)
+        else:
+            _translate_archive(file, target, found, name, translate, progress)
+    return DocumentSummary(progress.num_segments, num_warnings)
+
+
+def _translate_text(
+    file: IO[bytes],
+    size: int,
+    target: IO[bytes],
+    found: Format,
+    document: tuple[str, Languages],
+    translate: TranslateTexts,
+    progress: Progress,
+) -> None:
+    name, languages = document
+    require_size(size, name)
+    assert found.read_text is not None  # the caller has chosen
+    part = Part(name, size, found.read_text(file.read(), name, languages))
+    progress.total = size
+    for _, translated in translate_parts([part], translate, progress):
+        target.write(translated)
+
+
+def _translate_archive(
+    file: IO[bytes], target: IO[bytes], found: Format, name: str, translate: TranslateTexts, progress: Progress
+) -> None:
+    assert found.members is not None  # the caller has chosen
+    archive = Archive(file, name, found.title)
+    readers = found.members(archive)
+    members = [member for member in archive.members if member.filename in readers]
+    progress.total = sum(member.file_size for member in members)
+    parts = (_part(archive, member, readers[member.filename]) for member in members)
+    archive.write(translate_parts(parts, translate, progress), target)
+
+
+def _part(archive: Archive, member: ZipInfo, read: ReadMember) -> Part:
+    name = archive.name_of(member)
+    return Part(name, member.file_size, read(archive.read(member), name), member)
+
+
+def _translate_with(
+    translator: Translator, options: DecodeConfig | None, text_options: TextOptions, glossary: GlossaryLike
+) -> TranslateTexts:
+    """Returns a function that translates texts with HTML tags."""
+    split: Split = "never" if text_options.split == "never" else "always"
+    text_options = replace(text_options, markup="html", split=split)
+
+    def translate(texts: Sequence[str]) -> list[Translation]:
+        lines = translator.stream(
+            texts, options=options, text_options=text_options, glossary=glossary, window=max(len(texts), 1)
+        )
+        return [best for best, *_ in lines]
+
+    return translate
+
+
+@contextlib.contextmanager
+def _opened(source: Path | bytes) -> Iterator[tuple[IO[bytes], int]]:
+    """Yields the document as an open file, and its size."""
+    if isinstance(source, bytes):
+        yield io.BytesIO(source), len(source)
+        return
+    if not source.is_file():
+        what = "is a folder; name a file" if source.is_dir() else "there is no such file"
+        raise DataError(f"{source}: {what}.")
+    with source.open("rb") as file:
+        yield file, source.stat().st_size
+
+
+@contextlib.contextmanager
+def _created(output: Path | IO[bytes]) -> Iterator[IO[bytes]]:
+    """Yields an empty file, whose content becomes that of `output` if all goes well."""
+    if isinstance(output, Path):
+        with atomic_path(output) as temporary, temporary.open("w+b") as file:
+            yield file
+        return
+    with tempfile.TemporaryFile() as file:
+        yield file
+        file.seek(0)
+        shutil.copyfileobj(file, output)

@@ -1,0 +1,143 @@
+"""Parts: the files within a document whose text is translated, as a stream of pieces.
+
+The segments of all parts go through one stream of windows, so that many small parts fill batches as one large part
+does. Memory holds a window of segments, and the part that is being written.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from textwrap import shorten
+from zipfile import ZipInfo
+
+from transduce.errors import DataError
+from transduce.translation.documents.segments import (
+    Piece,
+    Segment,
+    SegmentError,
+    items_of,
+    keeps_tags,
+    segments_of,
+    written,
+)
+from transduce.translation.pipeline.restoring import LEFT_AS_IT_WAS
+from transduce.translation.result import Translation
+
+# A window ends at this many segments or characters of the document: it is what is translated between two reports of
+# progress, and has enough sentences for full batches.
+WINDOW_SEGMENTS = 1024
+WINDOW_CHARACTERS = 1 << 18
+
+TranslateTexts = Callable[[Sequence[str]], Sequence[Translation]]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The text of a file."""
+
+    encode: Callable[[str], bytes]  # turns it into bytes
+    pieces: Iterable[Piece]
+
+
+ReadMember = Callable[[bytes, str], Content]  # from a member of an archive and its name for messages
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A text file, or a member of an archive."""
+
+    name: str  # of the document and the member, for messages
+    size: int  # in bytes
+    content: Content
+    member: ZipInfo | None = None  # of an archive
+
+
+@dataclass
+class Progress:
+    """How far a job is, and what there is to say about its segments."""
+
+    total: int  # bytes of all parts
+    on_progress: Callable[[int, int], None] | None  # called after each window, with bytes done and in all
+    warn: Callable[[str], None]
+    num_segments: int = 0
+    finished: int = 0  # bytes of parts that are written
+    within: int = 0  # characters of the current part
+    part_size: int = field(default=0, repr=False)
+
+    def begin(self, part: Part) -> None:
+        """Notes that a part begins."""
+        self.finished, self.within, self.part_size = self.finished + self.part_size, 0, part.size
+
+    def report(self) -> None:
+        """Calls `on_progress`, which may raise to stop the job."""
+        if self.on_progress is not None:
+            self.on_progress(min(self.finished + min(self.within, self.part_size), self.total), self.total)
+
+
+def translate_parts(
+    parts: Iterable[Part], translate: TranslateTexts, progress: Progress
+) -> Iterator[tuple[Part, bytes]]:
+    """Yields each part with its translation, in order."""
+    current: Part | None = None
+    texts: list[str] = []
+    for window in _windows(parts):
+        _translate_window(window, translate, progress)
+        for each in window:
+            if isinstance(each, Part):
+                if current is not None:
+                    yield current, current.content.encode("".join(texts))
+                current, texts = each, []
+                progress.begin(each)
+            else:
+                progress.within += _length(each)
+                texts.extend(written([each]))
+        progress.report()
+    if current is not None:
+        yield current, current.content.encode("".join(texts))
+
+
+def _windows(parts: Iterable[Part]) -> Iterator[list[Part | Piece]]:
+    """Yields the parts with their pieces after them, some segments at a time."""
+    window: list[Part | Piece] = []
+    num_segments = num_characters = 0
+    for part in parts:
+        window.append(part)
+        for piece in _named(part):
+            window.append(piece)
+            num_segments += isinstance(piece, Segment)
+            num_characters += _length(piece)
+            if num_segments >= WINDOW_SEGMENTS or num_characters >= WINDOW_CHARACTERS:
+                yield window
+                window, num_segments, num_characters = [], 0, 0
+    if window:
+        yield window
+
+
+def _named(part: Part) -> Iterator[Piece]:
+    """Yields the pieces of a part; an error in one of them names the part."""
+    try:
+        yield from part.content.pieces
+    except SegmentError as error:
+        raise DataError(f"{part.name}: {error}") from None
+
+
+def _translate_window(window: Sequence[Part | Piece], translate: TranslateTexts, progress: Progress) -> None:
+    """Translates the segments of a window: each text once, however often it occurs."""
+    pieces = [each for each in window if not isinstance(each, Part)]
+    segments = [segment for segment in segments_of(pieces) if segment.translation is None]
+    sources = list(dict.fromkeys(segment.source for segment in segments))
+    if not sources:
+        return
+    found = dict(zip(sources, translate(sources), strict=True))
+    kept = {s for s in sources if keeps_tags(items_of(s), items_of(found[s].text))}
+    for segment in segments:
+        if segment.source in kept:
+            segment.translation = found[segment.source].text
+    progress.num_segments += len(segments)
+    for source, translation in found.items():
+        lost = () if source in kept or LEFT_AS_IT_WAS in translation.warnings else (LEFT_AS_IT_WAS,)
+        for warning in (*translation.warnings, *lost):
+            progress.warn(f"{shorten(source, 60, placeholder=' …')!r}: {warning}")
+
+
+def _length(piece: Piece) -> int:
+    return len(piece) if isinstance(piece, str) else sum(map(_length, piece.original))

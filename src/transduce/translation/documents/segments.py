@@ -1,0 +1,311 @@
+"""Segments: the texts of a document that are translated, between pieces that are copied.
+
+A reader turns a document into pieces: strings that are copied as they are, and segments. A segment holds text and tags.
+What a tag is in the document, the pipeline need not know. It reads `<x1>` and `</x1>` for an element, `<x2/>` for
+anything else that stands between words, and it puts them around the words of the translation that are aligned. A line
+break or tab, on both sides of which texts are translated separately, is `<br x3/>`.
+
+    <p>The <b>dog</b> runs.<br></p>
+    →  "<p>", Segment("The <x1>dog</x1> runs."), "<br></p>"
+
+A segment knows how it stood in the document. If the model leaves all its words as they are, so does the document.
+"""
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal, Union
+
+from transduce.errors import DataError
+
+MAX_TAGS = 2000  # of one segment
+MAX_NESTED_TAGS = 100
+# No-break spaces are kept apart from the text, as models often lose them.
+_NO_BREAK = re.compile("[\u00a0\u2007\u202f]")
+# Hints for breaking a word of the source; they mean nothing for other words.
+_SOFT_HYPHEN = "\u00ad"
+_MARK = re.compile(r"<(?P<start>/|br )?x(?P<number>\d+)(?P<point>/?)>")
+_SPACE = re.compile(r"\s+")
+# Characters that no document may hold: a byte-level model can write any.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+class SegmentError(DataError):
+    """A text of a document cannot be translated; the message does not name the document."""
+
+
+Kind = Literal["open", "close", "point", "break"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """The beginning or end of an element, a point between words, or a break between texts."""
+
+    kind: Kind
+    number: int  # of the element or point in its segment
+
+
+Item = str | Tag
+Render = Callable[[Sequence[Item]], Iterable["Piece"]]
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """A text that is translated, with its tags."""
+
+    source: str  # what the pipeline reads: HTML with tags such as <x1>
+    original: tuple["Piece", ...]  # how it stands in the document
+    render: Render  # returns how a translation is written in the document
+    is_filled: bool = False  # whether it is written even if it equals its source: the target beside a source
+    translation: str | None = None  # None until it is translated
+
+    def segments(self) -> Iterator["Segment"]:
+        """Yields this segment and those within it, such as the text of a footnote."""
+        yield self
+        yield from segments_of(self.original)
+
+    def written(self) -> Iterator[str]:
+        """Yields what the document gets in its place."""
+        words = "" if self.translation is None else _words(self.translation)
+        if self.translation is None or not words or (not self.is_filled and words == _words(self.source)):
+            yield from written(self.original)
+        else:
+            yield from written(self.render(items_of(self.translation)))
+
+
+Piece = Union[str, Segment]  # noqa: UP007  # each names the other
+
+
+def segments_of(pieces: Iterable[Piece]) -> Iterator[Segment]:
+    """Yields the segments of `pieces`, and those within them."""
+    for piece in pieces:
+        if isinstance(piece, Segment):
+            yield from piece.segments()
+
+
+def written(pieces: Iterable[Piece]) -> Iterator[str]:
+    """Yields what the document gets for `pieces`."""
+    for piece in pieces:
+        if isinstance(piece, str):
+            yield piece
+        else:
+            yield from piece.written()
+
+
+def markup_of(items: Iterable[Item]) -> str:
+    """Returns items as the pipeline reads them."""
+    return "".join(_escaped(item) if isinstance(item, str) else _mark(item) for item in items)
+
+
+def items_of(markup: str) -> list[Item]:
+    """Returns the items of what the pipeline wrote."""
+    items: list[Item] = []
+    start = 0
+    for match in _MARK.finditer(markup):
+        _append_text(items, markup[start : match.start()])
+        kind: Kind = "point" if match["point"] else "open"
+        if match["start"]:
+            kind = "close" if match["start"] == "/" else "break"
+        items.append(Tag(kind, int(match["number"])))
+        start = match.end()
+    _append_text(items, markup[start:])
+    return items
+
+
+def keeps_tags(source: Sequence[Item], translation: Sequence[Item]) -> bool:
+    """Returns whether a translation has the tags of its source, each as often, and nested if they were."""
+    tags, given = ([item for item in items if isinstance(item, Tag)] for items in (translation, source))
+    return Counter(tags) == Counter(given) and (_is_nested(tags) or not _is_nested(given))
+
+
+def _is_nested(tags: Iterable[Tag]) -> bool:
+    path = []
+    for tag in tags:
+        if tag.kind == "open":
+            path.append(tag.number)
+        elif tag.kind == "close" and (not path or path.pop() != tag.number):
+            return False
+    return not path
+
+
+def has_words(text: str) -> bool:
+    """Returns whether there is a letter in `text`: numbers and signs alone are not translated."""
+    return any(character.isalpha() for character in text)
+
+
+def _append_text(items: list[Item], markup: str) -> None:
+    if text := _FORBIDDEN.sub("", html.unescape(markup)):
+        items.append(text)
+
+
+def _words(markup: str) -> str:
+    """Returns the text without tags and white space."""
+    return _SPACE.sub("", html.unescape(_MARK.sub("", markup)))
+
+
+def _escaped(text: str) -> str:
+    escaped = html.escape(text.replace(_SOFT_HYPHEN, ""), quote=False)
+    return _NO_BREAK.sub(lambda match: f"&#{ord(match[0])};", escaped)
+
+
+def _mark(tag: Tag) -> str:
+    return {"open": "<x{}>", "close": "</x{}>", "point": "<x{}/>", "break": "<br x{}/>"}[tag.kind].format(tag.number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    item: Item
+    original: tuple[Piece, ...]
+    alone: tuple[Piece, ...] | None = None  # a point without its neighbours, if `original` has something of them
+    joined: bool = False  # whether `original` is one piece with that of the next entry
+
+
+class SegmentBuilder:
+    """Collects the text and the tags of one segment, in order."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._num_tags = 0
+
+    def text(self, text: str, original: str, *, joined: bool = False) -> None:
+        """Adds text, and how the document writes it; `joined` is whether that is one piece with what follows."""
+        self._entries.append(_Entry(text, (original,), None, joined))
+
+    def open(self, *original: Piece) -> int:
+        """Adds the beginning of an element, and returns its number."""
+        self._num_tags += 1
+        self._entries.append(_Entry(Tag("open", self._num_tags), original))
+        return self._num_tags
+
+    def close(self, number: int, *original: Piece) -> None:
+        """Adds the end of an element."""
+        self._entries.append(_Entry(Tag("close", number), original))
+
+    def point(
+        self, *original: Piece, alone: Sequence[Piece] | None = None, joined: bool = False, is_break: bool = False
+    ) -> None:
+        """Adds what stands between words and is kept as it is.
+
+        Args:
+            original: how it stands in the document.
+            alone: how it is written between other words, if that differs.
+            joined: whether `original` is one piece with that of what follows.
+            is_break: whether the texts before it and after it are translated separately.
+        """
+        self._num_tags += 1
+        tag = Tag("break" if is_break else "point", self._num_tags)
+        self._entries.append(_Entry(tag, original, None if alone is None else tuple(alone), joined))
+
+    def pieces(self, render: Callable[[dict[Tag, tuple[Piece, ...]], list[int]], Render]) -> Iterator[Piece]:
+        """Yields what was collected, and starts again: the segment, and what is copied before it and after it.
+
+        Args:
+            render: returns how translations are written, given the originals of all tags and the numbers of the
+                elements around the whole segment, which are no part of it.
+        """
+        entries, self._entries, self._num_tags = self._entries, [], 0
+        start, end, around = _trimmed([entry.item for entry in entries])
+        while 0 < start < end and entries[start - 1].joined:
+            start -= 1
+        while start < end < len(entries) and entries[end - 1].joined:
+            end += 1
+        inner = entries[start:end]
+        if not has_words("".join(entry.item for entry in inner if isinstance(entry.item, str))):
+            yield from _originals(entries)
+            return
+        tags = _alone(entries)
+        if len(tags) > MAX_TAGS:
+            raise SegmentError(f"a paragraph has more than {MAX_TAGS:,} tags. Split it, or remove some.")
+        if _depth(tags) > MAX_NESTED_TAGS:
+            raise SegmentError(f"tags are nested more than {MAX_NESTED_TAGS} deep in a paragraph. Remove some.")
+        source = markup_of(entry.item for entry in inner)
+        yield from _originals(entries[:start])
+        yield Segment(source, tuple(_originals(inner)), render(tags, around))
+        yield from _originals(entries[end:])
+
+
+def encoded_with(
+    encode: Callable[[str], str],
+) -> Callable[[dict[Tag, tuple[Piece, ...]], list[int]], Render]:
+    """Returns how to write translations where tags stay as they are, and text is written by `encode`."""
+
+    def rendering(tags: dict[Tag, tuple[Piece, ...]], _: list[int]) -> Render:
+        def render(items: Sequence[Item]) -> Iterator[Piece]:
+            for item in items:
+                if isinstance(item, str):
+                    yield encode(item)
+                else:
+                    yield from tags[item]
+
+        return render
+
+    return rendering
+
+
+def text_pieces(text: str, original: str, encode: Callable[[str], str]) -> Iterator[Piece]:
+    """Yields the pieces of text without tags."""
+    builder = SegmentBuilder()
+    builder.text(text, original)
+    return builder.pieces(encoded_with(encode))
+
+
+def _alone(entries: Iterable[_Entry]) -> dict[Tag, tuple[Piece, ...]]:
+    """Returns how each tag is written between other words."""
+    return {
+        entry.item: entry.original if entry.alone is None else entry.alone
+        for entry in entries
+        if isinstance(entry.item, Tag)
+    }
+
+
+def _depth(tags: Iterable[Tag]) -> int:
+    """Returns how deep elements are nested."""
+    steps = ({"open": 1, "close": -1}.get(tag.kind, 0) for tag in tags)
+    return max(accumulate(steps), default=0)
+
+
+def _originals(entries: Iterable[_Entry]) -> Iterator[Piece]:
+    for entry in entries:
+        yield from entry.original
+
+
+def _trimmed(items: Sequence[Item]) -> tuple[int, int, list[int]]:
+    """Returns where a text begins and ends without the tags and white space around it.
+
+    Also returns the numbers of the elements that hold all of the text, the outermost first.
+    """
+    closing = {item.number: i for i, item in enumerate(items) if isinstance(item, Tag) and item.kind == "close"}
+    opening = {item.number: i for i, item in enumerate(items) if isinstance(item, Tag) and item.kind == "open"}
+    start, end = 0, len(items)
+    around: list[int] = []
+
+    def is_loose(item: Item) -> bool:
+        if isinstance(item, str):
+            return not item.strip()
+        partners = {"open": closing, "close": opening}.get(item.kind, {})
+        partner = partners.get(item.number, -1)
+        return not start <= partner < end
+
+    while start < end:
+        first, last = items[start], items[end - 1]
+        if is_loose(first):
+            start += 1
+        elif is_loose(last):
+            end -= 1
+        elif isinstance(first, Tag) and isinstance(last, Tag) and first.number == last.number:
+            start, end = start + 1, end - 1
+            around.append(first.number)
+        elif isinstance(first, Tag) and _is_blank(items[start : (partner := closing[first.number]) + 1]):
+            start = partner + 1
+        elif isinstance(last, Tag) and _is_blank(items[(partner := opening[last.number]) : end]):
+            end = partner
+        else:
+            break
+    return start, end, around
+
+
+def _is_blank(items: Iterable[Item]) -> bool:
+    return not any(isinstance(item, str) and item.strip() for item in items)

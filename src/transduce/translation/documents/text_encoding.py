@@ -1,0 +1,60 @@
+"""Bytes to text and back: a document is written in the encoding that it was read in."""
+
+import codecs
+import re
+from dataclasses import dataclass
+
+from transduce.errors import DataError
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_DECLARED = {
+    "xml": re.compile(rb"<\?xml[^>]*?\bencoding\s*=\s*[\"']([\w.:-]+)"),
+    "html": re.compile(rb"<meta[^>]*?\bcharset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE),
+}
+_HEAD_BYTES = 1024  # where an encoding must be declared
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedText:
+    """The text of a document, and how it is encoded."""
+
+    text: str
+    encoding: str = "utf-8"
+    bom: bytes = b""
+    errors: str = "strict"  # what is done with characters that the encoding lacks
+
+    def encode(self, text: str) -> bytes:
+        """Returns `text` in the document's encoding."""
+        return self.bom + text.encode(self.encoding, self.errors)
+
+
+def decode(data: bytes, name: str, declared_by: str = "") -> DecodedText:
+    """Returns the text of a document, which is UTF-8 unless a byte order mark or the document says something else.
+
+    Args:
+        data: the document.
+        name: of the document, for errors.
+        declared_by: "xml" or "html", where documents may declare their encoding; "" where not.
+
+    Raises:
+        DataError: it is not text, or not in the encoding that it should have.
+    """
+    errors = "xmlcharrefreplace" if declared_by else "strict"
+    bom, encoding = next(((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom)), (b"", ""))
+    declared = _DECLARED[declared_by].search(data[:_HEAD_BYTES]) if declared_by and not encoding else None
+    if declared is not None:
+        encoding = declared[1].decode("ascii")
+    encoding = encoding or "utf-8"
+    try:
+        text = data[len(bom) :].decode(encoding)
+        if encoding.lower() not in ("utf-8", "utf8") and text.encode(encoding) != data[len(bom) :]:
+            raise DataError(f"{name}: cannot be written in its encoding, {encoding}, as it was. Convert it to UTF-8.")
+    except (UnicodeError, LookupError):
+        raise DataError(f"{name}: is not {encoding} text. Convert it to UTF-8.") from None
+    if "\x00" in text:
+        raise DataError(f"{name}: is not text: it has null characters. Name its format with --format.")
+    return DecodedText(text, encoding, bom, errors)

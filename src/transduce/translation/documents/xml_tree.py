@@ -1,0 +1,250 @@
+"""XML as text with positions: what is not translated is copied to the letter.
+
+Python's `expat` checks that a document is well formed. Then a single pattern finds its tags, and small trees are
+made of those elements only whose text is translated.
+"""
+
+import html
+import re
+import xml.parsers.expat
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from transduce.errors import DataError
+from transduce.translation.documents.segments import Piece
+from transduce.translation.documents.text_encoding import DecodedText, decode
+
+MAX_DEPTH = 200
+_TOKEN = re.compile(
+    r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<cdata>.*?)\]\]>"
+    r"|<!DOCTYPE(?:[^\"'>]|\"[^\"]*\"|'[^']*')*>"
+    r"|<(?P<slash>/?)(?P<name>[^\s/>!?]+)(?P<attributes>(?:[^\"'>]|\"[^\"]*\"|'[^']*')*)>",
+    re.DOTALL,
+)
+_ATTRIBUTE = re.compile(r"(?P<name>[^\s=\"'/>]+)\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')")
+_CHUNK_BYTES = 1 << 16
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """An element, or a stretch of text, with where it stands."""
+
+    name: str  # with the usual prefix of its namespace; "#text", or "#other" for comments and instructions
+    start: int  # of the start tag
+    inner_start: int  # of the content, for text without the marks of CDATA
+    inner_end: int = 0
+    end: int = 0
+    children: list["Node"] = field(default_factory=list)
+    is_raw: bool = False  # text in CDATA, where entities mean nothing
+
+
+class XmlDocument:
+    """A well-formed XML document."""
+
+    def __init__(self, data: bytes, name: str, prefixes: Mapping[str, str] | None = None) -> None:
+        """Reads and checks a document.
+
+        Args:
+            data: the document.
+            name: of the document, for errors.
+            prefixes: the prefix that names of each namespace are to have, whatever the document calls it.
+
+        Raises:
+            DataError: it is not well-formed XML, declares entities, or is nested too deeply.
+        """
+        require_well_formed(data, name)
+        self.decoded: DecodedText = decode(data, name, "xml")
+        self.text = self.decoded.text
+        self.name = name
+        self._prefixes = prefixes or {}
+
+    def blocks(self, names: Collection[str], skipped: Collection[str] = ()) -> Iterator[str | Node]:
+        """Yields the outermost elements with one of these names, and the text between them.
+
+        Args:
+            names: of elements.
+            skipped: names of elements that are copied with all that they hold.
+        """
+        position = 0
+        path: list[Node] = []  # from the block to the current element
+        outside: list[str] = []  # names of the elements around
+        num_skipped = 0
+        for node, is_end in self._events():
+            if path:
+                if is_end:
+                    closed = path.pop()
+                    closed.inner_end, closed.end = node.start, node.end
+                    if not path:
+                        yield closed
+                        position = closed.end
+                else:
+                    path[-1].children.append(node)
+                    if not node.end:
+                        path.append(node)
+            elif is_end:
+                num_skipped -= outside.pop() in skipped
+            elif not node.end:
+                if node.name in names and not num_skipped:
+                    yield self.text[position : node.start]
+                    path.append(node)
+                else:
+                    outside.append(node.name)
+                    num_skipped += node.name in skipped
+        yield self.text[position:]
+
+    def source(self, node: Node) -> str:
+        """Returns an element or text as it is in the document."""
+        return self.text[node.start : node.end]
+
+    def start_tag(self, node: Node) -> str:
+        """Returns the start tag of an element."""
+        return self.text[node.start : node.inner_start]
+
+    def end_tag(self, node: Node) -> str:
+        """Returns the end tag of an element; "" if it has none."""
+        return self.text[node.inner_end : node.end]
+
+    def inner(self, node: Node) -> str:
+        """Returns the content of an element as it is in the document."""
+        return self.text[node.inner_start : node.inner_end]
+
+    def characters(self, node: Node) -> str:
+        """Returns the characters of a stretch of text."""
+        text = self.inner(node)
+        return text if node.is_raw else html.unescape(text)
+
+    def attributes(self, node: Node) -> dict[str, str]:
+        """Returns the attributes of an element by their names in the document."""
+        return attributes_of(self.start_tag(node))
+
+    def _events(self) -> Iterator[tuple[Node, bool]]:
+        """Yields nodes, and whether each is an end tag; `end` is 0 where an element begins that has content."""
+        position = 0
+        scopes: list[dict[str, str]] = [{}]  # of each open element: what prefixes are called here
+        for match in _TOKEN.finditer(self.text):
+            start, end = match.span()
+            if start > position:
+                yield Node("#text", position, position, start, start), False
+            position = end
+            name = match["name"]
+            if name is None:
+                if match["cdata"] is not None:
+                    yield Node("#text", start, *match.span("cdata"), end, is_raw=True), False
+                else:
+                    yield Node("#other", start, end, end, end), False
+            elif match["slash"]:
+                scopes.pop()
+                yield Node(name, start, start, start, end), True
+            else:
+                scope = self._scope(scopes[-1], match["attributes"])
+                node = Node(_usual_name(name, scope), start, end)
+                if match["attributes"].endswith("/"):
+                    node.inner_end = node.end = end
+                else:
+                    scopes.append(scope)
+                yield node, False
+
+    def _scope(self, scope: dict[str, str], attributes: str) -> dict[str, str]:
+        """Returns the prefixes within an element."""
+        if "xmlns" not in attributes:
+            return scope
+        declared = {}
+        for match in _ATTRIBUTE.finditer(attributes):
+            space, _, prefix = match["name"].partition(":")
+            if space == "xmlns":
+                address = html.unescape(match["double"] or match["single"] or "")
+                declared[prefix] = self._prefixes.get(address, prefix)
+        return {**scope, **declared}
+
+
+def attributes_of(tag: str) -> dict[str, str]:
+    """Returns the attributes of a start tag."""
+    return {
+        match["name"]: html.unescape(match["double"] if match["double"] is not None else match["single"])
+        for match in _ATTRIBUTE.finditer(tag)
+    }
+
+
+def escape_text(text: str) -> str:
+    """Returns `text` as XML writes it between tags."""
+    return html.escape(text, quote=False)
+
+
+def require_well_formed(data: bytes, name: str) -> None:
+    """Checks a document with `expat`; nothing outside it is read.
+
+    Raises:
+        DataError: it is not well-formed XML, declares entities, or is nested too deeply.
+    """
+    parser = xml.parsers.expat.ParserCreate()
+    depth = 0
+
+    def start_element(*_: object) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise DataError(f"{name}: elements are nested more than {MAX_DEPTH} deep; no usual program writes that.")
+
+    def end_element(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    def start_doctype(_: str, __: str | None, ___: str | None, has_internal_subset: int) -> None:
+        if has_internal_subset:
+            _refuse_declarations(name)
+
+    parser.StartElementHandler = start_element
+    parser.EndElementHandler = end_element
+    parser.StartDoctypeDeclHandler = start_doctype
+    try:
+        for start in range(0, len(data), _CHUNK_BYTES):
+            parser.Parse(data[start : start + _CHUNK_BYTES], False)
+        parser.Parse(b"", True)
+    except xml.parsers.expat.ExpatError as error:
+        raise DataError(
+            f"{name}: is damaged, or not XML: {error}. Save it again with the program it is from."
+        ) from None
+    except (LookupError, ValueError) as error:
+        raise DataError(f"{name}: its encoding is not supported ({error}). Convert it to UTF-8.") from None
+
+
+def _refuse_declarations(name: str) -> NoReturn:
+    raise DataError(f"{name}: declares entities or elements of its own (<!DOCTYPE … [ … ]>). Remove the declarations.")
+
+
+def _usual_name(name: str, scope: Mapping[str, str]) -> str:
+    prefix, colon, local = name.rpartition(":")
+    if not scope:
+        return name
+    usual = scope.get(prefix, prefix) if colon or "" in scope else ""
+    return f"{usual}:{local}" if usual else local
+
+
+def pieces_of(parts: Iterable[str | Node], read: Callable[[Node], Iterator[Piece]]) -> Iterator[Piece]:
+    """Yields the pieces of a document whose blocks are read by `read`."""
+    for part in parts:
+        if isinstance(part, Node):
+            yield from read(part)
+        elif part:
+            yield part
+
+
+def pieces_within(
+    document: XmlDocument, node: Node, names: Collection[str], read: Callable[[Node], Iterator[Piece]]
+) -> Iterator[Piece]:
+    """Yields an element that is kept, in which blocks are read by `read`: the text of a footnote, for example."""
+    position = node.start
+    for block in _outermost(node, names):
+        yield document.text[position : block.start]
+        yield from read(block)
+        position = block.end
+    yield document.text[position : node.end]
+
+
+def _outermost(node: Node, names: Collection[str]) -> Iterator[Node]:
+    for child in node.children:
+        if child.name in names:
+            yield child
+        else:
+            yield from _outermost(child, names)
