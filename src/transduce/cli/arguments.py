@@ -28,6 +28,18 @@ def add_files(parser: argparse.ArgumentParser, what: str) -> None:
     add_overwrite(parser)
 
 
+def add_document(parser: argparse.ArgumentParser) -> None:
+    """Declares a document to translate instead of lines."""
+    parser.add_argument(
+        "document", metavar="DOCUMENT", type=Path, nargs="?", help="a document to translate, instead of lines"
+    )
+    group = parser.add_argument_group("documents")
+    group.add_argument("--format", default="", metavar="NAME", help="docx, html, …; default: by the file's extension")
+    group.add_argument(
+        "--target-language", default="", metavar="CODE", help="written where a format names it; default: the model's"
+    )
+
+
 def add_overwrite(parser: Any, what: str = "an existing output") -> None:
     """Declares --overwrite; see `files.require_free`."""
     parser.add_argument("--overwrite", action="store_true", help=f"replace {what}")

@@ -1,6 +1,8 @@
-r"""Translates a file, or standard input, line by line: one output line for each input line, always.
+r"""Translates a document, or lines of a file or of standard input: one output line for each input line, always.
 
 examples:
+  transduce translate models/m30k letter.docx --output brief.docx
+  transduce translate models/m30k page.html --output seite.html --glossary terms.tsv
   echo "A dog runs." | transduce translate models/m30k
   transduce translate models/m30k --source test.en --output test.out
   transduce translate models/m30k --source big.en.gz --output big.de.gz --beam-size 1 --batch-size 128 --resume
@@ -18,6 +20,10 @@ examples:
   transduce translate models/m30k --source test.en --prefix begun.de --forbid never.txt
   transduce translate models/m30k --source test.en --glossary terms.tsv
   transduce translate models/m30k --source big.en.zst --output big.de.zst --ray auto --resume
+
+A DOCUMENT keeps everything but its text: layout, pictures, links, code, numbers of cues. Its format follows from its
+extension, or from --format. docs/guides/documents-and-files.md lists the formats and what is translated in each.
+--source reads lines instead.
 
 Typed lines are translated one by one; those of a file or a pipe, many at a time.
 
@@ -80,6 +86,7 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import (
     add_constraints,
+    add_document,
     add_ensemble,
     add_files,
     add_machine,
@@ -96,7 +103,7 @@ from transduce.reporting.tables import counted
 if TYPE_CHECKING:
     from transduce.translation.constraints.line_constraints import Constraints
     from transduce.translation.pipeline import TextOptions
-    from transduce.translation.streams import Layout
+    from transduce.translation.streams import Layout, Summary
     from transduce.translation.streams.cluster import RayWorkers
     from transduce.translation.translator import Translator
 
@@ -106,6 +113,7 @@ SUMMARY = "translate a file or standard input with a trained model"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_files(parser, "text")
+    add_document(parser)
     files = parser.add_argument_group("files")
     files.add_argument("--resume", action="store_true", help="continue what an earlier run of this command left")
     files.add_argument(
@@ -142,6 +150,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Translates, and returns the exit code."""
+    if args.document is not None:
+        from transduce.cli.document import require_document_options, translate_to_output
+
+        require_document_options(args)
+        return translate_to_output(args, _opened(args), _text_options(args))
+    if args.format or args.target_language:
+        name = "--format" if args.format else "--target-language"
+        raise ConfigError(f"{name} is for documents: transduce translate MODEL DOCUMENT --output FILE.")
     layout = _layout(args)
     # Imported here, so that `transduce --help` need not load what they need.
     from transduce.data.readers import STDIN, require_apart, require_file
@@ -188,6 +204,12 @@ def run(args: argparse.Namespace) -> int:
             progress=_is_file(args.output) and sys.stderr.isatty(),
             warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
         )
+    _print_summary(args, summary)
+    return 0
+
+
+def _print_summary(args: argparse.Namespace, summary: "Summary") -> None:
+    """Says what was resumed, and which required terms came out."""
     if summary.was_finished:
         lines = counted(summary.num_lines, "line")
         print(f"transduce: {args.output}: finished already, by the same command; {lines}.", file=sys.stderr)
@@ -198,7 +220,6 @@ def run(args: argparse.Namespace) -> int:
         of_all = f"{summary.num_honoured:,} of {counted(summary.num_terms, 'required term')}"
         forced = f"; {summary.num_forced:,} more forced" if summary.num_forced else ""
         print(f"transduce: {of_all} came out{forced}.", file=sys.stderr)
-    return 0
 
 
 def _text_options(args: argparse.Namespace) -> "TextOptions":

@@ -7,7 +7,7 @@ A reader for each format turns a document into pieces (`segments`): strings that
 through the pipeline with their tags. The format is known by the file's extension (`FORMATS`).
 """
 
-from transduce.translation.documents.formats import FORMATS, Format, Languages, format_of
+from transduce.translation.documents.formats import FORMATS, Format, Languages, format_of, require_format
 from transduce.translation.documents.job import DocumentJob, DocumentSummary, translate_document
 from transduce.translation.documents.parts import TranslateTexts
 
@@ -19,5 +19,6 @@ __all__ = [
     "Languages",
     "TranslateTexts",
     "format_of",
+    "require_format",
     "translate_document",
 ]

@@ -129,10 +129,10 @@ class ParagraphReader:
                     group.of_tags[number] = envelope
                 key = envelope.key
                 self._add_run(child, contents, envelope, builder)
-            elif child.name in names.containers and self._base(child) is not None:
+            elif child.name in names.containers and self._has_text(child):
                 self._add_container(child, builder, group)
             elif child.name in names.dropped:
-                builder.point(document.source(child), alone=())
+                builder.text("", document.source(child))
             else:
                 is_break = any(each.name in names.breaks for each in (child, *contents))
                 builder.point(*pieces_within(document, child, {names.paragraph}, self.read), is_break=is_break)
@@ -159,6 +159,11 @@ class ParagraphReader:
         self._add_children(children[first:], builder, group, base)
         builder.close(number, document.end_tag(container))
 
+    def _has_text(self, node: Node) -> bool:
+        names = self._names
+        inner = (each for each in node.children if each.name in names.containers)
+        return self._base(node) is not None or any(map(self._has_text, inner))
+
     def _is_property(self, node: Node) -> bool:
         return node.name in self._names.container_properties
 
@@ -173,7 +178,7 @@ class ParagraphReader:
             if each.name == names.text:
                 builder.text(self._characters(each), original, joined=not is_last)
             elif each.name in names.dropped or each.name.startswith("#"):
-                builder.point(original, alone=(), joined=not is_last)
+                builder.text("", original, joined=not is_last)
             else:
                 inner = list(pieces_within(document, each, {names.paragraph}, self.read))
                 outer = envelope.before[: envelope.before.rindex("<")], document.end_tag(run)

@@ -216,7 +216,7 @@ class SegmentBuilder:
         if not has_words("".join(entry.item for entry in inner if isinstance(entry.item, str))):
             yield from _originals(entries)
             return
-        tags = _alone(entries)
+        tags = _alone(inner)
         if len(tags) > MAX_TAGS:
             raise SegmentError(f"a paragraph has more than {MAX_TAGS:,} tags. Split it, or remove some.")
         if _depth(tags) > MAX_NESTED_TAGS:

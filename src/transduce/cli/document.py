@@ -1,0 +1,91 @@
+"""`transduce translate MODEL DOCUMENT`: a whole document into another of the same format."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.cli.open_model import Opened, load_translator
+from transduce.errors import ConfigError
+from transduce.reporting.tables import counted
+
+if TYPE_CHECKING:
+    from transduce.translation.pipeline import TextOptions
+
+# What is for lines, with the value that stands for "not given".
+_FOR_LINES = {
+    "source": Path("-"),
+    "resume": False,
+    "window": None,
+    "field": None,
+    "into": None,
+    "column": None,
+    "replace": False,
+    "n_best": 1,
+    "scores": False,
+    "confidence": False,
+    "prefix": None,
+    "forbid": None,
+    "forbid_by_line": None,
+    "require_by_line": None,
+    "inline_terms": False,
+    "ray": None,
+    "workers": None,
+}
+
+
+def require_document_options(args: argparse.Namespace) -> None:
+    """Refuses wrong options, before a model is loaded.
+
+    Raises:
+        ConfigError: the output is missing, the format unknown, or an option is for lines.
+        DataError: the document is missing, or there is a file at the output already.
+    """
+    from transduce.data.readers import require_apart, require_file
+    from transduce.files import require_free
+    from transduce.translation.documents import require_format
+
+    for name in (name for name, nothing in _FOR_LINES.items() if getattr(args, name) != nothing):
+        raise ConfigError(f"--{name.replace('_', '-')} is for lines (--source), not for documents: leave it out.")
+    if args.output is None or args.output == Path("-"):
+        raise ConfigError("A document is written to a file: name it with --output.")
+    require_format(args.format, args.document)
+    require_file(args.document)
+    require_apart(args.output, args.document, args.glossary)
+    require_free(args.output, overwrite=args.overwrite)
+
+
+def translate_to_output(args: argparse.Namespace, opened: Opened, text_options: "TextOptions") -> int:
+    """Translates the document, and returns the exit code."""
+    from transduce.data.progress import progress_bar
+    from transduce.translation.constraints.glossary import read_glossary
+    from transduce.translation.documents import Languages, translate_document
+    from transduce.translation.text_model import languages_of
+
+    glossary = read_glossary(args.glossary) if args.glossary is not None else None
+    translator = load_translator(args, opened)
+    source, target = languages_of(translator)
+    languages = Languages(args.source_language or source, args.target_language or target)
+    with progress_bar("translating", None, unit="B", shown=sys.stderr.isatty()) as bar:
+
+        def on_progress(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        summary = translate_document(
+            translator,
+            args.document,
+            args.output,
+            options=opened.options,
+            text_options=text_options,
+            glossary=glossary,
+            document_format=args.format,
+            languages=languages,
+            overwrite=args.overwrite,
+            on_progress=on_progress,
+            warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+        )
+    if not args.quiet:
+        texts = counted(summary.num_segments, "text")
+        print(f"transduce: {args.output}: {texts} translated.", file=sys.stderr)
+    return 0

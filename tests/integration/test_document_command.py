@@ -1,0 +1,83 @@
+"""`transduce translate MODEL DOCUMENT` on a tiny model with random weights: what it says is noise, how is not."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from made_documents import member, run, word
+from made_models import untied_folder
+from transduce.cli import main as command_line
+
+pytestmark = pytest.mark.computes
+
+LETTER = word(f"<w:p>{run('Two ')}{run('dogs', '<w:b/>')}{run(' run.')}</w:p><w:p>{run('1.5')}</w:p>")
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return untied_folder(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(autouse=True)
+def only_this_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "COMMANDS", ("translate",))
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_a_letter(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str) -> None:
+    source, output = tmp_path / "letter.docx", tmp_path / "brief.docx"
+    source.write_bytes(LETTER)
+    arguments = [
+        "translate",
+        str(model_folder),
+        str(source),
+        "--output",
+        str(output),
+        "--engine",
+        engine,
+        "--device",
+        "cpu",
+    ]
+    assert command_line.main(arguments) == 0
+    assert f"{output}: 1 text translated." in capsys.readouterr().err
+    before, after = (member(path.read_bytes(), "word/document.xml") for path in (source, output))
+    assert after != before
+    assert "".join(re.findall(r"<w:t[^>]*>([^<]+)", after)) != "Two dogs run.1.5"
+    assert after.count("<w:b/>") == 1
+    assert after.endswith(before[before.index("</w:p><w:p>") :])
+    assert command_line.main(arguments) == 3
+    assert "exists already. Add --overwrite" in capsys.readouterr().err
+    assert command_line.main([*arguments, "--overwrite", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["brief.docx", "letter.docx"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["letter.docx"], 2, "A document is written to a file: name it with --output"),
+        (["letter.docx", "--output", "o.docx", "--n-best", "2"], 2, "--n-best is for lines"),
+        (["letter.docx", "--output", "o.docx", "--source", "letter.docx"], 2, "--source is for lines"),
+        (["letter.docx", "--output", "o.docx", "--format", "dox"], 2, "Did you mean 'docx'"),
+        (["letter.odd", "--output", "o.docx"], 2, "letter.odd: its extension stands for no known format"),
+        (["leter.docx", "--output", "o.docx"], 3, "letter.docx"),
+        (["letter.docx", "--output", "letter.docx", "--overwrite"], 3, "is an input of this command"),
+        (["--source", "letter.docx", "--format", "docx"], 2, "--format is for documents"),
+    ],
+)
+def test_wrong_options(
+    model_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    code: int,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("letter.docx").write_bytes(LETTER)
+    assert command_line.main(["translate", str(model_folder), *options]) == code
+    assert message in capsys.readouterr().err
+    assert Path("letter.docx").read_bytes() == LETTER
+    assert len(list(tmp_path.iterdir())) == 1

@@ -1,0 +1,152 @@
+"""Documents that are damaged, encrypted, huge or no documents: a clear error, and nothing left behind."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from made_documents import archive, run, translated, word
+from text_engine import text_translator
+from transduce.errors import ConfigError, DataError, TransduceError
+from transduce.translation.documents import archive as archives
+from transduce.translation.documents import formats, translate_document
+from transduce.translation.documents.xml_tree import MAX_DEPTH, XmlDocument
+
+LETTER = word(f"<w:p>{run('A ')}{run('dog', '<w:b/>')}{run(' runs.')}</w:p>")
+_ENTITIES = '<!DOCTYPE a [<!ENTITY b "dog"><!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;">]>'
+
+
+def with_text(text: str) -> bytes:
+    """Returns a DOCX file whose main member is `text`."""
+    members = {
+        info.filename: zipfile.ZipFile(io.BytesIO(LETTER)).read(info)
+        for info in zipfile.ZipFile(io.BytesIO(LETTER)).infolist()
+    }
+    return archive({**members, "word/document.xml": text})
+
+
+def flagged(data: bytes) -> bytes:
+    """Returns an archive whose members say that they are encrypted."""
+    start = data.rindex(b"PK\x01\x02")
+    return data[: start + 8] + b"\x01" + data[start + 9 :]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "is protected by a password, or from a version before 2007"),
+        (b"%PDF-1.7 ...", "is a PDF file. Convert it first"),
+        (b"{\\rtf1 dog}", "is an RTF file"),
+        (b"", "is not a DOCX file, or damaged"),
+        (b"A letter.", "is not a DOCX file, or damaged"),
+        (LETTER[: len(LETTER) // 2], "is damaged or incomplete"),
+        (flagged(LETTER), "is encrypted. Save it without a password"),
+        (archive({"a.txt": "dog"}), r"is not a DOCX file: it has no \[Content_Types\].xml"),
+        (archive({"[Content_Types].xml": "<Types/>"}), "is not a DOCX file"),
+        (with_text("<a>"), "word/document.xml: is damaged, or not XML"),
+        (with_text(f"{_ENTITIES}<a>&c;</a>"), "declares entities or elements of its own"),
+        (with_text("<a>" * 1_000_000 + "</a>" * 1_000_000), f"nested more than {MAX_DEPTH} deep"),
+        (with_text("<?xml version='1.0' encoding='utf-99'?><a/>"), "encoding"),
+    ],
+)
+def test_a_letter_that_is_none(data: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=rf"^letter\.docx.*{message}"):
+        translated(data, "letter.docx")
+
+
+def test_no_entity_reads_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("dog", encoding="utf-8")
+    with pytest.raises(DataError, match="declares entities"):
+        XmlDocument(f'<!DOCTYPE a [<!ENTITY b SYSTEM "{secret.as_uri()}">]><a>&b;</a>'.encode(), "a.xml")
+
+
+def test_members_and_texts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = with_text(f"<a>{' ' * 3_000_000}</a>")
+    assert len(bomb) < 60_000
+    monkeypatch.setattr(archives, "MAX_MEMBER_BYTES", 2 << 20)
+    with pytest.raises(DataError, match=r"word/document.xml: unpacked it is larger than 2 MB"):
+        translated(bomb, "a.docx")
+    monkeypatch.setattr(archives, "MAX_TEXT_BYTES", 100)
+    with pytest.raises(DataError, match="larger than"):
+        translated(LETTER, "a.docx")
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 2)
+    with pytest.raises(DataError, match="more than 2 files"):
+        translated(LETTER, "a.docx")
+    monkeypatch.setattr(formats, "MAX_FILE_BYTES", 1 << 20)
+    with pytest.raises(DataError, match=r"a\.html: is larger than 1 MB"):
+        translated(b" " * (2 << 20), "a.html")
+
+
+def test_a_member_that_is_larger_than_it_says() -> None:
+    data = bytearray(with_text(f"<a>{'dog ' * 100_000}</a>"))
+    position = bytes(data).index(b"PK\x01\x02", bytes(data).rindex(b"word/document.xml") - 60)
+    data[position + 24 : position + 28] = (1000).to_bytes(4, "little")
+    with pytest.raises(DataError, match="damaged"):
+        translated(bytes(data), "a.docx")
+
+
+@pytest.mark.parametrize("name", ["letter.xyz", "letter", ""])
+def test_unknown_formats(name: str) -> None:
+    with pytest.raises(ConfigError, match="Name one with --format"):
+        translated(b"a dog", name)
+
+
+def test_a_wrong_name_of_a_format_suggests_the_right_one() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'docx'"):
+        translated(b"a dog", "a", document_format="dox")
+    assert translated(LETTER, "a.zip", document_format="docx") == translated(LETTER, "a.docx")
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    """An error, or a job that its caller ends, leaves no file; what was there stays."""
+    source, output = tmp_path / "a.docx", tmp_path / "out" / "b.docx"
+    source.write_bytes(LETTER)
+    output.parent.mkdir()
+
+    def stop(done: int, total: int) -> None:
+        assert 0 < done <= total
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        translate_document(text_translator(str.upper), source, output, on_progress=stop)
+    assert list(output.parent.iterdir()) == []
+    source.write_bytes(LETTER[:-30])
+    with pytest.raises(DataError):
+        translate_document(text_translator(str.upper), source, output)
+    assert list(output.parent.iterdir()) == []
+    output.write_bytes(b"old")
+    source.write_bytes(LETTER)
+    with pytest.raises(DataError, match="exists already"):
+        translate_document(text_translator(str.upper), source, output)
+    assert output.read_bytes() == b"old"
+    summary = translate_document(text_translator(str.upper), source, output, overwrite=True)
+    assert summary.num_segments == 1
+    assert output.read_bytes() == translated(LETTER, "a.docx")
+    with pytest.raises(DataError, match="there is no such file"):
+        translate_document(text_translator(str.upper), tmp_path / "none.docx", output, overwrite=True)
+
+
+def test_progress_reaches_the_end() -> None:
+    seen: list[tuple[int, int]] = []
+    translated(b"<p>a dog</p>" * 3000, "a.html", on_progress=lambda done, total: seen.append((done, total)))
+    assert len(seen) > 2
+    assert seen == sorted(seen)
+    assert seen[-1] == (36_000, 36_000)
+
+
+@given(st.data())
+def test_damaged_letters(data: st.DataObject) -> None:
+    """Whatever happens to a file: an error of ours, or a file that can be opened."""
+    damaged = bytearray(LETTER)
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[start : start + data.draw(st.integers(0, 6))] = data.draw(st.binary(max_size=6))
+    try:
+        found = translated(bytes(damaged), "a.docx")
+    except TransduceError:
+        return
+    assert zipfile.ZipFile(io.BytesIO(found)).infolist()

@@ -1,0 +1,181 @@
+"""DOCX and PPTX: runs keep their properties, everything but text stays byte for byte."""
+
+import io
+import re
+import zipfile
+
+import pytest
+
+from made_documents import SLIDE_SPACE, archive, member, run, slides, translated, word
+from text_engine import same
+
+BOLD, ITALIC = "<w:b/>", "<w:i/>"
+PARAGRAPHS = {
+    "one run": (run("A dog."), run("A DOG.")),
+    "bold word": (
+        run("A ") + run("dog", BOLD) + run(" runs."),
+        run("A ") + run("DOG", BOLD) + run(" RUNS."),
+    ),
+    "split word": (
+        run("A d", BOLD) + "<w:proofErr/>" + run("og", BOLD + '<w:lang w:val="en"/>') + run(" runs over green grass."),
+        run("A DOG", BOLD) + run(" RUNS OVER GREEN GRASS."),
+    ),
+    "properties of the paragraph": (
+        "<w:pPr><w:rPr><w:b/></w:rPr></w:pPr><w:bookmarkStart/>" + run("dog") + "<w:bookmarkEnd/>",
+        "<w:pPr><w:rPr><w:b/></w:rPr></w:pPr><w:bookmarkStart/>" + run("DOG") + "<w:bookmarkEnd/>",
+    ),
+    "link": (
+        run("The ") + '<w:hyperlink r:id="r1">' + run("green dog", "<w:u/>") + "</w:hyperlink>" + run(" runs."),
+        run("THE ") + '<w:hyperlink r:id="r1">' + run("GREEN DOG", "<w:u/>") + "</w:hyperlink>" + run(" RUNS."),
+    ),
+    "bold in a link": (
+        '<w:hyperlink r:id="r1">' + run("green ", "<w:u/>") + run("dog", BOLD) + "</w:hyperlink>",
+        '<w:hyperlink r:id="r1">' + run("GREEN ", "<w:u/>") + run("DOG", BOLD) + "</w:hyperlink>",
+    ),
+    "tab and break": (
+        "<w:r><w:t>name</w:t><w:tab/><w:t>dog</w:t><w:br/><w:t>end</w:t></w:r>",
+        '<w:r><w:t xml:space="preserve">NAME</w:t></w:r><w:r><w:tab/></w:r>'
+        '<w:r><w:t xml:space="preserve">DOG</w:t></w:r>'
+        '<w:r><w:br/></w:r><w:r><w:t xml:space="preserve">END</w:t></w:r>',
+    ),
+    "reference to a footnote": (
+        run("A dog") + '<w:r><w:footnoteReference w:id="2"/></w:r>' + run(" runs."),
+        run("A DOG") + '<w:r><w:footnoteReference w:id="2"/></w:r>' + run(" RUNS."),
+    ),
+    "field": (
+        '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>DATE</w:instrText></w:r>'
+        '<w:r><w:fldChar w:fldCharType="separate"/></w:r>'
+        + run("Monday")
+        + '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+        + run(" is a day."),
+        '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>DATE</w:instrText></w:r>'
+        '<w:r><w:fldChar w:fldCharType="separate"/></w:r>'
+        + run("Monday")
+        + '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+        + run(" IS A DAY."),
+    ),
+    "simple field": (
+        "<w:fldSimple>" + run("one") + "</w:fldSimple>" + run(" dog"),
+        "<w:fldSimple>" + run("one") + "</w:fldSimple>" + run(" DOG"),
+    ),
+    "tracked changes": (
+        run("A ")
+        + "<w:del><w:r><w:delText>cat</w:delText></w:r></w:del><w:ins>"
+        + run("dog")
+        + "</w:ins>"
+        + run(" ran."),
+        run("A ")
+        + "<w:del><w:r><w:delText>cat</w:delText></w:r></w:del><w:ins>"
+        + run("DOG")
+        + "</w:ins>"
+        + run(" RAN."),
+    ),
+    "content control": (
+        "<w:sdt><w:sdtPr><w:tag/></w:sdtPr><w:sdtContent>" + run("dog") + "</w:sdtContent></w:sdt>" + run(" runs"),
+        "<w:sdt><w:sdtPr><w:tag/></w:sdtPr><w:sdtContent>" + run("DOG") + "</w:sdtContent></w:sdt>" + run(" RUNS"),
+    ),
+    "text box": (
+        run("one")
+        + "<w:r><w:drawing><w:txbxContent><w:p>"
+        + run("in a box")
+        + "</w:p></w:txbxContent></w:drawing></w:r>",
+        run("ONE")
+        + "<w:r><w:drawing><w:txbxContent><w:p>"
+        + run("IN A BOX")
+        + "</w:p></w:txbxContent></w:drawing></w:r>",
+    ),
+    "text box between words": (
+        run("one ") + "<w:r><w:drawing><w:p>" + run("box") + "</w:p></w:drawing></w:r>" + run("two"),
+        run("ONE ") + "<w:r><w:drawing><w:p>" + run("BOX") + "</w:p></w:drawing></w:r>" + run("TWO"),
+    ),
+    "entities": (run("dogs &amp; &lt;b&gt;"), run("DOGS &amp; &lt;B&gt;")),
+    "white space": (run("  a dog "), run("  A DOG ")),
+    "numbers": (run("1,234.50"), run("1,234.50")),
+    "empty": ("", ""),
+}
+
+
+@pytest.mark.parametrize("name", PARAGRAPHS)
+def test_paragraphs_of_word(name: str) -> None:
+    source, expected = (f"<w:p>{body}</w:p><w:sectPr/>" for body in PARAGRAPHS[name])
+    given = word(source)
+    assert member(translated(given, "a.docx"), "word/document.xml") == member(word(expected), "word/document.xml")
+    assert translated(given, "a.docx", same) == given
+
+
+def test_a_field_over_several_paragraphs_is_kept() -> None:
+    begin, end = (f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "end"))
+    body = f"<w:p>{begin}{run('contents')}</w:p><w:p>{run('page one')}{end}</w:p><w:p>{run('a dog')}</w:p>"
+    found = member(translated(word(body), "a.docx"), "word/document.xml")
+    assert re.findall(r">([^<>]+)</w:t>", found) == ["contents", "page one", "A DOG"]
+
+
+def test_tables_headers_notes_and_comments_are_translated() -> None:
+    table = f"<w:tbl><w:tr><w:tc><w:p>{run('cell')}</w:p></w:tc></w:tr></w:tbl>"
+    parts = {name: f"<w:p>{run(name)}</w:p>" for name in ("header1", "footer2", "footnotes", "endnotes", "comments")}
+    given = word(table, **parts, styles=f"<w:p>{run('styles')}</w:p>")
+    found = translated(given, "a.docx")
+    assert ">CELL<" in member(found, "word/document.xml")
+    assert all(f">{name.upper()}<" in member(found, f"word/{name}.xml") for name in parts)
+    assert ">styles<" in member(found, "word/styles.xml")
+    assert translated(given, "a.docx", same) == given
+
+
+def test_members_keep_order_dates_compression_and_bytes() -> None:
+    given = word(f"<w:p>{run('a dog')}</w:p>")
+    found = translated(given, "a.docx")
+    before, after = (zipfile.ZipFile(io.BytesIO(data)) for data in (given, found))
+    assert after.testzip() is None
+    for one, other in zip(before.infolist(), after.infolist(), strict=True):
+        for attribute in ("filename", "date_time", "compress_type", "external_attr", "create_system"):
+            assert getattr(one, attribute) == getattr(other, attribute)
+        assert (before.read(one) == after.read(other)) == (one.filename != "word/document.xml")
+
+
+def test_other_prefixes_and_the_strict_namespace() -> None:
+    document = (
+        '<x:document xmlns:x="http://purl.oclc.org/ooxml/wordprocessingml/main"><x:body><x:p><x:r>'
+        "<x:t>a dog</x:t></x:r></x:p></x:body></x:document>"
+    )
+    content_type = "application/vnd.ms-word.document.macroEnabled.main+xml"
+    types = f'<Types><Override PartName="/d.xml" ContentType="{content_type}"/></Types>'
+    given = archive({"[Content_Types].xml": types, "d.xml": document})
+    found = member(translated(given, "a.docm"), "d.xml")
+    assert found == document.replace("<x:t>a dog", '<x:t xml:space="preserve">A DOG')
+
+
+def test_slides_and_notes() -> None:
+    link = '<a:r><a:rPr lang="en" dirty="0"/><a:t>a d</a:t></a:r><a:r><a:rPr lang="de" err="1"/><a:t>og </a:t></a:r>'
+    body = f'<a:p><a:pPr lvl="1"/>{link}<a:r><a:rPr b="1"/><a:t>runs</a:t></a:r><a:br/><a:r><a:t>far</a:t></a:r>'
+    body += '<a:fld type="slidenum"><a:t>one</a:t></a:fld><a:endParaRPr/></a:p>'
+    given = slides(body, "<a:p><a:r><a:t>two</a:t></a:r></a:p>", notes="<a:p><a:r><a:t>say</a:t></a:r></a:p>")
+    found = translated(given, "a.pptx")
+    first = '<a:r><a:rPr lang="en" dirty="0"/><a:t>A DOG </a:t></a:r>'
+    assert f'<a:p><a:pPr lvl="1"/>{first}<a:r><a:rPr b="1"/>' in member(found, "ppt/slides/slide1.xml")
+    assert re.findall(r">([^<>]+)</a:t>", member(found, "ppt/slides/slide1.xml")) == ["A DOG ", "RUNS", "FAR", "one"]
+    assert member(found, "ppt/slides/slide1.xml").endswith("<a:endParaRPr/></a:p></p:txBody></p:sp></p:sld>")
+    assert "<a:t>TWO</a:t>" in member(found, "ppt/slides/slide2.xml")
+    assert "<a:t>SAY</a:t>" in member(found, "ppt/notesSlides/notesSlide1.xml")
+    assert SLIDE_SPACE in member(found, "ppt/slides/slide2.xml")
+    assert translated(given, "a.pptx", same) == given
+
+
+def test_libraries_read_what_was_translated() -> None:
+    """Opens the result with the library that owns the format, where it is installed."""
+    docx = pytest.importorskip("docx", reason="python-docx is not installed")
+    given = io.BytesIO()
+    made = docx.Document()
+    made.add_heading("A letter", 1)
+    paragraph = made.add_paragraph("A ")
+    paragraph.add_run("dog").bold = True
+    paragraph.add_run(" runs.")
+    made.add_table(1, 2).cell(0, 1).text = "cell"
+    made.save(given)
+    found = docx.Document(io.BytesIO(translated(given.getvalue(), "a.docx")))
+    assert [each.text for each in found.paragraphs] == ["A LETTER", "A DOG RUNS."]
+    assert [(each.text, each.bold) for each in found.paragraphs[1].runs] == [
+        ("A ", None),
+        ("DOG", True),
+        (" RUNS.", None),
+    ]
+    assert found.tables[0].cell(0, 1).text == "CELL"
