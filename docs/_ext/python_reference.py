@@ -10,6 +10,7 @@ PACKAGES = (
     "transduce.config",
     "transduce.translation.pipeline",
     "transduce.translation.streams",
+    "transduce.translation.documents",
     "transduce.evaluation",
     "transduce.inspection",
     "transduce.treebank",

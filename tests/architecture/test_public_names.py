@@ -109,6 +109,17 @@ PUBLIC = {
         "repair",
         "unescape_brackets",
     },
+    "transduce.translation.documents": {
+        "FORMATS",
+        "DocumentJob",
+        "DocumentSummary",
+        "Format",
+        "Languages",
+        "TranslateTexts",
+        "format_of",
+        "require_format",
+        "translate_document",
+    },
     "transduce.translation.pipeline": {"MARKUP_KINDS", "SPLIT_KINDS", "Request", "TextOptions", "run_pipeline"},
     "transduce.translation.streams": {
         "Columns",
