@@ -130,6 +130,23 @@ print(*sorted({{name.partition(".")[0] for name in sys.modules}}))
     assert not set(done.stdout.split()) & {"torch", "pyarrow", "transformers"}
 
 
+def test_alignments_confidence_markup_and_alternatives_need_no_torch(tmp_path: Path) -> None:
+    model = made_bundle(tmp_path / "model", ending=2.0).path
+    code = f"""
+from transduce import Translator
+from transduce.translation.pipeline import TextOptions
+translator = Translator.load({str(model)!r}, device="cpu")
+options = TextOptions(markup="html", confidence=True, alignment=True)
+[[best]] = translator.translate_n_best(["A <b>dog</b> runs."], 1, text_options=options)
+assert best.text.count("<b>") == best.text.count("</b>") == 1, best
+assert best.alignment and best.sentences and best.words and 0 < best.confidence <= 1, best
+assert translator.alternatives("A dog runs.", "Two ", 3)
+assert "torch" not in sys.modules
+"""
+    done = run_python(code, absent=("torch", "pyarrow", "tensorboard", "babel", "num2words", "matplotlib"))
+    assert done.returncode == 0, done.stderr
+
+
 def test_evaluate_runs_without_torch(tmp_path: Path) -> None:
     for name in ("hypothesis", "reference"):
         (tmp_path / name).write_text(f"One dog runs.\nTwo dogs {name}.\n", encoding="utf-8")

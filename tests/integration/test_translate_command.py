@@ -239,6 +239,19 @@ def test_json_lines_and_columns(model_folder: Path, translator: Translator, tmp_
     assert columns.read_bytes().decode() == f"1\t{first}\n2\t{second}\n"
 
 
+def test_alignments_are_fields_of_json_lines(model_folder: Path, translator: Translator, tmp_path: Path) -> None:
+    text = "<p>A <b>dog</b> runs.</p><p>Two dogs</p>"
+    [[best]] = translator.translate_n_best([text], 1, text_options=TextOptions(markup="html", alignment=True))
+    assert len(best.sentences) == 2
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text(json.dumps({"text": text}) + "\n", encoding="utf-8")
+    assert run_on(model_folder, source, output, "--field", "text", "--alignment", "--markup", "html") == 0
+    row = json.loads(output.read_text(encoding="utf-8"))
+    assert row["translation"] == best.text
+    for name, pairs in (("alignment", best.alignment), ("sentences", best.sentences)):
+        assert row[f"translation_{name}"] == [[[*source], [*target]] for source, target in pairs]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -248,6 +261,8 @@ def test_json_lines_and_columns(model_folder: Path, translator: Translator, tmp_
         (["--column", "1", "--n-best", "2"], "Use JSON lines"),
         (["--column", "0"], "--column 0: must be a whole number from 1"),
         (["--field", "a", "--into", "a"], "cannot go into the field"),
+        (["--alignment"], "'transduce inspect --pharaoh FILE'"),
+        (["--alignment", "--column", "1"], "word alignments are fields of JSON lines: give --field NAME"),
     ],
 )
 def test_contradicting_layouts_are_refused(

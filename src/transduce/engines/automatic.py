@@ -60,6 +60,10 @@ class AutomaticEngine:
         """Returns how much each target token comes from each source token; see `Engine.align`."""
         return self._reaching(targets).align(sources, targets)
 
+    def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> "np.ndarray":
+        """Returns the log-probability of each token after each beginning of a prefix; see `Engine.next_scores`."""
+        return self._reaching([prefix]).next_scores(source, prefix)
+
     def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
         """Returns the attention weights for one pair; see `AttendingEngine.attend`."""
         return self.reference.attend(source, target)

@@ -42,6 +42,7 @@ CAPABILITIES: dict[str, tuple[str, ...]] = {
     "diverse beam search": ("diversity_groups", "diversity_penalty"),
     "sampling": ("temperature", "top_k", "top_p", "seed"),
     "shortlist (`--shortlist on`)": (),
+    "alternatives at a word": (),
     "word alignments": (),
     "attention weights": (),
 }

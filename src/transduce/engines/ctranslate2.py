@@ -30,6 +30,7 @@ from transduce.config.choices import learns_positions
 from transduce.config.special_ids import EOS
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, hypothesis
 from transduce.engines import batching
+from transduce.engines import ctranslate2_forced as forced
 from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, length_batches, require_pairs
 from transduce.engines.capabilities import CTRANSLATE2
 from transduce.engines.ctranslate2_batches import Line, line_batches
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
     from transduce.engines.shortlist.table import Shortlist
 
-# Rows of logits when pairs are scored: 300 MB at the paper's vocabulary.
-_MAX_LOGIT_ROWS = 2048
 # CTranslate2 gives lower scores to what it was forbidden to write.
 _IMPOSSIBLE = -1e8
 # Without a length penalty CTranslate2 stops before it has found all outputs. This one is too small to change a rank.
@@ -55,7 +54,6 @@ _NO_PENALTY = 1e-6
 _PATIENCE = 2
 
 _UNCONSTRAINED = TokenConstraints()
-_POSITIONS_END = "in the ctranslate2 engine this model's positions end at"
 
 
 class CTranslate2Engine:
@@ -171,21 +169,7 @@ class CTranslate2Engine:
             DataError: a target is longer than the model's positions reach.
             EngineError: this process was forked after the model was loaded.
         """
-        require_pairs(sources, targets, self._positions, _POSITIONS_END)
-        self._require_own_process()
-        batches = list(length_batches([len(target) + 1 for target in targets], batching.SCORE_BATCH, _MAX_LOGIT_ROWS))
-        begun: list[Any] = []
-        for batch in batches:
-            begun += self._model.score_batch(
-                [self._named(sources[index][: self.max_source_tokens]) for index in batch],
-                [self._named(targets[index]) for index in batch],
-                max_input_length=0,
-                asynchronous=True,
-            )
-        results: list[list[float]] = [[] for _ in sources]
-        for index, scores in zip(chain(*batches), begun, strict=True):
-            results[index] = list(scores.result().log_probs)
-        return results
+        return forced.scores(self._model, *self._pairs(sources, targets))
 
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "list[np.ndarray]":
         """Returns for each pair how much each target token comes from each source token, (T, S); see `Engine.align`.
@@ -198,26 +182,33 @@ class CTranslate2Engine:
         """
         import numpy as np  # a model that aligns nothing starts faster without it
 
-        require_pairs(sources, targets, self._positions, _POSITIONS_END)
-        self._require_own_process()
         results = [np.zeros((len(target), len(source))) for source, target in zip(sources, targets, strict=True)]
-        lengths = [len(target) if source else 0 for source, target in zip(sources, targets, strict=True)]
-        batches = list(length_batches(lengths, batching.SCORE_BATCH))
-        begun: list[Any] = []
-        for batch in batches:
-            begun += self._model.translate_batch(
-                [self._named(sources[index][: self.max_source_tokens]) for index in batch],
-                [self._named(targets[index]) for index in batch],
-                beam_size=1,
-                max_input_length=0,
-                max_decoding_length=max(lengths[index] for index in batch),
-                return_attention=True,
-                asynchronous=True,
-            )
-        for index, found in zip(chain(*batches), begun, strict=True):
-            read = len(sources[index][: self.max_source_tokens])
-            results[index][:, :read] = found.result().attention[0][: lengths[index]]
+        found = forced.attention(self._model, *self._pairs(sources, targets))
+        for wide, weights in zip(results, found, strict=True):
+            if weights:
+                wide[:, : len(weights[0])] = weights
         return results
+
+    def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> "np.ndarray":
+        """Returns the log-probability of each token after each beginning of a prefix, (T + 1, V).
+
+        Raises:
+            DataError: the prefix is longer than the model's positions reach.
+            EngineError: this process was forked after the model was loaded.
+        """
+        [read], [given] = self._pairs([source], [prefix])
+        return forced.next_scores(self._model, read, given)
+
+    def _pairs(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> tuple[list[list[str]], list[list[str]]]:
+        """Returns the names of what is read of each source, and of each target, where they can be forced."""
+        require_pairs(sources, targets, self._positions, "in the ctranslate2 engine this model's positions end at")
+        self._require_own_process()
+        return (
+            [self._named(source[: self.max_source_tokens]) for source in sources],
+            [self._named(target) for target in targets],
+        )
 
     def _require_own_process(self) -> None:
         """Raises EngineError in a process that was forked from the one that loaded the model, where it would hang."""

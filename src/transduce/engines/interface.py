@@ -90,6 +90,13 @@ class Engine(Protocol):
         """
         ...
 
+    def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> "np.ndarray":
+        """Returns the log-probability of each token after each beginning of `prefix`, (T + 1, V).
+
+        Row t is for the token after the first t. Neither side has EOS; the source has at least one token.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttentionWeights:

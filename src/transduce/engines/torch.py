@@ -159,8 +159,7 @@ class TorchEngine:
         Raises:
             DataError: a target is longer than the model's learned positions reach.
         """
-        limits = [limit for model in self.models if (limit := model.target_positions.limit) is not None]
-        require_pairs(sources, targets, min(limits, default=None), "this model's learned positions end at")
+        self._require_pairs(sources, targets)
         self._enter_process()
         results: list[list[float]] = [[] for _ in sources]
         lengths = [len(source) + len(target) + 2 for source, target in zip(sources, targets, strict=True)]
@@ -199,8 +198,7 @@ class TorchEngine:
         Raises:
             DataError: a side is longer than the model's learned positions reach.
         """
-        limits = [limit for model in self.models if (limit := model.target_positions.limit) is not None]
-        require_pairs(sources, targets, min(limits, default=None), "this model's learned positions end at")
+        self._require_pairs(sources, targets)
         results = []
         for source, target in zip(sources, targets, strict=True):
             weights = np.zeros((len(target), len(source)))
@@ -211,6 +209,26 @@ class TorchEngine:
                 weights[:, : len(read)] = np.mean([cross[layer - 1, head - 1] for layer, head in heads], axis=0)
             results.append(weights)
         return results
+
+    def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> np.ndarray:
+        """Returns the log-probability of each token after each beginning of a prefix, (T + 1, V).
+
+        Raises:
+            DataError: the prefix is longer than the model's learned positions reach.
+        """
+        self._require_pairs([source], [prefix])
+        self._enter_process()
+        source_BS, lengths_B = padded([[*source[: self.max_source_tokens], EOS]], self.device)
+        target_BT, _ = padded([[*prefix, EOS]], self.device)  # the last token is predicted, not read
+        with torch.inference_mode():
+            logits = [model.decode(model.encode(source_BS, lengths_B), target_BT)[0] for model in self.models]
+            gains = [each.log_softmax(dim=-1) for each in logits]
+            scores_TV: np.ndarray = mean_log_probabilities(torch.stack(gains)).float().cpu().numpy()
+        return scores_TV
+
+    def _require_pairs(self, sources: Sequence[object], targets: Sequence[Sequence[int]]) -> None:
+        limits = [limit for model in self.models if (limit := model.target_positions.limit) is not None]
+        require_pairs(sources, targets, min(limits, default=None), "this model's learned positions end at")
 
     def _enter_process(self) -> None:
         """Makes the engine work in a process that was forked after it was loaded.

@@ -37,6 +37,15 @@ class Translation:
     forced: tuple[Choice, ...] = ()  # of these, those that the model did not expect where they are: see `forced_terms`
 
 
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A word that may follow in a translation that has begun."""
+
+    word: str  # without white space; where it continues the last word of the beginning, only the rest of it
+    probability: float  # of this word, given the source and that the translation begins so
+    translation: Translation  # the whole text, with this word; it has `words` and `token_log_probabilities`
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Attention:
     """The attention weights of one pair, in every layer and head: the data of Figures 3 to 5.

@@ -4,6 +4,7 @@ translator = Translator.load("models/m30k")
 translator.translate(["A dog runs."])            # one string for each string
 translator.translate_n_best(["A dog runs."], 4)  # several, with scores
 translator.score(["A dog runs."], ["Ein Hund läuft."])  # log-probabilities of a given translation
+translator.alternatives("A dog runs.", "Ein ")   # words that may follow, with their continuations
 translator.attend("A dog runs.")                 # what every head attends to
 """
 
@@ -16,17 +17,18 @@ from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.config.loading import with_decode_options
 from transduce.config.schema import DecodeOptions
-from transduce.engines.interface import AttendingEngine, Engine
+from transduce.engines.interface import Engine
 from transduce.engines.loading import checksums_of, choose_engine, load_engine, require_engine, uses_shortlist
-from transduce.errors import BundleError, ConfigError, DataError
-from transduce.text import EOS_TOKEN, SubwordTokenizer, word_of_each
+from transduce.errors import BundleError
+from transduce.text import SubwordTokenizer
+from transduce.translation.attention import attend
 from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
 from transduce.translation.constraints.line_constraints import Constraints, constraints_of
 from transduce.translation.forced_scores import TargetScore, score_targets
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
 from transduce.translation.pipeline.many_sentences import lines_of_many_sentences, many_sentences_warning
 from transduce.translation.pipeline.text_options import text_options_of
-from transduce.translation.result import Attention, Translation
+from transduce.translation.result import Alternative, Attention, Translation
 from transduce.translation.windows import Window, cut_windows
 
 # Batches that a stream reads ahead: enough to make batches of lines of similar length.
@@ -292,35 +294,27 @@ class Translator:
             ConfigError: the engine does not return attention weights.
             DataError: the source is empty or white space.
         """
-        if not isinstance(self.engine, AttendingEngine):
-            raise ConfigError(
-                f"{self.engine.name}: cannot tell its attention weights. Load with engine='torch', "
-                "which needs PyTorch: pip install 'transduce[train]'."
-            )
-        if not source.strip():
-            raise DataError("The source is empty: there is nothing to attend to.")
-        source_ids = self.tokenizer.encode(source)
-        if target is None:
-            [[best]] = self.engine.translate([source_ids], self.options)
-            target_ids, target = best.ids, self.tokenizer.decode(best.ids).replace("\n", " ")
-        else:
-            target_ids = self.tokenizer.encode(target)
-        limit = self.engine.max_source_tokens  # a learned position table bounds both sides alike
-        read, written = source_ids[:limit], target_ids[:limit]
-        weights = self.engine.attend(read, written)
-        return Attention(
-            source=source,
-            target=target,
-            source_pieces=(*self.tokenizer.pieces(read), EOS_TOKEN),
-            target_pieces=(*self.tokenizer.pieces(written), EOS_TOKEN),
-            source_words=(*word_of_each(self.tokenizer.piece_bytes(read)), None),
-            target_words=(*word_of_each(self.tokenizer.piece_bytes(written)), None),
-            encoder=weights.encoder,
-            decoder=weights.decoder,
-            cross=weights.cross,
-            source_truncated=len(source_ids) > limit,
-            target_truncated=len(target_ids) > limit,
-        )
+        return attend(self, self.options, source, target)
+
+    def alternatives(self, source: str, target_prefix: str, n: int = 5) -> list[Alternative]:
+        """Returns at most `n` different words that may follow in a translation, the most probable first.
+
+        Each comes with the translation that continues it, found by greedy search. Of words that begin with the same
+        piece, only the best is found.
+
+        Args:
+            source: a line, which is searched whole.
+            target_prefix: the translation up to the word, to the letter. It ends in white space where a new word is
+                asked for; else its last word may be continued.
+            n: from 1 to 100.
+
+        Raises:
+            ConfigError: `n` is out of range.
+            DataError: the prefix is longer than the model's positions reach.
+        """
+        from transduce.translation.alternatives import alternatives  # imported here, as NumPy is slow to import
+
+        return alternatives(self, self.options, source, target_prefix, n)
 
     def with_options(
         self,

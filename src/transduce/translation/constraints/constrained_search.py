@@ -85,7 +85,7 @@ class _ConstrainedSearch:
             # support required terms refuses them now, even if no line will need the search for them.
             spelled = tuple(term_spellings(choice, self._tokenizer, capitals=False) for choice in required)
             self._engine.translate([()], self.options, self.n_best, [TokenConstraints(required=spelled)])
-        self._applied = [_prefix_constraints(each.prefix, self._tokenizer) for each in self.constraints]
+        self._applied = [prefix_constraints(each.prefix, self._tokenizer) for each in self.constraints]
         self.found = self._engine.translate(self.sources, self.options, self.n_best, self._applied)
 
     def find_required(self) -> None:
@@ -185,7 +185,7 @@ class _ConstrainedSearch:
         return spellings
 
 
-def _prefix_constraints(prefix: str, tokenizer: SubwordTokenizer) -> TokenConstraints:
+def prefix_constraints(prefix: str, tokenizer: SubwordTokenizer) -> TokenConstraints:
     """Returns the prefix in token ids, with the pieces that may complete its last word.
 
     A piece never spells more than one word. The prefix "A do" is spelled " A", " d", "o". At its second position the

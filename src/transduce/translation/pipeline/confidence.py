@@ -31,7 +31,7 @@ def with_probabilities(
     scored = [index for index, source in enumerate(sources) if source]
     scores = model.engine.score([sources[index] for index in scored], [list(flat[index][1].ids) for index in scored])
     values = dict(zip(scored, scores, strict=True))
-    rest = iter(_with_words(best, values.get(index, []), model.tokenizer) for index, (_, best) in enumerate(flat))
+    rest = iter(with_words(best, values.get(index, []), model.tokenizer) for index, (_, best) in enumerate(flat))
     return [[next(rest) for _ in found] for found in results]
 
 
@@ -55,7 +55,8 @@ def _with_confidence(best: Translation, calibration: "Calibration | None") -> Tr
     return replace(best, confidence=math.exp(sum(values) / len(values)))
 
 
-def _with_words(best: Translation, values: Sequence[float], tokenizer: SubwordTokenizer) -> Translation:
+def with_words(best: Translation, values: Sequence[float], tokenizer: SubwordTokenizer) -> Translation:
+    """Returns a translation with the log-probability of each token, as given, and the probability of each word."""
     pieces = tokenizer.piece_bytes(best.ids)
     words: dict[int, tuple[bytes, float]] = {}
     for word, piece, value in zip(word_of_each(pieces), pieces, values, strict=False):  # the last value is of EOS

@@ -1,0 +1,126 @@
+"""The words that may follow in a translation that has begun, each with the translation that continues it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, islice
+
+import numpy as np
+
+from transduce.config import DecodeConfig
+from transduce.config.ranges import Range, require_within
+from transduce.config.special_ids import EOS
+from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
+from transduce.engines.interface import TokenConstraints
+from transduce.translation.constraints.constrained_search import prefix_constraints
+from transduce.translation.pipeline.atoms import atoms
+from transduce.translation.pipeline.confidence import with_words
+from transduce.translation.result import Alternative, Translation
+from transduce.translation.text_model import TextModel, encode_lines
+
+_NUMBER = Range(1, 100)
+_SPARE = 4  # beginnings that are tried beyond twice the number of words: several may lead to the same word
+
+
+def alternatives(model: TextModel, options: DecodeConfig, source: str, target_prefix: str, n: int) -> list[Alternative]:
+    """Returns at most `n` words that may follow; see `Translator.alternatives`.
+
+    The pieces that may follow the prefix are ranked by their probability, and a greedy search continues the best of
+    them. If the prefix ends within a word, pieces that may replace those of the word are ranked with them.
+
+    Args:
+        model: translates.
+        options: give limits and length penalty.
+        source: a line.
+        target_prefix: the beginning of its translation.
+        n: words.
+    """
+    require_within(n, "n", int, _NUMBER)
+    engine, tokenizer = model.engine, model.tokenizer
+    [source_ids] = encode_lines(tokenizer, [source])
+    if not source_ids:
+        return []
+    # The space before a word is part of its first piece. So a prefix that ends in one is spelled without it.
+    prefix = target_prefix.rstrip()
+    begins_word = bool(prefix) and prefix != target_prefix
+    given = prefix_constraints(prefix, tokenizer)
+    first = len(given.prefix)  # of the pieces that are ranked
+    if not begins_word:
+        first = next((i for i, each in enumerate(given.completions) if each), first)
+    following = tokenizer.ids_beginning_with(b" ") if begins_word else range(tokenizer.vocab_size)
+    scores_TV = engine.next_scores(source_ids, given.prefix)
+    total, begun = _beginnings(scores_TV, given, first, following)
+    tried = list(islice(begun, 2 * n + _SPARE))
+    constraints = [TokenConstraints(prefix=ids) for ids in tried]
+    found = [best for [best] in engine.translate([source_ids] * len(tried), _greedy(options), 1, constraints)]
+    scores = engine.score([source_ids] * len(tried), [each.ids for each in found])
+    beginning = prefix + " " * begins_word
+    best: dict[str, Alternative] = {}
+    for each, values in zip(found, scores, strict=True):
+        translation = with_words(_translation(model, source, source_ids, each), values, tokenizer)
+        text = translation.text
+        end = next((end for _, end in atoms(text) if end > len(beginning)), 0)
+        if end and text.startswith(beginning):
+            ends = accumulate(len(piece) for piece in tokenizer.piece_bytes(each.ids))
+            num_tokens = sum(at < len(f" {text[:end]}".encode()) for at in ends) + 1  # the last reaches the word's end
+            probability = math.exp(math.fsum(values[first:num_tokens]) - total)
+            if text[:end] not in best or best[text[:end]].probability < probability:
+                best[text[:end]] = Alternative(text[len(beginning) : end].strip(), probability, translation)
+    return sorted(best.values(), key=lambda alternative: -alternative.probability)[:n]
+
+
+def _beginnings(
+    scores_TV: np.ndarray, given: TokenConstraints, first: int, following: Sequence[int]
+) -> tuple[float, Iterator[tuple[int, ...]]]:
+    """Returns the log-probability of all outputs with the prefix, and their beginnings, the most probable first.
+
+    A beginning goes one token beyond the prefix.
+
+    Args:
+        scores_TV: the log-probability of each token after each beginning of the prefix.
+        given: the prefix, and the pieces that may replace its end.
+        first: the position of the first piece that may be replaced: probabilities are of what comes from here.
+        following: the tokens that may follow the whole prefix.
+    """
+    prefix, before = given.prefix, 0.0
+    values, tokens, positions = [], [], []
+    for position in range(first, len(prefix) + 1):
+        row_V = before + scores_TV[position].astype(np.float64)
+        allowed_V = np.zeros(len(row_V), dtype=bool)
+        if position < len(prefix):
+            allowed_V[list(given.completions[position])] = True
+            allowed_V[prefix[position]] = False  # what follows it comes at the next position
+            before = float(row_V[prefix[position]])
+        else:
+            allowed_V[list(following)] = True
+        allowed_V[list(NEVER_GENERATED)] = False
+        ids = np.flatnonzero(allowed_V)
+        values.append(row_V[ids])
+        tokens.append(ids)
+        positions.append(np.full(len(ids), position))
+    value_N, token_N, position_N = (np.concatenate(each) for each in (values, tokens, positions))
+    order = (i for i in np.argsort(-value_N, kind="stable") if token_N[i] != EOS)  # the end is no word
+    total = float(np.logaddexp.reduce(value_N))
+    return total, ((*prefix[: position_N[i]], int(token_N[i])) for i in order)
+
+
+def _greedy(options: DecodeConfig) -> DecodeConfig:
+    return DecodeConfig(
+        beam_size=1,
+        length_penalty=options.length_penalty,
+        max_extra_tokens=options.max_extra_tokens,
+        max_tokens=options.max_tokens,
+    )
+
+
+def _translation(model: TextModel, source: str, source_ids: Sequence[int], found: Hypothesis) -> Translation:
+    text = model.tokenizer.decode(found.ids).replace("\n", " ")
+    return Translation(
+        text=text,
+        score=found.score,
+        log_probability=found.log_probability,
+        tokens=tuple(model.tokenizer.pieces(found.ids)),
+        finished=found.finished,
+        source_truncated=len(source_ids) > model.engine.max_source_tokens,
+        ids=tuple(found.ids),
+        sentences=(((0, len(source)), (0, len(text))),),
+    )
