@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -166,7 +166,7 @@ class Service:
         with self._accepted(request, route):
             return await self._run(request, route)
 
-    async def stream(self, request: TranslationRequest) -> AsyncIterator[StreamedPart]:
+    async def stream(self, request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
         """Yields the translation of one long text sentence by sentence, in order; see `translate`.
 
         The texts together are what `translate` returns with `split="always"`. A few sentences are translated ahead of

@@ -1,0 +1,1 @@
+"""What the service understands over HTTP: the protocols of LibreTranslate and DeepL, its own, and a page."""

@@ -1,0 +1,191 @@
+"""The application: all routes, and how errors are answered on each of them."""
+
+import asyncio
+import contextlib
+import logging
+import traceback
+import uuid
+from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from transduce.errors import TransduceError
+from transduce.serve.config import ServeConfig
+from transduce.serve.operations.access import Access, AccessError
+from transduce.serve.operations.request_record import record_of
+from transduce.serve.service import Service
+from transduce.serve.state.store import Store
+from transduce.serve.web import deepl, libretranslate, own
+from transduce.serve.web.backend import Backend
+from transduce.serve.web.deepl_glossaries import DeeplGlossaries
+from transduce.serve.web.detection import Detector
+from transduce.serve.web.disconnection import ClientLeftError
+from transduce.serve.web.documents import Page, openapi
+from transduce.serve.web.refusals import Refusal, refusal_of
+
+_LOG = logging.getLogger(__name__)
+_POLL_SECONDS = 0.1
+_CLIENT_LEFT = 499  # what nginx logs for it; nobody reads it
+
+
+def build_app(service: Service, config: ServeConfig, access: Access, store: Store) -> Starlette:
+    """Returns the application that answers requests with a service."""
+    detector = Detector()
+    backend = Backend(service, config, access, detector)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        starting = asyncio.create_task(_start_when_ready(detector, service))
+        yield
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await detector.stop()
+
+    routes: list[BaseRoute] = [
+        *libretranslate.LibreTranslate(backend).routes(),
+        *deepl.Deepl(backend, DeeplGlossaries(backend, store)).routes(),
+        *own.Own(backend).routes(),
+        *_routes(backend),
+    ]
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(UnexpectedErrors)],
+        exception_handlers={
+            HTTPException: _answer_http_error,
+            TransduceError: _answer_error,
+            ClientLeftError: _answer_nobody,
+            ClientDisconnect: _answer_nobody,
+        },
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False  # the address that it redirects to is the client's own
+    return app
+
+
+async def _start_when_ready(detector: Detector, service: Service) -> None:
+    """Begins to load the detector once the models are loaded: they must not wait for it."""
+    while not service.ready:
+        await asyncio.sleep(_POLL_SECONDS)
+    detector.start()
+
+
+def _routes(backend: Backend) -> list[Route]:
+    """Returns the routes that belong to no protocol."""
+    page = Page()
+    service = backend.service
+
+    async def health(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def ready(_: Request) -> Response:
+        if service.ready and not service.stopping:
+            return JSONResponse({"status": "ready"})
+        return JSONResponse({"status": "stopping" if service.stopping else "loading"}, 503, {"Retry-After": "1"})
+
+    async def api_document(_: Request) -> Response:
+        return Response(openapi("Transduce"), media_type="application/json")
+
+    async def spec(_: Request) -> Response:
+        return Response(openapi(backend.config.libretranslate.title), media_type="application/json")
+
+    async def start_page(_: Request) -> Response:
+        return page.response()
+
+    return [
+        Route("/", start_page, methods=["GET"]),
+        Route("/health", health, methods=["GET"]),
+        Route("/ready", ready, methods=["GET"]),
+        Route("/api/openapi.json", api_document, methods=["GET"]),
+        Route("/spec", spec, methods=["GET"]),
+    ]
+
+
+_Words = tuple[Callable[[AccessError], Refusal], Callable[[Refusal], Response]]
+_WORDS: dict[str, _Words] = {  # of each protocol, by the beginning of its paths
+    "/api/": (own.access_refusal, own.error_response),
+    "/v2/": (deepl.access_refusal, deepl.error_response),
+    "/": (libretranslate.access_refusal, libretranslate.error_response),
+}
+
+
+def _error_response(path: str, error: TransduceError) -> Response:
+    """Returns an error in the format of the protocol that the path belongs to."""
+    access_refusal, error_response = next(
+        (words for start, words in _WORDS.items() if path.startswith(start)), _WORDS["/"]
+    )
+    refusal = access_refusal(error) if isinstance(error, AccessError) else refusal_of(error)
+    if refusal is None:
+        raise error
+    return error_response(refusal)
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, TransduceError)
+    return _error_response(request.url.path, error)
+
+
+async def _answer_http_error(request: Request, error: Exception) -> Response:
+    """Answers what the router refuses: an unknown address, or a method that an address does not have."""
+    assert isinstance(error, HTTPException)
+    allowed = (error.headers or {}).get("Allow", "")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and request.method == "OPTIONS":
+        return Response(status_code=204, headers={"Allow": f"{allowed}, OPTIONS"})
+    messages = {404: "There is nothing at this address.", 405: f"The method is not allowed here. Use: {allowed}."}
+    message = messages.get(error.status_code, error.detail)
+    code = HTTPStatus(error.status_code).name.lower()
+    response = _error_response(request.url.path, Refusal(error.status_code, code, message))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _answer_nobody(_: Request, error: Exception) -> Response:
+    return Response(status_code=_CLIENT_LEFT)
+
+
+class UnexpectedErrors:
+    """Answers errors that nobody foresaw with 500, and logs where they came from: never a message, which may have text
+    of a user.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Runs the application."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = False
+
+        async def watched_send(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self.app(scope, receive, watched_send)
+        except Exception as error:
+            record = record_of(scope)
+            request_id = record.request_id = record.request_id or uuid.uuid4().hex
+            _LOG.error("request %s: %s", request_id, _origin(error))
+            if started:
+                return
+            message = f"The service failed. Its log has the details under the request id {request_id}."
+            response = _error_response(scope["path"], Refusal(500, "internal_error", message))
+            await response(scope, receive, send)
+
+
+def _origin(error: BaseException) -> str:
+    """Returns the type of an error and of what caused it, with the lines that raised them."""
+    frames = " < ".join(
+        f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(traceback.extract_tb(error.__traceback__))
+    )
+    cause = error.__cause__ or error.__context__
+    return f"{type(error).__name__} at {frames}" + (f", caused by {_origin(cause)}" if cause is not None else "")

@@ -1,0 +1,189 @@
+"""What the protocols have in common: served languages, the language of a text, limits, and the translating itself."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+
+from transduce.errors import suggestion
+from transduce.serve.config import ServeConfig
+from transduce.serve.cut_text import StreamedPart
+from transduce.serve.operations.access import Access
+from transduce.serve.operations.keys import Key
+from transduce.serve.operations.request_record import record_of
+from transduce.serve.requests import TranslatedText, TranslationRequest, UnknownPairError
+from transduce.serve.service import Service
+from transduce.serve.web.detection import Detector, Guess
+from transduce.serve.web.disconnection import while_connected
+from transduce.serve.web.languages import served_language
+from transduce.serve.web.refusals import bad_request
+from transduce.translation.pipeline import TextOptions
+from transduce.translation.result import Translation
+
+AUTO = "auto"
+BY_TEXT = ("prefixes", "forbidden", "required")  # fields of a request that have an entry for each text
+
+
+class Backend:
+    """The service, as the protocols use it."""
+
+    def __init__(self, service: Service, config: ServeConfig, access: Access, detector: Detector) -> None:
+        self.service = service
+        self.config = config
+        self.access = access
+        self.detector = detector
+
+    def authorise(self, request: Request, protocol: str, secret: str | None) -> Key:
+        """Returns the key of the client that sent a request; `protocol` is noted for the access log.
+
+        Raises:
+            AccessError: the client has no valid key.
+        """
+        record_of(request.scope).protocol = protocol
+        return self.access.authorise(request.scope, secret)
+
+    def targets_by_language(self) -> dict[str, list[str]]:
+        """Returns for each served language those that it can be translated into."""
+        targets: dict[str, list[str]] = {}
+        for pair in self.service.pairs():
+            targets.setdefault(pair.source, []).append(pair.target)
+            targets.setdefault(pair.target, [])
+        return {code: sorted(found) for code, found in sorted(targets.items())}
+
+    def sources(self, target: str | None = None) -> list[str]:
+        """Returns the languages that can be translated, or can be into `target`; the first is the default."""
+        pairs = self.service.pairs()
+        return list(dict.fromkeys(pair.source for pair in pairs if target in (None, pair.target)))
+
+    def target_language(self, code: str) -> str | None:
+        """Returns the served target that a client means by a code, or None."""
+        return served_language(code, {pair.target for pair in self.service.pairs()})
+
+    def source_language(self, code: str, target: str) -> str | None:
+        """Returns the served source that a client means by a code, or None: one of those that reach `target`, if any.
+
+        A target language is its own source too: text that is in it already comes back unchanged.
+        """
+        return served_language(code, [*self.sources(target), target]) or served_language(code, self.sources())
+
+    def text_options(self, **changes: Any) -> TextOptions:
+        """Returns the options of the configuration, changed."""
+        return replace(self.config.text, **changes)
+
+    async def sources_of(self, texts: Sequence[str], source: str, target: str, *, html: bool = False) -> list[Guess]:
+        """Returns the language of each text: `source`, with confidence 100, or for "auto" what is detected.
+
+        Raises:
+            Refusal: the source language is not served.
+            UnavailableError: languages cannot be detected.
+        """
+        if source != AUTO:
+            code = self.source_language(source, target)
+            if code is None:
+                near = suggestion(source[:100], [*self.sources(), AUTO])
+                raise bad_request(f"The language '{source[:100]}' is not supported.{near}", "unknown_language")
+            return [Guess(code, 100.0)] * len(texts)
+        found = await self.detector.guesses(texts, [*self.sources(target), target], html=html)
+        return [guesses[0] for guesses in found]
+
+    async def translate(
+        self,
+        request: Request,
+        key: Key,
+        texts: Sequence[str],
+        sources: Sequence[str],
+        target: str,
+        unchanged: Collection[int] = (),
+        **fields: Any,
+    ) -> list[TranslatedText]:
+        """Translates each text from its own language, for as long as the client stays.
+
+        Args:
+            request: what the client sent; its body has been read.
+            key: the client's, which is charged with the characters.
+            texts: any strings.
+            sources: the language of each.
+            target: the language to translate into. Texts that are in it come back unchanged.
+            unchanged: indices of further texts that come back unchanged.
+            fields: further fields of `TranslationRequest`; those in BY_TEXT have an entry for each text, or are None.
+
+        Raises:
+            LimitError: the key has no characters left.
+            ServiceError: a pair of languages is not served, or the service cannot answer now.
+            ConfigError: an option is out of range, or the engine does not support it.
+            DataError: constraints contradict each other.
+            ClientLeftError: the client left.
+        """
+        groups: dict[str, list[int]] = {}
+        results: dict[int, TranslatedText] = {}
+        for index, (text, source) in enumerate(zip(texts, sources, strict=True)):
+            if source == target or index in unchanged:
+                results[index] = TranslatedText([unchanged_text(text)], source, target)
+            else:
+                groups.setdefault(source, []).append(index)
+        served = {(pair.source, pair.target) for pair in self.service.pairs()}
+        for source in groups:
+            if (source, target) not in served:
+                raise UnknownPairError(source, target)
+        fields = {"priority": key.request_priority} | fields
+        requests = [
+            TranslationRequest(
+                texts=[texts[index] for index in indices], source=source, target=target, **_of(fields, indices)
+            )
+            for source, indices in groups.items()
+        ]
+        with self.access.charged(request.scope, key, sum(map(len, texts))):
+            found = await while_connected(request, self._all(requests))
+            for indices, translated in zip(groups.values(), found, strict=True):
+                results.update(zip(indices, translated, strict=True))
+        return [results[index] for index in range(len(texts))]
+
+    async def stream(self, request: Request, key: Key, given: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
+        """Yields the translation of a single text sentence by sentence; for the errors see `translate`.
+
+        Raises:
+            ConfigError: there is not one text.
+        """
+        [text] = given.texts
+        if given.source == given.target:
+            unchanged = TranslatedText([unchanged_text(text)], given.source, given.target)
+            yield StreamedPart((0, len(text)), text, unchanged)
+            return
+        parts = self.service.stream(given)
+        async with contextlib.aclosing(parts):
+            with self.access.charged(request.scope, key, len(text)):
+                first = await anext(parts, None)  # an error before it costs nothing; whoever leaves later has read some
+            if first is None:
+                return
+            yield first
+            async for part in parts:
+                yield part
+
+    async def _all(self, requests: Sequence[TranslationRequest]) -> list[Sequence[TranslatedText]]:
+        """Translates side by side; where one fails, the others are given up."""
+        tasks = [asyncio.create_task(self._one(each)) for each in requests]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _one(self, request: TranslationRequest) -> Sequence[TranslatedText]:
+        return await self.service.translate(request)
+
+
+def unchanged_text(text: str) -> Translation:
+    """Returns a text as its own translation."""
+    return Translation(text, 0.0, 0.0, (), finished=True, source_truncated=False)
+
+
+def _of(fields: Mapping[str, Any], indices: Sequence[int]) -> dict[str, Any]:
+    """Returns the fields of a request for some of the texts."""
+    return {
+        name: [value[index] for index in indices] if name in BY_TEXT and value is not None else value
+        for name, value in fields.items()
+    }

@@ -1,0 +1,178 @@
+"""The protocol of DeepL, version 2, as its official client speaks it: text, languages, usage, glossaries.
+
+Errors are `{"message": text}`. What can only be a hint (`context`, `model_type`, `preserve_formatting`, a formality
+that begins with `prefer_`) is ignored. What would have to change the translation and cannot is refused. Documents are
+not translated here.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from transduce.serve.operations.access import AccessError, DayLimitError, LimitError
+from transduce.serve.web.backend import AUTO, Backend
+from transduce.serve.web.deepl_fields import choice_field, client_key, refuse_unsupported, tag_names, text_field
+from transduce.serve.web.deepl_glossaries import DeeplGlossaries
+from transduce.serve.web.languages import base_language, canonical, language_name
+from transduce.serve.web.refusals import Refusal, bad_request
+from transduce.serve.web.request_body import Fields, read_fields
+
+_SPLITS = {"0": "auto", "1": "always", "nonewlines": "always"}  # "auto" still cuts what no model could read at once
+_UNLIMITED = 10**12  # characters: what DeepL itself says where there is no limit
+# Clients choose among these targets for a model whose target has no region.
+_TARGET_VARIANTS = {
+    "en": (("EN-GB", "English (British)"), ("EN-US", "English (American)")),
+    "pt": (("PT-BR", "Portuguese (Brazilian)"), ("PT-PT", "Portuguese (European)")),
+}
+
+
+def error_response(refusal: Refusal) -> Response:
+    """Returns an error as this protocol words it."""
+    return JSONResponse({"message": str(refusal)}, refusal.status, refusal.headers)
+
+
+def access_refusal(error: AccessError) -> Refusal:
+    """Returns the refusal of a client that may not do what it asks for."""
+    match error:
+        case DayLimitError(retry_after_seconds=seconds):
+            return Refusal(456, "quota", f"Quota exceeded. {error}", seconds)
+        case LimitError(retry_after_seconds=seconds):
+            return Refusal(429, "limit", f"Too many requests. {error}", seconds)
+    return Refusal(403, "forbidden", "Authorization failed: send a valid key as 'Authorization: DeepL-Auth-Key KEY'.")
+
+
+class Deepl:
+    """The routes of the protocol."""
+
+    def __init__(self, backend: Backend, glossaries: DeeplGlossaries) -> None:
+        self.backend = backend
+        self.glossaries = glossaries
+
+    def routes(self) -> list[Route]:
+        """Returns the routes."""
+        return [
+            Route("/v2/translate", self.translate, methods=["POST"]),
+            Route("/v2/languages", self.languages, methods=["GET", "POST"]),
+            Route("/v2/usage", self.usage, methods=["GET", "POST"]),
+            *self.glossaries.routes(),
+            Route("/v2/document", self.document, methods=["POST"]),
+            Route("/v2/document/{document_id}", self.document, methods=["POST"]),
+            Route("/v2/document/{document_id}/result", self.document, methods=["POST"]),
+        ]
+
+    async def translate(self, request: Request) -> Response:
+        """POST /v2/translate: texts into another language."""
+        key = client_key(self.backend, request)
+        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        texts = self._texts(fields.get("text"))
+        refuse_unsupported(fields)
+        target = self._target(fields)
+        source = text_field(fields, "source_lang") or AUTO
+        markup = choice_field(fields, "tag_handling", ("xml", "html"))
+        split = choice_field(fields, "split_sentences", _SPLITS)
+        if source != AUTO and self.backend.source_language(source, target) is None:
+            raise bad_request("Value for 'source_lang' not supported.")
+        glossary = await self.glossaries.for_translation(key, text_field(fields, "glossary_id"), source, target)
+        guesses = await self.backend.sources_of(texts, source, target, html=markup is not None)
+        kept = _KeptElements(tag_names(fields.get("ignore_tags")) if markup else [], texts)
+        changes: dict[str, Any] = {"markup": "html"} if markup else {}
+        if split is not None:
+            changes["split"] = _SPLITS[split]
+        read = [kept.marked(text) for text in texts]
+        found = await self.backend.translate(
+            request,
+            key,
+            [re.sub(r"\s*\n\s*", " ", text) for text in read] if split == "nonewlines" else read,
+            [guess.language for guess in guesses],
+            target,
+            glossary=glossary,
+            text_options=self.backend.text_options(**changes) if changes else None,
+        )
+        return JSONResponse(
+            {
+                "translations": [
+                    {
+                        "detected_source_language": base_language(each.source).upper(),
+                        "text": kept.unmarked(each.best[0].text),
+                        "billed_characters": len(text),
+                    }
+                    for text, each in zip(texts, found, strict=True)
+                ]
+            }
+        )
+
+    async def languages(self, request: Request) -> Response:
+        """GET /v2/languages: those that can be translated, or with type=target those to translate into."""
+        client_key(self.backend, request)
+        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        if choice_field(fields, "type", ("source", "target")) != "target":
+            names = {base_language(code): language_name(base_language(code)) for code in self.backend.sources()}
+            return JSONResponse([{"language": code.upper(), "name": name} for code, name in sorted(names.items())])
+        targets = sorted({pair.target for pair in self.backend.service.pairs()})
+        listed = [each for code in targets for each in _target_variants(code)]
+        return JSONResponse(
+            [{"language": code, "name": name, "supports_formality": False} for code, name in dict(listed).items()]
+        )
+
+    async def usage(self, request: Request) -> Response:
+        """GET /v2/usage: the characters that the key has used today, and may use in a day."""
+        key = client_key(self.backend, request)
+        used = self.backend.access.budgets.usage.of_today(key.name)
+        return JSONResponse({"character_count": used, "character_limit": key.characters_per_day or _UNLIMITED})
+
+    async def document(self, request: Request) -> Response:
+        """Everything below /v2/document: refused."""
+        client_key(self.backend, request)
+        raise Refusal(404, "off", "Documents are not translated here. Send their text to /v2/translate.")
+
+    def _texts(self, given: Any) -> list[str]:
+        texts = given if isinstance(given, list) else [] if given is None else [given]
+        if not texts:
+            raise bad_request("Parameter 'text' not specified.")
+        if not all(isinstance(text, str) for text in texts):
+            raise bad_request("Parameter 'text' must be a list of texts.")
+        limits = self.backend.config.limits
+        if len(texts) > limits.list_length:
+            raise bad_request(f"Too many texts: {len(texts)}, at most {limits.list_length}.")
+        total = sum(map(len, texts))
+        if total > limits.text_characters:
+            raise bad_request(f"Text too long: {total} characters, at most {limits.text_characters}.")
+        return texts
+
+    def _target(self, fields: Fields) -> str:
+        given = text_field(fields, "target_lang")
+        if not given:
+            raise bad_request("Parameter 'target_lang' not specified.")
+        code = self.backend.target_language(given)
+        if code is None:
+            raise bad_request("Value for 'target_lang' not supported.")
+        return code
+
+
+class _KeptElements:
+    """Marks elements of some names as not to be translated, and takes the marks out again.
+
+    `<x id="7">Fix</x>` becomes `<x translate="no" id="7">Fix</x>`, with white space in the mark that no text has.
+    """
+
+    def __init__(self, names: Sequence[str], texts: Sequence[str]) -> None:
+        tabs = 1
+        while any("\t" * tabs + "translate=" in text for text in texts):
+            tabs += 1
+        self._mark = "\t" * tabs + 'translate="no"'
+        listed = "|".join(map(re.escape, names))
+        self._opening = re.compile(rf"<(?:{listed})(?=>|\s[^<>]*(?<!/)>)", re.IGNORECASE) if names else None
+
+    def marked(self, text: str) -> str:
+        return self._opening.sub(lambda match: match[0] + self._mark, text) if self._opening else text
+
+    def unmarked(self, text: str) -> str:
+        return text.replace(self._mark, "")
+
+
+def _target_variants(code: str) -> Sequence[tuple[str, str]]:
+    return _TARGET_VARIANTS.get(code, ((canonical(code).upper(), language_name(code)),))

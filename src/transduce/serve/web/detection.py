@@ -1,0 +1,111 @@
+"""The language of a text, among those that are served.
+
+The rule for short text: where no language is more probable than all others together, it is the first of those asked
+about. So it is for text without letters, with confidence 0. The confidence is always that of the language returned, so
+it is low there.
+"""
+
+import asyncio
+import functools
+import logging
+import math
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.serve.requests import UnavailableError
+from transduce.serve.web.languages import base_language
+
+_LOG = logging.getLogger(__name__)
+_LONGEST = 2000  # characters that are read: more does not change the result
+_TAG = re.compile(r"<[^<>]*>")
+_LETTER = re.compile(r"[^\W\d_]")
+_LABELS = {"nb": "no", "fil": "tl"}  # what the identifier calls them
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A language that a text may be in."""
+
+    language: str
+    confidence: float  # 0 to 100
+
+
+class Detector:
+    """Guesses languages with py3langid, which takes a second to load: in the background, once the service is ready."""
+
+    def __init__(self) -> None:
+        self._identifier: Any = None
+        self._loading: asyncio.Task[None] | None = None
+
+    def start(self) -> "asyncio.Task[None]":
+        """Begins to load, if that has not begun; what is asked meanwhile waits for it."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(asyncio.to_thread(self._load))
+        return self._loading
+
+    async def stop(self) -> None:
+        """Waits until loading has ended: a thread cannot be stopped."""
+        if self._loading is not None:
+            await asyncio.wait([self._loading])
+
+    def _load(self) -> None:
+        try:
+            self._identifier = _identifier()
+        except Exception:  # whatever is wrong with the package: translating still works
+            _LOG.exception("Language detection cannot be loaded: requests must name their source language.")
+
+    async def guesses(self, texts: Sequence[str], among: Sequence[str], *, html: bool = False) -> list[list[Guess]]:
+        """Returns for each text the languages of `among`, the most probable first.
+
+        Args:
+            texts: any strings.
+            among: language codes, of which the first is the one for texts that do not show their language.
+            html: whether tags are left out.
+
+        Raises:
+            UnavailableError: the identifier could not be loaded.
+        """
+        if self._identifier is None:
+            await asyncio.shield(self.start())
+        if self._identifier is None:
+            raise UnavailableError("Language detection is not available: name the source language.", 60)
+        return await asyncio.to_thread(lambda: [self._guess(text, among, html) for text in texts])
+
+    def _guess(self, text: str, among: Sequence[str], html: bool) -> list[Guess]:
+        text = (_TAG.sub(" ", text[: 4 * _LONGEST]) if html else text)[:_LONGEST]
+        if not _LETTER.search(text):
+            return [Guess(code, 0.0) for code in among]
+        scores = dict(self._identifier.rank(text))
+        probabilities = _probabilities(scores, among, max(1, len(text.encode(errors="replace"))))
+        guesses = [Guess(code, 100.0 * probability) for code, probability in probabilities.items()]
+        guesses.sort(key=lambda guess: -guess.confidence)
+        if guesses[0].confidence <= 50.0:
+            guesses.sort(key=lambda guess: guess.language != among[0])
+        return guesses
+
+
+@functools.cache
+def _identifier() -> Any:
+    """Returns the identifier of all languages, which knows nothing of who uses it."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE)
+
+
+def _probabilities(scores: dict[str, float], among: Collection[str], num_bytes: int) -> dict[str, float]:
+    """Returns the probability of each language if the text is in one of them; 0 for those that have no score.
+
+    The temperature √bytes is the identifier's own. Codes with one label share its score: the first has it.
+    """
+    labels: dict[str, str] = {}
+    for code in among:
+        base = base_language(code)
+        label = _LABELS.get(base, base)
+        if label in scores and label not in labels:
+            labels[label] = code
+    greatest = max((scores[label] for label in labels), default=0.0)
+    weights = {code: math.exp((scores[label] - greatest) / math.sqrt(num_bytes)) for label, code in labels.items()}
+    total = sum(weights.values())
+    return {code: weights[code] / total if code in weights else 0.0 for code in among}

@@ -1,0 +1,172 @@
+"""Our own protocol: all that a translation knows about itself, and streaming.
+
+Errors are `{"error": {"code", "message"}}`. Bodies are JSON. An unknown field is an error, so that no option is
+misspelled without notice.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from transduce.serve.operations.access import AccessError, LimitError
+from transduce.serve.operations.keys import Key
+from transduce.serve.requests import TranslatedText, TranslationRequest
+from transduce.serve.web.backend import AUTO, Backend
+from transduce.serve.web.detection import Guess
+from transduce.serve.web.event_stream import Event, event_stream
+from transduce.serve.web.languages import language_name
+from transduce.serve.web.own_fields import OwnFields, read_own_fields, read_texts
+from transduce.serve.web.refusals import Refusal, bad_request, refusal_of
+from transduce.serve.web.request_body import read_fields
+from transduce.translation.result import SpanPair, Translation
+
+
+def error_response(refusal: Refusal) -> Response:
+    """Returns an error as this protocol words it."""
+    return JSONResponse(_described_error(refusal), refusal.status, refusal.headers)
+
+
+def access_refusal(error: AccessError) -> Refusal:
+    """Returns the refusal of a client that may not do what it asks for."""
+    if isinstance(error, LimitError):
+        return Refusal(429, "limit", str(error), error.retry_after_seconds)
+    return Refusal(401, "unauthorized", f"{error} Send it as 'Authorization: Bearer KEY'.")
+
+
+class Own:
+    """The routes below /api."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    def routes(self) -> list[Route]:
+        """Returns the routes."""
+        return [
+            Route("/api/translate", self.translate, methods=["POST"]),
+            Route("/api/detect", self.detect, methods=["POST"]),
+            Route("/api/languages", self.languages, methods=["GET"]),
+        ]
+
+    async def translate(self, request: Request) -> Response:
+        """POST /api/translate: a text or a list of texts."""
+        key = self._key(request)
+        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        given = read_own_fields(fields, self.backend.config)
+        target = self.backend.target_language(given.target)
+        if target is None:
+            raise bad_request(f"The language '{given.target[:100]}' is not supported.", "unknown_language")
+        options = given.text_options(self.backend.config.text)
+        guesses = await self.backend.sources_of(given.texts, given.source, target, html=options.markup == "html")
+        further = given.further | {"priority": max(given.further["priority"], key.request_priority)}
+        if given.stream or "text/event-stream" in request.headers.get("accept", ""):
+            if len(given.texts) != 1:
+                raise bad_request("Only a single text can be streamed.", "wrong_value")
+            source = guesses[0].language
+            one = TranslationRequest(texts=given.texts, source=source, target=target, text_options=options, **further)
+            events = self._events(request, key, one, guesses[0] if given.source == AUTO else None)
+            return await event_stream(request, events, _error_event)
+        found = await self.backend.translate(
+            request,
+            key,
+            given.texts,
+            [guess.language for guess in guesses],
+            target,
+            text_options=options,
+            **further,
+        )
+        return JSONResponse(_answer(given, found, guesses))
+
+    async def _events(
+        self, request: Request, key: Key, given: TranslationRequest, detected: Guess | None
+    ) -> AsyncGenerator[Event, None]:
+        """Yields an event for each sentence of a text, and a last one for the text."""
+        text, via = "", ""
+        parts = self.backend.stream(request, key, given)
+        async with contextlib.aclosing(parts):
+            async for part in parts:
+                text, via = text + part.text, part.translated.via
+                described = _described(part.translated, detected)
+                yield "sentence", {"span": list(part.span), "added": part.text, "translation": described}
+        whole = {"text": text, "source": given.source, "target": given.target, "via": via or None}
+        yield "done", whole | {"detected": _detected(detected) if detected is not None else None}
+
+    async def detect(self, request: Request) -> Response:
+        """POST /api/detect: for each text its possible languages, the most probable first."""
+        self._key(request)
+        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        texts, _ = read_texts(fields, self.backend.config)
+        found = await self.backend.detector.guesses(texts, list(self.backend.targets_by_language()))
+        return JSONResponse({"detections": [[_detected(guess) for guess in guesses] for guesses in found]})
+
+    async def languages(self, request: Request) -> Response:
+        """GET /api/languages: all pairs, and the names of their languages."""
+        pairs = [
+            {"source": each.source, "target": each.target, "via": each.via or None, "model": each.model}
+            for each in self.backend.service.pairs()
+        ]
+        languages = [{"code": code, "name": language_name(code)} for code in self.backend.targets_by_language()]
+        return JSONResponse({"languages": languages, "pairs": pairs})
+
+    def _key(self, request: Request) -> Key:
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        return self.backend.authorise(request, "transduce", secret.strip() if scheme.lower() == "bearer" else None)
+
+
+def _error_event(error: Exception) -> Event:
+    """Returns the event for an error in the middle of a stream."""
+    refusal = access_refusal(error) if isinstance(error, AccessError) else refusal_of(error)
+    return "error", _described_error(refusal or Refusal(500, "internal_error", "The service failed."))
+
+
+def _described_error(refusal: Refusal) -> dict[str, Any]:
+    return {"error": {"code": refusal.code, "message": str(refusal)}}
+
+
+def _answer(given: OwnFields, found: Sequence[TranslatedText], guesses: Sequence[Guess]) -> dict[str, Any]:
+    detected = given.source == AUTO
+    translations = [_described(each, guess if detected else None) for each, guess in zip(found, guesses, strict=True)]
+    return {"translations": translations}
+
+
+def _described(text: TranslatedText, detected: Guess | None) -> dict[str, Any]:
+    best = text.best[0]
+    return {
+        "source": text.source,
+        "target": text.target,
+        "via": text.via or None,
+        "detected": _detected(detected) if detected is not None else None,
+        **_translation(best),
+        "n_best": [{"text": each.text, "score": each.score, "confidence": each.confidence} for each in text.best],
+    }
+
+
+def _translation(best: Translation) -> dict[str, Any]:
+    return {
+        "text": best.text,
+        "score": best.score,
+        "log_probability": best.log_probability,
+        "confidence": best.confidence,
+        "calibrated": best.calibrated,
+        "words": [{"text": text, "probability": probability} for text, probability in best.words],
+        "sentences": [_pair(each) for each in best.sentences],
+        "alignment": [_pair(each) for each in best.alignment],
+        "finished": best.finished,
+        "source_truncated": best.source_truncated,
+        "warnings": list(best.warnings),
+        "required": [
+            {"terms": list(choice), "found": found, "forced": choice in best.forced} for choice, found in best.required
+        ],
+    }
+
+
+def _pair(spans: SpanPair) -> dict[str, Any]:
+    source, target = spans
+    return {"source": list(source), "target": list(target)}
+
+
+def _detected(guess: Guess) -> dict[str, Any]:
+    return {"language": guess.language, "confidence": round(guess.confidence, 1)}

@@ -1,0 +1,206 @@
+"""The fields of our own translation requests: which there are, and what each may hold."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_type_hints
+
+from transduce.config.loading import convert
+from transduce.config.ranges import ranges_of, require_within, shown
+from transduce.config.schema import DecodeConfig
+from transduce.errors import ConfigError, suggestion
+from transduce.serve.config import ServeConfig
+from transduce.serve.requests import Priority
+from transduce.serve.web.backend import AUTO
+from transduce.serve.web.refusals import bad_request
+from transduce.serve.web.request_body import Fields
+from transduce.translation.pipeline import TextOptions
+from transduce.translation.pipeline.text_options import Markup, Split
+
+Terms = tuple[str | tuple[str, ...], ...]  # each a term, or a list of terms to choose from
+_SEARCH = frozenset(field.name for field in dataclasses.fields(DecodeConfig)) - {"batch_size"}
+_TEXT_OPTIONS = ("split", "markup", "guard", "confidence", "alignment")
+_PRIORITIES = {"interactive": Priority.INTERACTIVE, "bulk": Priority.BULK}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plain:
+    """Fields of a plain type, with their defaults; None is "as the service is configured"."""
+
+    target: str
+    source: str = AUTO
+    n_best: int = 1
+    split: Split | None = None
+    markup: Markup | None = None
+    guard: bool | None = None
+    confidence: bool = True  # whether words have probabilities, and translations a confidence
+    alignment: bool = True  # whether words of both sides are linked
+    priority: Literal["interactive", "bulk"] = "interactive"
+    timeout_seconds: float | None = None  # no longer than the configured deadline
+    stream: bool = False
+
+
+KNOWN_FIELDS = (
+    *("text", *get_type_hints(_Plain), "prefix", "forbidden", "required", "glossary"),
+    *sorted(_SEARCH),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnFields:
+    """A checked request."""
+
+    texts: list[str]
+    is_list: bool  # whether a list of texts was given: then the answer is one too
+    source: str
+    target: str
+    stream: bool
+    further: dict[str, Any]  # further fields of a `TranslationRequest`
+
+    text_changes: dict[str, Any]  # fields of `TextOptions`
+
+    def text_options(self, configured: TextOptions) -> TextOptions:
+        """Returns the options of the configuration with those of the request."""
+        return dataclasses.replace(configured, **self.text_changes)
+
+
+def read_own_fields(fields: Fields, config: ServeConfig) -> OwnFields:
+    """Returns the checked fields of a request.
+
+    Raises:
+        Refusal: a field is unknown, missing, of the wrong type, or over a limit.
+    """
+    for name in fields:
+        if name not in KNOWN_FIELDS:
+            raise bad_request(f"Unknown field '{name[:100]}'.{suggestion(name[:100], KNOWN_FIELDS)}", "unknown_field")
+    given = {name: value for name, value in fields.items() if value is not None}
+    plain = _plain(given)
+    texts, is_list = read_texts(given, config)
+    search = _search_options(given, config)
+    _require_at_most(plain.n_best, "n_best", 1 + config.limits.alternatives)
+    timeout = plain.timeout_seconds
+    further: dict[str, Any] = {
+        "n_best": plain.n_best,
+        "options": search,
+        "prefixes": _prefixes(given, len(texts), is_list),
+        "forbidden": _phrases(given, "forbidden", len(texts), is_list),
+        "required": _phrases(given, "required", len(texts), is_list),
+        "glossary": _glossary(given),
+        "priority": _PRIORITIES[plain.priority],
+        "timeout_seconds": None if timeout is None else min(timeout, config.batching.deadline_seconds),
+    }
+    changes = {name: value for name in _TEXT_OPTIONS if (value := getattr(plain, name)) is not None}
+    return OwnFields(
+        texts=texts,
+        is_list=is_list,
+        source=plain.source,
+        target=plain.target,
+        stream=plain.stream,
+        further=further,
+        text_changes=changes,
+    )
+
+
+def _plain(given: Fields) -> _Plain:
+    hints = get_type_hints(_Plain)
+    if "target" not in given:
+        raise bad_request("The field 'target' is missing: the code of the language to translate into.")
+    try:
+        values = {name: convert(given[name], _without_none(hints[name]), name) for name in hints if name in given}
+    except ConfigError as error:
+        raise bad_request(str(error), "wrong_value") from None
+    if not values.get("timeout_seconds", 1.0) > 0:
+        raise bad_request("timeout_seconds: must be greater than 0.", "wrong_value")
+    if values.get("n_best", 1) < 1:
+        raise bad_request("n_best: must be at least 1.", "wrong_value")
+    return _Plain(**values)
+
+
+def _without_none(hint: Any) -> Any:
+    """Returns T for T | None."""
+    arguments = get_args(hint)
+    return arguments[0] if type(None) in arguments else hint
+
+
+def read_texts(given: Fields, config: ServeConfig) -> tuple[list[str], bool]:
+    """Returns the texts of a request, and whether they came as a list.
+
+    Raises:
+        Refusal: they are missing, or over a limit.
+    """
+    text: Any = given.get("text")
+    texts: list[Any] = text if isinstance(text, list) else [text]
+    if "text" not in given or not texts:
+        raise bad_request("The field 'text' is missing: a text, or a list of texts.")
+    if not all(isinstance(each, str) for each in texts):
+        raise bad_request(f"text = {shown(text)}: must be a text, or a list of texts.", "wrong_value")
+    limits = config.limits
+    if len(texts) > limits.list_length:
+        raise bad_request(f"text: {len(texts)} texts, and at most {limits.list_length} are allowed.", "too_long")
+    total = sum(map(len, texts))
+    if total > limits.text_characters:
+        raise bad_request(
+            f"text: {total:,} characters, and at most {limits.text_characters:,} are allowed.", "too_long"
+        )
+    return texts, isinstance(text, list)
+
+
+def _search_options(given: Fields, config: ServeConfig) -> dict[str, Any]:
+    """Returns the options of the search that a request sets."""
+    ranges = ranges_of(DecodeConfig)
+    search = {name: given[name] for name in sorted(_SEARCH & given.keys())}
+    try:
+        for name, value in search.items():
+            require_within(value, name, *ranges[name])
+    except ConfigError as error:
+        raise bad_request(str(error), "wrong_value") from None
+    _require_at_most(search.get("beam_size", 1), "beam_size", config.limits.beam_size)
+    return search
+
+
+def _require_at_most(value: int, name: str, limit: int) -> None:
+    if value > limit:
+        raise bad_request(f"{name} = {value}: must be at most {limit} here.", "wrong_value")
+
+
+def _prefixes(given: Fields, num_texts: int, is_list: bool) -> list[str] | None:
+    prefix = given.get("prefix")
+    if prefix is None:
+        return None
+    prefixes = prefix if isinstance(prefix, list) and is_list else [prefix] if not is_list else None
+    if prefixes is None or len(prefixes) != num_texts or not all(isinstance(each, str) for each in prefixes):
+        demand = "a list with a text for each text" if is_list else "a text"
+        raise bad_request(f"prefix = {shown(prefix)}: must be {demand}.", "wrong_value")
+    return prefixes if any(prefixes) else None
+
+
+def _phrases(given: Fields, name: str, num_texts: int, is_list: bool) -> list[Sequence[Any]] | None:
+    """Returns for each text a list of phrases, or of terms; a single list holds for all texts."""
+    value = given.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise bad_request(f"{name} = {shown(value)}: must be a list.", "wrong_value")
+    by_text = is_list and bool(value) and all(isinstance(each, list) for each in value)
+    lists = value if by_text else [value] * num_texts
+    if len(lists) != num_texts:
+        raise bad_request(f"{name}: {len(lists)} lists for {num_texts} texts: give one for each.", "wrong_value")
+    for listed in lists:
+        for term in listed:
+            choice = term if isinstance(term, list) and name == "required" else [term]
+            if not choice or not all(isinstance(each, str) for each in choice):
+                raise bad_request(f"{name} = {shown(value)}: {shown(term)} must be a text.", "wrong_value")
+    return lists if any(lists) else None
+
+
+def _glossary(given: Fields) -> dict[str, str | list[str]] | None:
+    glossary = given.get("glossary")
+    if glossary is None:
+        return None
+    if not isinstance(glossary, dict):
+        raise bad_request(f"glossary = {shown(glossary)}: must be an object of terms.", "wrong_value")
+    for term, translations in glossary.items():
+        listed = translations if isinstance(translations, list) else [translations]
+        if not listed or not all(isinstance(each, str) for each in listed):
+            raise bad_request(f"glossary: {shown(term)} must have a text or a list of texts.", "wrong_value")
+    return glossary or None

@@ -1,0 +1,124 @@
+"""Clients that people have, as they are published, against a running service."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import deepl
+import pytest
+from deep_translator import LibreTranslator
+from deep_translator.exceptions import AuthorizationException
+from libretranslatepy import LibreTranslateAPI
+
+from fake_service import fake_app
+from running_app import running
+from transduce.serve.operations.keys import KeyRing, add_key
+
+_GERMAN = "Das Wetter ist heute schön."
+
+# These clients leave it to the interpreter to close what they opened.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def secret(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The secret of a key that may use the service."""
+    return add_key(_keys(tmp_path_factory), "client")
+
+
+def _keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.getbasetemp() / "keys.toml"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory, secret: str) -> Iterator[str]:
+    """The address of a service that needs keys."""
+    with running(fake_app(keys=KeyRing(_keys(tmp_path_factory)))) as found:
+        yield found
+
+
+def test_libretranslatepy(address: str, secret: str) -> None:
+    client = LibreTranslateAPI(address, api_key=secret)
+    assert client.translate("Hello & you?", "en", "de") == "[de] HELLO & YOU?"
+    assert client.translate(_GERMAN, "auto", "en") == f"[en] {_GERMAN.upper()}"
+    assert client.detect(_GERMAN)[0]["language"] == "de"
+    assert [each["code"] for each in client.languages()] == ["de", "en", "he", "pt-BR"]
+
+
+def test_deep_translator(address: str, secret: str) -> None:
+    client = LibreTranslator(source="en", target="de", api_key=secret, custom_url=f"{address}/")
+    assert client.translate("Hello you 😀") == "[de] HELLO YOU 😀"
+    assert client.translate_batch(["One", "Two"]) == ["[de] ONE", "[de] TWO"]
+    stranger = LibreTranslator(source="en", target="de", api_key="wrong", custom_url=f"{address}/")
+    with pytest.raises(AuthorizationException):
+        stranger.translate("Hello")
+
+
+def test_deepl_translates(address: str, secret: str) -> None:
+    client = deepl.DeepLClient(secret, server_url=address)
+    found = client.translate_text("Hello", source_lang="EN", target_lang="DE")
+    assert isinstance(found, deepl.TextResult)
+    assert (found.text, found.detected_source_lang, found.billed_characters) == ("[de] HELLO", "EN", 5)
+    many = client.translate_text([_GERMAN, "It is a fine day."], target_lang="EN-GB")
+    assert isinstance(many, list)
+    assert [each.text for each in many] == [f"[en] {_GERMAN.upper()}", "It is a fine day."]
+    assert [each.detected_source_lang for each in many] == ["DE", "EN"]
+    marked = client.translate_text(
+        "Press <x>Stop</x>.",
+        source_lang="EN",
+        target_lang="PT-BR",
+        tag_handling="xml",
+        ignore_tags=["x"],
+        split_sentences=deepl.SplitSentences.NO_NEWLINES,
+        formality=deepl.Formality.PREFER_LESS,
+        context="A button",
+    )
+    assert isinstance(marked, deepl.TextResult)
+    assert marked.text == "[pt-BR] PRESS <x>Stop</x>."
+
+
+def test_deepl_lists_languages_and_usage(address: str, secret: str) -> None:
+    client = deepl.DeepLClient(secret, server_url=address)
+    assert [each.code for each in client.get_source_languages()] == ["DE", "EN", "HE"]
+    assert [each.code for each in client.get_target_languages()] == ["DE", "EN-GB", "EN-US", "PT-BR"]
+    assert {(each.source_lang, each.target_lang) for each in client.get_glossary_languages()} >= {("en", "de")}
+    usage = client.get_usage()
+    assert usage.character.valid
+    assert not usage.any_limit_reached
+
+
+def test_deepl_has_glossaries(address: str, secret: str) -> None:
+    client = deepl.DeepLClient(secret, server_url=address)
+    made = client.create_glossary("pets", source_lang="EN", target_lang="DE", entries={"dog": "Hund", "cat": "Katze"})
+    assert (made.name, made.ready, made.entry_count, made.source_lang, made.target_lang) == (
+        "pets",
+        True,
+        2,
+        "EN",
+        "DE",
+    )
+    assert client.get_glossary(made.glossary_id).creation_time == made.creation_time
+    assert made.glossary_id in [each.glossary_id for each in client.list_glossaries()]
+    assert client.get_glossary_entries(made) == {"dog": "Hund", "cat": "Katze"}
+    found = client.translate_text_with_glossary("A dog", made)
+    assert isinstance(found, deepl.TextResult)
+    assert found.text == "[de] A DOG"
+    csv = client.create_glossary_from_csv("csv", source_lang="EN", target_lang="DE", csv_data='"dog, big",Hund\n')
+    assert client.get_glossary_entries(csv) == {"dog, big": "Hund"}
+    client.delete_glossary(made)
+    with pytest.raises(deepl.exceptions.GlossaryNotFoundException):
+        client.get_glossary(made.glossary_id)
+
+
+def test_deepl_is_told_what_is_wrong(address: str, secret: str) -> None:
+    client = deepl.DeepLClient(secret, server_url=address)
+    with pytest.raises(deepl.DeepLException, match="Value for 'target_lang' not supported"):
+        client.translate_text("Hello", target_lang="XX")
+    with pytest.raises(deepl.DeepLException, match="'formality' is not supported"):
+        client.translate_text("Hello", source_lang="EN", target_lang="DE", formality=deepl.Formality.MORE)
+    with pytest.raises(deepl.DeepLException, match="Glossary not found"):
+        client.translate_text("Hello", source_lang="EN", target_lang="DE", glossary=str(uuid.uuid4()))
+    with pytest.raises(deepl.DeepLException, match="Documents are not translated here"):
+        client.translate_document_upload("Hello", target_lang="DE", filename="a.txt")
+    with pytest.raises(deepl.exceptions.AuthorizationException):
+        deepl.DeepLClient("wrong", server_url=address).get_usage()

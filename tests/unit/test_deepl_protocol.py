@@ -1,0 +1,205 @@
+"""The protocol of DeepL: languages, tags, glossaries, keys, and the words of its errors."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from described_answers import DescribedClient
+from fake_service import FakeService, fake_app
+from transduce.serve.config import LimitsConfig, ServeConfig
+from transduce.serve.operations.keys import KeyRing, add_key
+from transduce.translation.constraints.glossary import Glossary
+
+_GLOSSARY = {"name": "pets", "source_lang": "en", "target_lang": "de", "entries": "dog\tHund\ncat\tKatze"}
+
+
+@pytest.fixture
+def service() -> FakeService:
+    """The service behind `client`."""
+    return FakeService()
+
+
+@pytest.fixture
+def client(service: FakeService) -> Iterator[DescribedClient]:
+    """A client of a service with low limits, and without keys."""
+    limits = LimitsConfig(body_bytes=5000, text_characters=100, list_length=3)
+    with DescribedClient(fake_app(service, ServeConfig(limits=limits))) as made:
+        yield made
+
+
+def _fields(**changes: Any) -> dict[str, Any]:
+    return {"text": ["Hello"], "target_lang": "DE", "source_lang": "EN"} | changes
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (_fields(text=None), "Parameter 'text' not specified."),
+        (_fields(text=[]), "Parameter 'text' not specified."),
+        (_fields(text=[1]), "Parameter 'text' must be a list of texts."),
+        (_fields(text=["a"] * 4), "Too many texts: 4, at most 3."),
+        (_fields(text=["a" * 101]), "Text too long: 101 characters, at most 100."),
+        (_fields(target_lang=None), "Parameter 'target_lang' not specified."),
+        (_fields(target_lang="XX"), "Value for 'target_lang' not supported."),
+        (_fields(source_lang="XX"), "Value for 'source_lang' not supported."),
+        (_fields(source_lang=5), "Value for 'source_lang' must be a text."),
+        (_fields(tag_handling="latex"), "Value for 'tag_handling' not supported: use one of xml, html."),
+        (
+            _fields(split_sentences="2"),
+            "Value for 'split_sentences' not supported: use one of 0, 1, nonewlines.",
+        ),
+        (
+            _fields(formality="more"),
+            "'formality' is not supported: leave it out, or use 'prefer_more' or 'prefer_less'.",
+        ),
+        (_fields(style_id="x"), "'style_id' is not supported."),
+        (_fields(custom_instructions=["Be nice"]), "'custom_instructions' is not supported."),
+        (
+            _fields(tag_handling="xml", ignore_tags=[1]),
+            "Value for 'ignore_tags' must be a list of names of tags.",
+        ),
+        (
+            _fields(glossary_id="x", source_lang=None),
+            "Use of a glossary requires the source_lang parameter to be specified.",
+        ),
+    ],
+)
+def test_wrong_requests_are_refused_in_the_protocol_s_words(
+    client: DescribedClient, fields: dict[str, Any], message: str
+) -> None:
+    answer = client.post("/v2/translate", json=fields)
+    assert (answer.status_code, answer.json()) == (400, {"message": message})
+
+
+def test_hints_are_ignored(client: DescribedClient) -> None:
+    hints = {"context": "A letter.", "model_type": "quality_optimized", "formality": "prefer_less", "unknown": 1}
+    assert client.post("/v2/translate", json=_fields(**hints)).json()["translations"][0]["text"] == "[de] HELLO"
+
+
+def test_source_languages_are_detected_for_each_text(client: DescribedClient) -> None:
+    texts = ["Das Wetter ist schön.", "It is a fine day."]
+    found = client.post("/v2/translate", json={"text": texts, "target_lang": "EN-US"}).json()["translations"]
+    assert [each["detected_source_language"] for each in found] == ["DE", "EN"]
+    assert [each["text"] for each in found] == ["[en] DAS WETTER IST SCHÖN.", "It is a fine day."]
+    assert [each["billed_characters"] for each in found] == [21, 17]
+
+
+@pytest.mark.parametrize("target", ["PT", "PT-BR", "pt-pt", "PB"])
+def test_targets_with_another_region_are_what_is_served(client: DescribedClient, target: str) -> None:
+    found = client.post("/v2/translate", json=_fields(target_lang=target)).json()["translations"]
+    assert found[0]["text"] == "[pt-BR] HELLO"
+
+
+def test_ignored_tags_keep_their_content(client: DescribedClient, service: FakeService) -> None:
+    text = 'Press <x id="1">Stop</x> or <y>Go</y> in <X>a</X> <x/> <xy>b</xy>\ttranslate="no"'
+    fields = _fields(text=[text], tag_handling="xml", ignore_tags=["x", "y"])
+    [found] = client.post("/v2/translate", json=fields).json()["translations"]
+    assert found["text"] == '[de] PRESS <x id="1">Stop</x> OR <y>Go</y> IN <X>a</X> <x/> <xy>B</xy>\tTRANSLATE="NO"'
+    assert found["billed_characters"] == len(text)
+    assert service.requests[-1].text_options is not None
+    assert service.requests[-1].text_options.markup == "html"
+    client.post("/v2/translate", json=_fields(text=[text], ignore_tags="x"))
+    assert service.requests[-1].texts == [text]
+
+
+def test_how_sentences_are_split(client: DescribedClient, service: FakeService) -> None:
+    for given, split, read in (("0", "auto", "A.\nB."), ("1", "always", "A.\nB."), ("nonewlines", "always", "A. B.")):
+        client.post("/v2/translate", json=_fields(text=["A.\nB."], split_sentences=given))
+        request = service.requests[-1]
+        assert request.text_options is not None
+        assert (request.text_options.split, request.texts) == (split, [read])
+    client.post("/v2/translate", json=_fields())
+    assert service.requests[-1].text_options is None
+
+
+def test_glossaries_are_made_used_and_deleted(client: DescribedClient, service: FakeService) -> None:
+    made = client.post("/v2/glossaries", json=_GLOSSARY)
+    assert made.status_code == 201
+    glossary = made.json()
+    expected = {"name": "pets", "ready": True, "source_lang": "en", "target_lang": "de", "entry_count": 2}
+    assert expected.items() <= glossary.items()
+    assert datetime.strptime(glossary["creation_time"], "%Y-%m-%dT%H:%M:%S.%f%z").utcoffset() is not None
+    path = f"/v2/glossaries/{glossary['glossary_id']}"
+    assert client.get(path).json() == glossary
+    assert client.get("/v2/glossaries").json() == {"glossaries": [glossary]}
+    entries = client.get(f"{path}/entries", headers={"accept": "text/tab-separated-values"})
+    assert entries.text == "dog\tHund\ncat\tKatze"
+    fields = _fields(text=["A dog"], glossary_id=glossary["glossary_id"])
+    assert client.post("/v2/translate", json=fields).status_code == 200
+    used = service.requests[-1].glossary
+    assert isinstance(used, Glossary)
+    assert used.required_in("A dog") == (("Hund",),)
+    wrong = fields | {"target_lang": "PT-BR"}
+    assert client.post("/v2/translate", json=wrong).status_code == 400
+    assert client.delete(path).status_code == 204
+    for answer in (client.get(path), client.delete(path), client.get(f"{path}/entries")):
+        assert (answer.status_code, answer.json()) == (404, {"message": "Glossary not found."})
+    assert client.post("/v2/translate", json=fields).status_code == 404
+
+
+def test_glossaries_in_csv(client: DescribedClient) -> None:
+    entries = '"dog, big",Hund,en,de\r\ncat,"Katze ""Mau"""\r\n\r\n'
+    made = client.post("/v2/glossaries", data=_GLOSSARY | {"entries_format": "csv", "entries": entries}).json()
+    found = client.get(f"/v2/glossaries/{made['glossary_id']}/entries").text
+    assert found == 'dog, big\tHund\ncat\tKatze "Mau"'
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": " "}, "Parameter 'name' not specified."),
+        ({"name": "a\0"}, "Value for 'name' holds a NUL character."),
+        ({"name": "a" * 2000}, "Value for 'name' has more than 1024 characters."),
+        ({"target_lang": "xx"}, "Unsupported glossary language pair."),
+        ({"source_lang": "de"}, "Unsupported glossary language pair."),
+        ({"entries_format": "xls"}, "Value for 'entries_format' not supported: use one of tsv, csv."),
+        ({"entries_format": []}, "Value for 'entries_format' not supported: use one of tsv, csv."),
+        ({"entries": "dog"}, "Invalid glossary entries: line 1 does not have two terms."),
+        ({"entries": "a\tb\nc\td\te"}, "Invalid glossary entries: line 2 does not have two terms."),
+        ({"entries": "a\tb\n\tc"}, "Invalid glossary entries: a term in line 2 is empty or not text."),
+        ({"entries": "a\tb\na\tc"}, "Invalid glossary entries: 'a' in line 2 is there already."),
+        ({"entries": "a\tb\x07"}, "Invalid glossary entries: a term in line 1 is empty or not text."),
+    ],
+)
+def test_wrong_glossaries_are_refused(client: DescribedClient, changes: dict[str, Any], message: str) -> None:
+    answer = client.post("/v2/glossaries", json=_GLOSSARY | changes)
+    assert (answer.status_code, answer.json()) == (400, {"message": message})
+
+
+def test_pairs_of_glossaries(client: DescribedClient) -> None:
+    found = client.get("/v2/glossary-language-pairs").json()["supported_languages"]
+    assert {"source_lang": "en", "target_lang": "pt"} in found
+    assert len(found) == 4
+
+
+def test_documents_are_off(client: DescribedClient) -> None:
+    for path in ("/v2/document", "/v2/document/1", "/v2/document/1/result"):
+        answer = client.post(path)
+        assert answer.status_code == 404
+        assert "Documents are not translated here" in answer.json()["message"]
+
+
+def test_keys_see_their_own_glossaries_and_usage_only(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    one, other = add_key(path, "one", per_day=12), add_key(path, "other", per_minute=1)
+    with DescribedClient(fake_app(keys=KeyRing(path))) as client:
+
+        def of(secret: str) -> dict[str, str]:
+            return {"authorization": f"DeepL-Auth-Key {secret}"}
+
+        for headers in ({}, of("wrong"), {"authorization": f"Bearer {one}"}):
+            answer = client.get("/v2/usage", headers=headers)
+            assert answer.status_code == 403
+            assert "Authorization failed" in answer.json()["message"]
+        made = client.post("/v2/glossaries", json=_GLOSSARY, headers=of(one)).json()
+        assert client.get("/v2/glossaries", headers=of(other)).json() == {"glossaries": []}
+        assert client.get(f"/v2/glossaries/{made['glossary_id']}", headers=of(other)).status_code == 404
+        assert client.post("/v2/translate", json=_fields(text=["Twelve signs"]), headers=of(one)).status_code == 200
+        usage = {"character_count": 12, "character_limit": 12}
+        assert client.get("/v2/usage", headers=of(one)).json() == usage
+        assert client.post("/v2/translate", json=_fields(), headers=of(one)).status_code == 456
+        assert client.post("/v2/translate", json=_fields(), headers=of(other)).status_code == 200
+        assert client.post("/v2/translate", json=_fields(), headers=of(other)).status_code == 429

@@ -1,0 +1,87 @@
+"""The language of a text among those that are served, and the rule for text that does not show it."""
+
+import asyncio
+
+import pytest
+
+from transduce.serve.requests import UnavailableError
+from transduce.serve.web import detection as detection_module
+from transduce.serve.web.detection import Detector, Guess
+
+
+@pytest.fixture(scope="module")
+def detector() -> Detector:
+    """A detector that is loaded."""
+    made = Detector()
+    guesses(made, "Hello", ["en"])
+    return made
+
+
+def guesses(detector: Detector, text: str, among: list[str], html: bool = False) -> list[Guess]:
+    """Returns what a text may be, in an event loop of its own."""
+    [found] = asyncio.run(detector.guesses([text], among, html=html))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("The weather is fine today, so we walk to the lake.", "en"),
+        ("Das Wetter ist heute schön, also gehen wir zum See.", "de"),
+        ("Le temps est beau aujourd'hui, nous allons donc au lac.", "fr"),
+        ("今天天气很好，我们走到湖边去。", "zh"),
+    ],
+)
+def test_the_first_guess_is_the_language(detector: Detector, text: str, language: str) -> None:
+    found = guesses(detector, text, ["en", "de", "fr", "zh"])
+    assert found[0].language == language
+    assert found[0].confidence > 90
+    assert sum(guess.confidence for guess in found) == pytest.approx(100)
+    assert [guess.confidence for guess in found] == sorted((guess.confidence for guess in found), reverse=True)
+
+
+def test_only_served_languages_are_guessed(detector: Detector) -> None:
+    [guess] = guesses(detector, "Das Wetter ist heute schön.", ["en"])
+    assert guess == Guess("en", 100.0)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "12:30", "😀", "?!"])
+def test_text_without_letters_is_in_the_first_language_with_no_confidence(detector: Detector, text: str) -> None:
+    assert guesses(detector, text, ["de", "en"]) == [Guess("de", 0.0), Guess("en", 0.0)]
+
+
+@pytest.mark.parametrize("text", ["ok", "Hi!", "no"])
+def test_text_that_shows_no_language_is_in_the_first_one_with_a_low_confidence(detector: Detector, text: str) -> None:
+    for among in (["de", "en", "fr"], ["fr", "en", "de"]):
+        found = guesses(detector, text, among)
+        assert found[0].language == among[0]
+        assert found[0].confidence <= 50
+
+
+def test_variants_of_a_language_are_one_to_the_detector(detector: Detector) -> None:
+    found = guesses(detector, "O tempo está bom hoje, vamos caminhar até o lago.", ["en", "pt-BR", "pt"])
+    assert found[0].language == "pt-BR"
+    assert {guess.language: guess.confidence for guess in found}["pt"] == 0.0
+    assert guesses(detector, "Jeg går en tur ved søen i dag, fordi været er fint.", ["nb", "en"])[0].language == "nb"
+
+
+def test_tags_say_nothing_about_the_language(detector: Detector) -> None:
+    text = "<span class='the house of the weather is here'>Haus am See</span>"
+    assert guesses(detector, text, ["en", "de"], html=True)[0].language == "de"
+
+
+def test_a_long_text_costs_no_more_than_its_beginning(detector: Detector) -> None:
+    long = "Das Wetter ist heute schön. " * 100_000
+    assert guesses(detector, long, ["en", "de"]) == guesses(detector, long[:2000], ["en", "de"])
+
+
+def test_where_the_identifier_cannot_be_loaded_requests_are_told_to_name_their_language(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise ModuleNotFoundError("No module named 'py3langid'")
+
+    monkeypatch.setattr(detection_module, "_identifier", fail)
+    with pytest.raises(UnavailableError, match="name the source language"):
+        guesses(Detector(), "Hello", ["en"])
+    assert "cannot be loaded" in caplog.text

@@ -1,0 +1,265 @@
+"""Our own protocol: what goes in, what comes out, streams, and the words of its errors."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from described_answers import DescribedClient, events_of
+from fake_service import FakeService, fake_app
+from transduce.config.schema import DecodeConfig
+from transduce.errors import ConfigError
+from transduce.serve.config import LimitsConfig, ServeConfig
+from transduce.serve.operations.keys import KeyRing, add_key
+from transduce.serve.requests import OverloadedError, Priority
+from transduce.serve.web.own_fields import KNOWN_FIELDS
+from transduce.translation.pipeline import TextOptions
+
+_LIMITS = LimitsConfig(text_characters=100, list_length=3, alternatives=2, beam_size=4)
+
+
+@pytest.fixture
+def service() -> FakeService:
+    """The service behind `client`."""
+    return FakeService()
+
+
+@pytest.fixture
+def client(service: FakeService) -> Iterator[DescribedClient]:
+    """A client of a service with low limits."""
+    with DescribedClient(fake_app(service, ServeConfig(limits=_LIMITS, text=TextOptions(guard=True)))) as made:
+        yield made
+
+
+def _fields(**changes: Any) -> dict[str, Any]:
+    return {"text": "Hello you", "source": "en", "target": "de"} | changes
+
+
+def test_an_answer_has_all_that_is_known(client: DescribedClient) -> None:
+    [found] = client.post("/api/translate", json=_fields(n_best=2)).json()["translations"]
+    assert found == {
+        "source": "en",
+        "target": "de",
+        "via": None,
+        "detected": None,
+        "text": "[de] HELLO YOU",
+        "score": -0.5,
+        "log_probability": -1.0,
+        "confidence": 0.5,
+        "calibrated": False,
+        "words": [
+            {"text": "[de]", "probability": 0.9},
+            {"text": "HELLO", "probability": 0.9},
+            {"text": "YOU", "probability": 0.9},
+        ],
+        "sentences": [{"source": [0, 9], "target": [0, 14]}],
+        "alignment": [{"source": [0, 1], "target": [0, 1]}],
+        "finished": True,
+        "source_truncated": False,
+        "warnings": [],
+        "required": [],
+        "n_best": [
+            {"text": "[de] HELLO YOU", "score": -0.5, "confidence": 0.5},
+            {"text": "[de] HELLO YOU!", "score": -1.5, "confidence": 0.5},
+        ],
+    }
+
+
+def test_a_list_has_an_answer_for_each_text(client: DescribedClient) -> None:
+    texts = ["Das Wetter ist schön.", "It is a fine day.", ""]
+    found = client.post("/api/translate", json={"text": texts, "target": "en"}).json()["translations"]
+    assert [each["text"] for each in found] == ["[en] DAS WETTER IST SCHÖN.", "It is a fine day.", ""]
+    assert [each["detected"]["language"] for each in found] == ["de", "en", "de"]
+    assert found[0]["detected"]["confidence"] > 90
+    assert found[2]["detected"]["confidence"] == 0
+
+
+def test_fields_reach_the_service(client: DescribedClient, service: FakeService) -> None:
+    fields = _fields(
+        text=["a", "b"],
+        beam_size=3,
+        length_penalty=1,
+        max_extra_tokens=5,
+        prefix=["Der", ""],
+        forbidden=["x"],
+        required=[["Hund", ["Köter", "Hund"]], []],
+        glossary={"dog": ["Hund", "Köter"], "cat": "Katze"},
+        markup="html",
+        split="never",
+        guard=False,
+        confidence=False,
+        priority="bulk",
+        timeout_seconds=1e300,
+    )
+    assert client.post("/api/translate", json=fields).status_code == 200
+    request = service.requests[-1]
+    assert request.options == {"beam_size": 3, "length_penalty": 1, "max_extra_tokens": 5}
+    assert request.prefixes == ["Der", ""]
+    assert request.forbidden == [["x"], ["x"]]
+    assert request.required == [["Hund", ["Köter", "Hund"]], []]
+    assert request.glossary == {"dog": ["Hund", "Köter"], "cat": "Katze"}
+    assert request.text_options == TextOptions(split="never", markup="html", guard=False, alignment=True)
+    assert (request.priority, request.timeout_seconds) == (Priority.BULK, 30.0)
+    assert client.post("/api/translate", json=_fields(prefix="Der", required=["Hund"])).status_code == 200
+    request = service.requests[-1]
+    assert (request.prefixes, request.required) == (["Der"], [["Hund"]])
+    assert request.text_options == TextOptions(guard=True, confidence=True, alignment=True)
+    assert request.timeout_seconds is None
+
+
+def test_constraints_of_a_list_go_to_their_texts(client: DescribedClient, service: FakeService) -> None:
+    texts = ["Das Wetter ist schön heute.", "Il fait beau.", "It is a fine day today."]
+    fields = {"text": texts, "target": "de", "prefix": ["1", "2", "3"], "forbidden": [["x"], ["y"], ["z"]]}
+    client.post("/api/translate", json=fields)
+    assert [(each.source, each.prefixes, each.forbidden) for each in service.requests][-1] == (
+        "en",
+        ["2", "3"],
+        [["y"], ["z"]],
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "message"),
+    [
+        ({"beem_size": 3}, "unknown_field", "Unknown field 'beem_size'. Did you mean 'beam_size'?"),
+        ({"batch_size": 3}, "unknown_field", "Unknown field 'batch_size'. Did you mean 'beam_size'?"),
+        ({"x" * 500: 3}, "unknown_field", "Unknown field"),
+        ({"text": None}, "bad_request", "The field 'text' is missing"),
+        ({"text": []}, "bad_request", "The field 'text' is missing"),
+        ({"text": {}}, "wrong_value", "text = {}: must be a text"),
+        ({"text": [[]]}, "wrong_value", "text = [[]]: must be a text"),
+        ({"text": "a" * 101}, "too_long", "text: 101 characters, and at most 100 are allowed."),
+        ({"text": ["a"] * 4}, "too_long", "text: 4 texts, and at most 3 are allowed."),
+        ({"target": None}, "bad_request", "The field 'target' is missing"),
+        ({"target": 5}, "wrong_value", "target = 5: must be a text"),
+        ({"target": "xx"}, "unknown_language", "The language 'xx' is not supported."),
+        ({"source": "xx"}, "unknown_language", "The language 'xx' is not supported."),
+        ({"source": "he"}, "unknown_pair", "No model translates from 'he' to 'de' here."),
+        ({"n_best": 4}, "wrong_value", "n_best = 4: must be at most 3 here."),
+        ({"n_best": 0}, "wrong_value", "n_best: must be at least 1."),
+        ({"n_best": True}, "wrong_value", "n_best = True: must be a whole number."),
+        ({"beam_size": 5}, "wrong_value", "beam_size = 5: must be at most 4 here."),
+        ({"beam_size": 0}, "wrong_value", "beam_size = 0: must be from 1 to 1,024."),
+        ({"beam_size": [1]}, "wrong_value", "beam_size = [1]: must be a whole number."),
+        ({"length_penalty": "1"}, "wrong_value", "length_penalty = '1': must be a number."),
+        ({"split": "sometimes"}, "wrong_value", "split = 'sometimes': must be one of"),
+        ({"markup": []}, "wrong_value", "markup = []: must be one of"),
+        ({"prefix": 5}, "wrong_value", "prefix = 5: must be a text."),
+        ({"prefix": ["a"]}, "wrong_value", "prefix = ['a']: must be a text."),
+        ({"text": ["a"], "prefix": "a"}, "wrong_value", "prefix = 'a': must be a list with a text for each text."),
+        ({"text": ["a", "b"], "prefix": ["a"]}, "wrong_value", "prefix = ['a']: must be a list"),
+        ({"forbidden": "x"}, "wrong_value", "forbidden = 'x': must be a list."),
+        ({"forbidden": [["x"]]}, "wrong_value", "forbidden = [['x']]: ['x'] must be a text."),
+        ({"required": [[]]}, "wrong_value", "required = [[]]: [] must be a text."),
+        ({"text": ["a", "b"], "required": [["a"]]}, "wrong_value", "required: 1 lists for 2 texts"),
+        ({"glossary": []}, "wrong_value", "glossary = []: must be an object of terms."),
+        ({"glossary": {"a": []}}, "wrong_value", "glossary: 'a' must have a text or a list of texts."),
+        ({"timeout_seconds": 0}, "wrong_value", "timeout_seconds: must be greater than 0."),
+        ({"timeout_seconds": True}, "wrong_value", "timeout_seconds = True: must be a number."),
+        ({"text": ["a", "b"], "stream": True}, "wrong_value", "Only a single text can be streamed."),
+    ],
+)
+def test_wrong_requests_are_told_what_is_wrong(
+    client: DescribedClient, changes: dict[str, Any], code: str, message: str
+) -> None:
+    answer = client.post("/api/translate", json=_fields(**changes))
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == code
+    assert answer.json()["error"]["message"].startswith(message)
+
+
+def test_errors_of_the_pipeline_are_the_client_s(client: DescribedClient, service: FakeService) -> None:
+    service.error = ConfigError("n-best = 3: must be at least 1 and at most the beam size, 2.")
+    answer = client.post("/api/translate", json=_fields())
+    assert (answer.status_code, answer.json()["error"]["message"]) == (400, str(service.error))
+
+
+def test_all_options_of_a_search_are_known() -> None:
+    assert set(DecodeConfig.__dataclass_fields__) - set(KNOWN_FIELDS) == {"batch_size"}
+
+
+@pytest.mark.parametrize("by_header", [False, True])
+def test_a_stream_has_an_event_for_each_sentence(client: DescribedClient, by_header: bool) -> None:
+    fields = _fields(text="One dog. Two dogs. Three.") | ({} if by_header else {"stream": True})
+    headers = {"accept": "text/event-stream"} if by_header else {}
+    answer = client.post("/api/translate", json=fields, headers=headers)
+    assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    events = events_of(answer.text)
+    assert [name for name, _ in events] == ["sentence", "sentence", "sentence", "done"]
+    assert [event["span"] for _, event in events[:-1]] == [[0, 9], [9, 19], [19, 25]]
+    assert [event["added"] for _, event in events[:-1]] == ["[de] ONE DOG. ", "[de] TWO DOGS. ", "[de] THREE."]
+    assert events[0][1]["translation"]["words"][0] == {"text": "[de]", "probability": 0.9}
+    whole = {"text": "[de] ONE DOG. [de] TWO DOGS. [de] THREE.", "source": "en", "target": "de", "via": None}
+    assert events[-1][1] == whole | {"detected": None}
+
+
+def test_a_stream_of_text_in_the_target_language_is_the_text(client: DescribedClient) -> None:
+    fields = {"text": "Das Wetter ist heute schön.", "target": "de", "stream": True}
+    events = events_of(client.post("/api/translate", json=fields).text)
+    assert [name for name, _ in events] == ["sentence", "done"]
+    assert events[-1][1]["text"] == "Das Wetter ist heute schön."
+    assert events[-1][1]["detected"]["language"] == "de"
+
+
+def test_a_stream_of_nothing_ends_at_once(client: DescribedClient) -> None:
+    events = events_of(client.post("/api/translate", json=_fields(text="", stream=True)).text)
+    assert [name for name, _ in events] == ["done"]
+    assert events[0][1]["text"] == ""
+
+
+def test_an_error_before_the_first_event_is_an_ordinary_one(client: DescribedClient, service: FakeService) -> None:
+    service.error = OverloadedError("Too much work waits.", 3)
+    answer = client.post("/api/translate", json=_fields(stream=True))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "3")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(OverloadedError("Too much work waits."), "unavailable"), (KeyError("a secret"), "internal_error")],
+)
+def test_an_error_in_the_middle_of_a_stream_is_its_last_event(
+    client: DescribedClient,
+    service: FakeService,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    code: str,
+) -> None:
+    service.error, service.error_after = error, 1
+    events = events_of(client.post("/api/translate", json=_fields(text="One. Two.", stream=True)).text)
+    assert [name for name, _ in events] == ["sentence", "error"]
+    assert events[1][1]["error"]["code"] == code
+    assert "secret" not in caplog.text
+    assert ("KeyError" in caplog.text) == isinstance(error, KeyError)
+
+
+def test_detection(client: DescribedClient) -> None:
+    found = client.post("/api/detect", json={"text": ["Das Wetter ist schön.", "1"]}).json()["detections"]
+    assert found[0][0]["language"] == "de"
+    assert found[1][0] == {"language": "de", "confidence": 0}
+    assert client.post("/api/detect", json={"text": 1}).status_code == 400
+    assert len(client.post("/api/detect", json={"text": "Hi"}).json()["detections"]) == 1
+
+
+def test_languages(client: DescribedClient) -> None:
+    found = client.get("/api/languages").json()
+    assert found["languages"][-1] == {"code": "pt-BR", "name": "Portuguese (Brazil)"}
+    assert found["pairs"][0] == {"source": "en", "target": "de", "via": None, "model": "fake"}
+
+
+def test_keys(tmp_path: Path) -> None:
+    secret = add_key(tmp_path / "keys.toml", "one", per_minute=5, bulk=True)
+    service = FakeService()
+    with DescribedClient(fake_app(service, keys=KeyRing(tmp_path / "keys.toml"))) as client:
+        for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"DeepL-Auth-Key {secret}"}):
+            answer = client.post("/api/translate", json=_fields(), headers=headers)
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+            assert answer.json()["error"]["code"] == "unauthorized"
+        assert client.post("/api/detect", json={"text": "Hi"}).status_code == 401
+        assert client.get("/api/languages").status_code == 200
+        headers = {"authorization": f"bearer {secret}"}
+        assert client.post("/api/translate", json=_fields(), headers=headers).status_code == 200
+        assert service.requests[-1].priority is Priority.BULK
+        for stream in (False, True):
+            answer = client.post("/api/translate", json=_fields(stream=stream), headers=headers)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (429, "limit")

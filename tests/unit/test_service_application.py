@@ -1,0 +1,258 @@
+"""The application as a whole: clients that leave, unexpected errors, other methods and addresses, documents."""
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from described_answers import DescribedClient, document
+from fake_service import FakeService, fake_app
+from transduce.serve.config import LibretranslateConfig, ServeConfig
+from transduce.serve.web import event_stream, request_body
+
+Message = dict[str, Any]
+_JSON = [(b"content-type", b"application/json")]
+
+
+@pytest.fixture
+def service() -> FakeService:
+    """The service behind `client`."""
+    return FakeService()
+
+
+@pytest.fixture
+def client(service: FakeService) -> Iterator[DescribedClient]:
+    """A client of a service."""
+    with DescribedClient(fake_app(service)) as made:
+        yield made
+
+
+class Connection:
+    """A connection to the application, whose client may leave."""
+
+    def __init__(self, app: Starlette, path: str, fields: dict[str, Any] | None) -> None:
+        self.app = app
+        self.scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": _JSON}
+        self.received: asyncio.Queue[Message] = asyncio.Queue()
+        self.sent: list[Message] = []
+        if fields is not None:
+            self.received.put_nowait({"type": "http.request", "body": json.dumps(fields).encode()})
+
+    async def run(self) -> None:
+        """Runs the application until it has answered."""
+
+        async def send(message: Message) -> None:
+            self.sent.append(message)
+
+        await asyncio.wait_for(self.app(self.scope, self.received.get, send), 10)
+
+    def leave(self) -> None:
+        """Closes the connection."""
+        self.received.put_nowait({"type": "http.disconnect"})
+
+    @property
+    def text(self) -> str:
+        """What was sent as the body."""
+        return b"".join(message.get("body", b"") for message in self.sent).decode()
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    """Runs a test in an event loop."""
+
+    async def awaited() -> None:
+        await test()
+
+    asyncio.run(awaited())
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/translate", {"q": "Hello", "source": "en", "target": "de"}),
+        ("/v2/translate", {"text": ["Hello"], "source_lang": "EN", "target_lang": "DE"}),
+        ("/api/translate", {"text": ["Hello", "Hi"], "source": "en", "target": "de"}),
+        ("/api/translate", {"text": "Hello", "source": "en", "target": "de", "stream": True}),
+    ],
+)
+def test_work_for_a_client_that_leaves_is_given_up(service: FakeService, path: str, fields: dict[str, Any]) -> None:
+    async def test() -> None:
+        service.gate = asyncio.Event()
+        connection = Connection(fake_app(service), path, fields)
+        answering = asyncio.create_task(connection.run())
+        await _until(lambda: len(service.requests) == 1)
+        connection.leave()
+        await answering
+        assert service.cancelled == 1
+        assert connection.sent[0]["status"] == 499
+
+    run(test)
+
+
+def test_a_stream_ends_when_its_client_leaves(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        fields = {"text": "One. Two. Three.", "source": "en", "target": "de", "stream": True}
+        connection = Connection(fake_app(service), "/api/translate", fields)
+        service.gate = asyncio.Event()
+        answering = asyncio.create_task(connection.run())
+        await _until(lambda: len(service.requests) == 1)
+        service.gate.set()
+        service.gate = asyncio.Event()
+        await _until(lambda: "event: sentence" in connection.text and len(service.requests) == 2)
+        connection.leave()
+        await answering
+        assert service.cancelled == 1
+        assert "event: done" not in connection.text
+
+    run(test)
+
+
+def test_a_stream_that_waits_shows_that_the_service_is_there(
+    service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0.01)
+
+    async def test() -> None:
+        service.gate = asyncio.Event()
+        fields = {"text": "One.", "source": "en", "target": "de", "stream": True}
+        connection = Connection(fake_app(service), "/api/translate", fields)
+        answering = asyncio.create_task(connection.run())
+        await _until(lambda: connection.text.count(": the service is working\n\n") >= 2)
+        service.gate.set()
+        await answering
+        assert connection.text.endswith("}\n\n")
+        assert "event: done" in connection.text
+
+    run(test)
+
+
+def test_a_client_that_leaves_before_its_body_is_sent_gets_nothing(service: FakeService) -> None:
+    async def test() -> None:
+        connection = Connection(fake_app(service), "/translate", None)
+        connection.received.put_nowait({"type": "http.request", "body": b'{"q"', "more_body": True})
+        connection.leave()
+        await connection.run()
+        assert connection.sent[0]["status"] == 499
+        assert service.requests == []
+
+    run(test)
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_body, "_BODY_SECONDS", 0.05)
+
+    async def test() -> None:
+        connection = Connection(fake_app(service), "/translate", None)
+        connection.received.put_nowait({"type": "http.request", "body": b'{"q"', "more_body": True})
+        await connection.run()
+        assert connection.sent[0]["status"] == 408
+
+    run(test)
+
+
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/api/translate"])
+def test_an_unexpected_error_is_logged_once_without_its_message(
+    service: FakeService, client: DescribedClient, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    service.error = KeyError("a secret text")
+    service.error.__cause__ = ValueError("another secret")
+    fields = {"q": "Hello", "source": "en", "target": "de", "text": ["Hello"], "target_lang": "DE", "source_lang": "EN"}
+    known = ("text", "source", "target") if path == "/api/translate" else fields.keys()
+    body = {name: fields[name] for name in known}
+    answer = super(DescribedClient, client).request("POST", path, json=body)
+    assert answer.status_code == 500
+    [record] = caplog.records
+    request_id = re.search(r"request (\w+): KeyError at .*caused by ValueError", record.getMessage())
+    assert request_id is not None
+    assert request_id[1] in answer.text
+    assert "secret" not in caplog.text + answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "names"), [("/nothing", {"error"}), ("/v2/nothing", {"message"}), ("/api/nothing", {"error"})]
+)
+def test_unknown_addresses_are_answered_as_the_protocol_does(
+    client: DescribedClient, path: str, names: set[str]
+) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert answer.json().keys() == names
+    assert client.get("/translate/").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/api/translate", "/detect"])
+def test_other_methods_are_told_which_to_use(client: DescribedClient, path: str) -> None:
+    answer = client.get(path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert "POST" in answer.text
+    options = client.options(path)
+    assert (options.status_code, options.headers["allow"], options.content) == (204, "POST, OPTIONS", b"")
+
+
+def test_head_is_get_without_a_body(client: DescribedClient) -> None:
+    for path in ("/", "/languages", "/health", "/api/languages", "/v2/languages"):
+        answer = client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+
+
+def test_alive_and_ready(client: DescribedClient, service: FakeService) -> None:
+    assert client.get("/health").json() == {"status": "ok"}
+    assert client.get("/ready").json() == {"status": "ready"}
+    service.ready = False
+    assert (client.get("/ready").status_code, client.get("/ready").json()) == (503, {"status": "loading"})
+    service.stopping = True
+    assert client.get("/ready").json() == {"status": "stopping"}
+    assert client.get("/health").status_code == 200
+
+
+def test_each_route_is_described_and_each_description_has_a_route(client: DescribedClient) -> None:
+    app = client.app
+    assert isinstance(app, Starlette)
+    routes = {
+        (route.path, method.lower())
+        for route in app.routes
+        if isinstance(route, Route)
+        for method in (route.methods or set()) - {"HEAD"}
+    }
+    described = {
+        (path, method)
+        for path, operations in document()["paths"].items()
+        for method in operations
+        if method != "parameters"
+    }
+    assert routes == described
+
+
+def test_descriptions_are_served(client: DescribedClient) -> None:
+    found = client.get("/api/openapi.json").json()
+    assert found["paths"] == document()["paths"]
+    assert found["info"]["title"] == "Transduce"
+    configured = fake_app(config=ServeConfig(libretranslate=LibretranslateConfig(title="LibreTranslate")))
+    with DescribedClient(configured) as other:
+        assert other.get("/spec").json()["info"]["title"] == "LibreTranslate"
+        assert other.get("/api/openapi.json").json()["info"]["title"] == "Transduce"
+
+
+def test_the_page_may_ask_its_own_server_only(client: DescribedClient) -> None:
+    answer = client.get("/")
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for kind in ("script", "style"):
+        [content] = re.findall(rf"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert not re.findall(r"(?:src|href)=\"(?!/api/openapi.json)", answer.text)
+    assert "http" not in answer.text.replace("over HTTP", "")
