@@ -31,7 +31,7 @@ from transduce.config.special_ids import EOS
 from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, hypothesis
 from transduce.engines import batching
 from transduce.engines import ctranslate2_forced as forced
-from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, length_batches, require_pairs
+from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, require_pairs
 from transduce.engines.capabilities import CTRANSLATE2
 from transduce.engines.ctranslate2_batches import Line, line_batches
 from transduce.engines.ctranslate2_cache import converted
