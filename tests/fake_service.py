@@ -17,7 +17,7 @@ from transduce.serve.requests import TranslatedText, TranslationRequest
 from transduce.serve.state.store import open_store
 from transduce.serve.web.app import build_app
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.result import Translation
+from transduce.translation.result import Alternative, Translation
 
 PAIRS = (("en", "de"), ("de", "en"), ("en", "pt-BR"), ("he", "en"))
 
@@ -57,6 +57,11 @@ class FakeService:
         if self.error is not None and len(self.requests) > self.error_after:
             raise self.error
         return [TranslatedText(_n_best(text, request), request.source, request.target) for text in request.texts]
+
+    async def alternatives(self, request: TranslationRequest, n: int) -> list[Alternative]:
+        [translated] = await self.translate(request)
+        [prefix] = request.prefixes or [""]
+        return [Alternative(f"word{index}", 0.5, replace(translated.best[0], text=prefix)) for index in range(n)]
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
         [text] = request.texts

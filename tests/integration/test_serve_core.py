@@ -165,6 +165,43 @@ def test_what_is_streamed_is_the_translation(folder: Path) -> None:
     run(test)
 
 
+def test_more_translations_than_the_beam_is_wide_need_a_wider_beam(folder: Path) -> None:
+    translator = Translator.load(folder)
+    wide = translator.options.beam_size + 2
+    expected = translator.translate_n_best(["A dog runs."], wide, beam_size=wide)
+
+    async def test() -> None:
+        async with running(config_of(folder)) as service:
+            [found] = await service.translate(request_of("A dog runs.", n_best=wide, text_options=TextOptions()))
+            assert len(found.best) > translator.options.beam_size
+            require_same([found.best], expected, "n_best")
+            with pytest.raises(ConfigError, match="at most the beam size"):
+                await service.translate(request_of("A dog runs.", n_best=wide, options={"beam_size": 2}))
+
+    run(test)
+
+
+def test_alternatives_at_a_word_are_those_of_the_translator(folder: Path, other_folder: Path) -> None:
+    translator = Translator.load(folder)
+    [written] = translator.translate(["A dog runs."])
+    prefix = written[: len(written) // 2]
+    expected = translator.alternatives("A dog runs.", prefix, 4)
+
+    async def test() -> None:
+        async with running(config_of(folder, other_folder, pivot=PivotConfig(language="b"))) as service:
+            found = await service.alternatives(request_of("A dog runs.", prefixes=[prefix]), 4)
+            assert [each.word for each in found] == [each.word for each in expected]
+            for one, other in zip(found, expected, strict=True):
+                assert one.probability == pytest.approx(other.probability, abs=1e-4)
+                require_same([[one.translation]], [[other.translation]], "alternatives")
+            with pytest.raises(ConfigError, match="101"):
+                await service.alternatives(request_of("A dog runs."), 101)
+            with pytest.raises(ConfigError, match="two models"):
+                await service.alternatives(request_of("A dog runs.", target="c"), 4)
+
+    run(test)
+
+
 def test_a_pivot_translates_twice_and_says_so(folder: Path, other_folder: Path) -> None:
     options = TextOptions(split="always", guard=True)
     between = Translator.load(folder).translate(TEXT, text_options=options)

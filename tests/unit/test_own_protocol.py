@@ -233,6 +233,19 @@ def test_an_error_in_the_middle_of_a_stream_is_its_last_event(
     assert ("KeyError" in caplog.text) == isinstance(error, KeyError)
 
 
+def test_alternatives_at_a_word(client: DescribedClient, service: FakeService) -> None:
+    fields = {"text": "Hello you", "source": "en", "target": "de", "prefix": "Hallo ", "n": 2}
+    found = client.post("/api/alternatives", json=fields).json()
+    words = [{"word": f"word{index}", "probability": 0.5, "text": "Hallo "} for index in range(2)]
+    assert found == {"source": "en", "target": "de", "alternatives": words}
+    assert service.requests[-1].prefixes == ["Hallo "]
+    assert len(client.post("/api/alternatives", json=fields | {"n": None}).json()["alternatives"]) == 5
+    for wrong in ({"n": "2"}, {"text": None}, {"text": ["a"]}, {"target": "xx"}, {"m": 1}, {"prefix": "a" * 100}):
+        assert client.post("/api/alternatives", json=fields | wrong).status_code == 400
+    service.error = ConfigError("n = 101: must be from 1 to 100.")
+    assert client.post("/api/alternatives", json=fields | {"n": 101}).status_code == 400
+
+
 def test_detection(client: DescribedClient) -> None:
     found = client.post("/api/detect", json={"text": ["Das Wetter ist schön.", "1"]}).json()["detections"]
     assert found[0][0]["language"] == "de"

@@ -44,6 +44,8 @@ def _over(pivot: str, before: Translation, found: Translation) -> Translation:
     sure = None if before.confidence is None or found.confidence is None else before.confidence * found.confidence
     return replace(
         found,
+        sentences=(),  # those of the text between, which nobody sees
+        alignment=(),
         finished=before.finished and found.finished,
         source_truncated=before.source_truncated or found.source_truncated,
         warnings=(*warnings, f"translated over '{pivot}', which can lose meaning"),

@@ -53,6 +53,12 @@ class _Aligning:
 
 
 @dataclass(frozen=True, slots=True)
+class _NextScores:
+    def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
+        return [engine.next_scores(source, prefix) for source, prefix in inputs]
+
+
+@dataclass(frozen=True, slots=True)
 class _Attending:
     def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
         assert isinstance(engine, AttendingEngine)
@@ -103,6 +109,12 @@ class QueuedEngine:
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> "list[np.ndarray]":
         """Returns how much each target token comes from each source token; see `Engine.align` and `Scheduler.run`."""
         return self._run_pairs(_Aligning(), sources, targets)
+
+    def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> "np.ndarray":
+        """Returns the log-probability of each token after each beginning of a prefix; see `Engine.next_scores`."""
+        found: np.ndarray
+        [found] = self._run_pairs(_NextScores(), [source], [prefix])
+        return found
 
     def attend(self, source: Sequence[int], target: Sequence[int]) -> AttentionWeights:
         """Returns the attention weights for one pair; see `AttendingEngine.attend` and `Scheduler.run`."""

@@ -20,7 +20,7 @@ from transduce.translation.constraints.glossary import glossary_of
 from transduce.translation.constraints.line_constraints import constraints_of
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
 from transduce.translation.pipeline.many_sentences import MANY_SENTENCES, lines_of_many_sentences
-from transduce.translation.result import Translation
+from transduce.translation.result import Alternative, Translation
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
 
@@ -86,6 +86,8 @@ class ServedModel:
     ) -> list[list[Translation]]:
         """Returns the translations of each text of a request; waits for them.
 
+        The beam is as wide as `n_best` where the request does not say how wide it is.
+
         Raises:
             ServiceError: see `Scheduler.run`.
             ConfigError: the request's options are wrong.
@@ -93,6 +95,8 @@ class ServedModel:
         """
         constraints = constraints_of(len(request.texts), request.prefixes, request.forbidden, request.required)
         options = self._options_of(tuple(sorted(request.options.items())))
+        if request.n_best > options.beam_size and "beam_size" not in request.options:
+            options = replace(options, beam_size=request.n_best)
         if not text_options.language and self._language:
             text_options = replace(text_options, language=self._language)
         pipeline_request = Request(options, request.n_best, text_options, glossary_of(request.glossary))
@@ -101,6 +105,14 @@ class ServedModel:
         for index in lines_of_many_sentences(model, request.texts, found, text_options):
             found[index] = [replace(each, warnings=(*each.warnings, MANY_SENTENCES)) for each in found[index]]
         return found
+
+    def alternatives(self, request: TranslationRequest, ticket: Ticket, n: int) -> list[Alternative]:
+        """Returns at most `n` words that may follow the prefix of a request's only text; see `translate`."""
+        from transduce.translation.alternatives import alternatives  # imported here, as NumPy is slow to import
+
+        [text], [prefix] = request.texts, request.prefixes or [""]
+        model = _TextModel(self._queued(ticket), self.translator.tokenizer, self.translator.bundle)
+        return alternatives(model, self._options_of(()), text, prefix, n)
 
     def _queued(self, ticket: Ticket) -> Engine:
         main, engine = QueuedEngine(self._main_engine, self.scheduler, ticket), self._engine

@@ -6,10 +6,13 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
+from transduce.errors import ConfigError
 from transduce.serve.config import ServeConfig
 from transduce.serve.cut_text import CutText, StreamedPart
 from transduce.serve.model_slot import ModelSlot
@@ -26,6 +29,7 @@ from transduce.serve.requests import (
 from transduce.serve.scheduler import CancelledRequestError
 from transduce.serve.sentence_queue import Ticket
 from transduce.translation.pipeline import TextOptions
+from transduce.translation.result import Alternative
 
 # The part of what is accepted that requests of a priority may take: bulk never shuts out those who wait for an answer.
 _SHARE = {Priority.INTERACTIVE: 1.0, Priority.BULK: 0.5}
@@ -35,6 +39,7 @@ _STOP_POLL_SECONDS = 0.01
 _STREAM_GROUPS = (1, 2, 4, 8)
 _OF_PARTS = ("split", "guard", "markup")  # options that work on parts of texts
 _STREAM_AHEAD = 2  # requests of a stream that are worked on at a time
+Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 
 
@@ -164,7 +169,20 @@ class Service:
         """
         route = self._models.route(request.source, request.target)
         with self._accepted(request, route):
-            return await self._run(request, route)
+            return await self._run(request, partial(self._answer, request, route))
+
+    async def alternatives(self, request: TranslationRequest, n: int) -> list[Alternative]:
+        """Returns at most `n` words that may follow the prefix of the only text; see `Translator.alternatives`.
+
+        Raises:
+            ConfigError: `n` is out of range, or two models translate one after the other.
+        """
+        route = self._models.route(request.source, request.target)
+        if len(route) > 1:
+            raise ConfigError("There are no alternatives at a word where two models translate one after the other.")
+        [slot] = route
+        with self._accepted(request, route):
+            return await self._run(request, partial(_alternatives, slot, request, n))
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
         """Yields the translation of one long text sentence by sentence, in order; see `translate`.
@@ -181,7 +199,7 @@ class Service:
             try:
                 while True:
                     while len(running) < _STREAM_AHEAD and (group := next(groups, None)) is not None:
-                        running.append(asyncio.create_task(self._run(group, route)))
+                        running.append(asyncio.create_task(self._run(group, partial(self._answer, group, route))))
                     if not running:
                         return
                     for translated in await running.popleft():
@@ -219,11 +237,11 @@ class Service:
         finally:
             self._num_accepted[priority] -= 1
 
-    async def _run(self, request: TranslationRequest, route: Sequence[ModelSlot]) -> list[TranslatedText]:
-        """Translates on a thread; cancels that work if the caller is cancelled."""
+    async def _run(self, request: TranslationRequest, work: Callable[[Ticket], Result]) -> Result:
+        """Works on a thread; gives that up if the caller is cancelled."""
         ticket = Ticket(request.priority, time.monotonic() + self._timeout(request))
         self._tickets.add(ticket)
-        future = self._threads.submit(self._answer, request, route, ticket)
+        future = self._threads.submit(work, ticket)
         future.add_done_callback(lambda _: self._tickets.discard(ticket))
         try:
             return await asyncio.wrap_future(future)
@@ -256,6 +274,11 @@ class Service:
         plain = TextOptions()
         kept = {key: getattr(plain, key) for key in _OF_PARTS if getattr(options, key) == getattr(configured, key)}
         return replace(options, **kept)
+
+
+def _alternatives(slot: ModelSlot, request: TranslationRequest, n: int, ticket: Ticket) -> list[Alternative]:
+    with slot.in_use() as model:
+        return model.alternatives(request, ticket, n)
 
 
 def _statistics(slot: ModelSlot) -> ModelStatistics:

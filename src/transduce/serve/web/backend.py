@@ -21,7 +21,7 @@ from transduce.serve.web.disconnection import while_connected
 from transduce.serve.web.languages import served_language
 from transduce.serve.web.refusals import bad_request
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.result import Translation
+from transduce.translation.result import Alternative, Translation
 
 AUTO = "auto"
 BY_TEXT = ("prefixes", "forbidden", "required")  # fields of a request that have an entry for each text
@@ -161,6 +161,12 @@ class Backend:
             yield first
             async for part in parts:
                 yield part
+
+    async def alternatives(self, request: Request, key: Key, given: TranslationRequest, n: int) -> list[Alternative]:
+        """Returns at most `n` words that may follow the prefix of the only text; for the errors see `translate`."""
+        [text] = given.texts
+        with self.access.charged(request.scope, key, len(text)):
+            return await while_connected(request, self.service.alternatives(given, n))
 
     async def _all(self, requests: Sequence[TranslationRequest]) -> list[Sequence[TranslatedText]]:
         """Translates side by side; where one fails, the others are given up."""

@@ -19,7 +19,7 @@ from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.detection import Guess
 from transduce.serve.web.event_stream import Event, event_stream
 from transduce.serve.web.languages import language_name
-from transduce.serve.web.own_fields import OwnFields, read_own_fields, read_texts
+from transduce.serve.web.own_fields import OwnFields, read_alternatives_fields, read_own_fields, read_texts
 from transduce.serve.web.refusals import Refusal, bad_request, refusal_of
 from transduce.serve.web.request_body import read_fields
 from transduce.translation.result import SpanPair, Translation
@@ -47,6 +47,7 @@ class Own:
         """Returns the routes."""
         return [
             Route("/api/translate", self.translate, methods=["POST"]),
+            Route("/api/alternatives", self.alternatives, methods=["POST"]),
             Route("/api/detect", self.detect, methods=["POST"]),
             Route("/api/languages", self.languages, methods=["GET"]),
         ]
@@ -93,6 +94,28 @@ class Own:
                 yield "sentence", {"span": list(part.span), "added": part.text, "translation": described}
         whole = {"text": text, "source": given.source, "target": given.target, "via": via or None}
         yield "done", whole | {"detected": _detected(detected) if detected is not None else None}
+
+    async def alternatives(self, request: Request) -> Response:
+        """POST /api/alternatives: the words that may follow in a translation that has begun."""
+        key = self._key(request)
+        fields = await read_fields(request, self.backend.config.limits.body_bytes)
+        given = read_alternatives_fields(fields, self.backend.config)
+        target = self.backend.target_language(given.target)
+        if target is None:
+            raise bad_request(f"The language '{given.target[:100]}' is not supported.", "unknown_language")
+        [guess] = await self.backend.sources_of([given.text], given.source, target)
+        one = TranslationRequest(
+            texts=[given.text],
+            source=guess.language,
+            target=target,
+            prefixes=[given.prefix],
+            priority=key.request_priority,
+        )
+        found = await self.backend.alternatives(request, key, one, given.n)
+        described = [
+            {"word": each.word, "probability": each.probability, "text": each.translation.text} for each in found
+        ]
+        return JSONResponse({"source": guess.language, "target": target, "alternatives": described})
 
     async def detect(self, request: Request) -> Response:
         """POST /api/detect: for each text its possible languages, the most probable first."""

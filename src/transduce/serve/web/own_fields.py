@@ -1,7 +1,7 @@
 """The fields of our own translation requests: which there are, and what each may hold."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -64,15 +64,37 @@ class OwnFields:
         return dataclasses.replace(configured, **self.text_changes)
 
 
+@dataclass(frozen=True, kw_only=True)
+class AlternativesFields:
+    """A checked request for the words that may follow in a translation."""
+
+    text: str
+    target: str
+    source: str = AUTO
+    prefix: str = ""  # the translation up to the word; it ends in a space where a new word is asked for
+    n: int = 5  # words
+
+
+def read_alternatives_fields(fields: Fields, config: ServeConfig) -> AlternativesFields:
+    """Returns the checked fields of a request; for the errors see `read_own_fields`."""
+    hints = get_type_hints(AlternativesFields)
+    _require_known(fields, hints)
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name in ("text", "target"):
+        if name not in given:
+            raise bad_request(f"The field '{name}' is missing.")
+    values = _converted(given, hints)
+    _require_length(len(values["text"]) + len(values.get("prefix", "")), config)
+    return AlternativesFields(**values)
+
+
 def read_own_fields(fields: Fields, config: ServeConfig) -> OwnFields:
     """Returns the checked fields of a request.
 
     Raises:
         Refusal: a field is unknown, missing, of the wrong type, or over a limit.
     """
-    for name in fields:
-        if name not in KNOWN_FIELDS:
-            raise bad_request(f"Unknown field '{name[:100]}'.{suggestion(name[:100], KNOWN_FIELDS)}", "unknown_field")
+    _require_known(fields, KNOWN_FIELDS)
     given = {name: value for name, value in fields.items() if value is not None}
     plain = _plain(given)
     texts, is_list = read_texts(given, config)
@@ -105,15 +127,26 @@ def _plain(given: Fields) -> _Plain:
     hints = get_type_hints(_Plain)
     if "target" not in given:
         raise bad_request("The field 'target' is missing: the code of the language to translate into.")
-    try:
-        values = {name: convert(given[name], _without_none(hints[name]), name) for name in hints if name in given}
-    except ConfigError as error:
-        raise bad_request(str(error), "wrong_value") from None
+    values = _converted(given, hints)
     if not values.get("timeout_seconds", 1.0) > 0:
         raise bad_request("timeout_seconds: must be greater than 0.", "wrong_value")
     if values.get("n_best", 1) < 1:
         raise bad_request("n_best: must be at least 1.", "wrong_value")
     return _Plain(**values)
+
+
+def _require_known(fields: Fields, known: Collection[str]) -> None:
+    for name in fields:
+        if name not in known:
+            raise bad_request(f"Unknown field '{name[:100]}'.{suggestion(name[:100], known)}", "unknown_field")
+
+
+def _converted(given: Fields, hints: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields that have a type in `hints`; a value of another type is refused."""
+    try:
+        return {name: convert(given[name], _without_none(hints[name]), name) for name in hints if name in given}
+    except ConfigError as error:
+        raise bad_request(str(error), "wrong_value") from None
 
 
 def _without_none(hint: Any) -> Any:
@@ -137,12 +170,14 @@ def read_texts(given: Fields, config: ServeConfig) -> tuple[list[str], bool]:
     limits = config.limits
     if len(texts) > limits.list_length:
         raise bad_request(f"text: {len(texts)} texts, and at most {limits.list_length} are allowed.", "too_long")
-    total = sum(map(len, texts))
-    if total > limits.text_characters:
-        raise bad_request(
-            f"text: {total:,} characters, and at most {limits.text_characters:,} are allowed.", "too_long"
-        )
+    _require_length(sum(map(len, texts)), config)
     return texts, isinstance(text, list)
+
+
+def _require_length(num_characters: int, config: ServeConfig) -> None:
+    limit = config.limits.text_characters
+    if num_characters > limit:
+        raise bad_request(f"text: {num_characters:,} characters, and at most {limit:,} are allowed.", "too_long")
 
 
 def _search_options(given: Fields, config: ServeConfig) -> dict[str, Any]:
