@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_OP
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-isa test-bugs check docs format bench gpu gpu-pack clean
+.PHONY: help setup demo serve test test-quick test-isa test-bugs check docs format bench gpu gpu-pack clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -36,6 +36,10 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY) ## train a small English-German translator on the spot, and try it
 	@$(BIN)/transduce demo --overwrite
+
+serve: $(READY) ## serve the demo's model at http://127.0.0.1:5000; the first time, it is trained before
+	@test -e runs/demo/model/config.json || $(BIN)/transduce demo --overwrite
+	@exec $(BIN)/transduce serve runs/demo/model
 
 test: $(READY) ## run all tests, on all cores
 	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile

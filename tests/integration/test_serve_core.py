@@ -259,9 +259,6 @@ class Events:
     def waited(self, model: str, priority: Priority, seconds: float) -> None:
         assert seconds >= 0
 
-    def queued(self, model: str, num_sentences: int) -> None:
-        assert num_sentences >= 0
-
     def model_event(self, model: str, event: str) -> None:
         self.events.append(f"{model} {event}")
 

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from transduce.errors import ConfigError
 from transduce.serve.operations.access_log import ACCESS_LOG, Observation, request_id, trace_parent
-from transduce.serve.operations.log import configure_logs
+from transduce.serve.operations.log import service_logs
 from transduce.serve.operations.metrics import Metrics
 from transduce.serve.operations.proxies import ForwardedHeaders
 from transduce.serve.operations.request_record import record_of
@@ -176,10 +176,7 @@ def test_a_wrong_trace_parent_is_dropped(given: str | None) -> None:
 
 
 def test_the_log_of_events_tells_no_message_of_an_exception(capsys: pytest.CaptureFixture[str]) -> None:
-    names = ("transduce.serve", "uvicorn.error", ACCESS_LOG.name)
-    before = {name: (logging.getLogger(name).handlers, logging.getLogger(name).level) for name in names}
-    try:
-        configure_logs(access_log=True, quiet=False)
+    with service_logs(access_log=True, quiet=False):
         logging.getLogger("transduce.serve").info("serving %s", "en→de")
         logging.getLogger("uvicorn.error").info("Started server process")
         try:
@@ -187,15 +184,11 @@ def test_the_log_of_events_tells_no_message_of_an_exception(capsys: pytest.Captu
         except ValueError as error:
             logging.getLogger("uvicorn.error").error("Exception in ASGI application\n", exc_info=error)
         ACCESS_LOG.info("%s", "{}")
-        configure_logs(access_log=False, quiet=True)
+    with service_logs(access_log=False, quiet=True):
         logging.getLogger("transduce.serve").info("serving")
         ACCESS_LOG.info("%s", "{}")
-    finally:
-        logging.raiseExceptions = True
-        for name, (handlers, level) in before.items():
-            logger = logging.getLogger(name)
-            logger.handlers, logger.propagate = handlers, True
-            logger.setLevel(level)
+    assert logging.raiseExceptions
+    assert logging.getLogger("transduce.serve").propagate
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.splitlines() == [
@@ -212,7 +205,6 @@ def test_what_the_core_tells_is_counted(metrics: Metrics) -> None:
     for _ in range(2):
         metrics.batch_done("m30k", num_sentences=8, num_tokens=100, fill=0.5, seconds=0.25)
     metrics.waited("m30k", Priority.BULK, 0.3)
-    metrics.queued("m30k", 17)
     metrics.model_event("m30k", "loaded")
     by_model = {"model": "m30k"}
     assert sample(metrics, "transduce_batches_total", **by_model) == 2
@@ -220,7 +212,6 @@ def test_what_the_core_tells_is_counted(metrics: Metrics) -> None:
     assert sample(metrics, "transduce_source_tokens_total", **by_model) == 200
     assert sample(metrics, "transduce_engine_seconds_total", **by_model) == 0.5
     assert sample(metrics, "transduce_batch_fill_sum", **by_model) == 1
-    assert sample(metrics, "transduce_waiting_sentences", **by_model) == 17
     assert sample(metrics, "transduce_queue_seconds_sum", model="m30k", priority="bulk") == 0.3
     assert sample(metrics, "transduce_model_events_total", model="m30k", event="loaded") == 1
     assert (sample(metrics, "process_resident_memory_bytes") or 0) > 10_000_000
@@ -247,6 +238,9 @@ def test_a_watched_value_is_read_when_asked_for(metrics: Metrics) -> None:
     assert sample(metrics, "transduce_ready") == 1
     values.append(0.0)
     assert sample(metrics, "transduce_ready") == 0
+    metrics.watch_models("transduce_waiting_sentences", "Sentences in the queue", lambda: {"m30k": 17, "paper": 0})
+    assert sample(metrics, "transduce_waiting_sentences", model="m30k") == 17
+    assert sample(metrics, "transduce_waiting_sentences", model="paper") == 0
 
 
 def test_both_formats_of_prometheus_are_spoken(metrics: Metrics) -> None:

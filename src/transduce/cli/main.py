@@ -26,6 +26,7 @@ COMMANDS = (
     "train",
     "average",
     "translate",
+    "serve",
     "score",
     "calibrate",
     "shortlist",
@@ -47,6 +48,7 @@ _EPILOG = """examples:
   transduce train recipes/multi30k-en-de.toml --output runs/m30k
   transduce average runs/m30k --last 20 --output models/m30k
   echo "A dog runs." | transduce translate models/m30k
+  transduce serve models/m30k                           answer requests over HTTP
   transduce evaluate --hypothesis test.out --reference test.de
   transduce verify models/m30k                          check causality, caching, batching, engines
   transduce inspect models/m30k --sentence "A dog runs."

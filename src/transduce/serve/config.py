@@ -37,6 +37,9 @@ class ServerConfig:
     private_key: str = ""  # file, PEM; "": in the certificate's file
     trusted_proxies: tuple[str, ...] = ()  # addresses or networks whose forwarded headers are believed
     cors_origins: tuple[str, ...] = ()  # web pages of other origins that may call the service; "*": all
+    max_connections: Count = 4096  # further ones are refused
+    access_log: bool = True  # whether each request has a line, as JSON, on standard error
+    metrics_port: Port = 0  # a port of its own for /metrics; 0: that of the service
     shutdown_seconds: SecondsOrNone = 0.0  # accepted work has this long once the service is told to end; 0: no limit
 
     def __post_init__(self) -> None:

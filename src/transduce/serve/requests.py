@@ -101,10 +101,6 @@ class Recorder(Protocol):
         """A sentence left the queue for a batch after this time."""
         ...
 
-    def queued(self, model: str, num_sentences: int) -> None:
-        """The queue of a model has this many sentences now."""
-        ...
-
     def model_event(self, model: str, event: str) -> None:
         """A model was "loaded", "reloaded", "unloaded" or "failed"."""
         ...

@@ -199,4 +199,3 @@ class Scheduler:
         recorder.batch_done(self._name, len(batch.sentences), batch.tokens, fill, seconds)
         for call in {sentence.call for sentence in batch.sentences}:
             recorder.waited(self._name, call.ticket.priority, started - call.since)
-        recorder.queued(self._name, self._queue.num_sentences)

@@ -302,8 +302,5 @@ class _NoRecorder:
     def waited(self, model: str, priority: Priority, seconds: float) -> None:
         """Does nothing."""
 
-    def queued(self, model: str, num_sentences: int) -> None:
-        """Does nothing."""
-
     def model_event(self, model: str, event: str) -> None:
         """Does nothing."""

@@ -1,11 +1,11 @@
 """The log of the service, on standard error: one line an event, in plain words; the access log as JSON lines."""
 
+import contextlib
 import logging
 import sys
+from collections.abc import Iterator
 
 from transduce.serve.operations.access_log import ACCESS_LOG
-
-_EVENTS = ("transduce.serve", "uvicorn.error")
 
 
 class _EventFormatter(logging.Formatter):
@@ -20,21 +20,33 @@ class _EventFormatter(logging.Formatter):
         return f"transduce: {level}{record.getMessage().strip()}{failure}"
 
 
-def configure_logs(*, access_log: bool, quiet: bool) -> None:
-    """Sends the events of the service, warnings of uvicorn, and the access log to standard error.
+@contextlib.contextmanager
+def service_logs(*, access_log: bool, quiet: bool) -> Iterator[None]:
+    """For this block, sends the events of the service, warnings of uvicorn, and the access log to standard error.
 
     Args:
         access_log: whether each request has a line.
         quiet: whether of all else only warnings and errors are printed.
     """
+    levels = {
+        "transduce.serve": (_EventFormatter(), logging.WARNING if quiet else logging.INFO),
+        "uvicorn.error": (_EventFormatter(), logging.WARNING),
+        ACCESS_LOG.name: (logging.Formatter("%(message)s"), logging.INFO if access_log else logging.WARNING),
+    }
+    loggers = [logging.getLogger(name) for name in levels]
+    before = [(each, each.handlers, each.propagate, each.level) for each in loggers]
+    raised = logging.raiseExceptions
     logging.raiseExceptions = False  # where the reader of the log is gone, its lines are lost; answers go on
-    events = logging.StreamHandler(sys.stderr)
-    events.setFormatter(_EventFormatter())
-    for name in _EVENTS:
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [events], False
-        logger.setLevel(logging.INFO if name == "transduce.serve" and not quiet else logging.WARNING)
-    requests = logging.StreamHandler(sys.stderr)
-    requests.setFormatter(logging.Formatter("%(message)s"))
-    ACCESS_LOG.handlers, ACCESS_LOG.propagate = [requests], False
-    ACCESS_LOG.setLevel(logging.INFO if access_log else logging.WARNING)
+    for logger in loggers:
+        formatter, level = levels[logger.name]
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(formatter)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)
+    try:
+        yield
+    finally:
+        logging.raiseExceptions = raised
+        for logger, handlers, propagate, level in before:
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(level)

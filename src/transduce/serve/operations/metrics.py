@@ -1,6 +1,6 @@
 """What is measured while serving, for Prometheus. No label has a text, a key or an address."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -40,7 +40,6 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self._waiting = Gauge("transduce_waiting_sentences", "Sentences in the queue", by_model, registry=registry)
         self._fill = Histogram(
             "transduce_batch_fill",
             "Share of its token budget that a batch used",
@@ -78,10 +77,6 @@ class Metrics:
         """See `Recorder`."""
         self._queue_seconds.labels(model, priority.name.lower()).observe(seconds)
 
-    def queued(self, model: str, num_sentences: int) -> None:
-        """See `Recorder`."""
-        self._waiting.labels(model).set(num_sentences)
-
     def model_event(self, model: str, event: str) -> None:
         """See `Recorder`."""
         self._model_events.labels(model, event).inc()
@@ -106,7 +101,11 @@ class Metrics:
 
     def watch(self, name: str, about: str, value: Callable[[], float]) -> None:
         """Adds a value that is read whenever the metrics are."""
-        self._registry.register(_Watched(name, about, value))
+        self.watch_models(name, about, lambda: {"": value()})
+
+    def watch_models(self, name: str, about: str, values: Callable[[], Mapping[str, float]]) -> None:
+        """Adds a value of each model, by its name, which is read whenever the metrics are."""
+        self._registry.register(_Watched(name, about, values))
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
         """Returns all metrics in the format that a client accepts, and its content type."""
@@ -115,8 +114,14 @@ class Metrics:
 
 
 class _Watched(Collector):
-    def __init__(self, name: str, about: str, value: Callable[[], float]) -> None:
-        self._name, self._about, self._value = name, about, value
+    """Values that are read at the time when they are asked for; the model "" has no label."""
+
+    def __init__(self, name: str, about: str, values: Callable[[], Mapping[str, float]]) -> None:
+        self._name, self._about, self._values = name, about, values
 
     def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily(self._name, self._about, value=self._value())
+        values = self._values()
+        family = GaugeMetricFamily(self._name, self._about, labels=[] if "" in values else ["model"])
+        for model, value in values.items():
+            family.add_metric([model] if model else [], value)
+        yield family

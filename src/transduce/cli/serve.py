@@ -1,0 +1,102 @@
+"""Serves models over HTTP: to clients of LibreTranslate, to clients of DeepL, and by an interface of our own.
+
+examples:
+  transduce serve models/m30k
+  curl http://127.0.0.1:5000/translate -d q="A dog runs." -d source=en -d target=de
+  transduce serve models/en-de models/de-en --host 0.0.0.0 --port 8080 --quantization int8
+  transduce serve --config serve.toml
+  transduce serve --keys keys.toml --add-key weblate --characters-per-minute 60000
+  transduce serve models/m30k --keys keys.toml
+  transduce serve models/m30k --state postgresql://transduce@db/transduce
+
+Models are chosen by language. Sentences of all requests are translated together, and no answer depends on who else
+asks. SIGTERM or Ctrl-C ends the service when all accepted requests are answered, a second one at once. SIGHUP reloads
+keys, certificate and models. /health and /ready are for probes, /metrics is for Prometheus, and /api/openapi.json
+describes the interface. What the options do not set is in serve.toml: docs/guides/operating.md.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from transduce.cli.numbers import THREADS, whole
+from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
+from transduce.engines.interface import SHORTLIST_CHOICES
+from transduce.errors import ConfigError
+
+SUMMARY = "answer translation requests over HTTP"
+_MODULES = ("httptools", "multipart", "prometheus_client", "py3langid", "starlette", "uvicorn")
+_MOST_CHARACTERS = 10**15
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="model folders, one for each pair of languages")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="serve.toml; options given here win over it")
+    parser.add_argument("--host", metavar="NAME", help="address to listen at; 0.0.0.0: all; default: 127.0.0.1")
+    parser.add_argument("--port", type=whole(0, 65_535), metavar="N", help="0: any that is free; default: 5000")
+    parser.add_argument(
+        "--state",
+        metavar="URL",
+        help="where glossaries and usage are kept: an SQLite file, postgresql://…, or memory; default: "
+        "~/.local/state/transduce/serve.db",
+    )
+    machine = parser.add_argument_group("machine (for all models)")
+    machine.add_argument("--engine", choices=ENGINE_NAMES, help="default: auto")
+    machine.add_argument(
+        "--quantization", choices=QUANTIZATIONS, metavar="TYPE", help="float32 (default), int8, …: faster, less memory"
+    )
+    machine.add_argument("--threads", type=THREADS, metavar="N", help="CPU threads of each model")
+    machine.add_argument("--shortlist", choices=SHORTLIST_CHOICES, help="default: off")
+    keys = parser.add_argument_group("keys")
+    keys.add_argument("--keys", type=Path, metavar="FILE", help="each client needs a key of this file")
+    keys.add_argument("--add-key", metavar="NAME", help="add a new key to the file, print it, and end")
+    limit = whole(0, _MOST_CHARACTERS)
+    for period in ("minute", "day"):
+        keys.add_argument(
+            f"--characters-per-{period}", type=limit, metavar="N", help="limit of the new key; 0: none (default)"
+        )
+    keys.add_argument("--bulk", action="store_true", help="requests with the new key wait for those of others")
+    parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until a signal, and returns the exit code."""
+    if args.add_key is not None:
+        return _add_key(args)
+    for name in ("characters_per_minute", "characters_per_day", "bulk"):
+        if getattr(args, name):
+            raise ConfigError(f"--{name.replace('_', '-')} is of a new key: give --add-key NAME as well.")
+    from transduce.cli.requirements import require
+
+    require("serve", _MODULES)
+    # Imported here, so that `transduce --help` need not load what they need.
+    from transduce.serve.assembly import serve
+    from transduce.serve.config import read_config
+    from transduce.serve.operations.log import service_logs
+
+    given = {
+        "server": {"host": args.host, "port": args.port},
+        "keys": {"file": str(args.keys) if args.keys is not None else None},
+        "state": {"url": args.state},
+    }
+    of_models = {name: getattr(args, name) for name in ("engine", "quantization", "threads", "shortlist")}
+    changes = {section: _given(values) for section, values in given.items()}
+    config = read_config(args.config, args.models, changes, _given(of_models))
+    with service_logs(access_log=config.server.access_log and not args.quiet, quiet=args.quiet):
+        serve(config)
+    return 0
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _add_key(args: argparse.Namespace) -> int:
+    from transduce.serve.operations.keys import add_key
+
+    if args.keys is None:
+        raise ConfigError("--add-key adds a key to a file: give --keys FILE as well.")
+    limits = {"per_minute": args.characters_per_minute or 0, "per_day": args.characters_per_day or 0}
+    print(add_key(args.keys, args.add_key, **limits, bulk=args.bulk))
+    return 0

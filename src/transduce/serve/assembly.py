@@ -1,0 +1,169 @@
+"""From a configuration to a running service: what belongs together is put together here, and nowhere else."""
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from transduce.serve.config import ServeConfig
+from transduce.serve.listening import Listener, allowed_connections
+from transduce.serve.operations.access import Access
+from transduce.serve.operations.access_log import Observation
+from transduce.serve.operations.connections import bounded_protocol
+from transduce.serve.operations.keys import KeyRing
+from transduce.serve.operations.limits import Budgets, Usage
+from transduce.serve.operations.metrics import Metrics
+from transduce.serve.operations.proxies import ForwardedHeaders
+from transduce.serve.server import Server
+from transduce.serve.service import ModelStatistics, Service
+from transduce.serve.state.store import open_store
+from transduce.serve.web.app import build_app
+
+_LOG = logging.getLogger("transduce.serve")
+_SHOWN_PAIRS = 6
+_READABLE_BY_PAGES = ("X-Request-ID", "RateLimit", "RateLimit-Policy", "Retry-After")
+
+
+class Application:
+    """The service with its keys, its store, its metrics, and the ASGI application that answers for all of them.
+
+    A `Lifecycle`: it is started before requests are answered, and stopped at the end.
+    """
+
+    def __init__(self, config: ServeConfig) -> None:
+        """Reads the keys, opens the store and the model folders.
+
+        Raises:
+            TransduceError: one of them cannot be used.
+        """
+        self.config = config
+        self.metrics = Metrics()
+        self.keys = KeyRing(Path(config.keys.file)) if config.keys.file else None
+        self.service = Service(config, self.metrics)
+        self.store = open_store(config.state.url)
+        self.usage = Usage(self.store, self.metrics.store_failures.inc)
+        access = Access(self.keys, Budgets(self.usage), required=config.keys.required)
+        routes = build_app(self.service, config, access, self.store)
+        if not config.server.metrics_port:
+            routes.router.routes.append(self._metrics_route())
+        self.asgi = self._wrapped(routes)
+        self._saving: asyncio.Task[None] | None = None
+        self._watch()
+
+    async def start(self) -> None:
+        """Loads the models."""
+        self._saving = asyncio.create_task(self.usage.keep_saving())
+        await self.service.start()
+
+    async def stop(self) -> None:
+        """Waits until all accepted work is done; then saves what was counted."""
+        await self.service.stop()
+        if self._saving is not None:
+            self._saving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._saving
+        self.store.close()
+
+    async def reload(self) -> Sequence[str]:
+        """Reads the keys and the models again; returns what happened. Raises ConfigError where the keys are wrong."""
+        messages = []
+        if self.keys is not None:
+            self.keys.reload()
+            messages.append(f"{len(self.keys)} keys")
+        return [*messages, *await self.service.reload()]
+
+    def describe(self) -> str:
+        """Returns the languages that are served, such as "en→de, en→fr"."""
+        shown = [f"{pair.source}→{pair.target}" for pair in self.service.pairs()]
+        more = f" and {len(shown) - _SHOWN_PAIRS} more" if len(shown) > _SHOWN_PAIRS else ""
+        return ", ".join(shown[:_SHOWN_PAIRS]) + more
+
+    def metrics_application(self) -> ASGIApp:
+        """Returns the application for a port of its own: the metrics, and whether the service is alive."""
+
+        async def health(_: Request) -> Response:
+            return JSONResponse({"status": "ok"})
+
+        return Starlette(routes=[self._metrics_route(), Route("/health", health)])
+
+    def _metrics_route(self) -> Route:
+        async def metrics(request: Request) -> Response:
+            text, content_type = self.metrics.exposition(request.headers.get("accept", ""))
+            return Response(text, headers={"content-type": content_type})
+
+        return Route("/metrics", metrics)
+
+    def _wrapped(self, app: ASGIApp) -> ASGIApp:
+        server = self.config.server
+        if server.cors_origins:
+            app = CORSMiddleware(
+                app,
+                allow_origins=server.cors_origins,
+                allow_methods=["GET", "POST", "DELETE"],
+                allow_headers=["*"],
+                expose_headers=_READABLE_BY_PAGES,
+            )
+        app = Observation(app, self.metrics, lambda: self.service.stopping)
+        return ForwardedHeaders(app, server.trusted_proxies)
+
+    def _watch(self) -> None:
+        """Adds what is known at any time to the metrics."""
+        watch, of_models = self.metrics.watch, self.metrics.watch_models
+        watch("transduce_ready", "Whether the service takes requests", lambda: self.service.ready)
+        watch("transduce_store_failing", "Whether the last use of the store failed", lambda: self.store.is_failing)
+        for name, about, value in (
+            ("transduce_model_loaded", "Whether the model is in memory", lambda model: model.loaded),
+            ("transduce_waiting_sentences", "Sentences in the queue", lambda model: model.num_waiting),
+            ("transduce_computing_sentences", "Sentences being computed", lambda model: model.num_computing),
+            (
+                "transduce_oldest_waiting_seconds",
+                "Age of the sentence that waits longest",
+                lambda model: model.oldest_seconds,
+            ),
+        ):
+            of_models(name, about, functools.partial(self._of_models, value))
+
+    def _of_models(self, value: Callable[[ModelStatistics], float]) -> dict[str, float]:
+        return {model.name: value(model) for model in self.service.statistics().models}
+
+
+def build_server(config: ServeConfig) -> Server:
+    """Returns a server that listens already, and answers once it runs.
+
+    Raises:
+        TransduceError: an address is in use; a certificate, the keys, the store or a model cannot be used.
+    """
+    application = Application(config)
+    server = config.server
+    connections = allowed_connections(server.max_connections)
+    if connections < server.max_connections:
+        _LOG.warning("the system allows %d connections (ulimit -n), not %d", connections, server.max_connections)
+    protocol = bounded_protocol(connections, refused=application.metrics.connections_refused)
+    listeners = [
+        Listener(
+            app=application.asgi,
+            host=server.host,
+            port=server.port,
+            connections=protocol,
+            certificate=server.certificate,
+            private_key=server.private_key,
+        )
+    ]
+    if server.metrics_port:
+        listeners.append(Listener(app=application.metrics_application(), host=server.host, port=server.metrics_port))
+    return Server(application, listeners, reload=application.reload, describe=application.describe)
+
+
+def serve(config: ServeConfig) -> None:
+    """Serves until a signal ends it; see `Server.run`."""
+    server = build_server(config)
+    asyncio.run(server.run())
