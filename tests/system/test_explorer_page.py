@@ -1,7 +1,6 @@
 """The explorer in a real browser: it opens at once and without complaint, and works by mouse and by keyboard."""
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,25 +11,10 @@ from transduce import Attention
 from transduce.inspection import alignment_scores, best_heads, explorer_page, word_weights
 
 pytestmark = pytest.mark.slow
-sync_api: Any = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the page is NOT tested")
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 MAX_SECONDS = 2.0  # promised; it took 0.4 on one busy core
 WORDS = [f"word{number}s" if number % 3 else f"no{number}" for number in range(40)]
 SOURCE = " ".join(WORDS)
 TARGET = " ".join(WORDS[::-1])
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip(f"none of {', '.join(BROWSERS)} is installed: the page is NOT tested")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

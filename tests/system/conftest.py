@@ -1,0 +1,25 @@
+"""A real browser for the tests of pages."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser, without a window."""
+    sync_api: Any = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: the page is NOT tested"
+    )
+    path = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if path is None:
+        pytest.skip(f"none of {', '.join(_BROWSERS)} is installed: the page is NOT tested")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
+        yield browser
+        browser.close()
