@@ -117,6 +117,16 @@ def test_every_size_gives_a_recipe_that_loads(num_pairs: int, tmp_path: Path) ->
     assert all(line == line.rstrip() for line in (tmp_path / "mine.toml").read_text(encoding="utf-8").split("\n"))
 
 
+def test_a_small_vocabulary_needs_more_steps_for_as_many_epochs(tmp_path: Path) -> None:
+    text = tmp_path / "dev.en"
+    text.write_text("text\n", encoding="utf-8")
+    steps = {}
+    for num_pairs in (6000, 30_000):  # vocabularies of 1000 and 5000
+        corpus = Corpus(tmp_path / "a", tmp_path / "b", num_pairs, 600_000)
+        steps[num_pairs] = write_recipe(corpus, ("", ""), tmp_path / f"{num_pairs}.toml", (text, text)).train.max_steps
+    assert steps == {6000: 15_000, 30_000: 10_000}  # 34 epochs of 897 000 and of 600 000 tokens, in batches of 2048
+
+
 def test_languages_by_names() -> None:
     names = ["a.en", "a.de.gz", "train.lc.norm.tok.fr", "a.txt", "a", "a.EN", "x.en.txt"]
     assert [language_of(Path(name)) for name in names] == ["en", "de", "fr", "", "", "", ""]

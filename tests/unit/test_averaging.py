@@ -7,7 +7,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from transduce.errors import BundleError
-from transduce.training.averaging import average
+from transduce.training.averaging import average, compare_with_last
+from transduce.training.progress import Progress
 
 
 def checkpoint(folder: Path, **weights: list[float]) -> Path:
@@ -72,3 +73,15 @@ def test_what_is_not_finite_is_not_averaged(tmp_path: Path, value: float) -> Non
     paths = [checkpoint(tmp_path / "1", a=[1.0], b=[2.0]), checkpoint(tmp_path / "2", a=[1.0], b=[value])]
     with pytest.raises(BundleError, match=rf"{paths[1]}/model\.safetensors: b: 1 of 1 numbers are infinite or NaN"):
         average(paths)
+
+
+@pytest.mark.parametrize(
+    ("bleu", "perplexity", "warns"), [(16.0, 9.0, True), (16.0, 8.0, False), (18.0, 9.0, False), (18.0, 8.0, False)]
+)
+def test_a_score_alone_may_be_worse_by_chance(
+    bleu: float, perplexity: float, warns: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress = Progress(step=9, best_by="bleu", validations={"bleu": 17.0, "perplexity": 8.5, "step": 9.0})
+    metrics = {"validation_bleu": bleu, "validation_perplexity": perplexity, "averaged_steps": "3, 6, 9"}
+    compare_with_last(Path("run"), metrics, progress, show=False)
+    assert ("by bleu, this mean of checkpoints (16.00) is worse" in capsys.readouterr().err) == warns

@@ -110,7 +110,7 @@ def _add_table2(experiments: Any) -> None:
         "--recipe recipes/multi30k-en-de-tok.toml --corpus data/multi30k-en-de-tok --tokenized",
         "--model runs/base/model --model runs/big/model:en-de --corpus data/wmt14-en-de",
     )
-    recipe = "a system to train, in place of those of the scale; may be repeated"
+    recipe = "a system to train instead of those of the scale; may be repeated"
     parser.add_argument("--recipe", dest="recipes", metavar="FILE", type=Path, action="append", default=[], help=recipe)
     model = "a finished system, in place of those of the scale; PAIR: en-de or en-fr; may be repeated"
     parser.add_argument("--model", dest="models", metavar="DIR[:PAIR]", action="append", default=[], help=model)
@@ -151,9 +151,9 @@ def _add_table4(experiments: Any) -> None:
     parser.add_argument("--recipe", metavar="FILE", type=Path, help="another parser")
     raw = "tokenised sentences, one a line: parsed by the supervised parser into silver trees"
     parser.add_argument("--raw", metavar="FILE", type=Path, help=raw)
-    parser.add_argument("--silver", metavar="TREES", type=Path, help="silver trees, in place of --raw")
+    parser.add_argument("--silver", metavar="TREES", type=Path, help="silver trees, instead of --raw")
     parser.add_argument("--seeds", metavar="N", type=whole(1, 1000), help="trainings of each parser")
-    baseline = 'another parser\'s results, shown beside: what benchmarks/pcfg.py writes, or {"f1": 77}'
+    baseline = 'another parser\'s results, for comparison: what benchmarks/pcfg.py writes, or {"f1": 77}'
     parser.add_argument("--baseline", metavar="JSON", type=Path, help=baseline)
 
 

@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("recipe", metavar="RECIPE", type=Path, nargs="?", help="TOML file; or give --train")
     parser.add_argument("--output", type=Path, metavar="DIR", help="folder to write; --check-only needs none")
-    corpus = parser.add_argument_group("corpus, in place of the recipe's")
+    corpus = parser.add_argument_group("corpus, instead of the recipe's")
     corpus.add_argument(
         "--train", nargs="+", action="append", metavar="FILE", help="two aligned files or one TSV file; may be repeated"
     )

@@ -57,7 +57,9 @@ def average_checkpoints(run: Path, last: int, *, best: bool = False) -> tuple[li
 
 
 def compare_with_last(run: Path, metrics: Mapping[str, Any], progress: Progress, *, show: bool) -> None:
-    """Prints the averaged model's validation scores beside the last checkpoint's; warns where they are worse.
+    """Prints the averaged model's validation scores beside the last checkpoint's; warns if they are worse.
+
+    A score of a few hundred sentences may be worse by chance. If perplexity is better, there is no warning.
 
     Args:
         run: the run folder.
@@ -77,7 +79,11 @@ def compare_with_last(run: Path, metrics: Mapping[str, Any], progress: Progress,
             file=sys.stderr,
         )
     by = progress.best_by if progress.best_by in last else "perplexity"
-    if mean[by] > last[by] if by == "perplexity" else mean[by] < last[by]:
+    worse = [
+        mean[name] > last[name] if name == "perplexity" else mean[name] < last[name]
+        for name in {by, "perplexity"} & last.keys()
+    ]
+    if all(worse):
         print(
             f"warning: {run / 'model'}: by {by.replace('_', ' ')}, this mean of checkpoints ({mean[by]:.2f}) is worse "
             f"than the last checkpoint alone ({last[by]:.2f}): it averages over too much of the training. Take fewer: "

@@ -79,7 +79,7 @@ def ablate(
             results = _write(ablation, trials, failed)
             left = (time.monotonic() - started) / count * (len(waiting) - count)
             (result,) = (each for each in results.trials if (each.row, each.seed) == (trial.row, trial.seed))
-            say(f"[{count}/{len(waiting)}] {_describe(result)}; about {left / 60:,.0f} minutes left")
+            say(f"[{count}/{len(waiting)}] {_describe(result)}; about {counted(round(left / 60), 'minute')} left")
     try:
         draw(results, ablation.output / PICTURE)
     except MissingDependencyError as error:
