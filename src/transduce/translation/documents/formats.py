@@ -7,9 +7,12 @@ from pathlib import Path
 from transduce.errors import ConfigError, DataError, suggestion
 from transduce.translation.documents.archive import Archive
 from transduce.translation.documents.html_pages import read_html
+from transduce.translation.documents.markdown import read_markdown
 from transduce.translation.documents.office_open import slide_members, word_members
 from transduce.translation.documents.parts import Content, ReadMember
+from transduce.translation.documents.plain_text import read_plain_text
 from transduce.translation.documents.segments import Piece
+from transduce.translation.documents.subtitles import read_srt, read_vtt
 from transduce.translation.documents.text_encoding import decode
 
 MAX_FILE_BYTES = 64 << 20  # of a document that is one text
@@ -46,7 +49,11 @@ def _text_format(title: str, extensions: str, read: Callable[[str], Iterator[Pie
 FORMATS: Mapping[str, Format] = {
     "docx": Format("DOCX", (".docx", ".docm", ".dotx"), members=word_members),
     "html": _text_format("HTML", ".html .htm .xhtml", read_html, "html"),
+    "markdown": _text_format("Markdown", ".md .markdown", read_markdown),
     "pptx": Format("PPTX", (".pptx", ".pptm", ".ppsx"), members=slide_members),
+    "srt": _text_format("SRT", ".srt", read_srt),
+    "text": _text_format("plain text", ".txt .text", read_plain_text),
+    "vtt": _text_format("WebVTT", ".vtt", read_vtt),
 }
 
 

@@ -27,6 +27,8 @@ from transduce.translation.result import Translation
 WINDOW_SEGMENTS = 1024
 WINDOW_CHARACTERS = 1 << 18
 
+TOO_LONG = "has a word that is longer than the model reads: left as it was, in the source language."
+
 TranslateTexts = Callable[[Sequence[str]], Sequence[Translation]]
 
 
@@ -128,15 +130,21 @@ def _translate_window(window: Sequence[Part | Piece], translate: TranslateTexts,
     if not sources:
         return
     found = dict(zip(sources, translate(sources), strict=True))
-    kept = {s for s in sources if keeps_tags(items_of(s), items_of(found[s].text))}
+    kept = set()
+    for source, translation in found.items():
+        warnings = translation.warnings
+        if translation.source_truncated:
+            warnings = (*warnings, TOO_LONG)
+        elif keeps_tags(items_of(source), items_of(translation.text)):
+            kept.add(source)
+        elif LEFT_AS_IT_WAS not in warnings:
+            warnings = (*warnings, LEFT_AS_IT_WAS)
+        for warning in warnings:
+            progress.warn(f"{shorten(source, 60, placeholder=' …')!r}: {warning}")
     for segment in segments:
         if segment.source in kept:
             segment.translation = found[segment.source].text
     progress.num_segments += len(segments)
-    for source, translation in found.items():
-        lost = () if source in kept or LEFT_AS_IT_WAS in translation.warnings else (LEFT_AS_IT_WAS,)
-        for warning in (*translation.warnings, *lost):
-            progress.warn(f"{shorten(source, 60, placeholder=' …')!r}: {warning}")
 
 
 def _length(piece: Piece) -> int:

@@ -180,14 +180,14 @@ class SegmentBuilder:
         self._entries.append(_Entry(Tag("open", self._num_tags), original))
         return self._num_tags
 
-    def close(self, number: int, *original: Piece) -> None:
-        """Adds the end of an element."""
-        self._entries.append(_Entry(Tag("close", number), original))
+    def close(self, number: int, *original: Piece, alone: str | None = None) -> None:
+        """Adds the end of an element; `alone` is how translations write it, if that differs."""
+        self._entries.append(_Entry(Tag("close", number), original, None if alone is None else (alone,)))
 
     def point(
         self, *original: Piece, alone: Sequence[Piece] | None = None, joined: bool = False, is_break: bool = False
-    ) -> None:
-        """Adds what stands between words and is kept as it is.
+    ) -> int:
+        """Adds what stands between words and is kept as it is, and returns its number.
 
         Args:
             original: how it stands in the document.
@@ -198,6 +198,7 @@ class SegmentBuilder:
         self._num_tags += 1
         tag = Tag("break" if is_break else "point", self._num_tags)
         self._entries.append(_Entry(tag, original, None if alone is None else tuple(alone), joined))
+        return self._num_tags
 
     def pieces(self, render: Callable[[dict[Tag, tuple[Piece, ...]], list[int]], Render]) -> Iterator[Piece]:
         """Yields what was collected, and starts again: the segment, and what is copied before it and after it.

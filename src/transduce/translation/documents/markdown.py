@@ -1,0 +1,222 @@
+"""Markdown: paragraphs, headings, items of lists and cells of tables are translated.
+
+Front matter, code, formulas, definitions of links and the marks of all blocks are copied. Blocks of HTML are read as
+HTML. A paragraph that was wrapped is wrapped again, at the length of its longest line.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+
+from transduce.translation.documents.html_pages import read_html
+from transduce.translation.documents.markdown_inline import escape_markdown, inline_pieces
+from transduce.translation.documents.plain_text import lines_of, rewrapped
+from transduce.translation.documents.segments import Item, Piece, Render, written
+from transduce.translation.pipeline.markup import is_block_tag
+
+_PREFIX = re.compile(
+    r"(?:[ \t]*>[ \t]?)*(?P<item>[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?)*"
+    r"(?:\[\^[^\]\s]+\]:[ \t]*)?[ \t]*"
+)
+_MARKED = re.compile(r"[-+*>\d\[]")  # in a prefix: a new block begins, unless it is that of a quotation
+_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,}|:{3,}|\$\$)(?P<rest>.*)")
+_HEADING = re.compile(r"(?P<marks>#{1,6}[ \t]+)(?P<text>.*?)(?P<end>(?:[ \t]+#+)?[ \t]*(?:\{[^{}]*\}[ \t]*)?)\Z")
+_RULE = re.compile(r"[ \t>]*(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*|-+[ \t]*)\Z")
+_DEFINITION = re.compile(r"[ \t]{0,3}\[(?P<label>[^\]\^][^\]]*)\]:[ \t]*\S")
+_HTML_BLOCK = re.compile(r"<(?:[!?]|/?(?P<name>[A-Za-z][\w-]*)(?=[\s/>]|\Z))")
+_DELIMITERS = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\Z")
+_CELL_END = re.compile(r"(?<!\\)\|")
+_CODE_INDENT = 4
+# At the beginning of a line these would begin another block.
+_LINE_START = re.compile(r"(?P<number>\d{1,9})(?=[.)](?:\s|\Z))|(?=(?:[-+*]|#{1,6}|>|=+|-+)(?:\s|\Z)|>)")
+Line = tuple[str, str]  # with its end
+
+
+@dataclass
+class _Paragraph:
+    lines: list[tuple[str, str, str]] = field(default_factory=list)  # prefix, text and end of each
+
+
+class _Reader:
+    """Reads a document line by line."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = list(lines_of(text))
+        self.labels = {
+            match["label"].strip().lower() for line, _ in self.lines if (match := _DEFINITION.match(line)) is not None
+        }
+        self.position = 0
+        self.paragraph = _Paragraph()
+        self.content_indent = 0  # of the last item of a list: what is four spaces further in is code
+
+    def read(self) -> Iterator[Piece]:
+        yield from self._front_matter()
+        while self.position < len(self.lines):
+            line, end = self.lines[self.position]
+            prefix = _PREFIX.match(line)
+            assert prefix is not None  # the pattern matches any text
+            rest = line[prefix.end() :]
+            is_rule = _RULE.match(line) is not None
+            if not rest.strip() or is_rule or _DEFINITION.match(line):
+                yield from self._end_paragraph()
+                self.content_indent = 0 if is_rule else self.content_indent
+                yield line + end
+                self.position += 1
+            elif not self.paragraph.lines and _indent(line) >= self.content_indent + _CODE_INDENT:
+                yield line + end
+                self.position += 1
+            elif (block := self._block(prefix[0], rest)) is not None:
+                yield from self._end_paragraph()
+                yield from block
+            else:
+                yield from self._text(prefix, rest, end)
+        yield from self._end_paragraph()
+
+    def _text(self, prefix: re.Match[str], rest: str, end: str) -> Iterator[Piece]:
+        """Adds a line of text to the paragraph, or to a new one."""
+        marks = prefix[0].replace(">", "") if self.paragraph.lines else prefix[0]
+        if _MARKED.search(marks):
+            yield from self._end_paragraph()
+        if prefix["item"]:
+            self.content_indent = len(prefix[0].expandtabs(4))
+        elif not self.paragraph.lines and not prefix[0]:
+            self.content_indent = 0
+        self.paragraph.lines.append((prefix[0], rest, end))
+        self.position += 1
+
+    def _front_matter(self) -> Iterator[Piece]:
+        mark = self.lines[0][0].rstrip() if self.lines else ""
+        if mark in ("---", "+++"):
+            for i, (line, _) in enumerate(self.lines[1:], 1):
+                if line.rstrip() in (mark, "..."):
+                    yield from self._copied(i + 1)
+                    return
+
+    def _copied(self, end: int) -> Iterator[Piece]:
+        """Yields the lines up to one as they are."""
+        yield "".join(line + line_end for line, line_end in self.lines[self.position : end])
+        self.position = end
+
+    def _block(self, prefix: str, rest: str) -> Iterator[Piece] | None:
+        """Returns the pieces of a block that is no paragraph; None if none begins here."""
+        if (fence := _FENCE.match(rest)) is not None and "`" not in fence["rest"]:
+            if fence["fence"].startswith(":"):  # its content is Markdown
+                return self._copied(self.position + 1)
+            return self._copied(self._fence_end(fence))
+        if (heading := _HEADING.match(rest)) is not None:
+            return self._heading(prefix, heading)
+        if not self.paragraph.lines and (tag := _HTML_BLOCK.match(rest)) is not None and _begins_html(tag["name"]):
+            return self._html()
+        following = self.lines[self.position + 1][0] if self.position + 1 < len(self.lines) else ""
+        if "|" in rest and "|" in following and _DELIMITERS.match(following):
+            return self._table(prefix)
+        return None
+
+    def _fence_end(self, fence: re.Match[str]) -> int:
+        """Returns the number of lines up to the end of a block of code or a formula."""
+        mark = fence["fence"]
+        if mark == "$$" and fence["rest"].rstrip().endswith("$$"):
+            return self.position + 1
+        for i in range(self.position + 1, len(self.lines)):
+            line = self.lines[i][0].strip(" \t>")
+            if (line.startswith(mark) and not line.strip(mark[0])) or (mark == "$$" and line.endswith("$$")):
+                return i + 1
+        return len(self.lines)
+
+    def _html(self) -> Iterator[Piece]:
+        """Yields the pieces of a block of HTML, which an empty line ends."""
+        start = self.position
+        while self.position < len(self.lines) and self.lines[self.position][0].strip():
+            self.position += 1
+        yield from read_html("".join(line + end for line, end in self.lines[start : self.position]))
+
+    def _heading(self, prefix: str, heading: re.Match[str]) -> Iterator[Piece]:
+        yield prefix + heading["marks"]
+        yield from inline_pieces(heading["text"], lambda _: "", self.labels)
+        yield heading["end"] + self.lines[self.position][1]
+        self.position += 1
+
+    def _table(self, prefix: str) -> Iterator[Piece]:
+        escape = partial(re.compile(r"(?<!\\)\|").sub, r"\\|")
+        first = self.position
+        while self.position < len(self.lines) and "|" in (line := self.lines[self.position][0]) and line.strip():
+            end = self.lines[self.position][1]
+            self.position += 1
+            if self.position == first + 2:
+                yield line + end
+                continue
+            yield prefix if self.position == first + 1 else ""
+            line = line[len(prefix) :] if self.position == first + 1 else line
+            start = 0
+            for match in [*_CELL_END.finditer(line), None]:
+                stop = match.start() if match is not None else len(line)
+                yield from self._cell(line[start:stop], escape)
+                yield "|" if match is not None else end
+                start = stop + 1
+
+    def _cell(self, cell: str, escape: Callable[[str], str]) -> Iterator[Piece]:
+        text = cell.strip()
+        if not text:
+            yield cell
+            return
+        start = cell.index(text)
+        yield cell[:start]
+        yield from inline_pieces(text, lambda _: "", self.labels, None, lambda plain: escape(escape_markdown(plain)))
+        yield cell[start + len(text) :]
+
+    def _end_paragraph(self) -> Iterator[Piece]:
+        """Yields the pieces of the paragraph that was being read."""
+        lines, self.paragraph = self.paragraph.lines, _Paragraph()
+        if not lines:
+            return
+        yield lines[0][0]
+        between = [end + prefix for (_, _, end), (prefix, _, _) in pairwise(lines)]
+        wrap = partial(_wrapped, [text for _, text, _ in lines], between) if between else _on_one_line
+        yield from inline_pieces("\n".join(text for _, text, _ in lines), between.__getitem__, self.labels, wrap)
+        yield lines[-1][2]
+
+
+def _begins_html(name: str | None) -> bool:
+    """Returns whether a line that begins with a tag of this name, or a comment, begins a block of HTML."""
+    return name is None or is_block_tag(name) or name.lower() in ("script", "style", "svg")
+
+
+def _indent(line: str) -> int:
+    line = line.expandtabs(4)
+    return len(line) - len(line.lstrip())
+
+
+def read_markdown(text: str) -> Iterator[Piece]:
+    """Yields the pieces of a Markdown document."""
+    return _Reader(text).read()
+
+
+def _wrapped(lines: Sequence[str], between: Sequence[str], render: Render) -> Render:
+    """Returns a way to write translations in lines as long as those of the source."""
+    width = max(map(len, lines))
+
+    def wrap(items: Sequence[Item]) -> Iterator[Piece]:
+        text = "".join(written(render(items)))
+        ends = "|".join(map(re.escape, sorted(set(between), key=len, reverse=True)))
+        hard = re.split(rf"((?: {{2,}}|\\)(?:{ends}))", text)
+        for i, part in enumerate(hard):
+            if i % 2:
+                yield part
+            else:
+                yield between[0].join(map(_escaped_start, rewrapped(part, width)))
+
+    return wrap
+
+
+def _on_one_line(render: Render) -> Render:
+    return lambda items: [_escaped_start("".join(written(render(items))))]
+
+
+def _escaped_start(line: str) -> str:
+    """Returns a line of a paragraph that no program reads as the beginning of another block."""
+    match = _LINE_START.match(line)
+    if match is None:
+        return line
+    return (match["number"] or "") + "\\" + line[match.end() :]

@@ -1,0 +1,181 @@
+"""What stands within a paragraph of Markdown: emphasis, links, code, tags.
+
+    A *dog* of [mine](x.md) runs `fast`.   →   "A <x1>dog</x1> of <x2>mine</x2> runs <x3/>."
+
+Code, formulas, addresses and references to footnotes are points. Emphasis and links are elements.
+"""
+
+import html
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from transduce.translation.documents.segments import Piece, Render, SegmentBuilder, Tag, encoded_with
+
+_TOKEN = re.compile(
+    r"(?P<escape>\\[!-/:-@\[-`{-~])"
+    r"|(?P<code>(?:\{[\w:.+-]{1,40}\})?(?P<ticks>`+)(?!`).{1,5000}?(?<!`)(?P=ticks)(?!`))"
+    r"|(?P<ticks_alone>`+)"
+    r"|(?P<address><[A-Za-z][A-Za-z0-9+.-]{1,31}:[^<>\s]*>|<[\w.+-]+@[\w.-]+>)"
+    r"|(?P<comment><!--.{0,5000}?-->)"
+    r"|(?P<tag></?(?P<name>[A-Za-z][\w-]*)[^<>]*>)"
+    r"|(?P<note>\[\^[^\]\s]+\])"
+    r"|(?P<open>!?\[)"
+    r"|(?P<close>\])"
+    r"|(?P<formula>\$[^\s$](?:[^$\n]{0,500}[^\s$\\])?\$(?!\d)|\$\$[^$]{1,5000}\$\$)"
+    r"|(?P<template>\{%.{0,500}?%\})"
+    r"|(?P<entity>&(?:\#\d{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,31});)"
+    r"|(?P<hard>(?: {2,}|\\)\n)"
+    r"|(?P<line>\n)"
+    r"|(?P<emphasis>\*{1,3}|_{1,3}|~~)",
+    re.DOTALL,
+)
+_TARGET = re.compile(
+    r"\]\(\s*(?:<[^<>\n]*>|(?:[^()\s\\]|\\.|\((?:[^()\s\\]|\\.)*+\))*+)"
+    r"(?:\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?\s*\)(?:\{[^{}\n]*\})?"
+    r"|\]\[[^\[\]]*\]"
+)
+_POINTS = ("code", "address", "comment", "note", "formula", "template")
+_EMPTY = frozenset(("br", "hr", "img", "input", "wbr"))
+_SPECIAL = re.compile(
+    r"\\(?=[!-/:-@\[-`{-~])|(?<!\s)\*|\*(?!\s)|(?<!\w)_|_(?!\w)|`|\[|\]|<(?=[A-Za-z/!?])|&(?=\#?\w+;)|~(?=~)"
+)
+
+
+@dataclass(slots=True)
+class _Token:
+    kind: str  # a group of the pattern, or "text"; for emphasis and brackets without a partner, "text"
+    source: str
+    name: str = ""  # of a tag
+    partner: int = -1  # index of the token at the other end
+    alone: str | None = None  # how it is written in a translation, if not as in the source
+
+
+def inline_pieces(
+    text: str,
+    next_line: Callable[[int], str],
+    labels: Collection[str],
+    wrap: Callable[[Render], Render] | None = None,
+    escape: Callable[[str], str] | None = None,
+) -> Iterator[Piece]:
+    r"""Yields the pieces of a paragraph.
+
+    Args:
+        text: its lines, with "\n" between them.
+        next_line: returns what stands between the line of this number, from 0, and the next.
+        labels: those of the document's definitions of links, in lower case.
+        wrap: changes how translations are written, to lines of a certain width.
+        escape: writes the characters of text; None: `escape_markdown`.
+    """
+    tokens = _tokens(text, labels)
+    _pair_emphasis(tokens)
+    builder = SegmentBuilder()
+    opened: dict[int, int] = {}
+    num_lines = 0
+    for i, token in enumerate(tokens):
+        if token.partner > i:
+            opened[i] = builder.open(token.source)
+        elif token.partner >= 0:
+            builder.close(opened[token.partner], token.source, alone=token.alone or token.source)
+        elif token.kind in ("hard", "line"):
+            original = token.source[:-1] + next_line(num_lines)
+            num_lines += 1
+            if token.kind == "hard":
+                builder.point(original, is_break=True)
+            else:
+                builder.text(" ", original)
+        elif token.kind in (*_POINTS, "tag"):
+            builder.point(token.source)
+        elif token.kind == "escape":
+            builder.text(token.source[1:], token.source)
+        else:
+            builder.text(html.unescape(token.source) if token.kind == "entity" else token.source, token.source)
+    rendering = encoded_with(escape or escape_markdown)
+
+    def wrapped(tags: dict[Tag, tuple[Piece, ...]], around: list[int]) -> Render:
+        render = rendering(tags, around)
+        return wrap(render) if wrap is not None else render
+
+    yield from builder.pieces(wrapped)
+
+
+def escape_markdown(text: str) -> str:
+    """Returns `text` with a backslash before signs that would mean something."""
+    return _SPECIAL.sub(lambda match: "\\" + match[0], text.replace("\n", " "))
+
+
+def _tokens(text: str, labels: Collection[str]) -> list[_Token]:
+    """Returns the tokens of a paragraph; the ends of links and tags know each other."""
+    tokens: list[_Token] = []
+    brackets: list[int] = []
+    names: defaultdict[str, list[int]] = defaultdict(list)
+    position = 0
+    while match := _TOKEN.search(text, position):
+        if match.start() > position:
+            tokens.append(_Token("text", text[position : match.start()]))
+        kind, position, here = match.lastgroup or "", match.end(), len(tokens)
+        parts = [match[0]]
+        if kind == "emphasis" and len(match[0]) == 3:  # ***a* b** and **a *b***
+            parts = [match[0][:2], match[0][:1]]
+            if not text[position : position + 1].strip():
+                parts.reverse()
+        tokens.extend(_Token(kind, part, match["name"] or "") for part in parts)
+        if kind == "open":
+            brackets.append(here)
+        elif kind == "close" and brackets:
+            start = brackets.pop()
+            target = _TARGET.match(text, match.start())
+            label = "".join(token.source for token in tokens[start + 1 : here])
+            is_label = label.strip().lower() in labels
+            if target is not None and (target[0] != "][]" or is_label):
+                tokens[here].source, position = target[0], target.end()
+            elif not is_label:
+                continue
+            if target is None or target[0] == "][]":
+                tokens[here].alone = f"][{label}]"
+            tokens[start].partner, tokens[here].partner = here, start
+        elif kind == "tag" and not match[0].startswith("</"):
+            if tokens[here].name.lower() not in _EMPTY and not match[0].endswith("/>"):
+                names[tokens[here].name].append(here)
+        elif kind == "tag" and names[tokens[here].name]:
+            start = names[tokens[here].name].pop()
+            tokens[start].partner, tokens[here].partner = here, start
+    tokens.append(_Token("text", text[position:]))
+    return tokens
+
+
+def _pair_emphasis(tokens: list[_Token]) -> None:
+    """Finds the ends of emphasis; a sign without a partner is text."""
+    path: list[int] = []  # tokens that may open
+    places: defaultdict[str, list[int]] = defaultdict(list)  # where each sign is in the path
+    for i, token in enumerate(tokens):
+        if token.kind != "emphasis":
+            continue
+        before = tokens[i - 1].source[-1:] if i else ""
+        after = tokens[i + 1].source[:1]
+        opens, closes = _flanks(before, after), _flanks(after, before)
+        if token.source.startswith("_"):
+            opens, closes = opens and not before.isalnum(), closes and not after.isalnum()
+        if closes and places[token.source]:
+            place = places[token.source][-1]
+            start = path[place]
+            for other in path[place:]:
+                places[tokens[other].source].pop()
+            del path[place:]
+            token.partner, tokens[start].partner = start, i
+        elif opens:
+            places[token.source].append(len(path))
+            path.append(i)
+
+
+def _flanks(outside: str, inside: str) -> bool:
+    """Returns whether a sign between these characters may be at the beginning of what is inside."""
+    if not inside or inside.isspace():
+        return False
+    return not _is_sign(inside) or not outside or outside.isspace() or _is_sign(outside)
+
+
+def _is_sign(character: str) -> bool:
+    return unicodedata.category(character)[0] in "PS"

@@ -1,0 +1,190 @@
+"""Subtitles, SRT and WebVTT: cues are joined to sentences, translated, and cut again where the cues were.
+
+    1                                     "A man walks <x1/>his dog."
+    00:00:01,000 --> 00:00:02,000     →
+    A man walks
+                                          The end of a cue is a point, which the pipeline puts between the words of
+    2                                     the translation that are aligned. Lines within a cue are balanced.
+    00:00:02,000 --> 00:00:03,000
+    his dog.
+
+Times, numbers and settings of cues, notes and styles are copied.
+"""
+
+import html
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from transduce.translation.documents.plain_text import lines_of, rewrapped
+from transduce.translation.documents.segments import Item, Piece, Render, SegmentBuilder, Tag, has_words, written
+
+_TIME = re.compile(r"\s*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}\s*-->\s*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>|<\d[\d:.]*>|\{\\[^{}]*\}")
+_NAME = re.compile(r"</?([A-Za-z]+)")
+_SENTENCE_END = re.compile(r"[.!?…。！？:♪][\"'”’»)\]]*(?:<[^<>]*>)*\s*\Z")
+_SPEAKER = re.compile(r"\s*(?:<[^<>]*>|\{\\[^{}]*\})*\s*[-–—](?!-)\s*")
+_MAX_CUES = 8  # in one segment
+_MAX_CHARACTERS = 600
+
+
+@dataclass(slots=True)
+class _Speech:
+    """Lines of one cue that one person speaks."""
+
+    lines: list[str] = field(default_factory=list)
+    before: str = ""  # all that stands between the speech before it and this one
+
+
+def read_srt(text: str) -> Iterator[Piece]:
+    """Yields the pieces of an SRT file."""
+    return _read(text, str, str)
+
+
+def read_vtt(text: str) -> Iterator[Piece]:
+    """Yields the pieces of a WebVTT file."""
+    return _read(text, html.unescape, lambda plain: html.escape(plain, quote=False).replace("\u00a0", "&nbsp;"))
+
+
+def _read(text: str, decode: Callable[[str], str], encode: Callable[[str], str]) -> Iterator[Piece]:
+    sentence: list[_Speech] = []
+    for speech in _speeches(text):
+        if sentence and (_begins(speech) or _is_full(sentence) or _SENTENCE_END.search(sentence[-1].lines[-1])):
+            yield from _sentence(sentence, decode, encode)
+            sentence = []
+        if speech.lines:
+            sentence.append(speech)
+        else:
+            yield speech.before
+    yield from _sentence(sentence, decode, encode)
+
+
+def _begins(speech: _Speech) -> bool:
+    """Returns whether someone else speaks; also at the end of the file."""
+    return not speech.lines or _SPEAKER.search(speech.before.rpartition("\n")[2]) is not None
+
+
+def _is_full(sentence: Sequence[_Speech]) -> bool:
+    return len(sentence) >= _MAX_CUES or sum(len(line) for each in sentence for line in each.lines) > _MAX_CHARACTERS
+
+
+def _speeches(text: str) -> Iterator[_Speech]:
+    """Yields what is spoken, in order; last, one without lines, with what stands at the end of the file."""
+    before: list[str] = []
+    speech: _Speech | None = None
+    in_cue, end_of_line = False, ""
+    for line, end in lines_of(text):
+        if in_cue and line.strip():
+            mark = _SPEAKER.match(line)
+            if speech is not None and mark is None:
+                speech.lines += [end_of_line, line]
+            else:
+                if speech is not None:
+                    yield speech
+                    before = [end_of_line]
+                start = mark.end() if mark is not None else 0
+                speech = _Speech([line[start:]], "".join(before) + line[:start])
+            end_of_line = end
+            continue
+        if speech is not None:
+            yield speech
+            before, speech = [end_of_line], None
+        before.append(line + end)
+        in_cue = _TIME.match(line) is not None
+    if speech is not None:
+        yield speech
+        before = [end_of_line]
+    yield _Speech([], "".join(before))
+
+
+def _sentence(
+    sentence: Sequence[_Speech], decode: Callable[[str], str], encode: Callable[[str], str]
+) -> Iterator[Piece]:
+    """Yields the pieces of speeches that are one text."""
+    if not sentence:
+        return
+    yield sentence[0].before
+    builder = SegmentBuilder()
+    ends: list[Tag] = []
+    for i, speech in enumerate(sentence):
+        if i:
+            builder.text(" ", "")
+            ends.append(Tag("point", builder.point(speech.before)))
+        _add_lines(speech, builder, decode)
+    newline = "\r\n" if any(end == "\r\n" for speech in sentence for end in speech.lines[1::2]) else "\n"
+
+    def rendering(tags: dict[Tag, tuple[Piece, ...]], _: list[int]) -> Render:
+        inside = [i for i, end in enumerate(ends) if end in tags]  # the others are before or behind the text
+        first = inside[0] if inside else 0
+        speeches = sentence[first : first + len(inside) + 1] if inside else [max(sentence, key=lambda s: len(s.lines))]
+
+        def render(items: Sequence[Item]) -> Iterator[Piece]:
+            cues = _cut(items, set(ends), [sum(map(len, speech.lines)) for speech in speeches])
+            for i, (cue, speech) in enumerate(zip(cues, speeches, strict=True)):
+                yield speech.before if i else ""
+                text = "".join(encode(each) if isinstance(each, str) else "".join(written(tags[each])) for each in cue)
+                yield newline.join(_balanced(text.strip(), len(speech.lines) // 2 + 1))
+
+        return render
+
+    yield from builder.pieces(rendering)
+
+
+def _cut(items: Sequence[Item], ends: Collection[Item], sizes: Sequence[int]) -> list[list[Item]]:
+    """Returns the items of each cue: cut at the ends, or if that leaves one without words, in proportion to `sizes`."""
+    cues: list[list[Item]] = [[]]
+    for item in items:
+        if item in ends:
+            cues.append([])
+        else:
+            cues[-1].append(item)
+    if all(any(isinstance(item, str) and has_words(item) for item in cue) for cue in cues):
+        return cues
+    words = [part for item in items if item not in ends for part in _words(item)]
+    total = sum(len(word) for word in words if isinstance(word, str)) or 1
+    shares = [sum(sizes[: i + 1]) / max(sum(sizes), 1) for i in range(len(sizes))]
+    cues = [[] for _ in sizes]
+    position = 0
+    for word in words:
+        length = len(word) if isinstance(word, str) else 0
+        cue = next((i for i, share in enumerate(shares) if (position + length / 2) / total < share), len(sizes) - 1)
+        cues[cue].append(word)
+        position += length
+    return cues
+
+
+def _words(item: Item) -> list[Item]:
+    return [*re.findall(r"\s*\S+\s*", item)] if isinstance(item, str) else [item]
+
+
+def _balanced(text: str, num_lines: int) -> list[str]:
+    """Returns a text in at most that many lines, of similar length."""
+    if num_lines == 1 or not text:
+        return [text]
+    whole = _TAG.sub(lambda match: match[0].replace(" ", "\x00"), text)
+    width = -(-len(whole) // num_lines)
+    while len(lines := rewrapped(whole, width)) > num_lines:
+        width += 1
+    return [line.replace("\x00", " ") for line in lines]
+
+
+def _add_lines(speech: _Speech, builder: SegmentBuilder, decode: Callable[[str], str]) -> None:
+    opened: dict[str, list[int]] = {}
+    for i, line in enumerate(speech.lines):
+        if i % 2:
+            builder.text(" ", line)
+            continue
+        position = 0
+        for match in _TAG.finditer(line):
+            builder.text(decode(line[position : match.start()]), line[position : match.start()])
+            position = match.end()
+            name = _NAME.match(match[0])
+            if name is None:
+                builder.point(match[0])
+            elif not match[0].startswith("</"):
+                opened.setdefault(name[1], []).append(builder.open(match[0]))
+            elif opened.get(name[1]):
+                builder.close(opened[name[1]].pop(), match[0])
+            else:
+                builder.point(match[0])
+        builder.text(decode(line[position:]), line[position:])

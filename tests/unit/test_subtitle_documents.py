@@ -1,0 +1,115 @@
+"""Subtitles: cues are joined to sentences and cut again, times and styles stay."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from made_documents import translated
+from text_engine import same
+
+TIMES = ["00:00:01,000 --> 00:00:02,500", "00:00:03,000 --> 00:00:04,000 X1:40", "00:01:03,000 --> 00:01:04,000"]
+
+
+def srt(*texts: str, newline: str = "\n") -> str:
+    """Returns a file with a cue for each text."""
+    cues = [f"{i}\n{TIMES[(i - 1) % 3]}\n{text}\n" for i, text in enumerate(texts, 1)]
+    return "\n".join(cues).replace("\n", newline)
+
+
+CUES = {
+    "one": (["A dog runs."], ["A DOG RUNS."]),
+    "a sentence of two cues": (["A dog runs over", "the green grass."], ["A DOG RUNS OVER", "THE GREEN GRASS."]),
+    "of three, with lines": (
+        ["A dog\nruns over", "the green\ngrass to", "a man."],
+        ["A DOG\nRUNS OVER", "THE GREEN\nGRASS TO", "A MAN."],
+    ),
+    "two sentences": (["A dog runs.", "Two dogs run."], ["A DOG RUNS.", "TWO DOGS RUN."]),
+    "speakers": (["- A dog?\n- Two dogs.", "— and a cat"], ["- A DOG?\n- TWO DOGS.", "— AND A CAT"]),
+    "tags": (["<i>A dog</i> runs", "{\\an8}<b>far.</b>"], ["<i>A DOG</i> RUNS", "{\\an8}<b>FAR.</b>"]),
+    "colours": (['<font color="#ff0 0">a dog</font> runs'], ['<font color="#ff0 0">A DOG</font> RUNS']),
+    "music": (["♪♪", "A dog & <3"], ["♪♪", "A DOG & <3"]),
+    "empty": (["", "A dog."], ["", "A DOG."]),
+}
+
+
+@pytest.mark.parametrize("name", CUES)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_srt(name: str, newline: str) -> None:
+    source, expected = (srt(*texts, newline=newline) for texts in CUES[name])
+    assert translated(source.encode(), "a.srt").decode() == expected
+    assert translated(source.encode(), "a.srt", same).decode() == source
+
+
+def test_vtt() -> None:
+    source = (
+        "WEBVTT - a dog\n\nSTYLE\n::cue { color: red }\n\nNOTE a dog\n\nfirst\n00:01.000 --> 00:02.000 align:start\n"
+        "<v Ann>Tom &amp; <c.x>a dog</c> <00:01.500>run\n\n01:00:02.000 --> 01:00:03.000\nfar&nbsp;away.\n"
+    )
+    expected = source.replace("Tom &amp;", "TOM &amp;").replace(">a dog<", ">A DOG<").replace(">run", ">RUN")
+    expected = expected.replace("far&nbsp;away", "FAR&nbsp;AWAY")
+    assert translated(source.encode(), "a.vtt").decode() == expected
+    assert translated(source.encode(), "a.vtt", same).decode() == source
+
+
+def test_a_translation_of_other_length_is_shared_out() -> None:
+    source = srt("one two three\nfour five six", "seven eight", "nine.")
+    words = "a bb ccc dddd eeeee ffffff ggggg hhhh iii jj k l m n o p q r s t u v w x y z."
+    found = translated(source.encode(), "a.srt", lambda _: words).decode()
+    assert re.findall(r"\d\d:\d\d.*", found) == re.findall(r"\d\d:\d\d.*", source)
+    cues = [cue.split("\n", 2)[2].strip() for cue in found.split("\n\n")]
+    assert " ".join(cues).split() == words.split()
+    assert all(cues)
+    assert len(cues[0].splitlines()) == 2
+    assert len(cues[0]) > len(cues[1]) > len(cues[2])
+
+
+def test_fewer_words_than_cues() -> None:
+    found = translated(srt("one two", "three four", "five.").encode(), "a.srt", lambda _: "Hund").decode()
+    assert found.count("Hund") == 1
+    assert all(time in found for time in TIMES)
+
+
+_TOKENS = [
+    "1\n",
+    f"{TIMES[0]}\n",
+    f"{TIMES[1]}\r\n",
+    "a dog",
+    "\n",
+    "\n\n",
+    "- ",
+    "<i>",
+    "</i>",
+    ".",
+    "{\\an8}",
+    " ",
+    "b",
+    "♪",
+    "<",
+]
+_TOKENS += ["WEBVTT\n", "NOTE x\n", "&amp;", "&lt;", "<v x>", "\r\n", "\ufeff"]
+
+
+@given(st.lists(st.sampled_from(_TOKENS), max_size=25).map("".join))
+def test_any_text_stays_as_it_is_if_the_model_changes_nothing(text: str) -> None:
+    assert translated(text.encode(), "a.srt", same).decode() == text
+    assert translated(text.encode(), "a.vtt", same).decode() == text
+
+
+@given(
+    st.lists(st.text("ab .?-\n<i>", min_size=1, max_size=30), max_size=6),
+    st.text("ab <>{}\\.-", min_size=1, max_size=40),
+)
+def test_times_survive_any_translation(texts: list[str], output: str) -> None:
+    source = srt(*(text.replace("\n\n", "\n") for text in texts))
+    found = translated(source.encode(), "a.srt", lambda _: output).decode()
+    assert [line for line in found.split("\n") if "-->" in line] == [
+        line for line in source.split("\n") if "-->" in line
+    ]
+
+
+def test_the_library_reads_what_was_translated() -> None:
+    srt_library = pytest.importorskip("srt", reason="srt is not installed")
+    found = translated(srt("A dog", "runs."[:-1], "Two.").encode(), "a.srt").decode()
+    assert [cue.content for cue in srt_library.parse(found)] == ["A DOG", "RUNS", "TWO."]

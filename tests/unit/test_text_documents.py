@@ -1,0 +1,150 @@
+"""Plain text and Markdown: text changes, marks, code and line ends do not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from made_documents import translated
+from text_engine import same
+
+WRAPPED = (
+    "A dog runs over the green grass to a man with a ball, and\n"
+    "then two dogs run after it, until all of them are so tired\n"
+    "that they sleep.\n"
+)
+MARKDOWN = {
+    "heading": ("# A dog\n\n## Two #\n\nthree\n=====\n", "# A DOG\n\n## TWO #\n\nTHREE\n=====\n"),
+    "attributes of a heading": ("# A dog {#dog .x}\n", "# A DOG {#dog .x}\n"),
+    "emphasis": ("A **dog** runs *far* ~~out~~.\n", "A **DOG** RUNS *FAR* ~~OUT~~.\n"),
+    "underscores": ("A _dog_ has a snake_case_name.\n", "A _DOG_ HAS A SNAKE_CASE_NAME.\n"),
+    "both": ("A ***big* dog** runs\n", "A ***BIG* DOG** RUNS\n"),
+    "all of both": ("***a dog*** and **a *dog***\n", "***A DOG*** AND **A *DOG***\n"),
+    "stars": ("2 * 3 dogs * 4\n", "2 * 3 DOGS * 4\n"),
+    "code": ("Use `a dog` or ``b ` c`` now.\n", "USE `a dog` OR ``b ` c`` NOW.\n"),
+    "fence": ("a\n\n```sh\na dog\n\n~~~\n```\n\nb\n", "A\n\n```sh\na dog\n\n~~~\n```\n\nB\n"),
+    "fence in a list": ("- a\n  ```\n  dog\n  ```\n- b\n", "- A\n  ```\n  dog\n  ```\n- B\n"),
+    "open fence": ("a\n~~~\ndog\n", "A\n~~~\ndog\n"),
+    "directive": (":::{note}\na dog\n:::\n", ":::{note}\nA DOG\n:::\n"),
+    "indented code": ("a\n\n    a dog\n\nb\n", "A\n\n    a dog\n\nB\n"),
+    "text of an item": ("- one\n\n  two\n\n      code\n", "- ONE\n\n  TWO\n\n      code\n"),
+    "link": ('See [the dog](a_b.md "title") now.\n', 'SEE [THE DOG](a_b.md "title") NOW.\n'),
+    "link with brackets": ("[a [b] c](x(y)z) dog\n", "[A \\[B\\] C](x(y)z) DOG\n"),
+    "picture": ("![a dog](dog.png)\n", "![A DOG](dog.png)\n"),
+    "linked picture": ("[![a dog](d.png)](x.md)\n", "[![A DOG](d.png)](x.md)\n"),
+    "reference": ("[a dog][Ref] and [ref]\n\n[ref]: x.md 'a'\n", "[A DOG][Ref] AND [REF][ref]\n\n[ref]: x.md 'a'\n"),
+    "brackets": ("a [dog] runs\n", "A \\[DOG\\] RUNS\n"),
+    "task": ("- [ ] a dog\n- [x] two\n", "- [ ] A DOG\n- [x] TWO\n"),
+    "address": ("<https://a.de/dog> or https://b.de/dog\n", "<https://a.de/dog> OR https://b.de/dog\n"),
+    "lists": ("1. one\n   * two\n2) three\n", "1. ONE\n   * TWO\n2) THREE\n"),
+    "quotation": ("> a dog\n> runs\n>\n> > far\n", "> A DOG\n> RUNS\n>\n> > FAR\n"),
+    "table": (
+        "| a | dog `x|y` |\n|---|:-:|\n| b\\|c | **d** |\n|  | 12 |\n\ne\n",
+        "| A | DOG \\`X|Y\\` |\n|---|:-:|\n| B\\|C | **D** |\n|  | 12 |\n\nE\n",
+    ),
+    "front matter": ("---\ntitle: a dog\n---\na dog\n", "---\ntitle: a dog\n---\nA DOG\n"),
+    "rules": ("a\n\n---\n* * *\n___\n", "A\n\n---\n* * *\n___\n"),
+    "html": (
+        "<div title='dog'>\na <b>dog</b>\n</div>\n\nb <kbd>c</kbd>\n",
+        "<div title='DOG'>\nA <b>DOG</b>\n</div>\n\nB <kbd>C</kbd>\n",
+    ),
+    "comment": ("<!-- a dog -->\n\na <!-- b --> c\n", "<!-- a dog -->\n\nA <!-- b --> C\n"),
+    "hard break": ("one  \ntwo\\\nthree\n", "ONE  \nTWO\\\nTHREE\n"),
+    "formulas": ("if $x_1$ costs $5 or $6\n\n$$\na dog\n$$\n", "IF $x_1$ COSTS $5 OR $6\n\n$$\na dog\n$$\n"),
+    "footnote": ("a dog[^1]\n\n[^1]: a note\n", "A DOG[^1]\n\n[^1]: A NOTE\n"),
+    "escapes": ("a \\*dog\\* &amp; 1\\. x\n", "A \\*DOG\\* & 1. X\n"),
+    "role": ("see {ref}`a dog` now\n", "SEE {ref}`a dog` NOW\n"),
+    "line ends": ("a dog\r\nruns\r\n\r\nfar", "A DOG\r\nRUNS\r\n\r\nFAR"),
+    "wrapped": ("a dog runs\nfar\n", "A DOG RUNS\nFAR\n"),
+    "empty": ("", ""),
+}
+TEXTS = {
+    "lines": ("a dog\ntwo\n\nthree", "A DOG\nTWO\n\nTHREE"),
+    "wrapped": (WRAPPED, WRAPPED.upper()),
+    "items": ("- a dog\n  1. two\n", "- A DOG\n  1. TWO\n"),
+    "indented": ("  a dog\n\tb  \n", "  A DOG\n\tB  \n"),
+    "line ends": ("a dog\r\n\r\nb\r\n", "A DOG\r\n\r\nB\r\n"),
+    "empty": ("\n\n", "\n\n"),
+}
+
+
+@pytest.mark.parametrize("name", MARKDOWN)
+def test_markdown(name: str) -> None:
+    source, expected = MARKDOWN[name]
+    assert translated(source.encode(), "a.md").decode() == expected
+    assert translated(source.encode(), "a.md", same).decode() == source
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_plain_text(name: str) -> None:
+    source, expected = TEXTS[name]
+    assert translated(source.encode(), "a.txt").decode() == expected
+    assert translated(source.encode(), "a.txt", same).decode() == source
+
+
+def test_a_wrapped_paragraph_is_one_text_and_is_wrapped_again() -> None:
+    longer = translated(WRAPPED.encode(), "a.txt", lambda text: f"{text} {text}").decode()
+    assert longer.split() == f"{WRAPPED} {WRAPPED}".split()
+    assert max(map(len, longer.splitlines())) <= max(map(len, WRAPPED.splitlines()))
+
+
+@pytest.mark.parametrize("text", ["- x", "1. x", "# x", "> x", "+ x", "=== x"])
+def test_a_translation_begins_no_block(text: str) -> None:
+    found = translated(b"a dog\n", "a.md", lambda _: text).decode()
+    assert found == text.replace(".", "\\.", 1) + "\n" if text[0] == "1" else "\\" + text + "\n"
+
+
+_TOKENS = [
+    "*",
+    "**",
+    "_",
+    "`",
+    "``",
+    "[",
+    "]",
+    "(x)",
+    "![",
+    "a ",
+    "dog",
+    " ",
+    "\n",
+    "\n\n",
+    "# ",
+    "- ",
+    "> ",
+    "|",
+    "---",
+    "\\",
+    "~~~",
+]
+_TOKENS += [
+    "<b>",
+    "</b>",
+    "$",
+    "  \n",
+    "1. ",
+    "[^1]",
+    "]: ",
+    "{",
+    "}",
+    "&amp;",
+    "    ",
+    "\r\n",
+    ".",
+    "===",
+    "|-|",
+    "<!--",
+    "$$",
+    "```",
+]
+
+
+@given(st.lists(st.sampled_from(_TOKENS), max_size=25).map("".join))
+def test_any_text_stays_as_it_is_if_the_model_changes_nothing(text: str) -> None:
+    assert translated(text.encode(), "a.md", same).decode() == text
+    assert translated(text.encode(), "a.txt", same).decode() == text
+
+
+@pytest.mark.parametrize("token", ["*a ", "[", "`", "![", "<b>", "$", "[a](", "> ", "- ", "|", "**a_", "\\", "]("])
+def test_many_marks_end_soon(token: str) -> None:
+    text = f"a dog {token * 2000} cat\n".encode()
+    assert translated(text, "a.md", same) == text
