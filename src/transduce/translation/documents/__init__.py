@@ -7,8 +7,9 @@ A reader for each format turns a document into pieces (`segments`): strings that
 through the pipeline with their tags. The format is known by the file's extension (`FORMATS`).
 """
 
-from transduce.translation.documents.formats import FORMATS, Format, Languages, format_of, require_format
+from transduce.translation.documents.formats import FORMATS, Format, format_of, require_format
 from transduce.translation.documents.job import DocumentJob, DocumentSummary, translate_document
+from transduce.translation.documents.languages import Languages
 from transduce.translation.documents.parts import TranslateTexts
 
 __all__ = [

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from transduce.errors import ConfigError, DataError, suggestion
 from transduce.translation.documents.archive import Archive
+from transduce.translation.documents.gettext_catalogues import read_po
 from transduce.translation.documents.html_pages import read_html
+from transduce.translation.documents.languages import Languages
 from transduce.translation.documents.markdown import read_markdown
 from transduce.translation.documents.office_open import slide_members, word_members
 from transduce.translation.documents.parts import Content, ReadMember
@@ -14,16 +16,10 @@ from transduce.translation.documents.plain_text import read_plain_text
 from transduce.translation.documents.segments import Piece
 from transduce.translation.documents.subtitles import read_srt, read_vtt
 from transduce.translation.documents.text_encoding import decode
+from transduce.translation.documents.tmx import read_tmx
+from transduce.translation.documents.xliff import read_xliff
 
 MAX_FILE_BYTES = 64 << 20  # of a document that is one text
-
-
-@dataclass(frozen=True, slots=True)
-class Languages:
-    """The codes of the languages of a document and its translation; "" where they are not known."""
-
-    source: str = ""
-    target: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +46,13 @@ FORMATS: Mapping[str, Format] = {
     "docx": Format("DOCX", (".docx", ".docm", ".dotx"), members=word_members),
     "html": _text_format("HTML", ".html .htm .xhtml", read_html, "html"),
     "markdown": _text_format("Markdown", ".md .markdown", read_markdown),
+    "po": _text_format("PO", ".po .pot", read_po, "po"),
     "pptx": Format("PPTX", (".pptx", ".pptm", ".ppsx"), members=slide_members),
     "srt": _text_format("SRT", ".srt", read_srt),
     "text": _text_format("plain text", ".txt .text", read_plain_text),
+    "tmx": Format("TMX", (".tmx",), read_tmx),
     "vtt": _text_format("WebVTT", ".vtt", read_vtt),
+    "xliff": Format("XLIFF", (".xlf", ".xliff"), read_xliff),
 }
 
 

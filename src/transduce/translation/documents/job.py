@@ -15,7 +15,8 @@ from transduce.errors import DataError
 from transduce.files import atomic_path, require_free
 from transduce.translation.constraints.glossary import GlossaryLike
 from transduce.translation.documents.archive import Archive
-from transduce.translation.documents.formats import Format, Languages, require_format, require_size
+from transduce.translation.documents.formats import Format, require_format, require_size
+from transduce.translation.documents.languages import Languages
 from transduce.translation.documents.parts import Part, Progress, ReadMember, TranslateTexts, translate_parts
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.text_options import Split

@@ -217,15 +217,22 @@ class SegmentBuilder:
         if not has_words("".join(entry.item for entry in inner if isinstance(entry.item, str))):
             yield from _originals(entries)
             return
-        tags = _alone(inner)
-        if len(tags) > MAX_TAGS:
-            raise SegmentError(f"a paragraph has more than {MAX_TAGS:,} tags. Split it, or remove some.")
-        if _depth(tags) > MAX_NESTED_TAGS:
-            raise SegmentError(f"tags are nested more than {MAX_NESTED_TAGS} deep in a paragraph. Remove some.")
+        tags = _checked(_alone(inner))
         source = markup_of(entry.item for entry in inner)
         yield from _originals(entries[:start])
         yield Segment(source, tuple(_originals(inner)), render(tags, around))
         yield from _originals(entries[end:])
+
+    def filled(
+        self, render: Callable[[dict[Tag, tuple[Piece, ...]], list[int]], Render], original: str
+    ) -> Iterator[Piece]:
+        """Yields a segment that is written elsewhere, in place of `original`, even if it equals its source."""
+        items = [entry.item for entry in self._entries]
+        source = markup_of(items)
+        tags = _checked(_alone(self._entries))
+        text = "".join(item for item in items if isinstance(item, str))
+        translation = None if has_words(text) else source
+        yield Segment(source, (original,), render(tags, []), True, translation) if text.strip() else original
 
 
 def encoded_with(
@@ -260,6 +267,14 @@ def _alone(entries: Iterable[_Entry]) -> dict[Tag, tuple[Piece, ...]]:
         for entry in entries
         if isinstance(entry.item, Tag)
     }
+
+
+def _checked(tags: dict[Tag, tuple[Piece, ...]]) -> dict[Tag, tuple[Piece, ...]]:
+    if len(tags) > MAX_TAGS:
+        raise SegmentError(f"a paragraph has more than {MAX_TAGS:,} tags. Split it, or remove some.")
+    if _depth(tags) > MAX_NESTED_TAGS:
+        raise SegmentError(f"tags are nested more than {MAX_NESTED_TAGS} deep in a paragraph. Remove some.")
+    return tags
 
 
 def _depth(tags: Iterable[Tag]) -> int:

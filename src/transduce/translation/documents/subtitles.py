@@ -16,12 +16,11 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from transduce.translation.documents.inline_tags import INLINE_TAG, add_tagged_text
 from transduce.translation.documents.plain_text import lines_of, rewrapped
 from transduce.translation.documents.segments import Item, Piece, Render, SegmentBuilder, Tag, has_words, written
 
 _TIME = re.compile(r"\s*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}\s*-->\s*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}")
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>|<\d[\d:.]*>|\{\\[^{}]*\}")
-_NAME = re.compile(r"</?([A-Za-z]+)")
 _SENTENCE_END = re.compile(r"[.!?…。！？:♪][\"'”’»)\]]*(?:<[^<>]*>)*\s*\Z")
 _SPEAKER = re.compile(r"\s*(?:<[^<>]*>|\{\\[^{}]*\})*\s*[-–—](?!-)\s*")
 _MAX_CUES = 8  # in one segment
@@ -161,7 +160,7 @@ def _balanced(text: str, num_lines: int) -> list[str]:
     """Returns a text in at most that many lines, of similar length."""
     if num_lines == 1 or not text:
         return [text]
-    whole = _TAG.sub(lambda match: match[0].replace(" ", "\x00"), text)
+    whole = INLINE_TAG.sub(lambda match: match[0].replace(" ", "\x00"), text)
     width = -(-len(whole) // num_lines)
     while len(lines := rewrapped(whole, width)) > num_lines:
         width += 1
@@ -173,18 +172,5 @@ def _add_lines(speech: _Speech, builder: SegmentBuilder, decode: Callable[[str],
     for i, line in enumerate(speech.lines):
         if i % 2:
             builder.text(" ", line)
-            continue
-        position = 0
-        for match in _TAG.finditer(line):
-            builder.text(decode(line[position : match.start()]), line[position : match.start()])
-            position = match.end()
-            name = _NAME.match(match[0])
-            if name is None:
-                builder.point(match[0])
-            elif not match[0].startswith("</"):
-                opened.setdefault(name[1], []).append(builder.open(match[0]))
-            elif opened.get(name[1]):
-                builder.close(opened[name[1]].pop(), match[0])
-            else:
-                builder.point(match[0])
-        builder.text(decode(line[position:]), line[position:])
+        else:
+            add_tagged_text(builder, line, decode, opened)

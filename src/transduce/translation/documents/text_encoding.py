@@ -14,6 +14,7 @@ _BOMS = (
 _DECLARED = {
     "xml": re.compile(rb"<\?xml[^>]*?\bencoding\s*=\s*[\"']([\w.:-]+)"),
     "html": re.compile(rb"<meta[^>]*?\bcharset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE),
+    "po": re.compile(rb"\bcharset=(?!CHARSET)([\w.:-]+)"),
 }
 _HEAD_BYTES = 1024  # where an encoding must be declared
 
@@ -23,13 +24,24 @@ class DecodedText:
     """The text of a document, and how it is encoded."""
 
     text: str
+    name: str  # of the document, for errors
     encoding: str = "utf-8"
     bom: bytes = b""
     errors: str = "strict"  # what is done with characters that the encoding lacks
 
     def encode(self, text: str) -> bytes:
-        """Returns `text` in the document's encoding."""
-        return self.bom + text.encode(self.encoding, self.errors)
+        """Returns `text` in the document's encoding.
+
+        Raises:
+            DataError: the encoding lacks a character of the translation.
+        """
+        try:
+            return self.bom + text.encode(self.encoding, self.errors)
+        except UnicodeEncodeError as error:
+            missing = error.object[error.start]
+            raise DataError(
+                f"{self.name}: its encoding, {self.encoding}, has no {missing!r}. Convert it to UTF-8."
+            ) from None
 
 
 def decode(data: bytes, name: str, declared_by: str = "") -> DecodedText:
@@ -38,12 +50,12 @@ def decode(data: bytes, name: str, declared_by: str = "") -> DecodedText:
     Args:
         data: the document.
         name: of the document, for errors.
-        declared_by: "xml" or "html", where documents may declare their encoding; "" where not.
+        declared_by: "xml", "html" or "po", where documents may declare their encoding; "" where not.
 
     Raises:
         DataError: it is not text, or not in the encoding that it should have.
     """
-    errors = "xmlcharrefreplace" if declared_by else "strict"
+    errors = "xmlcharrefreplace" if declared_by in ("xml", "html") else "strict"
     bom, encoding = next(((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom)), (b"", ""))
     declared = _DECLARED[declared_by].search(data[:_HEAD_BYTES]) if declared_by and not encoding else None
     if declared is not None:
@@ -57,4 +69,4 @@ def decode(data: bytes, name: str, declared_by: str = "") -> DecodedText:
         raise DataError(f"{name}: is not {encoding} text. Convert it to UTF-8.") from None
     if "\x00" in text:
         raise DataError(f"{name}: is not text: it has null characters. Name its format with --format.")
-    return DecodedText(text, encoding, bom, errors)
+    return DecodedText(text, name, encoding, bom, errors)

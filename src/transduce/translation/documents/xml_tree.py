@@ -59,16 +59,18 @@ class XmlDocument:
         self.name = name
         self._prefixes = prefixes or {}
 
-    def blocks(self, names: Collection[str], skipped: Collection[str] = ()) -> Iterator[str | Node]:
+    def blocks(
+        self, names: Collection[str], is_skipped: Callable[[Node], bool] = lambda _: False
+    ) -> Iterator[str | Node]:
         """Yields the outermost elements with one of these names, and the text between them.
 
         Args:
             names: of elements.
-            skipped: names of elements that are copied with all that they hold.
+            is_skipped: returns whether an element is copied with all that it holds.
         """
         position = 0
         path: list[Node] = []  # from the block to the current element
-        outside: list[str] = []  # names of the elements around
+        outside: list[bool] = []  # of each element around: whether it is skipped
         num_skipped = 0
         for node, is_end in self._events():
             if path:
@@ -83,14 +85,14 @@ class XmlDocument:
                     if not node.end:
                         path.append(node)
             elif is_end:
-                num_skipped -= outside.pop() in skipped
+                num_skipped -= outside.pop()
             elif not node.end:
                 if node.name in names and not num_skipped:
                     yield self.text[position : node.start]
                     path.append(node)
                 else:
-                    outside.append(node.name)
-                    num_skipped += node.name in skipped
+                    outside.append(not node.name.startswith("#") and is_skipped(node))
+                    num_skipped += outside[-1]
         yield self.text[position:]
 
     def source(self, node: Node) -> str:

@@ -1,0 +1,36 @@
+"""Tags within a line of subtitles or a message: `<i>A dog</i> runs.`"""
+
+import re
+from collections.abc import Callable
+
+from transduce.translation.documents.segments import SegmentBuilder
+
+INLINE_TAG = re.compile(r"</?[A-Za-z][^<>]*>|<\d[\d:.]*>|\{\\[^{}]*\}")
+_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
+
+
+def add_tagged_text(
+    builder: SegmentBuilder, text: str, decode: Callable[[str], str], opened: dict[str, list[int]]
+) -> None:
+    """Adds text with tags to a segment.
+
+    Args:
+        builder: of the segment.
+        text: as the document has it.
+        decode: returns the characters of text between tags.
+        opened: the numbers of elements that are open, by their names; changed.
+    """
+    position = 0
+    for match in INLINE_TAG.finditer(text):
+        builder.text(decode(text[position : match.start()]), text[position : match.start()])
+        position = match.end()
+        name = _NAME.match(match[0])
+        if name is None or match[0].endswith("/>"):
+            builder.point(match[0])
+        elif not match[0].startswith("</"):
+            opened.setdefault(name[1], []).append(builder.open(match[0]))
+        elif opened.get(name[1]):
+            builder.close(opened[name[1]].pop(), match[0])
+        else:
+            builder.point(match[0])
+    builder.text(decode(text[position:]), text[position:])

@@ -1,0 +1,72 @@
+"""Text with elements in it, as in XLIFF, TMX and OpenDocument: elements with text are kept around their words."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from transduce.translation.documents.segments import Piece, SegmentBuilder
+from transduce.translation.documents.xml_tree import Node, XmlDocument, pieces_within
+
+_SPACE = re.compile(r"[ \t\r\n]+")
+
+
+@dataclass(frozen=True, slots=True)
+class InlineNames:
+    """What the elements within a text are; any other is a point between words."""
+
+    elements: frozenset[str]  # hold text
+    pairs: Mapping[str, str] = field(default_factory=dict)  # elements without text, which begin and end something
+    breaks: frozenset[str] = frozenset()  # between texts that are translated separately
+    blocks: frozenset[str] = frozenset()  # texts of their own, somewhere in a point
+    collapses: bool = False  # whether white space is one space
+
+
+class InlineReader:
+    """Adds the content of elements to a segment."""
+
+    def __init__(
+        self, document: XmlDocument, names: InlineNames, read_block: Callable[[Node], Iterator[Piece]] | None = None
+    ) -> None:
+        """Takes the document, what its elements are, and how a block within a point is read."""
+        self._document = document
+        self._names = names
+        self._read_block = read_block
+
+    def builder(self, nodes: Sequence[Node]) -> SegmentBuilder:
+        """Returns a segment with the content of an element."""
+        builder = SegmentBuilder()
+        self._add(nodes, builder, {})
+        return builder
+
+    def _add(self, nodes: Sequence[Node], builder: SegmentBuilder, opened: dict[tuple[str, str], int]) -> None:
+        document, names = self._document, self._names
+        ends = {end: start for start, end in names.pairs.items()}
+        for node in nodes:
+            source = document.source(node)
+            if node.name == "#text":
+                text = document.characters(node)
+                builder.text(_SPACE.sub(" ", text) if names.collapses else text, source)
+            elif node.name in names.pairs:
+                opened[node.name, self._pair(node)] = builder.open(source)
+            elif node.name in ends and (key := (ends[node.name], self._pair(node))) in opened:
+                builder.close(opened.pop(key), source)
+            elif node.name in names.elements and node.children and not self._is_kept(node):
+                number = builder.open(document.start_tag(node))
+                self._add(node.children, builder, opened)
+                builder.close(number, document.end_tag(node))
+            else:
+                builder.point(*self._point(node), is_break=node.name in names.breaks)
+
+    def _pair(self, node: Node) -> str:
+        """Returns what two elements of a pair have in common."""
+        attributes = self._document.attributes(node)
+        return next((attributes[name] for name in ("startRef", "rid", "i", "id") if name in attributes), "")
+
+    def _is_kept(self, node: Node) -> bool:
+        attributes = self._document.attributes(node)
+        return attributes.get("translate") == "no" or attributes.get("mtype") == "protected"
+
+    def _point(self, node: Node) -> Iterator[Piece]:
+        if self._read_block is None:
+            return iter((self._document.source(node),))
+        return pieces_within(self._document, node, self._names.blocks, self._read_block)

@@ -1,0 +1,20 @@
+"""The languages of a document and its translation."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Languages:
+    """The codes of the languages of a document and its translation; "" where they are not known."""
+
+    source: str = ""
+    target: str = ""
+
+
+def is_same_language(one: str, other: str) -> bool:
+    """Returns whether two codes name the same language, whatever the region: "en-GB" and "EN"."""
+    return bool(one) and _primary(one) == _primary(other)
+
+
+def _primary(code: str) -> str:
+    return code.replace("_", "-").partition("-")[0].lower()

@@ -1,0 +1,204 @@
+"""PO, XLIFF and TMX: translations are put beside their sources, everything else stays."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from made_documents import translated
+from text_engine import same
+from transduce.errors import ConfigError, DataError, TransduceError
+from transduce.translation.documents import Languages
+
+HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Plural-Forms: nplurals=2; plural=n != 1;\\n"\n\n'
+ENTRIES = {
+    "empty": ('#: a.c:1\nmsgid "A dog"\nmsgstr ""\n', '#: a.c:1\nmsgid "A dog"\nmsgstr "A DOG"\n'),
+    "done": ('msgid "A dog"\nmsgstr "Ein Hund"\n', 'msgid "A dog"\nmsgstr "Ein Hund"\n'),
+    "fuzzy": (
+        '#, fuzzy, c-format\n#| msgid "Cat"\nmsgid "A dog"\nmsgstr "Katze"\n',
+        '#, fuzzy, c-format\n#| msgid "Cat"\nmsgid "A dog"\nmsgstr "A DOG"\n',
+    ),
+    "context": ('msgctxt "menu"\nmsgid "go"\nmsgstr ""\n', 'msgctxt "menu"\nmsgid "go"\nmsgstr "GO"\n'),
+    "plural": (
+        'msgid "%d dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n',
+        'msgid "%d dog"\nmsgid_plural "%d dogs"\nmsgstr[0] "%d DOG"\nmsgstr[1] "%d DOGS"\n',
+    ),
+    "one form": (
+        'msgid "%d dog"\nmsgid_plural "%d dogs"\nmsgstr[0] ""\n',
+        'msgid "%d dog"\nmsgid_plural "%d dogs"\nmsgstr[0] "%d DOGS"\n',
+    ),
+    "lines": (
+        'msgid ""\n"A dog\\n"\n"runs\\n"\nmsgstr ""\n""\n',
+        'msgid ""\n"A dog\\n"\n"runs\\n"\nmsgstr ""\n"A DOG\\n"\n"RUNS\\n"\n',
+    ),
+    "escapes": (
+        'msgid "a \\"dog\\" \\\\ b\\tc"\nmsgstr ""\n',
+        'msgid "a \\"dog\\" \\\\ b\\tc"\nmsgstr "A \\"DOG\\" \\\\ B\\tC"\n',
+    ),
+    "tags": ('msgid "a <b>dog</b> &amp;"\nmsgstr ""\n', 'msgid "a <b>dog</b> &amp;"\nmsgstr "A <b>DOG</b> &AMP;"\n'),
+    "placeholders": (
+        'msgid "{name} has %(n)d dogs"\nmsgstr ""\n',
+        'msgid "{name} has %(n)d dogs"\nmsgstr "{name} HAS %(n)d DOGS"\n',
+    ),
+    "sign": ('msgid "—"\nmsgstr ""\n', 'msgid "—"\nmsgstr "—"\n'),
+    "obsolete": ('#~ msgid "a dog"\n#~ msgstr ""\n', '#~ msgid "a dog"\n#~ msgstr ""\n'),
+    "no blank line": (
+        'msgid "a"\nmsgstr ""\n# b\nmsgid "b"\nmsgstr ""\nmsgid "c"\nmsgstr ""',
+        'msgid "a"\nmsgstr "A"\n# b\nmsgid "b"\nmsgstr "B"\nmsgid "c"\nmsgstr "C"',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_po(name: str, newline: str) -> None:
+    source, expected = ((HEADER + text).replace("\n", newline) for text in ENTRIES[name])
+    found = translated(source.encode(), "de.po").decode()
+    if name == "placeholders":  # the model may copy them in capitals, so they are placed by alignment
+        assert sorted(found.split()) == sorted(expected.split())
+    else:
+        assert found == expected
+
+
+def test_po_in_another_encoding() -> None:
+    catalogue = (HEADER.replace("UTF-8", "iso-8859-1") + 'msgid "Maß"\nmsgstr ""\n').encode("latin-1")
+    assert b'msgstr "Ma\xdf!"' in translated(catalogue, "de.po", lambda text: text + "!")
+    with pytest.raises(DataError, match=r"de\.po: its encoding, iso-8859-1, has no '€'. Convert it to UTF-8"):
+        translated(catalogue, "de.po", lambda text: text + "€")
+
+
+def test_the_library_reads_a_catalogue() -> None:
+    polib = pytest.importorskip("polib", reason="polib is not installed")
+    source = HEADER + "\n".join(text for text, _ in ENTRIES.values())
+    before, after = polib.pofile(source), polib.pofile(translated(source.encode(), "a.po").decode())
+    assert [entry.msgid for entry in after] == [entry.msgid for entry in before]
+    assert all(entry.msgstr or entry.msgstr_plural for entry in after if not entry.obsolete)
+    assert after.metadata == before.metadata
+
+
+def xliff(body: str, attributes: str = "") -> str:
+    """Returns an XLIFF 1.2 file."""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">\n'
+        f'<file original="a" source-language="en" datatype="x"{attributes}><body>\n{body}\n</body></file></xliff>\n'
+    )
+
+
+STATE = 'state="needs-review-translation" state-qualifier="leveraged-mt"'
+UNITS = {
+    "no target": (
+        '<trans-unit id="1">\n  <source>A dog</source>\n  <note>a dog</note>\n</trans-unit>',
+        f'<trans-unit id="1">\n  <source>A dog</source>\n  <target {STATE}>A DOG</target>\n  <note>a dog</note>\n</trans-unit>',
+    ),
+    "empty target": (
+        '<trans-unit id="1"><source>A dog</source><target xml:lang="de" state="new"/></trans-unit>',
+        f'<trans-unit id="1"><source>A dog</source><target xml:lang="de" {STATE}>A DOG</target></trans-unit>',
+    ),
+    "new target": (
+        '<trans-unit id="1"><source>A dog</source><target state="new">A dog</target></trans-unit>',
+        f'<trans-unit id="1"><source>A dog</source><target {STATE}>A DOG</target></trans-unit>',
+    ),
+    "done": (
+        '<trans-unit id="1"><source>A dog</source><target>Hund</target></trans-unit>',
+        '<trans-unit id="1"><source>A dog</source><target>Hund</target></trans-unit>',
+    ),
+    "kept": (
+        '<trans-unit id="1" translate="no"><source>A dog</source></trans-unit>',
+        '<trans-unit id="1" translate="no"><source>A dog</source></trans-unit>',
+    ),
+    "kept group": (
+        '<group translate="no"><trans-unit id="1"><source>A dog</source></trans-unit></group>',
+        '<group translate="no"><trans-unit id="1"><source>A dog</source></trans-unit></group>',
+    ),
+    "inline": (
+        '<trans-unit id="1"><source>A <g id="1">dog</g> runs<x id="2"/> &amp; <bpt id="3">{b</bpt>sleeps<ept id="3">}</ept>.'
+        "</source></trans-unit>",
+        '<trans-unit id="1"><source>A <g id="1">dog</g> runs<x id="2"/> &amp; <bpt id="3">{b</bpt>sleeps<ept id="3">}</ept>.'
+        f'</source><target {STATE}>A <g id="1">DOG</g> RUNS<x id="2"/> &amp; <bpt id="3">{{b</bpt>SLEEPS<ept id="3">}}</ept>.'
+        "</target></trans-unit>",
+    ),
+    "segmented": (
+        '<trans-unit id="1"><source>A dog</source><seg-source><mrk mid="1">A dog</mrk></seg-source></trans-unit>',
+        '<trans-unit id="1"><source>A dog</source><seg-source><mrk mid="1">A dog</mrk></seg-source>'
+        f"<target {STATE}>A DOG</target></trans-unit>",
+    ),
+    "number": (
+        '<trans-unit id="1"><source>12</source></trans-unit>',
+        f'<trans-unit id="1"><source>12</source><target {STATE}>12</target></trans-unit>',
+    ),
+    "nothing": ('<trans-unit id="1"><source/></trans-unit>', '<trans-unit id="1"><source/></trans-unit>'),
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_xliff_1(name: str) -> None:
+    source, expected = (xliff(body) for body in UNITS[name])
+    found = translated(source.encode(), "a.xlf").decode()
+    assert found == expected
+    ET.fromstring(found.encode())
+
+
+def test_xliff_2() -> None:
+    source = (
+        '<?xml version="1.0"?>\n<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en">\n'
+        '<file id="f"><unit id="1"><segment id="s">\n<source>A <pc id="1">dog</pc><ph id="2"/></source>\n</segment>\n'
+        '<ignorable><source> </source></ignorable><segment state="initial"><source>Two</source><target></target></segment>'
+        '<segment><source>Three</source><target>Drei</target></segment></unit>'
+        '<unit id="2" translate="no"><segment><source>Four</source></segment></unit></file></xliff>'
+    )
+    expected = source.replace('srcLang="en">', 'srcLang="en" trgLang="de">').replace(
+        '<segment id="s">\n<source>A <pc id="1">dog</pc><ph id="2"/></source>',
+        '<segment id="s" state="translated">\n<source>A <pc id="1">dog</pc><ph id="2"/></source>'
+        '\n<target>A <pc id="1">DOG</pc><ph id="2"/></target>',
+    )
+    expected = expected.replace(
+        '<segment state="initial"><source>Two</source><target></target>',
+        '<segment state="translated"><source>Two</source><target>TWO</target>',
+    )
+    assert translated(source.encode(), "a.xliff", languages=Languages("en", "de")).decode() == expected
+
+
+def test_xliff_with_a_prefix() -> None:
+    source = (
+        '<x:xliff xmlns:x="urn:oasis:names:tc:xliff:document:1.2" version="1.2"><x:file><x:body><x:trans-unit>'
+        "<x:source>A dog</x:source></x:trans-unit></x:body></x:file></x:xliff>"
+    )
+    expected = source.replace("</x:source>", f"</x:source><x:target {STATE}>A DOG</x:target>")
+    assert translated(source.encode(), "a.xlf").decode() == expected
+
+
+TMX = (
+    '<?xml version="1.0"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4"><header srclang="en-US"/><body>\n'
+    '<tu>\n  <tuv xml:lang="fr"><seg>chien</seg></tuv>\n  <tuv xml:lang="EN-us"><seg>A <hi>dog</hi> '
+    '<bpt i="1">x</bpt>runs<ept i="1">y</ept></seg></tuv>\n</tu>\n<tu><tuv xml:lang="en"><seg>one</seg></tuv>'
+    '<tuv xml:lang="de-AT"><seg>eins</seg></tuv></tu>\n<tu></tu></body></tmx>'
+)
+
+
+def test_tmx() -> None:
+    expected = TMX.replace(
+        "</seg></tuv>\n</tu>",
+        '</seg></tuv>\n  <tuv xml:lang="de"><seg>A <hi>DOG</hi> <bpt i="1">x</bpt>RUNS<ept i="1">y</ept></seg></tuv>\n</tu>',
+    )
+    assert translated(TMX.encode(), "a.tmx", languages=Languages("en", "de")).decode() == expected
+    assert translated(TMX.encode(), "a.tmx", languages=Languages("", "de")).decode() == expected
+    assert translated(TMX.encode(), "a.tmx", languages=Languages("en", "fr")).decode().count("<tuv") == 5
+    with pytest.raises(ConfigError, match="give --target-language CODE"):
+        translated(TMX.encode(), "a.tmx")
+
+
+@pytest.mark.parametrize("document", [xliff(UNITS["inline"][0]).encode(), TMX.encode(), (HEADER + ENTRIES["plural"][0]).encode()])
+@given(data=st.data())
+def test_damaged_files(document: bytes, data: st.DataObject) -> None:
+    damaged = bytearray(document)
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[start : start + data.draw(st.integers(0, 6))] = data.draw(st.sampled_from([b"", b"<", b">", b"&", b'"', b"\xff", b"/"]))
+    name = "a.po" if document.startswith(b"msgid") else "a.tmx" if b"<tmx" in document else "a.xlf"
+    try:
+        found = translated(bytes(damaged), name, same, languages=Languages("en", "de"))
+    except TransduceError:
+        return
+    if name != "a.po":
+        ET.fromstring(found)
