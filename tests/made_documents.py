@@ -92,3 +92,58 @@ def slides(*bodies: str, notes: str = "") -> bytes:
             **{name: f"{start}{shape.format(body)}</p:sld>" for name, (_, body) in names.items()},
         }
     )
+
+
+def open_document(body: str, styles: str = "", tracked: str = "") -> bytes:
+    """Returns an ODT file."""
+    names = ("office", "text", "table", "draw", "style")
+    spaces = " ".join(f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in names)
+    content = (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<office:document-content {spaces} office:version="1.3"><office:body>'
+        f"<office:text>{tracked}{body}</office:text></office:body></office:document-content>"
+    )
+    kind = "application/vnd.oasis.opendocument.text"
+    return archive(
+        {
+            "mimetype": kind,
+            "content.xml": content,
+            "styles.xml": f"<office:document-styles {spaces}><office:master-styles>{styles}</office:master-styles>"
+            "</office:document-styles>",
+            "META-INF/manifest.xml": "<manifest:manifest "
+            'xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">'
+            f'<manifest:file-entry manifest:full-path="/" manifest:media-type="{kind}"/>'
+            '<manifest:file-entry manifest:full-path="content.xml" manifest:media-type="text/xml"/>'
+            '<manifest:file-entry manifest:full-path="styles.xml" manifest:media-type="text/xml"/></manifest:manifest>',
+        },
+        stored=("mimetype",),
+    )
+
+
+def book(*pages: str, contents: str = "<p>Contents</p>", encrypted: str = "") -> bytes:
+    """Returns an EPUB file with a page for each text."""
+    kind = "application/xhtml+xml"
+    numbers = range(1, len(pages) + 1)
+    items = "".join(f'<item id="p{i}" href="text/page%20{i}.xhtml" media-type="{kind}"/>' for i in numbers)
+    start = '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml"><head>'
+    members: dict[str, str | bytes] = {
+        "mimetype": "application/epub+zip",
+        "META-INF/container.xml": '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+        '<rootfile full-path="OEBPS/content.opf" media-type="application/oebps-package+xml"/></rootfiles></container>',
+        "OEBPS/content.opf": '<package xmlns="http://www.idpf.org/2007/opf"><metadata/><manifest>'
+        f'{items}<item id="nav" href="nav.xhtml" media-type="application/xhtml+xml" properties="nav"/>'
+        '<item id="ncx" href="toc.ncx" media-type="application/x-dtbncx+xml"/>'
+        '<item id="css" href="style.css" media-type="text/css"/></manifest><spine/></package>',
+        **{
+            f"OEBPS/text/page {i}.xhtml": f"{start}<title>x</title></head><body>{page}</body></html>"
+            for i, page in enumerate(pages, 1)
+        },
+        "OEBPS/nav.xhtml": f"{start}</head><body>{contents}</body></html>",
+        "OEBPS/toc.ncx": '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navLabel><text>A dog &amp; a cat</text>'
+        "</navLabel></ncx>",
+        "OEBPS/style.css": "p {color: red}",
+    }
+    if encrypted:
+        members["META-INF/encryption.xml"] = (
+            f'<encryption xmlns:enc="urn:e"><enc:CipherReference URI="{encrypted}"/></encryption>'
+        )
+    return archive(members, stored=("mimetype",))

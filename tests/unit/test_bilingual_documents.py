@@ -11,7 +11,10 @@ from text_engine import same
 from transduce.errors import ConfigError, DataError, TransduceError
 from transduce.translation.documents import Languages
 
-HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Plural-Forms: nplurals=2; plural=n != 1;\\n"\n\n'
+HEADER = (
+    'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n'
+    '"Plural-Forms: nplurals=2; plural=n != 1;\\n"\n\n'
+)
 ENTRIES = {
     "empty": ('#: a.c:1\nmsgid "A dog"\nmsgstr ""\n', '#: a.c:1\nmsgid "A dog"\nmsgstr "A DOG"\n'),
     "done": ('msgid "A dog"\nmsgstr "Ein Hund"\n', 'msgid "A dog"\nmsgstr "Ein Hund"\n'),
@@ -86,10 +89,12 @@ def xliff(body: str, attributes: str = "") -> str:
 
 
 STATE = 'state="needs-review-translation" state-qualifier="leveraged-mt"'
+INLINE = 'A <g id="1">{}</g> {}<x id="2"/> &amp; <bpt id="3">b</bpt>{}<ept id="3">e</ept>.'
 UNITS = {
     "no target": (
         '<trans-unit id="1">\n  <source>A dog</source>\n  <note>a dog</note>\n</trans-unit>',
-        f'<trans-unit id="1">\n  <source>A dog</source>\n  <target {STATE}>A DOG</target>\n  <note>a dog</note>\n</trans-unit>',
+        f'<trans-unit id="1">\n  <source>A dog</source>\n  <target {STATE}>A DOG</target>\n'
+        "  <note>a dog</note>\n</trans-unit>",
     ),
     "empty target": (
         '<trans-unit id="1"><source>A dog</source><target xml:lang="de" state="new"/></trans-unit>',
@@ -112,11 +117,9 @@ UNITS = {
         '<group translate="no"><trans-unit id="1"><source>A dog</source></trans-unit></group>',
     ),
     "inline": (
-        '<trans-unit id="1"><source>A <g id="1">dog</g> runs<x id="2"/> &amp; <bpt id="3">{b</bpt>sleeps<ept id="3">}</ept>.'
-        "</source></trans-unit>",
-        '<trans-unit id="1"><source>A <g id="1">dog</g> runs<x id="2"/> &amp; <bpt id="3">{b</bpt>sleeps<ept id="3">}</ept>.'
-        f'</source><target {STATE}>A <g id="1">DOG</g> RUNS<x id="2"/> &amp; <bpt id="3">{{b</bpt>SLEEPS<ept id="3">}}</ept>.'
-        "</target></trans-unit>",
+        f'<trans-unit id="1"><source>{INLINE.format("dog", "runs", "sleeps")}</source></trans-unit>',
+        f'<trans-unit id="1"><source>{INLINE.format("dog", "runs", "sleeps")}</source>'
+        f"<target {STATE}>{INLINE.format('DOG', 'RUNS', 'SLEEPS')}</target></trans-unit>",
     ),
     "segmented": (
         '<trans-unit id="1"><source>A dog</source><seg-source><mrk mid="1">A dog</mrk></seg-source></trans-unit>',
@@ -143,8 +146,9 @@ def test_xliff_2() -> None:
     source = (
         '<?xml version="1.0"?>\n<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en">\n'
         '<file id="f"><unit id="1"><segment id="s">\n<source>A <pc id="1">dog</pc><ph id="2"/></source>\n</segment>\n'
-        '<ignorable><source> </source></ignorable><segment state="initial"><source>Two</source><target></target></segment>'
-        '<segment><source>Three</source><target>Drei</target></segment></unit>'
+        "<ignorable><source> </source></ignorable>"
+        '<segment state="initial"><source>Two</source><target></target></segment>'
+        "<segment><source>Three</source><target>Drei</target></segment></unit>"
         '<unit id="2" translate="no"><segment><source>Four</source></segment></unit></file></xliff>'
     )
     expected = source.replace('srcLang="en">', 'srcLang="en" trgLang="de">').replace(
@@ -179,7 +183,8 @@ TMX = (
 def test_tmx() -> None:
     expected = TMX.replace(
         "</seg></tuv>\n</tu>",
-        '</seg></tuv>\n  <tuv xml:lang="de"><seg>A <hi>DOG</hi> <bpt i="1">x</bpt>RUNS<ept i="1">y</ept></seg></tuv>\n</tu>',
+        '</seg></tuv>\n  <tuv xml:lang="de"><seg>A <hi>DOG</hi> <bpt i="1">x</bpt>RUNS<ept i="1">y</ept></seg></tuv>'
+        "\n</tu>",
     )
     assert translated(TMX.encode(), "a.tmx", languages=Languages("en", "de")).decode() == expected
     assert translated(TMX.encode(), "a.tmx", languages=Languages("", "de")).decode() == expected
@@ -188,13 +193,16 @@ def test_tmx() -> None:
         translated(TMX.encode(), "a.tmx")
 
 
-@pytest.mark.parametrize("document", [xliff(UNITS["inline"][0]).encode(), TMX.encode(), (HEADER + ENTRIES["plural"][0]).encode()])
+@pytest.mark.parametrize("text", [xliff(UNITS["inline"][0]), TMX, HEADER + ENTRIES["plural"][0]])
 @given(data=st.data())
-def test_damaged_files(document: bytes, data: st.DataObject) -> None:
+def test_damaged_files(text: str, data: st.DataObject) -> None:
+    document = text.encode()
     damaged = bytearray(document)
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(damaged) - 1))
-        damaged[start : start + data.draw(st.integers(0, 6))] = data.draw(st.sampled_from([b"", b"<", b">", b"&", b'"', b"\xff", b"/"]))
+        damaged[start : start + data.draw(st.integers(0, 6))] = data.draw(
+            st.sampled_from([b"", b"<", b">", b"&", b'"', b"\xff", b"/"])
+        )
     name = "a.po" if document.startswith(b"msgid") else "a.tmx" if b"<tmx" in document else "a.xlf"
     try:
         found = translated(bytes(damaged), name, same, languages=Languages("en", "de"))

@@ -158,24 +158,3 @@ def test_slides_and_notes() -> None:
     assert "<a:t>SAY</a:t>" in member(found, "ppt/notesSlides/notesSlide1.xml")
     assert SLIDE_SPACE in member(found, "ppt/slides/slide2.xml")
     assert translated(given, "a.pptx", same) == given
-
-
-def test_libraries_read_what_was_translated() -> None:
-    """Opens the result with the library that owns the format, where it is installed."""
-    docx = pytest.importorskip("docx", reason="python-docx is not installed")
-    given = io.BytesIO()
-    made = docx.Document()
-    made.add_heading("A letter", 1)
-    paragraph = made.add_paragraph("A ")
-    paragraph.add_run("dog").bold = True
-    paragraph.add_run(" runs.")
-    made.add_table(1, 2).cell(0, 1).text = "cell"
-    made.save(given)
-    found = docx.Document(io.BytesIO(translated(given.getvalue(), "a.docx")))
-    assert [each.text for each in found.paragraphs] == ["A LETTER", "A DOG RUNS."]
-    assert [(each.text, each.bold) for each in found.paragraphs[1].runs] == [
-        ("A ", None),
-        ("DOG", True),
-        (" RUNS.", None),
-    ]
-    assert found.tables[0].cell(0, 1).text == "CELL"

@@ -70,9 +70,7 @@ class Archive:
             if head.startswith(magic):
                 raise DataError(f"{name}: {what}.")
         if not head.startswith(b"PK"):
-            raise DataError(
-                f"{name}: is not a {title} file, or damaged. Name its format with --format if it is another."
-            )
+            raise DataError(f"{name}: is not {title}, or damaged. Name its format with --format if it is another.")
         with self._reading():
             self.zip = ZipFile(file)
         self.members = self.zip.infolist()
@@ -111,9 +109,7 @@ class Archive:
         """
         member = self.member(name)
         if member is None:
-            raise DataError(
-                f"{self.name}: is not a {self.title} file: it has no {name}. Name its format with --format."
-            )
+            raise DataError(f"{self.name}: is not {self.title}: it has no {name}. Name its format with --format.")
         return self.read(member)
 
     @contextlib.contextmanager

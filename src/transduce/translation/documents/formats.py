@@ -6,11 +6,13 @@ from pathlib import Path
 
 from transduce.errors import ConfigError, DataError, suggestion
 from transduce.translation.documents.archive import Archive
+from transduce.translation.documents.epub import book_members
 from transduce.translation.documents.gettext_catalogues import read_po
 from transduce.translation.documents.html_pages import read_html
 from transduce.translation.documents.languages import Languages
 from transduce.translation.documents.markdown import read_markdown
 from transduce.translation.documents.office_open import slide_members, word_members
+from transduce.translation.documents.open_document import open_document_members
 from transduce.translation.documents.parts import Content, ReadMember
 from transduce.translation.documents.plain_text import read_plain_text
 from transduce.translation.documents.segments import Piece
@@ -44,8 +46,10 @@ def _text_format(title: str, extensions: str, read: Callable[[str], Iterator[Pie
 
 FORMATS: Mapping[str, Format] = {
     "docx": Format("DOCX", (".docx", ".docm", ".dotx"), members=word_members),
+    "epub": Format("EPUB", (".epub",), members=book_members),
     "html": _text_format("HTML", ".html .htm .xhtml", read_html, "html"),
     "markdown": _text_format("Markdown", ".md .markdown", read_markdown),
+    "odt": Format("ODT", (".odt", ".ott", ".odp"), members=open_document_members),
     "po": _text_format("PO", ".po .pot", read_po, "po"),
     "pptx": Format("PPTX", (".pptx", ".pptm", ".ppsx"), members=slide_members),
     "srt": _text_format("SRT", ".srt", read_srt),

@@ -68,7 +68,7 @@ def _members(
     overrides = [attributes_of(match[0]) for match in _OVERRIDE.finditer(directory)]
     types = {each.get("PartName", "").lstrip("/"): each.get("ContentType", "") for each in overrides}
     if not any(main.search(content) for content in types.values()):
-        raise DataError(f"{archive.name}: is not a {archive.title} file. Name its format with --format.")
+        raise DataError(f"{archive.name}: is not {archive.title}. Name its format with --format.")
     return {name: partial(_read, names) for name, content in types.items() if with_text.search(content)}
 
 

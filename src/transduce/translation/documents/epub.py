@@ -1,0 +1,69 @@
+"""EPUB, e-books: pages and the table of contents are translated."""
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
+
+from transduce.errors import DataError
+from transduce.translation.documents.archive import Archive
+from transduce.translation.documents.html_pages import read_html
+from transduce.translation.documents.parts import Content, ReadMember
+from transduce.translation.documents.segments import Piece, text_pieces
+from transduce.translation.documents.text_encoding import decode
+from transduce.translation.documents.xml_tree import Node, XmlDocument, attributes_of, escape_text, pieces_of
+
+_CONTAINER = "META-INF/container.xml"
+_ENCRYPTION = "META-INF/encryption.xml"
+_ROOT_FILE = re.compile(r"<(?:[\w.-]+:)?rootfile\b[^>]*>")
+_ITEM = re.compile(r"<(?:[\w.-]+:)?item\b[^>]*>")
+_REFERENCE = re.compile(r"<(?:[\w.-]+:)?CipherReference\b[^>]*>")
+_PREFIXES = {"http://www.daisy.org/z3986/2005/ncx/": ""}
+
+
+def book_members(archive: Archive) -> Mapping[str, ReadMember]:
+    """Returns readers of the members of an EPUB file that have text."""
+    [root] = _attributes(archive, _CONTAINER, _ROOT_FILE)[:1] or [{}]
+    package = root.get("full-path", "")
+    if not package:
+        raise DataError(f"{archive.name}: is not {archive.title}. Name its format with --format.")
+    readers: dict[str, ReadMember] = {}
+    for item in _attributes(archive, package, _ITEM):
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(item.get("href", ""))))
+        reader = {"application/xhtml+xml": _read_page, "application/x-dtbncx+xml": _read_contents}.get(
+            item.get("media-type", "")
+        )
+        if reader is not None:
+            readers[name] = reader
+    if archive.member(_ENCRYPTION) is not None:
+        encrypted = {unquote(each.get("URI", "")) for each in _attributes(archive, _ENCRYPTION, _REFERENCE)}
+        if encrypted & readers.keys():
+            raise DataError(
+                f"{archive.name}: is protected against copying, and cannot be read. Get it without protection."
+            )
+    return readers
+
+
+def _attributes(archive: Archive, name: str, tags: re.Pattern[str]) -> list[dict[str, str]]:
+    """Returns the attributes of the tags in a member that the pattern finds."""
+    text = XmlDocument(archive.require_text(name), f"{archive.name}, {name}").text
+    return [attributes_of(match[0]) for match in tags.finditer(text)]
+
+
+def _read_page(data: bytes, name: str) -> Content:
+    # Many books are not well-formed XML. A reader of HTML needs no more than tags.
+    decoded = decode(data, name, "xml")
+    return Content(decoded.encode, read_html(decoded.text))
+
+
+def _read_contents(data: bytes, name: str) -> Content:
+    """Reads the table of contents of EPUB 2; that of EPUB 3 is a page."""
+    document = XmlDocument(data, name, _PREFIXES)
+
+    def read(label: Node) -> Iterator[Piece]:
+        yield document.start_tag(label)
+        text = "".join(document.characters(each) for each in label.children if each.name == "#text")
+        yield from text_pieces(" ".join(text.split()), document.inner(label), escape_text)
+        yield document.end_tag(label)
+
+    return Content(document.decoded.encode, pieces_of(document.blocks({"text"}), read))
