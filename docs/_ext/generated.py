@@ -5,6 +5,7 @@ A page has a comment, which GitHub does not show. When the site is built, the co
     <!-- site: configuration -->        tables of all keys
     <!-- site: commands -->             the command line
     <!-- site: python -->               the Python interface
+    <!-- site: http -->                 the HTTP interface
     <!-- site: toctree PATTERN -->      the pages that match, as chapters below this one
 """
 
@@ -14,12 +15,14 @@ from sphinx.application import Sphinx
 
 import command_reference
 import configuration_reference
+import http_reference
 import python_reference
 
 _MARK = re.compile(r"^<!-- site: (\w+) ?(.*?) -->$", re.MULTILINE)
 _MADE = {
     "commands": command_reference.reference,
     "configuration": configuration_reference.reference,
+    "http": http_reference.reference,
     "python": python_reference.reference,
 }
 

@@ -29,7 +29,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 def commands_in(shell: str) -> Iterator[list[str]]:
     """Yields the arguments of each `transduce` in lines of shell, pipelines taken apart."""
-    for line in shell.splitlines():
+    for line in shell.replace("\\\n", " ").splitlines():
         tokens = shlex.shlex(_TORCHRUN.sub("transduce ", line.strip()), posix=True, punctuation_chars="|<>;&")
         tokens.whitespace_split = True
         command: list[str] = []

@@ -25,7 +25,7 @@ def service() -> FakeService:
 @pytest.fixture
 def client(service: FakeService) -> Iterator[DescribedClient]:
     """A client of a service with low limits, and without keys."""
-    limits = LimitsConfig(body_bytes=5000, text_characters=100, list_length=3)
+    limits = LimitsConfig(body_bytes=200_000, text_characters=100, list_length=3)
     with DescribedClient(fake_app(service, ServeConfig(limits=limits))) as made:
         yield made
 
@@ -61,6 +61,7 @@ def _fields(**changes: Any) -> dict[str, Any]:
             _fields(tag_handling="xml", ignore_tags=[1]),
             "Value for 'ignore_tags' must be a list of names of tags.",
         ),
+        (_fields(tag_handling="xml", ignore_tags=["x"] * 101), "Too many 'ignore_tags': 101, at most 100."),
         (
             _fields(glossary_id="x", source_lang=None),
             "Use of a glossary requires the source_lang parameter to be specified.",
@@ -72,6 +73,11 @@ def test_wrong_requests_are_refused_in_the_protocol_s_words(
 ) -> None:
     answer = client.post("/v2/translate", json=fields)
     assert (answer.status_code, answer.json()) == (400, {"message": message})
+
+
+def test_requests_end_when_clients_ask_again(client: DescribedClient, service: FakeService) -> None:
+    client.post("/v2/translate", json=_fields())
+    assert service.requests[-1].timeout_seconds == 10
 
 
 def test_hints_are_ignored(client: DescribedClient) -> None:
@@ -103,6 +109,14 @@ def test_ignored_tags_keep_their_content(client: DescribedClient, service: FakeS
     assert service.requests[-1].text_options.markup == "html"
     client.post("/v2/translate", json=_fields(text=[text], ignore_tags="x"))
     assert service.requests[-1].texts == [text]
+
+
+def test_marks_of_ignored_tags_are_none_that_the_text_has(client: DescribedClient, service: FakeService) -> None:
+    text = '<x>a</x> <x\ttranslate="yes">b</x> \t\ttranslate="no" \t\t\t'
+    fields = _fields(text=[text], tag_handling="xml", ignore_tags=["x"])
+    [found] = client.post("/v2/translate", json=fields).json()["translations"]
+    assert service.requests[-1].texts[0].startswith('<x\t\t\ttranslate="no">a</x>')
+    assert found["text"].startswith('[de] <x>a</x> <x\ttranslate="yes">b</x>')
 
 
 def test_how_sentences_are_split(client: DescribedClient, service: FakeService) -> None:
@@ -161,6 +175,10 @@ def test_glossaries_in_csv(client: DescribedClient) -> None:
         ({"entries": "a\tb\nc\td\te"}, "Invalid glossary entries: line 2 does not have two terms."),
         ({"entries": "a\tb\n\tc"}, "Invalid glossary entries: a term in line 2 is empty or not text."),
         ({"entries": "a\tb\na\tc"}, "Invalid glossary entries: 'a' in line 2 is there already."),
+        (
+            {"entries": "\n".join(f"{number}\ta" for number in range(10_001))},
+            "Invalid glossary entries: more than 10,000.",
+        ),
         ({"entries": "a\tb\x07"}, "Invalid glossary entries: a term in line 1 is empty or not text."),
     ],
 )

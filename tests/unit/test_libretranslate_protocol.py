@@ -136,8 +136,8 @@ def test_what_is_emoji_only(text: str, expected: bool) -> None:
 def test_detection_of_a_list_has_a_list_for_each_text(client: DescribedClient) -> None:
     assert client.post("/detect", json={"q": "Das Wetter ist schön."}).json()[0]["language"] == "de"
     found = client.post("/detect", json={"q": ["Das Wetter ist schön.", "It is a fine day.", "12"]}).json()
-    assert [each[0]["language"] for each in found] == ["de", "en", "de"]
-    assert found[2] == [{"confidence": 0, "language": "de"}]
+    assert [each[0]["language"] for each in found] == ["de", "en", "en"]
+    assert found[2] == [{"confidence": 0, "language": "en"}]
     assert client.post("/detect", json={}).json() == {"error": "Invalid request: missing q parameter"}
     assert client.get("/detect").status_code == 405
 
@@ -149,6 +149,13 @@ def test_what_is_off_says_so(client: DescribedClient) -> None:
         assert answer.json().keys() == {"error"}
     assert client.get("/frontend/settings").json()["filesTranslation"] is False
     assert client.get("/frontend/settings").json()["charLimit"] == 100
+
+
+def test_languages_are_listed_whatever_comes_with_the_question(client: DescribedClient) -> None:
+    for method in ("GET", "POST"):
+        answer = client.request(method, "/languages", content=b"{", headers={"content-type": "application/json"})
+        assert [each["code"] for each in answer.json()] == ["de", "en", "he", "pt-BR"]
+        assert client.request(method, "/languages", content=b"a" * 3000).status_code == 413
 
 
 def test_title_is_our_own_unless_configured(client: DescribedClient) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from described_answers import DescribedClient, events_of
+from described_answers import DescribedClient, document, events_of
 from fake_service import FakeService, fake_app
+from transduce.config.ranges import ranges_of
 from transduce.config.schema import DecodeConfig
 from transduce.errors import ConfigError
 from transduce.serve.config import LimitsConfig, ServeConfig
@@ -154,6 +155,8 @@ def test_constraints_of_a_list_go_to_their_texts(client: DescribedClient, servic
         ({"required": [[]]}, "wrong_value", "required = [[]]: [] must be a text."),
         ({"text": ["a", "b"], "required": [["a"]]}, "wrong_value", "required: 1 lists for 2 texts"),
         ({"glossary": []}, "wrong_value", "glossary = []: must be an object of terms."),
+        ({"glossary": {str(number): "a" for number in range(1001)}}, "too_long", "glossary: 1,001 terms"),
+        ({"forbidden": ["a"] * 1001}, "too_long", "forbidden: 1,001 terms"),
         ({"glossary": {"a": []}}, "wrong_value", "glossary: 'a' must have a text or a list of texts."),
         ({"timeout_seconds": 0}, "wrong_value", "timeout_seconds: must be greater than 0."),
         ({"timeout_seconds": True}, "wrong_value", "timeout_seconds = True: must be a number."),
@@ -175,8 +178,16 @@ def test_errors_of_the_pipeline_are_the_client_s(client: DescribedClient, servic
     assert (answer.status_code, answer.json()["error"]["message"]) == (400, str(service.error))
 
 
-def test_all_options_of_a_search_are_known() -> None:
-    assert set(DecodeConfig.__dataclass_fields__) - set(KNOWN_FIELDS) == {"batch_size"}
+def test_all_options_of_a_search_are_known_and_described() -> None:
+    described = document()["components"]["schemas"]["TranslateRequest"]["properties"]
+    assert set(KNOWN_FIELDS) == described.keys()
+    ranges = ranges_of(DecodeConfig)
+    assert set(ranges) - set(KNOWN_FIELDS) == {"batch_size"}
+    for name in set(ranges) - {"batch_size"}:
+        kind, bounds = ranges[name]
+        least = described[name]["exclusiveMinimum" if bounds.above else "minimum"]
+        assert described[name]["type"] == ("integer" if kind is int else "number")
+        assert (least, described[name].get("maximum")) == (bounds.least, bounds.most), name
 
 
 @pytest.mark.parametrize("by_header", [False, True])
@@ -249,7 +260,7 @@ def test_alternatives_at_a_word(client: DescribedClient, service: FakeService) -
 def test_detection(client: DescribedClient) -> None:
     found = client.post("/api/detect", json={"text": ["Das Wetter ist schön.", "1"]}).json()["detections"]
     assert found[0][0]["language"] == "de"
-    assert found[1][0] == {"language": "de", "confidence": 0}
+    assert found[1][0] == {"language": "en", "confidence": 0}
     assert client.post("/api/detect", json={"text": 1}).status_code == 400
     assert len(client.post("/api/detect", json={"text": "Hi"}).json()["detections"]) == 1
 

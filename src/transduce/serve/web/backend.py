@@ -58,6 +58,10 @@ class Backend:
         pairs = self.service.pairs()
         return list(dict.fromkeys(pair.source for pair in pairs if target in (None, pair.target)))
 
+    def languages(self) -> list[str]:
+        """Returns all served languages; those that can be translated come first."""
+        return list(dict.fromkeys([*self.sources(), *self.targets_by_language()]))
+
     def target_language(self, code: str) -> str | None:
         """Returns the served target that a client means by a code, or None."""
         return served_language(code, {pair.target for pair in self.service.pairs()})

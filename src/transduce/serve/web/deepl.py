@@ -22,6 +22,8 @@ from transduce.serve.web.refusals import Refusal, bad_request
 from transduce.serve.web.request_body import Fields, read_fields
 
 _SPLITS = {"0": "auto", "1": "always", "nonewlines": "always"}  # "auto" still cuts what no model could read at once
+_CLIENT_SECONDS = 10.0  # after which clients of this protocol ask again: an answer that comes later is of no use
+_TABS = re.compile(r"(?<!\t)\t++(?=translate=)")
 _UNLIMITED = 10**12  # characters: what DeepL itself says where there is no limit
 # Clients choose among these targets for a model whose target has no region.
 _TARGET_VARIANTS = {
@@ -86,10 +88,11 @@ class Deepl:
         found = await self.backend.translate(
             request,
             key,
-            [re.sub(r"\s*\n\s*", " ", text) for text in read] if split == "nonewlines" else read,
+            [_one_line(text) for text in read] if split == "nonewlines" else read,
             [guess.language for guess in guesses],
             target,
             glossary=glossary,
+            timeout_seconds=min(_CLIENT_SECONDS, self.backend.config.batching.deadline_seconds),
             text_options=self.backend.text_options(**changes) if changes else None,
         )
         return JSONResponse(
@@ -160,10 +163,8 @@ class _KeptElements:
     """
 
     def __init__(self, names: Sequence[str], texts: Sequence[str]) -> None:
-        tabs = 1
-        while any("\t" * tabs + "translate=" in text for text in texts):
-            tabs += 1
-        self._mark = "\t" * tabs + 'translate="no"'
+        used = max((len(tabs) for text in texts for tabs in _TABS.findall(text)), default=0)
+        self._mark = "\t" * (used + 1) + 'translate="no"'
         listed = "|".join(map(re.escape, names))
         self._opening = re.compile(rf"<(?:{listed})(?=>|\s[^<>]*(?<!/)>)", re.IGNORECASE) if names else None
 
@@ -172,6 +173,11 @@ class _KeptElements:
 
     def unmarked(self, text: str) -> str:
         return text.replace(self._mark, "")
+
+
+def _one_line(text: str) -> str:
+    """Returns a text with spaces in place of its line breaks."""
+    return " ".join(line.strip() for line in text.split("\n"))
 
 
 def _target_variants(code: str) -> Sequence[tuple[str, str]]:

@@ -10,6 +10,7 @@ from transduce.serve.web.backend import Backend
 from transduce.serve.web.refusals import bad_request
 from transduce.serve.web.request_body import Fields
 
+_MAX_TAGS = 100
 _UNSUPPORTED = ("style_id", "custom_instructions", "translation_memory_id", "glossary_ids")
 
 
@@ -54,4 +55,7 @@ def tag_names(given: Any) -> list[str]:
     listed = given if isinstance(given, list) else [] if given is None else [given]
     if not all(isinstance(each, str) for each in listed):
         raise bad_request("Value for 'ignore_tags' must be a list of names of tags.")
-    return [name.strip() for each in listed for name in each.split(",") if name.strip()]
+    names = [name.strip() for each in listed for name in each.split(",") if name.strip()]
+    if len(names) > _MAX_TAGS:
+        raise bad_request(f"Too many 'ignore_tags': {len(names)}, at most {_MAX_TAGS}.")
+    return names

@@ -20,6 +20,7 @@ from transduce.serve.web.request_body import Fields, read_fields
 from transduce.translation.constraints.glossary import Glossary
 
 _MAX_READY = 32  # glossaries that are kept in memory, ready to use
+_MAX_TERMS = 10_000  # of a glossary; that many take most of a second to make ready
 _MAX_NAME = 1024  # characters
 _SEPARATORS = {"tsv": "\t", "csv": ","}
 
@@ -164,6 +165,8 @@ def _terms(text: str, separator: str) -> dict[str, str]:
             if source in terms:
                 raise bad_request(f"Invalid glossary entries: {source!r} in line {reader.line_num} is there already.")
             terms[source] = target
+            if len(terms) > _MAX_TERMS:
+                raise bad_request(f"Invalid glossary entries: more than {_MAX_TERMS:,}.")
     except csv.Error as error:
         raise bad_request(f"Invalid glossary entries: line {reader.line_num}: {error}.") from None
     if not terms:

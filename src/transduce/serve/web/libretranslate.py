@@ -18,7 +18,7 @@ from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.detection import Guess
 from transduce.serve.web.languages import language_name
 from transduce.serve.web.refusals import Refusal, bad_request
-from transduce.serve.web.request_body import Fields, read_fields
+from transduce.serve.web.request_body import Fields, read_body, read_fields
 
 _TIMEOUT_MILLISECONDS = 500  # how long web pages wait after a key stroke
 # Pictographs with what changes them: skin colours, joiners, variation selectors, flags, keycaps.
@@ -101,13 +101,13 @@ class LibreTranslate:
         self._key(request, fields)
         given = _required(fields, "q")
         texts = self._texts(given)
-        found = await self.backend.detector.guesses(texts, list(self.backend.targets_by_language()))
+        found = await self.backend.detector.guesses(texts, self.backend.languages())
         likely = [[_guess(each) for each in guesses[:1] + _likely(guesses[1:])] for guesses in found]
         return JSONResponse(likely if isinstance(given, list) else likely[0])
 
     async def languages(self, request: Request) -> Response:
         """GET or POST /languages: each language with those that it can be translated into, itself among them."""
-        await self._fields(request)
+        await read_body(request, self.backend.config.limits.body_bytes)  # some clients send one; nothing in it matters
         return JSONResponse(
             [
                 {"code": code, "name": language_name(code), "targets": sorted({*targets, code})}

@@ -113,7 +113,8 @@ class Own:
         )
         found = await self.backend.alternatives(request, key, one, given.n)
         described = [
-            {"word": each.word, "probability": each.probability, "text": each.translation.text} for each in found
+            {"word": each.word, "probability": _rounded(each.probability), "text": each.translation.text}
+            for each in found
         ]
         return JSONResponse({"source": guess.language, "target": target, "alternatives": described})
 
@@ -122,7 +123,7 @@ class Own:
         self._key(request)
         fields = await read_fields(request, self.backend.config.limits.body_bytes)
         texts, _ = read_texts(fields, self.backend.config)
-        found = await self.backend.detector.guesses(texts, list(self.backend.targets_by_language()))
+        found = await self.backend.detector.guesses(texts, self.backend.languages())
         return JSONResponse({"detections": [[_detected(guess) for guess in guesses] for guesses in found]})
 
     async def languages(self, request: Request) -> Response:
@@ -163,18 +164,21 @@ def _described(text: TranslatedText, detected: Guess | None) -> dict[str, Any]:
         "via": text.via or None,
         "detected": _detected(detected) if detected is not None else None,
         **_translation(best),
-        "n_best": [{"text": each.text, "score": each.score, "confidence": each.confidence} for each in text.best],
+        "n_best": [
+            {"text": each.text, "score": _rounded(each.score), "confidence": _rounded(each.confidence)}
+            for each in text.best
+        ],
     }
 
 
 def _translation(best: Translation) -> dict[str, Any]:
     return {
         "text": best.text,
-        "score": best.score,
-        "log_probability": best.log_probability,
-        "confidence": best.confidence,
+        "score": _rounded(best.score),
+        "log_probability": _rounded(best.log_probability),
+        "confidence": _rounded(best.confidence),
         "calibrated": best.calibrated,
-        "words": [{"text": text, "probability": probability} for text, probability in best.words],
+        "words": [{"text": text, "probability": _rounded(probability)} for text, probability in best.words],
         "sentences": [_pair(each) for each in best.sentences],
         "alignment": [_pair(each) for each in best.alignment],
         "finished": best.finished,
@@ -184,6 +188,11 @@ def _translation(best: Translation) -> dict[str, Any]:
             {"terms": list(choice), "found": found, "forced": choice in best.forced} for choice, found in best.required
         ],
     }
+
+
+def _rounded(value: float | None) -> float | None:
+    """Returns a number without the digits that no model is sure of."""
+    return None if value is None else round(value, 6)
 
 
 def _pair(spans: SpanPair) -> dict[str, Any]:

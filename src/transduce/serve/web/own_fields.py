@@ -19,6 +19,7 @@ from transduce.translation.pipeline.text_options import Markup, Split
 
 Terms = tuple[str | tuple[str, ...], ...]  # each a term, or a list of terms to choose from
 _SEARCH = frozenset(field.name for field in dataclasses.fields(DecodeConfig)) - {"batch_size"}
+_MAX_TERMS = 1000  # of a request: required, forbidden, or in its glossary
 _TEXT_OPTIONS = ("split", "markup", "guard", "confidence", "alignment")
 _PRIORITIES = {"interactive": Priority.INTERACTIVE, "bulk": Priority.BULK}
 
@@ -220,6 +221,7 @@ def _phrases(given: Fields, name: str, num_texts: int, is_list: bool) -> list[Se
     lists = value if by_text else [value] * num_texts
     if len(lists) != num_texts:
         raise bad_request(f"{name}: {len(lists)} lists for {num_texts} texts: give one for each.", "wrong_value")
+    _require_few(sum(map(len, lists)), name)
     for listed in lists:
         for term in listed:
             choice = term if isinstance(term, list) and name == "required" else [term]
@@ -228,12 +230,18 @@ def _phrases(given: Fields, name: str, num_texts: int, is_list: bool) -> list[Se
     return lists if any(lists) else None
 
 
+def _require_few(number: int, name: str) -> None:
+    if number > _MAX_TERMS:
+        raise bad_request(f"{name}: {number:,} terms, and at most {_MAX_TERMS:,} are allowed.", "too_long")
+
+
 def _glossary(given: Fields) -> dict[str, str | list[str]] | None:
     glossary = given.get("glossary")
     if glossary is None:
         return None
     if not isinstance(glossary, dict):
         raise bad_request(f"glossary = {shown(glossary)}: must be an object of terms.", "wrong_value")
+    _require_few(len(glossary), "glossary")
     for term, translations in glossary.items():
         listed = translations if isinstance(translations, list) else [translations]
         if not listed or not all(isinstance(each, str) for each in listed):
