@@ -49,8 +49,12 @@ class AutomaticEngine:
         constraints: Sequence[TokenConstraints] | None = None,
     ) -> list[list[Hypothesis]]:
         """Returns each source's hypotheses, best first; see `Engine.translate`."""
-        lack = FAST.lack(options, constraints or (), self.config)
-        return (self.fast if lack is None else self.reference).translate(sources, options, n_best, constraints)
+        engine = self.reference if self.needs_reference(options, constraints or ()) else self.fast
+        return engine.translate(sources, options, n_best, constraints)
+
+    def needs_reference(self, options: DecodeConfig, constraints: Sequence[TokenConstraints] = ()) -> bool:
+        """Returns whether the fast engine does not support a search."""
+        return FAST.lack(options, constraints, self.config) is not None
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Returns the log-probability of each target token; see `Engine.score`."""

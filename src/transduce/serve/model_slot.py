@@ -1,10 +1,8 @@
 """One entry of the configuration with its model, which is loaded, replaced when its folder changes, and unloaded."""
 
-import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from transduce.bundle import CHECKED, Bundle
@@ -60,31 +58,30 @@ class ModelSlot:
             if self._model is None:
                 self._model = self._load()
 
-    @contextlib.contextmanager
-    def in_use(self) -> Iterator[ServedModel]:
-        """Lends the model for the time of the context; loads it where it is not loaded, once for all who wait.
+    def acquire_loaded(self) -> ServedModel | None:
+        """Lends the model if it is loaded; `release` takes it back."""
+        model = self._model
+        return model if model is not None and model.acquire() else None
+
+    def release(self, model: ServedModel) -> None:
+        """Takes back a model that was lent."""
+        self._last_used = time.monotonic()
+        model.release()
+
+    def ensure_loaded(self) -> None:
+        """Loads the model where it is not loaded, once for all who wait.
 
         Raises:
             ModelUnavailableError: it cannot be loaded.
         """
-        model = self._acquired()
         try:
-            yield model
-        finally:
-            self._last_used = time.monotonic()
-            model.release()
-
-    def _acquired(self) -> ServedModel:
-        while (model := self._model) is None or not model.acquire():
-            try:
-                if time.monotonic() >= self._retry_at:
-                    self.load()
-                    continue
-            except Exception as error:  # whatever it is, the request ends and the service goes on
-                self._retry_at = time.monotonic() + _RETRY_SECONDS
-                self._report_failure(error)
+            if self._model is None and time.monotonic() >= self._retry_at:
+                self.load()
+        except Exception as error:  # whatever it is, the request ends and the service goes on
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
+            self._report_failure(error)
+        if self._model is None and time.monotonic() < self._retry_at:
             raise ModelUnavailableError(f"The model '{self.name}' could not be loaded.", round(_RETRY_SECONDS))
-        return model
 
     def reload(self, *, always: bool = False) -> str | None:
         """Exchanges the model if its folder has changed since the last try, and nothing changes there now.
@@ -128,17 +125,21 @@ class ModelSlot:
         self._recorder.model_event(self.name, "unloaded")
         return True
 
-    def forget_closed(self) -> bool:
-        """Drops the models that were exchanged and whose requests are done; returns whether there were any."""
+    def close_unused(self) -> bool:
+        """Closes the models that were exchanged and whose requests are done; returns whether there were any."""
         with self._loading:
-            closed = [model for model in self._retired if model.closed]
-            self._retired = [model for model in self._retired if not model.closed]
-        return bool(closed)
+            unused = [model for model in self._retired if not model.num_uses]
+            for model in unused:
+                self._retired.remove(model)
+                model.close()
+        return bool(unused)
 
     def close(self) -> None:
-        """Closes the model; nobody uses it any more."""
+        """Closes the model, which nobody uses any more."""
         with self._loading:
             self._exchange(None)
+            for model in self._retired:
+                model.close()
             self._retired.clear()
 
     def _load(self) -> ServedModel:

@@ -81,7 +81,9 @@ class Models:
         """Returns what is served, sorted."""
         found = []
         for (source, target), route in sorted(self._routes.items(), key=lambda item: item[0]):
-            engines = dict.fromkeys(slot.loaded.translator.engine.name for slot in route if slot.loaded is not None)
+            engines = dict.fromkeys(
+                model.translator.engine.name for slot in route if (model := slot.loaded) is not None
+            )
             via = self._pivot if len(route) > 1 else ""
             found.append(ServedPair(source, target, " + ".join(slot.name for slot in route), via, " + ".join(engines)))
         return found
@@ -97,7 +99,7 @@ class Models:
         for slot in self.slots:
             if slot.unload_if_idle():
                 _log.warning("%s: unloaded, as nobody used it", slot.name)
-        if sum(slot.forget_closed() for slot in self.slots):
+        if sum(slot.close_unused() for slot in self.slots):
             _return_memory()
 
     def close(self) -> None:

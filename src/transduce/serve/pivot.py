@@ -4,42 +4,41 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from transduce.errors import ConfigError
-from transduce.serve.model_slot import ModelSlot
 from transduce.serve.requests import TranslatedText, TranslationRequest
-from transduce.serve.sentence_queue import Ticket
-from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
 
 
-def translate_over(
-    route: Sequence[ModelSlot], request: TranslationRequest, ticket: Ticket, options: TextOptions
-) -> list[TranslatedText]:
-    """Returns the translations of each text of a request by two models; constraints hold for the second.
+def request_into_pivot(request: TranslationRequest, pivot: str) -> TranslationRequest:
+    """Returns what the first model is asked: constraints and options are for the second.
 
     Raises:
-        ConfigError: there is a glossary: its terms are not those of the language between.
+        ConfigError: there is a glossary, which has no terms of the pivot language.
     """
-    first, second = route
-    pivot = first.target
     if request.glossary is not None:
         raise ConfigError(
-            f"A glossary cannot be used here: from '{request.source}' to '{request.target}' the text goes over "
-            f"'{pivot}', and a glossary has no terms of that language."
+            f"A glossary cannot be used from '{request.source}' to '{request.target}': the text goes over '{pivot}', "
+            "and a glossary has no terms of that language."
         )
-    plain = replace(request, n_best=1, options={}, prefixes=None, forbidden=None, required=None)
-    with first.in_use() as model:
-        between = [best for best, *_ in model.translate(plain, ticket, options)]
-    with second.in_use() as model:
-        rest = replace(request, texts=[each.text for each in between])
-        found = model.translate(rest, ticket, replace(options, language=""))
+    return replace(request, target=pivot, n_best=1, options={}, prefixes=None, forbidden=None, required=None)
+
+
+def request_from_pivot(request: TranslationRequest, between: Sequence[TranslatedText]) -> TranslationRequest:
+    """Returns what the second model is asked, given what the first one wrote."""
+    options = request.text_options and replace(request.text_options, language="")
+    texts = [each.best[0].text for each in between]
+    return replace(request, source=between[0].target, texts=texts, text_options=options) if between else request
+
+
+def over_pivot(between: Sequence[TranslatedText], found: Sequence[TranslatedText]) -> list[TranslatedText]:
+    """Returns the second translations with what is to be said about both."""
     return [
-        TranslatedText([_over(pivot, before, each) for each in best], request.source, request.target, pivot)
-        for before, best in zip(between, found, strict=True)
+        TranslatedText([_joined(first, each) for each in second.best], first.source, second.target, first.target)
+        for first, second in zip(between, found, strict=True)
     ]
 
 
-def _over(pivot: str, before: Translation, found: Translation) -> Translation:
-    """Returns the second translation with what is to be said about both."""
+def _joined(first: TranslatedText, found: Translation) -> Translation:
+    before, pivot = first.best[0], first.target
     warnings = (*(f"into '{pivot}': {warning}" for warning in before.warnings), *found.warnings)
     sure = None if before.confidence is None or found.confidence is None else before.confidence * found.confidence
     return replace(

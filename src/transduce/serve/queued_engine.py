@@ -8,8 +8,9 @@ from transduce.config import DecodeConfig
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.batching import EMPTY_OUTPUT
 from transduce.engines.interface import AttendingEngine, AttentionWeights, Engine, TokenConstraints
+from transduce.serve.calls import Ticket
 from transduce.serve.scheduler import Scheduler
-from transduce.serve.sentence_queue import Ticket
+from transduce.translation.text_model import TextModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,9 +19,9 @@ _UNCONSTRAINED = TokenConstraints()
 
 
 class Work(Protocol):
-    """A kind of call; the inputs of equal work can be computed in one call."""
+    """A kind of call to a model; the inputs of equal work can be computed in one."""
 
-    def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
+    def compute(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
         """Returns a result for each input."""
         ...
 
@@ -32,37 +33,37 @@ class _Translating:
     options: DecodeConfig
     n_best: int
 
-    def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
+    def compute(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
         sources = [source for source, _ in inputs]
         constraints = [given or _UNCONSTRAINED for _, given in inputs] if any(given for _, given in inputs) else None
-        return engine.translate(sources, self.options, self.n_best, constraints)
+        return model.engine.translate(sources, self.options, self.n_best, constraints)
 
 
 @dataclass(frozen=True, slots=True)
 class _Scoring:
-    def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
+    def compute(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
         sources, targets = zip(*inputs, strict=True)
-        return engine.score(sources, targets)
+        return model.engine.score(sources, targets)
 
 
 @dataclass(frozen=True, slots=True)
 class _Aligning:
-    def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
+    def compute(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
         sources, targets = zip(*inputs, strict=True)
-        return engine.align(sources, targets)
-
-
-@dataclass(frozen=True, slots=True)
-class _NextScores:
-    def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
-        return [engine.next_scores(source, prefix) for source, prefix in inputs]
+        return model.engine.align(sources, targets)
 
 
 @dataclass(frozen=True, slots=True)
 class _Attending:
-    def compute(self, engine: Engine, inputs: list[Any]) -> Sequence[Any]:
-        assert isinstance(engine, AttendingEngine)
-        return [engine.attend(source, target) for source, target in inputs]
+    def compute(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
+        assert isinstance(model.engine, AttendingEngine)
+        return [model.engine.attend(source, target) for source, target in inputs]
+
+
+@dataclass(frozen=True, slots=True)
+class _NextScores:
+    def compute(self, model: TextModel, inputs: list[Any]) -> Sequence[Any]:
+        return [model.engine.next_scores(source, prefix) for source, prefix in inputs]
 
 
 class QueuedEngine:
@@ -111,7 +112,7 @@ class QueuedEngine:
         return self._run_pairs(_Aligning(), sources, targets)
 
     def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> "np.ndarray":
-        """Returns the log-probability of each token after each beginning of a prefix; see `Engine.next_scores`."""
+        """Returns the log-probability of each next token; see `Engine.next_scores` and `Scheduler.run`."""
         found: np.ndarray
         [found] = self._run_pairs(_NextScores(), [source], [prefix])
         return found

@@ -13,25 +13,15 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from transduce.errors import TransduceError
-from transduce.serve.requests import (
-    DeadlineError,
-    ModelUnavailableError,
-    Priority,
-    Recorder,
-    ServiceError,
-    StoppingError,
-)
-from transduce.serve.sentence_queue import Batch, Call, SentenceQueue, Ticket
+from transduce.serve.calls import Call, Ticket
+from transduce.serve.requests import DeadlineError, ModelUnavailableError, Priority, Recorder, StoppingError
+from transduce.serve.sentence_queue import Batch, SentenceQueue
 
-# Tokens over which the measured speed is a running mean.
+# Tokens over which the measured speed under load is a running mean.
 _MEMORY_TOKENS = 4096
 _log = logging.getLogger(__name__)
 
 Compute = Callable[[Any, list[Any]], Sequence[Any]]
-
-
-class CancelledRequestError(ServiceError):
-    """Nobody waits for the answer any more."""
 
 
 class Scheduler:
@@ -53,21 +43,47 @@ class Scheduler:
         self._num_idle = 0
         self._num_computing = 0
         self._closed = False
-        self._seconds_per_token = 0.0
+        self._seconds_per_token = 0.0  # 0: not measured yet
         self._workers = [
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(num_workers)
         ]
         for worker in self._workers:
             worker.start()
 
-    def run(self, ticket: Ticket, work: Hashable, inputs: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
-        """Returns the result of each input; waits for it.
+    def submit(
+        self, ticket: Ticket, work: Hashable, inputs: Sequence[Any], tokens: Sequence[int], on_end: Callable[[], None]
+    ) -> Call:
+        """Puts inputs into the queue, and returns the call whose `outcome` can be read after `on_end`.
 
         Args:
             ticket: of the request.
             work: what is to be done; inputs of equal work can be computed together.
-            inputs: for `compute`.
+            inputs: for `compute`, at least one.
             tokens: of each input.
+            on_end: is called once, on any thread, when the call has ended; it may not block.
+
+        Raises:
+            CancelledRequestError: the request was cancelled.
+            StoppingError: the scheduler was closed.
+        """
+
+        def end(call: Call) -> None:
+            with self._queue.lock:
+                self._queue.remove(call)
+            on_end()
+
+        call = Call(ticket, work, inputs, tokens, end)
+        ticket.enter(call)
+        with self._queue.lock:
+            if self._closed:
+                raise StoppingError("The service is stopping.")
+            if call.is_open:
+                self._queue.add(call)
+                self._work_came.notify(len(inputs))
+        return call
+
+    def run(self, ticket: Ticket, work: Hashable, inputs: Sequence[Any], tokens: Sequence[int]) -> list[Any]:
+        """Returns the result of each input; waits for it. For the arguments see `submit`.
 
         Raises:
             DeadlineError: the request's deadline came first.
@@ -78,26 +94,19 @@ class Scheduler:
         """
         if not inputs:
             return []
-        call = Call(ticket, work, inputs, tokens, self._queue)
-        if not ticket.enter(call):
-            raise CancelledRequestError("The request was cancelled.")
-        try:
-            with self._queue.lock:
-                if self._closed:
-                    raise StoppingError("The service is stopping.")
-                if not call.withdrawn:
-                    self._queue.add(call)
-                    self._work_came.notify(len(inputs))
-            if not call.wait(None if ticket.deadline is None else ticket.deadline - time.monotonic()):
-                call.withdraw()
-                raise DeadlineError("The request could not be answered in time.", self.retry_after_seconds())
-        finally:
-            ticket.enter(None)
-        if call.withdrawn:
-            raise CancelledRequestError("The request was cancelled.")
-        if call.error is not None:
-            raise call.error
-        return call.results
+        ended = threading.Lock()
+        ended.acquire()
+        call = self.submit(ticket, work, inputs, tokens, ended.release)
+        left = ticket.seconds_left
+        if not ended.acquire(timeout=-1 if left is None else left):
+            call.fail(self.deadline_error(ticket.priority))
+        ticket.enter(None)
+        return call.outcome()
+
+    def deadline_error(self, priority: Priority) -> DeadlineError:
+        """Returns the error of a request whose deadline has come."""
+        wait = self.expected_wait_seconds(priority)
+        return DeadlineError("The request could not be answered in time.", max(1, math.ceil(wait)))
 
     def close(self) -> None:
         """Computes what waits, and ends the workers; nothing more can be run."""
@@ -113,9 +122,10 @@ class Scheduler:
             tokens = self._queue.tokens_before(priority)
         return tokens * self._seconds_per_token / len(self._workers)
 
-    def retry_after_seconds(self, priority: Priority = Priority.INTERACTIVE) -> int:
-        """Returns after how many whole seconds what waits now will have been served; at least 1."""
-        return max(1, math.ceil(self.expected_wait_seconds(priority)))
+    @property
+    def backlog_seconds(self) -> float:
+        """How long all that waits will take, by the measured speed."""
+        return self._queue.num_tokens * self._seconds_per_token / len(self._workers)
 
     @property
     def num_waiting(self) -> int:
@@ -170,11 +180,12 @@ class Scheduler:
                     self._compute_batch(Batch(batch.work, [sentence], sentence.tokens))
             return
         seconds = time.monotonic() - started
-        with self._queue.lock:
-            for sentence, result in zip(batch.sentences, results, strict=True):
-                sentence.call.finish(sentence, result)
-            share = batch.tokens / (batch.tokens + (_MEMORY_TOKENS if self._seconds_per_token else 0))
-            self._seconds_per_token += share * (seconds / batch.tokens - self._seconds_per_token)
+        for sentence, result in zip(batch.sentences, results, strict=True):
+            sentence.call.finish(sentence, result)
+        if batch.others_wait:  # else it is small: batches of a busy model are faster
+            with self._queue.lock:
+                share = batch.tokens / (batch.tokens + (_MEMORY_TOKENS if self._seconds_per_token else 0))
+                self._seconds_per_token += share * (seconds / batch.tokens - self._seconds_per_token)
         self._report(batch, started, seconds)
 
     def _results(self, batch: Batch) -> Sequence[Any]:
@@ -189,13 +200,12 @@ class Scheduler:
         if not of_inputs:
             _log.error("%s: the engine failed: %s", self._name, error, exc_info=error)
             self._recorder.model_event(self._name, "failed")
-        with self._queue.lock:
-            for sentence in batch.sentences:
-                sentence.call.fail(error if of_inputs else ModelUnavailableError("The model failed. Try again later."))
+        for sentence in batch.sentences:
+            sentence.call.fail(error if of_inputs else ModelUnavailableError("The model failed. Try again later."))
 
     def _report(self, batch: Batch, started: float, seconds: float) -> None:
         recorder = self._recorder
         fill = min(1.0, batch.tokens / self._max_tokens)
         recorder.batch_done(self._name, len(batch.sentences), batch.tokens, fill, seconds)
-        for call in {sentence.call for sentence in batch.sentences}:
+        for call in dict.fromkeys(sentence.call for sentence in batch.sentences):
             recorder.waited(self._name, call.ticket.priority, started - call.since)

@@ -3,23 +3,22 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Self
 
 from transduce.bundle import Bundle
-from transduce.config import DecodeConfig
 from transduce.engines.automatic import AutomaticEngine
 from transduce.engines.interface import Engine
+from transduce.serve.calls import Ticket
 from transduce.serve.config import BatchingConfig, ModelEntry
 from transduce.serve.queued_engine import QueuedEngine, Work
 from transduce.serve.requests import Recorder, TranslationRequest
 from transduce.serve.scheduler import Scheduler
-from transduce.serve.sentence_queue import Ticket
+from transduce.serve.whole_texts import WholeTexts, are_short, translate_window
 from transduce.text import SubwordTokenizer
 from transduce.translation.constraints.glossary import glossary_of
 from transduce.translation.constraints.line_constraints import constraints_of
-from transduce.translation.pipeline import Request, TextOptions, run_pipeline
-from transduce.translation.pipeline.many_sentences import MANY_SENTENCES, lines_of_many_sentences
+from transduce.translation.pipeline import Request, TextOptions
 from transduce.translation.result import Alternative, Translation
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
@@ -30,7 +29,7 @@ _KEPT_OPTIONS = 256  # sets of options whose check is not repeated
 
 @dataclass(slots=True)
 class _TextModel:
-    """What the pipeline needs of a model, for one request."""
+    """What the pipeline needs of a model."""
 
     engine: Engine
     tokenizer: SubwordTokenizer
@@ -38,12 +37,12 @@ class _TextModel:
 
 
 class ServedModel:
-    """A loaded model. It stays until everybody who uses it has released it."""
+    """A loaded model, which counts those who use it."""
 
     def __init__(
         self, name: str, translator: Translator, batching: BatchingConfig, recorder: Recorder, language: str = ""
     ) -> None:
-        """Starts the scheduler of the translator's engine.
+        """Starts the workers of the translator's engine.
 
         Args:
             name: for the log and the recorder.
@@ -55,14 +54,15 @@ class ServedModel:
         self.name, self.translator = name, translator
         self._batching, self._recorder, self._language = batching, recorder, language
         self._engine = translator.engine.undivided()
-        self._main_engine = self._engine.fast if isinstance(self._engine, AutomaticEngine) else self._engine
+        main_engine = self._engine.fast if isinstance(self._engine, AutomaticEngine) else self._engine
+        self._main = _TextModel(main_engine, translator.tokenizer, translator.bundle)
         self._lock = threading.Lock()
         self._num_uses = 0
         self._retired = False
-        self.closed = False  # whether its threads have ended
-        self.scheduler = self._scheduler_of(self._main_engine)
+        self.scheduler = self._scheduler_of(self._main)
         self._reference_scheduler: Scheduler | None = None
-        self._options_of = lru_cache(_KEPT_OPTIONS)(partial(_options_of, translator))
+        self._request_of = lru_cache(_KEPT_OPTIONS)(self._new_request)
+        self._work_of = lru_cache(_KEPT_OPTIONS)(self._new_work)
 
     @classmethod
     def load(cls, entry: ModelEntry, batching: BatchingConfig, recorder: Recorder) -> Self:
@@ -81,12 +81,18 @@ class ServedModel:
         translator.translate(_WARM_UP)
         return cls(entry.name, translator, batching, recorder, entry.source)
 
+    def whole_texts(self, request: TranslationRequest, text_options: TextOptions) -> WholeTexts | None:
+        """Returns the work that translates the texts of a request as they are, or None if it needs `translate`.
+
+        Raises:
+            ConfigError: the request's options are wrong.
+        """
+        return self._work_of(self._options_key(request), request.n_best, text_options) if are_short(request) else None
+
     def translate(
         self, request: TranslationRequest, ticket: Ticket, text_options: TextOptions
     ) -> list[list[Translation]]:
         """Returns the translations of each text of a request; waits for them.
-
-        The beam is as wide as `n_best` where the request does not say how wide it is.
 
         Raises:
             ServiceError: see `Scheduler.run`.
@@ -94,44 +100,65 @@ class ServedModel:
             DataError: its constraints are.
         """
         constraints = constraints_of(len(request.texts), request.prefixes, request.forbidden, request.required)
-        options = self._options_of(tuple(sorted(request.options.items())))
-        if request.n_best > options.beam_size and "beam_size" not in request.options:
-            options = replace(options, beam_size=request.n_best)
-        if not text_options.language and self._language:
-            text_options = replace(text_options, language=self._language)
-        pipeline_request = Request(options, request.n_best, text_options, glossary_of(request.glossary))
-        model = _TextModel(self._queued(ticket), self.translator.tokenizer, self.translator.bundle)
-        found = run_pipeline(model, Window(1, request.texts, constraints), pipeline_request)
-        for index in lines_of_many_sentences(model, request.texts, found, text_options):
-            found[index] = [replace(each, warnings=(*each.warnings, MANY_SENTENCES)) for each in found[index]]
-        return found
+        plain = self._request_of(self._options_key(request), request.n_best, text_options)
+        pipeline_request = replace(plain, glossary=glossary_of(request.glossary))
+        return translate_window(self._queued(ticket), Window(1, request.texts, constraints), pipeline_request)
 
     def alternatives(self, request: TranslationRequest, ticket: Ticket, n: int) -> list[Alternative]:
         """Returns at most `n` words that may follow the prefix of a request's only text; see `translate`."""
         from transduce.translation.alternatives import alternatives  # imported here, as NumPy is slow to import
 
         [text], [prefix] = request.texts, request.prefixes or [""]
-        model = _TextModel(self._queued(ticket), self.translator.tokenizer, self.translator.bundle)
-        return alternatives(model, self._options_of(()), text, prefix, n)
+        return alternatives(self._queued(ticket), self.translator.options, text, prefix, n)
 
-    def _queued(self, ticket: Ticket) -> Engine:
-        main, engine = QueuedEngine(self._main_engine, self.scheduler, ticket), self._engine
-        if not isinstance(engine, AutomaticEngine):
-            return main
-        return AutomaticEngine(main, lambda: self._queued_reference(engine, ticket), engine.config)
+    def _options_key(self, request: TranslationRequest) -> tuple[tuple[str, Any], ...]:
+        key = tuple(sorted(request.options.items()))
+        try:
+            hash(key)
+        except TypeError:  # a list, say: it is refused, and the error names it
+            self.translator.with_options(**request.options)
+            raise
+        return key
+
+    def _new_request(self, options: tuple[tuple[str, Any], ...], n_best: int, text_options: TextOptions) -> Request:
+        """Returns how lines are to be translated; the size of batches is the model's own.
+
+        The beam is as wide as `n_best` where the request does not say how wide it is.
+        """
+        model, given = self.translator, dict(options)
+        search = replace(model.with_options(**given), batch_size=model.options.batch_size)
+        if n_best > search.beam_size and "beam_size" not in given:
+            search = replace(search, beam_size=n_best)
+        language = text_options.language or self._language
+        return Request(search, n_best, replace(text_options, language=language))
+
+    def _new_work(
+        self, options: tuple[tuple[str, Any], ...], n_best: int, text_options: TextOptions
+    ) -> WholeTexts | None:
+        request, engine = self._request_of(options, n_best, text_options), self._engine
+        if isinstance(engine, AutomaticEngine) and engine.needs_reference(request.options):
+            return None
+        return WholeTexts(request)
+
+    def _queued(self, ticket: Ticket) -> _TextModel:
+        """Returns the model with an engine that queues the calls of a request."""
+        engine: Engine = QueuedEngine(self._main.engine, self.scheduler, ticket)
+        if isinstance(whole := self._engine, AutomaticEngine):
+            engine = AutomaticEngine(engine, lambda: self._queued_reference(whole, ticket), whole.config)
+        return _TextModel(engine, self._main.tokenizer, self._main.bundle)
 
     def _queued_reference(self, engine: AutomaticEngine, ticket: Ticket) -> QueuedEngine:
         reference = engine.reference
         with self._lock:
             if self._reference_scheduler is None:
-                self._reference_scheduler = self._scheduler_of(reference)
+                self._reference_scheduler = self._scheduler_of(replace(self._main, engine=reference))
         return QueuedEngine(reference, self._reference_scheduler, ticket)
 
-    def _scheduler_of(self, engine: Engine) -> Scheduler:
+    def _scheduler_of(self, model: _TextModel) -> Scheduler:
         def compute(work: Work, inputs: list[Any]) -> Sequence[Any]:
-            return work.compute(engine, inputs)
+            return work.compute(model, inputs)
 
-        return Scheduler(self.name, compute, engine.num_workers, self._batching.max_batch_tokens, self._recorder)
+        return Scheduler(self.name, compute, model.engine.num_workers, self._batching.max_batch_tokens, self._recorder)
 
     @property
     def schedulers(self) -> list[Scheduler]:
@@ -147,32 +174,21 @@ class ServedModel:
             return True
 
     def release(self) -> None:
-        """Ends a use; the last one of a retired model closes it."""
+        """Ends a use."""
         with self._lock:
             self._num_uses -= 1
-            last = self._retired and self._num_uses == 0
-        if last:
-            self._close()
 
     def retire(self) -> None:
-        """Takes no new uses; closes the model when the present ones have ended."""
+        """Takes no new uses. Once there are none, the model can be closed."""
         with self._lock:
-            unused = not self._retired and self._num_uses == 0
             self._retired = True
-        if unused:
-            self._close()
 
     @property
     def num_uses(self) -> int:
-        """Requests that use the model now."""
+        """How many use the model now."""
         return self._num_uses
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Ends the workers."""
         for scheduler in self.schedulers:
             scheduler.close()
-        self.closed = True
-
-
-def _options_of(model: Translator, options: tuple[tuple[str, Any], ...]) -> DecodeConfig:
-    """Returns the model's options with a request's laid over them; the size of batches is the model's own."""
-    return replace(model.with_options(**dict(options)), batch_size=model.options.batch_size)

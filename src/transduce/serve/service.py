@@ -6,18 +6,20 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 from transduce.errors import ConfigError
+from transduce.serve.calls import CancelledRequestError, Ticket
 from transduce.serve.config import ServeConfig
 from transduce.serve.cut_text import CutText, StreamedPart
+from transduce.serve.event_loop_calls import EventLoopCalls
 from transduce.serve.model_slot import ModelSlot
 from transduce.serve.models import Models, ServedPair
-from transduce.serve.pivot import translate_over
+from transduce.serve.pivot import over_pivot, request_from_pivot, request_into_pivot
 from transduce.serve.requests import (
     OverloadedError,
     Priority,
@@ -26,10 +28,10 @@ from transduce.serve.requests import (
     TranslatedText,
     TranslationRequest,
 )
-from transduce.serve.scheduler import CancelledRequestError
-from transduce.serve.sentence_queue import Ticket
+from transduce.serve.served_model import ServedModel
+from transduce.serve.whole_texts import estimated_tokens
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.result import Alternative
+from transduce.translation.result import Alternative, Translation
 
 # The part of what is accepted that requests of a priority may take: bulk never shuts out those who wait for an answer.
 _SHARE = {Priority.INTERACTIVE: 1.0, Priority.BULK: 0.5}
@@ -39,8 +41,8 @@ _STOP_POLL_SECONDS = 0.01
 _STREAM_GROUPS = (1, 2, 4, 8)
 _OF_PARTS = ("split", "guard", "markup")  # options that work on parts of texts
 _STREAM_AHEAD = 2  # requests of a stream that are worked on at a time
-Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ class Service:
         self._watching: asyncio.Task[None] | None = None
         self._ready = self._stopping = False
         self._num_accepted = dict.fromkeys(Priority, 0)
-        self._tickets: set[Ticket] = set()  # of the requests that threads work on
+        self._tickets: set[Ticket] = set()  # of what is worked on
+        self._calls: EventLoopCalls
 
     @property
     def ready(self) -> bool:
@@ -108,6 +111,7 @@ class Service:
             TransduceError: one cannot be loaded.
         """
         loop = asyncio.get_running_loop()
+        self._calls = EventLoopCalls(loop)
         for slot in self._models.slots:
             await loop.run_in_executor(self._maintenance, slot.load)
         self._watching = loop.create_task(self._watch())
@@ -169,20 +173,7 @@ class Service:
         """
         route = self._models.route(request.source, request.target)
         with self._accepted(request, route):
-            return await self._run(request, partial(self._answer, request, route))
-
-    async def alternatives(self, request: TranslationRequest, n: int) -> list[Alternative]:
-        """Returns at most `n` words that may follow the prefix of the only text; see `Translator.alternatives`.
-
-        Raises:
-            ConfigError: `n` is out of range, or two models translate one after the other.
-        """
-        route = self._models.route(request.source, request.target)
-        if len(route) > 1:
-            raise ConfigError("There are no alternatives at a word where two models translate one after the other.")
-        [slot] = route
-        with self._accepted(request, route):
-            return await self._run(request, partial(_alternatives, slot, request, n))
+            return await self._run(request, route)
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
         """Yields the translation of one long text sentence by sentence, in order; see `translate`.
@@ -199,7 +190,7 @@ class Service:
             try:
                 while True:
                     while len(running) < _STREAM_AHEAD and (group := next(groups, None)) is not None:
-                        running.append(asyncio.create_task(self._run(group, partial(self._answer, group, route))))
+                        running.append(asyncio.create_task(self._run(group, route)))
                     if not running:
                         return
                     for translated in await running.popleft():
@@ -208,6 +199,21 @@ class Service:
                 for task in running:
                     task.cancel()
                 await asyncio.gather(*running, return_exceptions=True)
+
+    async def alternatives(self, request: TranslationRequest, n: int) -> list[Alternative]:
+        """Returns at most `n` words that may follow the prefix of the only text; see `Translator.alternatives`.
+
+        Raises:
+            ConfigError: `n` is out of range, or two models translate one after the other.
+            DataError: the prefix is too long.
+            ServiceError: see `translate`.
+        """
+        route = self._models.route(request.source, request.target)
+        if len(route) > 1:
+            raise ConfigError("There are no alternatives at a word where two models translate one after the other.")
+        with self._accepted(request, route), self._ticket(request) as ticket:
+            async with self._model(route[0], ticket) as model:
+                return await self._on_thread(partial(model.alternatives, request, ticket, n), ticket)
 
     @contextlib.contextmanager
     def _accepted(self, request: TranslationRequest, route: Sequence[ModelSlot]) -> Iterator[None]:
@@ -220,46 +226,76 @@ class Service:
         priority, batching = request.priority, self.config.batching
         if not self.ready:
             raise StoppingError("The service is stopping." if self._stopping else "The service is starting.")
-        share = _SHARE[priority]
-        schedulers = [slot.loaded.scheduler for slot in route if slot.loaded is not None]
+        share, timeout = _SHARE[priority], self._timeout(request)
+        schedulers = [model.scheduler for slot in route if (model := slot.loaded) is not None]
         num_waiting = sum(scheduler.num_waiting for scheduler in schedulers)
-        wait = sum(scheduler.expected_wait_seconds(priority) for scheduler in schedulers) if num_waiting else 0.0
-        if (
+        is_full = (
             sum(self._num_accepted.values()) >= batching.max_requests
             or self._num_accepted[priority] >= share * batching.max_requests
             or (num_waiting and num_waiting + len(request.texts) > share * batching.max_waiting_sentences)
-            or wait > self._timeout(request)
-        ):
-            raise OverloadedError("Too much work waits already. Try again later.", max(1, math.ceil(wait)))
+        )
+        if is_full or sum(scheduler.backlog_seconds for scheduler in schedulers) > timeout:
+            wait = sum(scheduler.expected_wait_seconds(priority) for scheduler in schedulers)
+            if is_full or wait > timeout:
+                raise OverloadedError("Too much work waits already. Try again later.", max(1, math.ceil(wait)))
         self._num_accepted[priority] += 1
         try:
             yield
         finally:
             self._num_accepted[priority] -= 1
 
-    async def _run(self, request: TranslationRequest, work: Callable[[Ticket], Result]) -> Result:
-        """Works on a thread; gives that up if the caller is cancelled."""
-        ticket = Ticket(request.priority, time.monotonic() + self._timeout(request))
-        self._tickets.add(ticket)
-        future = self._threads.submit(work, ticket)
-        future.add_done_callback(lambda _: self._tickets.discard(ticket))
+    async def _run(self, request: TranslationRequest, route: Sequence[ModelSlot]) -> list[TranslatedText]:
+        """Translates by one model, or by two; what is queued leaves the queue if the caller is cancelled."""
+        with self._ticket(request) as ticket:
+            if len(route) == 1:
+                return await self._translated(route[0], request, ticket)
+            first, second = route
+            between = await self._translated(first, request_into_pivot(request, first.target), ticket)
+            found = await self._translated(second, request_from_pivot(request, between), ticket)
+            return over_pivot(between, found)
+
+    async def _translated(self, slot: ModelSlot, request: TranslationRequest, ticket: Ticket) -> list[TranslatedText]:
+        options = self._text_options(request)
+        async with self._model(slot, ticket) as model:
+            found: list[list[Translation]]
+            work = model.whole_texts(request, options)
+            if work is None:
+                found = await self._on_thread(partial(model.translate, request, ticket, options), ticket)
+            else:
+                tokens = estimated_tokens(request.texts)
+                found = await self._calls.run(model.scheduler, ticket, work, request.texts, tokens)
+        return [TranslatedText(best, request.source, request.target) for best in found]
+
+    @contextlib.asynccontextmanager
+    async def _model(self, slot: ModelSlot, ticket: Ticket) -> AsyncIterator[ServedModel]:
+        """Lends a model for the time of the context; loads it if it is not loaded."""
+        while (model := slot.acquire_loaded()) is None:
+            await self._on_thread(slot.ensure_loaded, ticket)
+        try:
+            yield model
+        except CancelledRequestError:  # not by its caller, who does not wait any more
+            raise StoppingError("The service is stopping.") from None
+        finally:
+            slot.release(model)
+
+    async def _on_thread(self, function: Callable[[], T], ticket: Ticket) -> T:
+        """Runs a function that waits; cancels the ticket if the caller is cancelled, so that it ends soon."""
+        future = self._threads.submit(function)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             ticket.cancel()
             raise
-        except CancelledRequestError:
-            raise StoppingError("The service is stopping.") from None
 
-    def _answer(self, request: TranslationRequest, route: Sequence[ModelSlot], ticket: Ticket) -> list[TranslatedText]:
-        """Returns the translations of each text; runs on a thread of its own, and waits there."""
-        options = self._text_options(request)
-        if len(route) > 1:
-            return translate_over(route, request, ticket, options)
-        [slot] = route
-        with slot.in_use() as model:
-            found = model.translate(request, ticket, options)
-        return [TranslatedText(best, request.source, request.target) for best in found]
+    @contextlib.contextmanager
+    def _ticket(self, request: TranslationRequest) -> Iterator[Ticket]:
+        """Returns a ticket for the time of the context, in which `stop` may cancel it."""
+        ticket = Ticket(request.priority, time.monotonic() + self._timeout(request))
+        self._tickets.add(ticket)
+        try:
+            yield ticket
+        finally:
+            self._tickets.discard(ticket)
 
     def _timeout(self, request: TranslationRequest) -> float:
         given = request.timeout_seconds
@@ -274,11 +310,6 @@ class Service:
         plain = TextOptions()
         kept = {key: getattr(plain, key) for key in _OF_PARTS if getattr(options, key) == getattr(configured, key)}
         return replace(options, **kept)
-
-
-def _alternatives(slot: ModelSlot, request: TranslationRequest, n: int, ticket: Ticket) -> list[Alternative]:
-    with slot.in_use() as model:
-        return model.alternatives(request, ticket, n)
 
 
 def _statistics(slot: ModelSlot) -> ModelStatistics:

@@ -18,8 +18,10 @@ def lines_of_many_sentences(
 
     There are none if the model folder does not tell that number.
     """
-    known = None if model.bundle is None else model.bundle.metrics.get(SENTENCES_METRIC)
-    if not known or not isinstance(known, int) or text_options.split == "always":
+    if model.bundle is None or text_options.split == "always":
+        return []
+    known = model.bundle.metrics.get(SENTENCES_METRIC)
+    if not known or not isinstance(known, int):
         return []
     language = text_options.language or languages_of(model)[0]
     return [

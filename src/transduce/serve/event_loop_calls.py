@@ -1,0 +1,56 @@
+"""Calls to schedulers that coroutines wait for, without a thread for each."""
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from transduce.serve.calls import Ticket
+from transduce.serve.scheduler import Scheduler
+
+
+class EventLoopCalls:
+    """The calls that wait in one event loop. A batch wakes the loop once, however many calls end with it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Takes the loop, in which `run` is awaited."""
+        self._loop = loop
+        self._ended: deque[asyncio.Future[None]] = deque()
+        self._is_woken = False
+
+    async def run(
+        self, scheduler: Scheduler, ticket: Ticket, work: Hashable, inputs: Sequence[Any], tokens: Sequence[int]
+    ) -> list[Any]:
+        """Returns the result of each input; see `Scheduler.run`. If the caller is cancelled, the call is withdrawn."""
+        if not inputs:
+            return []
+        future: asyncio.Future[None] = self._loop.create_future()
+        call = scheduler.submit(ticket, work, inputs, tokens, lambda: self._end(future))
+        left = ticket.seconds_left
+        timer = None
+        if left is not None:
+            timer = self._loop.call_later(left, lambda: call.fail(scheduler.deadline_error(ticket.priority)))
+        try:
+            await future
+        except asyncio.CancelledError:
+            call.withdraw()
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+            ticket.enter(None)
+        return call.outcome()
+
+    def _end(self, future: "asyncio.Future[None]") -> None:
+        """Is called on any thread."""
+        self._ended.append(future)
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._is_woken = False  # first: what ends from now on wakes the loop again
+        while self._ended:
+            future = self._ended.popleft()
+            if not future.done():  # else its caller was cancelled
+                future.set_result(None)

@@ -1,0 +1,49 @@
+"""Short texts of several requests that go through the pipeline together.
+
+It costs less than a pipeline for each of them, which would wait for the engine on a thread of its own. A text goes this
+way if that can change nothing: the pipeline's result for a text depends on the text and its options only.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from transduce.serve.requests import TranslationRequest
+from transduce.translation.pipeline import Request, run_pipeline
+from transduce.translation.pipeline.many_sentences import MANY_SENTENCES, lines_of_many_sentences
+from transduce.translation.result import Translation
+from transduce.translation.text_model import TextModel
+from transduce.translation.windows import Window
+
+# Characters of a text that goes this way: a longer one waits sentence by sentence, and holds up no others.
+_MAX_CHARACTERS = 1000
+_CHARACTERS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTexts:
+    """The pipeline as work for a scheduler: its inputs are texts, its results their translations."""
+
+    request: Request
+
+    def compute(self, model: TextModel, inputs: list[str]) -> list[list[Translation]]:
+        """Returns the translations of each text."""
+        return translate_window(model, Window(1, inputs), self.request)
+
+
+def translate_window(model: TextModel, window: Window, request: Request) -> list[list[Translation]]:
+    """Returns what `run_pipeline` does, with a warning in the translations of lines of many sentences."""
+    found = run_pipeline(model, window, request)
+    for index in lines_of_many_sentences(model, window.lines, found, request.text_options):
+        found[index] = [replace(each, warnings=(*each.warnings, MANY_SENTENCES)) for each in found[index]]
+    return found
+
+
+def are_short(request: TranslationRequest) -> bool:
+    """Returns whether all texts are short, and nothing binds single ones."""
+    bound = request.prefixes or request.forbidden or request.required or request.glossary is not None
+    return not bound and all(len(text) <= _MAX_CHARACTERS for text in request.texts)
+
+
+def estimated_tokens(texts: Sequence[str]) -> list[int]:
+    """Returns about how many tokens each text has."""
+    return [len(text) // _CHARACTERS_PER_TOKEN + 1 for text in texts]

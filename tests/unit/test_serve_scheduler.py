@@ -1,0 +1,343 @@
+"""Worker threads over a queue: what they compute, what fails, what ends early, and that nothing is left behind."""
+
+import asyncio
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from transduce.errors import DataError
+from transduce.serve.calls import CancelledRequestError, Ticket
+from transduce.serve.event_loop_calls import EventLoopCalls
+from transduce.serve.requests import DeadlineError, ModelUnavailableError, Priority, StoppingError
+from transduce.serve.scheduler import Scheduler
+
+LONG = 30.0  # seconds within which anything happens on a busy machine
+
+
+class Recorder:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+        self.fills: list[float] = []
+        self.waits: list[Priority] = []
+        self.events: list[str] = []
+        self.breaks = False
+
+    def batch_done(self, model: str, num_sentences: int, num_tokens: int, fill: float, seconds: float) -> None:
+        if self.breaks:
+            raise OSError("the metrics are broken")
+        self.batches.append(num_sentences)
+        self.fills.append(fill)
+
+    def waited(self, model: str, priority: Priority, seconds: float) -> None:
+        self.waits.append(priority)
+
+    def model_event(self, model: str, event: str) -> None:
+        self.events.append(event)
+
+
+class Engine:
+    """Doubles numbers; work is what is added. It can be held, and fails on numbers that it is given errors for."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.errors: dict[int, BaseException] = {}
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def compute(self, work: int, inputs: list[int]) -> Sequence[int]:
+        self.batches.append(list(inputs))
+        assert self.gate.wait(LONG)
+        for value in inputs:
+            if value in self.errors:
+                raise self.errors[value]
+        return [2 * value + work for value in inputs]
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+Started = Callable[..., Scheduler]
+
+
+@pytest.fixture
+def started(engine: Engine, recorder: Recorder) -> Iterator[Started]:
+    """Returns a function that starts a scheduler; checks at the end that its threads have ended."""
+    before = set(threading.enumerate())
+    schedulers: list[Scheduler] = []
+
+    def start(num_workers: int = 1, max_tokens: int = 100) -> Scheduler:
+        schedulers.append(Scheduler("model", engine.compute, num_workers, max_tokens, recorder))
+        return schedulers[-1]
+
+    yield start
+    engine.gate.set()
+    for scheduler in schedulers:
+        scheduler.close()
+    assert set(threading.enumerate()) <= before
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.002)
+
+
+def run(scheduler: Scheduler, values: Sequence[int], work: int = 0, ticket: Ticket | None = None) -> list[Any]:
+    return scheduler.run(ticket or Ticket(), work, values, [1] * len(values))
+
+
+def test_requests_that_wait_are_computed_together(started: Started, engine: Engine, recorder: Recorder) -> None:
+    scheduler = started()
+    engine.gate.clear()
+    with ThreadPoolExecutor(9) as threads:
+        first = threads.submit(run, scheduler, [1])
+        until(lambda: engine.batches == [[1]])
+        others = [threads.submit(run, scheduler, [10 * i, 10 * i + 1]) for i in range(1, 8)]
+        until(lambda: scheduler.num_waiting == 14)
+        other_work = threads.submit(run, scheduler, [5], 1)
+        until(lambda: scheduler.num_waiting == 15)
+        assert scheduler.oldest_seconds() > 0
+        engine.gate.set()
+        assert first.result(LONG) == [2]
+        assert [each.result(LONG) for each in others] == [[20 * i, 20 * i + 2] for i in range(1, 8)]
+        assert other_work.result(LONG) == [11]
+    assert sorted(map(len, engine.batches)) == [1, 1, 14]
+    until(lambda: sorted(recorder.batches) == [1, 1, 14])
+    assert sorted(recorder.fills) == [0.01, 0.01, 0.14]
+    assert scheduler.num_waiting == 0
+    assert scheduler.oldest_seconds() == 0
+    until(lambda: scheduler.num_computing == 0)
+    assert run(scheduler, []) == []
+
+
+def test_an_input_that_fails_fails_alone(started: Started, engine: Engine, recorder: Recorder) -> None:
+    scheduler = started()
+    engine.errors = {21: DataError("21 is wrong")}
+    engine.gate.clear()
+    with ThreadPoolExecutor(4) as threads:
+        first = threads.submit(run, scheduler, [1])
+        until(lambda: engine.batches == [[1]])
+        others = [threads.submit(run, scheduler, [10 * i, 10 * i + 1]) for i in range(1, 4)]
+        until(lambda: scheduler.num_waiting == 6)
+        engine.gate.set()
+        assert first.result(LONG) == [2]
+        assert others[0].result(LONG) == [20, 22]
+        with pytest.raises(DataError, match="21 is wrong"):
+            others[1].result(LONG)
+        assert others[2].result(LONG) == [60, 62]
+    assert recorder.events == [], "the input is wrong, not the model"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("broken"), MemoryError(), SystemExit(1)])
+def test_a_failing_engine_is_reported_and_its_worker_goes_on(
+    started: Started, engine: Engine, recorder: Recorder, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = started()
+    engine.errors = {3: error}
+    with caplog.at_level(logging.ERROR), pytest.raises(ModelUnavailableError) as found:
+        run(scheduler, [3])
+    assert "broken" not in str(found.value), "details are for the log"
+    assert any(record.exc_info and record.exc_info[1] is error for record in caplog.records)
+    until(lambda: recorder.events == ["failed"])
+    engine.errors = {}
+    assert run(scheduler, [3]) == [6]
+
+
+def test_broken_metrics_break_nothing(started: Started, recorder: Recorder, caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = started()
+    recorder.breaks = True
+    assert [run(scheduler, [number]) for number in range(3)] == [[0], [2], [4]]
+    until(lambda: "the metrics are broken" in caplog.text)
+
+
+def test_an_engine_that_loses_results_is_an_error(recorder: Recorder, caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = Scheduler("model", lambda work, inputs: [], 1, 100, recorder)
+    with pytest.raises(ModelUnavailableError):
+        run(scheduler, [1])
+    scheduler.close()
+    assert "1 inputs gave 0 results" in caplog.text
+
+
+def test_at_its_deadline_a_request_leaves_the_queue(started: Started, engine: Engine) -> None:
+    scheduler = started()
+    engine.gate.clear()
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(run, scheduler, [1])
+        until(lambda: engine.batches == [[1]])
+        with pytest.raises(DeadlineError) as found:
+            run(scheduler, [2], ticket=Ticket(deadline=time.monotonic() + 0.05))
+        assert found.value.retry_after_seconds >= 1
+        assert scheduler.num_waiting == 0
+        with pytest.raises(DeadlineError):
+            run(scheduler, [2], ticket=Ticket(deadline=time.monotonic() - 1))
+        engine.gate.set()
+        assert first.result(LONG) == [2]
+    assert engine.batches == [[1]], "nobody waits for the second"
+
+
+def test_a_cancelled_request_leaves_the_queue(started: Started, engine: Engine) -> None:
+    scheduler = started()
+    engine.gate.clear()
+    tickets = [Ticket(), Ticket()]
+    with ThreadPoolExecutor(2) as threads:
+        computed = threads.submit(run, scheduler, [1], 0, tickets[0])
+        until(lambda: engine.batches == [[1]])
+        waiting = threads.submit(run, scheduler, [2, 3], 0, tickets[1])
+        until(lambda: scheduler.num_waiting == 2)
+        for ticket in tickets:
+            ticket.cancel()
+        for each in (computed, waiting):
+            with pytest.raises(CancelledRequestError):
+                each.result(LONG)
+        assert scheduler.num_waiting == 0
+        with pytest.raises(CancelledRequestError):
+            run(scheduler, [4], ticket=tickets[0])
+        engine.gate.set()
+    assert run(scheduler, [5]) == [10]
+    assert engine.batches == [[1], [5]]
+
+
+def test_closing_computes_what_waits_and_refuses_the_rest(started: Started, engine: Engine) -> None:
+    scheduler = started(num_workers=2)
+    engine.gate.clear()
+    with ThreadPoolExecutor(10) as threads:
+        accepted = [threads.submit(run, scheduler, [number] * 5) for number in range(8)]
+        until(lambda: scheduler.num_waiting + scheduler.num_computing == 40)
+        closing = threads.submit(scheduler.close)
+        time.sleep(0.02)
+        with pytest.raises(StoppingError):
+            run(scheduler, [1])
+        engine.gate.set()
+        closing.result(LONG)
+        assert [each.result(LONG) for each in accepted] == [[2 * number] * 5 for number in range(8)]
+
+
+def test_idle_workers_share_one_request(started: Started, engine: Engine) -> None:
+    scheduler = started(num_workers=2)
+    until(lambda: scheduler._num_idle == 2)
+    engine.gate.clear()
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(run, scheduler, list(range(10)))
+        until(lambda: len(engine.batches) == 2)
+        engine.gate.set()
+        assert found.result(LONG) == list(range(0, 20, 2))
+    assert sorted(map(len, engine.batches)) == [5, 5]
+
+
+def test_the_expected_wait_follows_the_measured_speed(started: Started, engine: Engine) -> None:
+    scheduler = started(max_tokens=1)
+    assert scheduler.expected_wait_seconds() == 0
+    engine.gate.clear()
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(run, scheduler, list(range(20)))
+        until(lambda: scheduler.num_computing == 1)
+        time.sleep(0.05)
+        engine.gate.set()
+        found.result(LONG)
+        engine.gate.clear()
+        found = threads.submit(run, scheduler, list(range(21)))
+        until(lambda: scheduler.num_waiting == 20)
+        assert scheduler.backlog_seconds > 0
+        assert scheduler.expected_wait_seconds() == pytest.approx(scheduler.backlog_seconds)
+        engine.gate.set()
+        found.result(LONG)
+    assert scheduler.backlog_seconds == 0
+
+
+def test_many_threads_and_coroutines_at_once(started: Started, engine: Engine) -> None:
+    """Whatever is cancelled, late or wrong, the others get their own results, and nothing waits for ever."""
+    scheduler = started(num_workers=3, max_tokens=20)
+    engine.errors = {1000 + i: DataError("wrong") for i in range(50)}
+    outcomes: list[str] = []
+
+    def values_of(dice: random.Random) -> list[int]:
+        return [dice.randrange(1100 if dice.random() < 0.1 else 1000) for _ in range(dice.randint(1, 30))]
+
+    def check(found: list[int], values: list[int], work: int) -> None:
+        assert found == [2 * value + work for value in values]
+        outcomes.append("result")
+
+    def ticket_of(dice: random.Random) -> Ticket:
+        deadline = time.monotonic() + 0.001 * dice.random() if dice.random() < 0.1 else None
+        return Ticket(dice.choice(list(Priority)), deadline)
+
+    def ask(seed: int) -> None:
+        dice = random.Random(seed)
+        for _ in range(60):
+            values, work, ticket = values_of(dice), dice.randrange(3), ticket_of(dice)
+            timer = threading.Timer(0.001 * dice.random(), ticket.cancel) if dice.random() < 0.1 else None
+            if timer is not None:
+                timer.start()
+            try:
+                check(run(scheduler, values, work, ticket), values, work)
+            except (DataError, DeadlineError, CancelledRequestError) as error:
+                outcomes.append(type(error).__name__)
+            if timer is not None:
+                timer.join()
+
+    async def ask_in_loop(calls: EventLoopCalls, seed: int) -> None:
+        dice = random.Random(seed)
+        for _ in range(60):
+            values, work = values_of(dice), dice.randrange(3)
+            answer = calls.run(scheduler, ticket_of(dice), work, values, [1] * len(values))
+            limit = 0.001 * dice.random() if dice.random() < 0.1 else LONG
+            try:
+                check(await asyncio.wait_for(answer, limit), values, work)
+            except (DataError, DeadlineError, TimeoutError) as error:
+                outcomes.append(type(error).__name__)
+
+    async def ask_all_in_loop() -> None:
+        calls = EventLoopCalls(asyncio.get_running_loop())
+        await asyncio.gather(*(ask_in_loop(calls, 100 + seed) for seed in range(8)))
+
+    with ThreadPoolExecutor(9) as threads:
+        asked = [threads.submit(ask, seed) for seed in range(8)]
+        asked.append(threads.submit(asyncio.run, ask_all_in_loop()))
+        for each in asked:
+            each.result(4 * LONG)
+    assert len(outcomes) == 16 * 60
+    assert outcomes.count("result") > 300
+    assert scheduler.num_waiting == 0
+    until(lambda: scheduler.num_computing == 0)
+
+
+def test_a_coroutine_that_is_cancelled_leaves_the_queue(started: Started, engine: Engine) -> None:
+    scheduler = started()
+    engine.gate.clear()
+
+    async def test() -> None:
+        calls = EventLoopCalls(asyncio.get_running_loop())
+        first = asyncio.create_task(calls.run(scheduler, Ticket(), 0, [1], [1]))
+        await asyncio.sleep(0)
+        until(lambda: engine.batches == [[1]])
+        second = asyncio.create_task(calls.run(scheduler, Ticket(), 0, [2, 3], [1, 1]))
+        late = Ticket(deadline=time.monotonic() + 0.02)
+        with pytest.raises(DeadlineError):
+            await calls.run(scheduler, late, 0, [4], [1])
+        second.cancel()
+        await asyncio.wait([second])
+        assert scheduler.num_waiting == 0
+        engine.gate.set()
+        assert await first == [2]
+        late.cancel()
+        with pytest.raises(CancelledRequestError):
+            await calls.run(scheduler, late, 0, [4], [1])
+
+    asyncio.run(test())
+    assert engine.batches == [[1]]
