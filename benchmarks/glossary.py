@@ -158,6 +158,7 @@ def main() -> None:
     parser.add_argument("--train-lines", type=int, default=8000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--engine", default="auto")
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     lexicon = Lexicon(*(list(read_lines(path))[: args.train_lines] for path in (args.train_source, args.train_target)))
@@ -170,7 +171,7 @@ def main() -> None:
             if pairs and len(kept) < args.lines:
                 terms = chance.sample(pairs, min(len(pairs), chance.randint(1, MOST_TERMS)))
                 kept.append((source, reference, [target for _, target in terms]))
-    translator = Translator.load(args.model, device="cpu", threads=args.threads)
+    translator = Translator.load(args.model, engine=args.engine, device="cpu", threads=args.threads)
     result: dict[str, Any] = {
         "date": date.today().isoformat(),
         "engine": translator.engine.name,

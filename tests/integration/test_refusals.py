@@ -25,14 +25,11 @@ def nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TRANSLATE = (
-    ("--engine ctranslate2 --inline-terms", 2, "--inline-terms: the ctranslate2 engine has no required phrases"),
-    ("--engine ctranslate2 --glossary TERMS", 2, "--glossary: the ctranslate2 engine has no required phrases"),
     ("--engine ctranslate2 --temperature 0.5", 2, "--temperature 0.5: the ctranslate2 engine has no sampling"),
     ("--engine ctranslate2 --coverage-penalty 0.2", 2, "--coverage-penalty 0.2: the ctranslate2 engine has no"),
     ("--engine ctranslate2 --diversity-groups 2", 2, "--diversity-groups 2: the ctranslate2 engine has no diverse"),
     ("--engine ctranslate2 --ensemble MODEL", 2, "--ensemble: the ctranslate2 engine runs one model at a time"),
     ("--engine torch --quantization int16", 2, "quantization 'int16': the torch engine has"),
-    ("--quantization float16 --inline-terms", 2, "--inline-terms: the ctranslate2 engine has no required phrases"),
     ("--n-best 5", 2, "n-best = 5: must be at least 1 and at most the beam size, 4"),
     ("--n-best 0", 2, "--n-best 0: must be a whole number from 1"),
     ("--beam-size 1 --inline-terms", 2, "--beam-size 1: required phrases need 2 or more"),
@@ -92,7 +89,7 @@ def test_auto_without_torch_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(loading, "find_spec", lambda name: None)
     (tmp_path / "in.txt").write_text("A dog runs.\n", encoding="utf-8")
-    for options in (["--inline-terms"], ["--temperature", "1"], ["--ensemble", str(model)]):
+    for options in (["--temperature", "1"], ["--ensemble", str(model)]):
         assert main(["translate", str(model), "--source", str(tmp_path / "in.txt"), *options]) == 6
         said = capsys.readouterr().err
         assert "pip install 'transduce[train]'" in said

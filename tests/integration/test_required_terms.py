@@ -64,7 +64,7 @@ def test_a_glossary_comes_out_whatever_the_batch(
         output = tmp_path / f"out{size}"
         arguments = ("--source", source, "--output", output, "--glossary", terms, "--batch-size", size, *more)
         assert command("translate", models / "a", *arguments) == 0
-        outputs.append(output.read_text(encoding="utf-8").split("\n")[:-1])
+        outputs.append(output.read_bytes().decode().split("\n")[:-1])  # a text may hold "\\r"
         assert "transduce: 4 of 4 required terms came out." in capsys.readouterr().err
     assert outputs[0] == outputs[1]
     first, empty, long, *others, last = outputs[0]
@@ -206,15 +206,12 @@ def test_a_glossary_goes_with_what_cuts_and_marks(models: Path) -> None:
         (("--beam-size", "1"), "--beam-size 1: required phrases need 2 or more"),
         (("--temperature", "1"), "--temperature 1.0: required phrases need 0"),
         (("--diversity-groups", "2"), "--diversity-groups 2: required phrases need 1"),
-        (("--engine", "ctranslate2"), "--glossary: the ctranslate2 engine has no required phrases"),
     ],
     ids=" ".join,
 )
 def test_searches_without_required_terms_are_refused(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
 ) -> None:
-    if "ctranslate2" in options:
-        pytest.importorskip("ctranslate2")
     source, terms = write(tmp_path / "in", ["dog"]), write(tmp_path / "terms.tsv", ["dog\tdog"])
     arguments = ("--source", source, "--output", tmp_path / "out", "--glossary", terms, *options)
     assert command("translate", models / "a", *arguments) != 0

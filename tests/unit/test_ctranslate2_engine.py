@@ -265,20 +265,18 @@ def test_each_line_has_its_own_conditions(engine: CTranslate2Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "conditions", "named"),
+    ("settings", "named"),
     [
-        ({"coverage_penalty": 0.2}, None, r"decode\.coverage_penalty = 0\.2"),
-        ({"diversity_groups": 2}, None, r"decode\.diversity_groups = 2"),
-        ({"temperature": 1.0}, None, r"decode\.temperature = 1\.0"),
-        ({}, TokenConstraints(required=(((5, 6),),)), "'required' phrases"),
+        ({"coverage_penalty": 0.2}, r"decode\.coverage_penalty = 0\.2"),
+        ({"diversity_groups": 2}, r"decode\.diversity_groups = 2"),
+        ({"temperature": 1.0}, r"decode\.temperature = 1\.0"),
     ],
 )
 def test_what_only_the_torch_engine_has_is_refused_by_name(
-    engine: CTranslate2Engine, settings: dict[str, Any], conditions: TokenConstraints | None, named: str
+    engine: CTranslate2Engine, settings: dict[str, Any], named: str
 ) -> None:
-    given = None if conditions is None else [conditions]
     with pytest.raises(ConfigError, match=f"{named}.*--engine torch"):
-        engine.translate([[5, 6]], DecodeConfig(**settings), 1, given)
+        engine.translate([[5, 6]], DecodeConfig(**settings), 1)
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "tpu", "cuda:x"])

@@ -22,16 +22,15 @@ class Opened:
     bundle: "Bundle"
     options: DecodeConfig
     choice: "EngineChoice"
-    fallback_for: str = ""  # the option for which the fallback engine is loaded where needed
 
 
-def open_model(args: argparse.Namespace, *, search: bool = True, required: str = "") -> Opened:
+def open_model(args: argparse.Namespace, *, search: bool = True, required: bool = False) -> Opened:
     """Opens the model folder, and refuses what the engine cannot do before anything is loaded.
 
     Args:
         args: the command's arguments.
         search: whether the command searches; False: it only scores.
-        required: the option, as the user wrote it, that names required terms.
+        required: whether an option names required terms.
 
     Raises:
         BundleError: the folder is incomplete or damaged.
@@ -41,7 +40,6 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
     from transduce.bundle import Bundle
     from transduce.config.loading import with_decode_options
     from transduce.engines.capabilities import require_plain_beam, tried_first
-    from transduce.engines.interface import TokenConstraints
     from transduce.engines.loading import choose_engine, require_engine
 
     require_engine(args.engine, args.quantization)
@@ -53,9 +51,6 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
     lack = engine.lack(options, (), bundle.config.model) if search else None
     if lack is not None and (given := getattr(args, lack.option, None)) is not None:
         lack = dataclasses.replace(lack, shown=f"--{lack.option.replace('_', '-')} {given}")
-    terms = engine.lack(DecodeConfig(), [TokenConstraints(required=(((0,),),))]) if required else None
-    if terms is not None:
-        terms = dataclasses.replace(terms, shown=required)
     choice = choose_engine(
         args.engine,
         args.quantization,
@@ -64,9 +59,8 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
         num_models=1 + len(getattr(args, "ensemble", ())),
         shortlist=getattr(args, "shortlist", "off"),
         lack=lack,
-        terms=terms,
     )
-    return Opened(bundle, options, choice, required if choice.fallback else "")
+    return Opened(bundle, options, choice)
 
 
 def loading_arguments(args: argparse.Namespace, choice: "EngineChoice") -> dict[str, Any]:
@@ -88,6 +82,4 @@ def load_translator(args: argparse.Namespace, opened: Opened) -> "Translator":
 def say_engine(args: argparse.Namespace, opened: Opened, engine: Engine) -> None:
     """Prints on standard error which engine was chosen and why, unless --engine named it."""
     if args.engine == "auto" and not args.quiet:
-        choice, purpose = opened.choice, opened.fallback_for
-        fallback = f"; {choice.fallback} for {purpose}, where needed" if purpose else ""
-        print(f"transduce: engine: {engine.name} ({choice.reason}{fallback})", file=sys.stderr)
+        print(f"transduce: engine: {engine.name} ({opened.choice.reason})", file=sys.stderr)

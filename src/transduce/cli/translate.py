@@ -53,8 +53,8 @@ as whole words, the longest first:
   dog<TAB>Köter
   soccer ball<TAB>Fußball<TAB>Lederball
 A source term without capitals is found in any case; one with capitals is case-sensitive. --require-by-line has for each
-input line the terms of its translation, separated by tabs; "Hund|Köter" is a choice. Terms need a beam and the torch
-engine. A warning for each line names terms that did not come out, or were forced where the model did not expect them.
+input line the terms of its translation, separated by tabs; "Hund|Köter" is a choice. Terms need a beam. A
+warning for each line names terms that did not come out, or were forced where the model did not expect them.
 
 Layouts of a line, beside plain text:
   --field NAME         a JSON object; the translation becomes the field --into, the others stay as they are
@@ -250,11 +250,8 @@ def _is_file(output: Path | None) -> bool:
 
 def _opened(args: argparse.Namespace) -> Opened:
     """Opens the model folder, and refuses wrong options before the model is loaded."""
-    terms = [name for name in ("glossary", "require_by_line", "inline_terms") if getattr(args, name)]
-    opened = open_model(
-        args,
-        required=f"--{terms[0].replace('_', '-')}" if terms else "",
-    )
+    terms = any(getattr(args, name) for name in ("glossary", "require_by_line", "inline_terms"))
+    opened = open_model(args, required=terms)
     if opened.bundle.config.data.format == "trees":
         path = opened.bundle.path
         raise ConfigError(f"{path}: this model is a parser. 'transduce parse run {path}' makes trees of sentences.")

@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields
 
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import learns_positions
+from transduce.config.special_ids import EOS
+from transduce.decoding.scores import NEVER_GENERATED
 from transduce.engines import ctranslate2_limits
 from transduce.engines.interface import MAX_SOURCE_TOKENS, TokenConstraints
 from transduce.errors import ConfigError
@@ -159,7 +161,7 @@ CTRANSLATE2 = EngineCapabilities(
         "that limit",
         "longest sequence (sinusoidal positions)": f"{ctranslate2_limits.MAX_SINUSOIDS} positions",
         "given first words": "yes, in the pieces that they have by themselves",
-        "required phrases": _NO,
+        "required phrases": "yes, with a beam: outputs are cut before each word, and continued behind the phrase",
         "coverage penalty": _NO,
         "diverse beam search": _NO,
         "sampling": _NO,
@@ -203,3 +205,24 @@ def require_plain_beam(options: DecodeConfig) -> None:
     ):
         if wrong:
             raise ConfigError(f"decode.{name} = {value}: required phrases need {instead}.")
+
+
+def check(options: DecodeConfig, n_best: int, constraints: Sequence[TokenConstraints] | None, num_sources: int) -> None:
+    """Raises ConfigError for what cannot be searched for."""
+    options.require_n_best(n_best)
+    if constraints is None:
+        return
+    if any(each.required for each in constraints):
+        require_plain_beam(options)
+    if len(constraints) != num_sources:
+        raise ConfigError(f"{num_sources} sources and constraints for {len(constraints)}: give one for each source.")
+    special = (*NEVER_GENERATED, EOS)
+    for number, each in enumerate(constraints, start=1):
+        if not all(entry and all(entry) for entry in each.required):
+            raise ConfigError(f"source {number}: a phrase of 'required', or a choice of phrases, is empty.")
+        if any(token in special for entry in each.required for phrase in entry for token in phrase):
+            raise ConfigError(f"source {number}: a phrase of 'required' holds a special token.")
+        if any(token in special for token in each.prefix):
+            raise ConfigError(f"source {number}: 'prefix' holds a special token.")
+        if not all(each.forbidden):
+            raise ConfigError(f"source {number}: a phrase of 'forbidden' is empty.")

@@ -32,11 +32,12 @@ from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, hypothesis
 from transduce.engines import batching
 from transduce.engines import ctranslate2_forced as forced
 from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, require_pairs
-from transduce.engines.capabilities import CTRANSLATE2
+from transduce.engines.capabilities import CTRANSLATE2, check
 from transduce.engines.ctranslate2_batches import Line, line_batches
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.ctranslate2_loading import choose_device, compute_type, keep_in_forks, load_model
+from transduce.engines.ctranslate2_required import search_required
 from transduce.engines.interface import MAX_SOURCE_TOKENS, TokenConstraints, require_threads
 from transduce.errors import ConfigError, EngineError
 
@@ -144,6 +145,10 @@ class CTranslate2Engine:
         if (lack := CTRANSLATE2.lack(options, constraints or ())) is not None:
             raise ConfigError(lack.refusal)
         self._require_own_process()
+        if constraints is not None and any(each.required for each in constraints):
+            check(options, n_best, constraints, len(sources))
+            limits = [self._limit(len(s), options, each) for s, each in zip(sources, constraints, strict=True)]
+            return search_required(self, sources, options, n_best, constraints, limits)
         results: list[list[Hypothesis]] = [[EMPTY_OUTPUT] for _ in sources]
         waiting = list(self._lines(sources, options, constraints))
         while waiting:

@@ -55,7 +55,6 @@ def choose_engine(
     num_models: int = 1,
     shortlist: str = "off",
     lack: Lack | None = None,
-    terms: Lack | None = None,
 ) -> EngineChoice:
     """Returns the engine that is named, or for "auto" the one that the rule below gives.
 
@@ -71,7 +70,6 @@ def choose_engine(
         num_models: more than one are an ensemble.
         shortlist: "on" is torch's for "auto": its shortlists are those of single lines.
         lack: what every call will need that the engine (for "auto" the fast one) does not have, where that is known.
-        terms: likewise, what only some of the calls will need, such as required phrases.
 
     Raises:
         ConfigError: there is no such engine, it has no such quantization, or it lacks what is needed.
@@ -79,18 +77,12 @@ def choose_engine(
     """
     require_engine(name, quantization)
     if name != "auto":
-        for each in (lack, terms):
-            if each is not None and not each.of_long_lines:
-                raise ConfigError(each.refusal)
+        if lack is not None and not lack.of_long_lines:
+            raise ConfigError(lack.refusal)
         if num_models > 1 and not ENGINES[name].has(ENSEMBLES):
             raise ConfigError(f"--ensemble: the {name} engine runs one model at a time. Use --engine {REFERENCE.name}.")
         return EngineChoice(name)
-    choice = _choose_automatically(quantization, device, model, num_models, shortlist, lack)
-    if terms is not None and choice.name == terms.engine and not choice.fallback:
-        if not _is_installed(REFERENCE.name):
-            raise _needs_torch(terms)
-        raise ConfigError(terms.refusal)
-    return choice
+    return _choose_automatically(quantization, device, model, num_models, shortlist, lack)
 
 
 def _choose_automatically(

@@ -19,9 +19,10 @@ from transduce.decoding.ensemble import mean_log_probabilities
 from transduce.decoding.scores import Hypothesis
 from transduce.engines.allocator import keep_memory
 from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, SCORE_BATCH, length_batches, require_pairs
+from transduce.engines.capabilities import check
 from transduce.engines.interface import MAX_SOURCE_TOKENS, AttentionWeights, TokenConstraints, require_threads
 from transduce.engines.shortlist.table import Shortlist
-from transduce.engines.torch_search import Batch, EncodedBatch, batch_size, check, padded, search, search_rounds
+from transduce.engines.torch_search import Batch, EncodedBatch, batch_size, padded, search, search_rounds
 from transduce.errors import EngineError
 from transduce.model import Transformer, prepack
 from transduce.model.attention_maps import attention_maps

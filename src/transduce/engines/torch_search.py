@@ -20,13 +20,10 @@ from transduce.decoding.narrowing import NarrowState, VocabularyPart, narrow_ste
 from transduce.decoding.options import BeamOptions
 from transduce.decoding.required import required_phrases
 from transduce.decoding.sampling import Sampling, uniforms
-from transduce.decoding.scores import NEVER_GENERATED
 from transduce.decoding.search import Search, SearchTask
 from transduce.engines.batching import output_limit
-from transduce.engines.capabilities import require_plain_beam
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.shortlist.table import Shortlist
-from transduce.errors import ConfigError
 from transduce.model import Transformer
 from transduce.model.cache import DecoderState, Memory
 from transduce.model.cuda_graphs import GraphDecoder
@@ -35,27 +32,6 @@ from transduce.model.inference_weights import narrow_projection
 # Outputs that are drawn in one batch: their probabilities are as many matrices of the vocabulary's width.
 _MAX_DRAWN = 512
 _MAX_DRAWN_TOGETHER = 16  # outputs of one source that share its past
-
-
-def check(options: DecodeConfig, n_best: int, constraints: Sequence[TokenConstraints] | None, num_sources: int) -> None:
-    """Raises ConfigError for what cannot be searched for."""
-    options.require_n_best(n_best)
-    if constraints is None:
-        return
-    if any(each.required for each in constraints):
-        require_plain_beam(options)
-    if len(constraints) != num_sources:
-        raise ConfigError(f"{num_sources} sources and constraints for {len(constraints)}: give one for each source.")
-    special = (*NEVER_GENERATED, EOS)
-    for number, each in enumerate(constraints, start=1):
-        if not all(entry and all(entry) for entry in each.required):
-            raise ConfigError(f"source {number}: a phrase of 'required', or a choice of phrases, is empty.")
-        if any(token in special for entry in each.required for phrase in entry for token in phrase):
-            raise ConfigError(f"source {number}: a phrase of 'required' holds a special token.")
-        if any(token in special for token in each.prefix):
-            raise ConfigError(f"source {number}: 'prefix' holds a special token.")
-        if not all(each.forbidden):
-            raise ConfigError(f"source {number}: a phrase of 'forbidden' is empty.")
 
 
 # --- what is searched together --------------------------------------------------------------------------------
