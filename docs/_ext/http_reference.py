@@ -70,9 +70,7 @@ def _resolved(described: dict[str, Any], value: dict[str, Any]) -> dict[str, Any
     return {**_resolved(described, found), **{key: each for key, each in value.items() if key != "$ref"}}
 
 
-def _rows(
-    described: dict[str, Any], schema: dict[str, Any], path: str = "", *, asked: bool = False
-) -> Iterator[str]:
+def _rows(described: dict[str, Any], schema: dict[str, Any], path: str = "", *, asked: bool = False) -> Iterator[str]:
     """Yields a row for each field of an object, and of the objects in it: `a[].b` is a field of each item of `a`."""
     schema = _resolved(described, schema)
     if isinstance(schema.get("items"), dict):

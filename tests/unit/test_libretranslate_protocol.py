@@ -78,6 +78,11 @@ def test_a_body_over_the_limit_is_refused(client: DescribedClient) -> None:
     assert client.post("/translate", content=chunks, headers={"content-type": "application/json"}).status_code == 413
 
 
+def test_the_body_wins_over_the_query_string(client: DescribedClient) -> None:
+    answer = client.post("/translate?q=Bye&target=pb", json={"q": "Hello", "source": "en"})
+    assert answer.json()["translatedText"] == "[pt-BR] HELLO"
+
+
 def test_other_bodies_are_refused(client: DescribedClient) -> None:
     assert client.post("/translate", content=b"x", headers={"content-type": "image/png"}).status_code == 415
     compressed = {"content-type": "application/json", "content-encoding": "gzip"}
