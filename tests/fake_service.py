@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
 from starlette.applications import Starlette
@@ -41,6 +41,7 @@ class FakeService:
         self.cancelled = 0  # how many were given up
         self.gate: asyncio.Event | None = None  # what answers wait for
         self.error: Exception | None = None  # what is raised instead of an answer
+        self.seconds_per_character = 0.0
         self.error_after = 0  # how many answers come before it
 
     def pairs(self) -> list[ServedPair]:
@@ -57,6 +58,9 @@ class FakeService:
         if self.error is not None and len(self.requests) > self.error_after:
             raise self.error
         return [TranslatedText(_n_best(text, request), request.source, request.target) for text in request.texts]
+
+    def expected_seconds(self, source: str, target: str, texts: Sequence[str]) -> float:
+        return self.seconds_per_character * sum(map(len, texts))
 
     async def alternatives(self, request: TranslationRequest, n: int) -> list[Alternative]:
         [translated] = await self.translate(request)

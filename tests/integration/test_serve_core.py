@@ -167,6 +167,18 @@ def test_what_is_streamed_is_the_translation(folder: Path) -> None:
     run(test)
 
 
+def test_how_long_texts_take_is_known_once_some_were_translated(folder: Path) -> None:
+    async def test() -> None:
+        async with running(config_of(folder)) as service:
+            await service.translate(request_of(*TEXT))
+            short = service.expected_seconds("a", "b", ["A dog runs."])
+            assert 0 < short < service.expected_seconds("a", "b", ["A dog runs."] * 100)
+            with pytest.raises(UnknownPairError):
+                service.expected_seconds("b", "a", ["A dog runs."])
+
+    run(test)
+
+
 def test_more_translations_than_the_beam_is_wide_need_a_wider_beam(folder: Path) -> None:
     translator = Translator.load(folder)
     wide = translator.options.beam_size + 2

@@ -80,6 +80,17 @@ def test_requests_end_when_clients_ask_again(client: DescribedClient, service: F
     assert service.requests[-1].timeout_seconds == 10
 
 
+def test_work_that_clients_would_not_wait_for_is_refused_at_once(client: DescribedClient, service: FakeService) -> None:
+    service.seconds_per_character = 1.0
+    fields = _fields(text=["It is fine.", "Das Wetter ist heute schön."], source_lang=None)
+    answer = client.post("/v2/translate", json=fields)
+    assert answer.status_code == 400
+    assert answer.json()["message"].startswith("Text too long: it would take about 11 s here, and clients wait 10 s.")
+    assert service.requests == []
+    service.seconds_per_character = 0.9
+    assert client.post("/v2/translate", json=fields).status_code == 200
+
+
 def test_hints_are_ignored(client: DescribedClient) -> None:
     hints = {"context": "A letter.", "model_type": "quality_optimized", "formality": "prefer_less", "unknown": 1}
     assert client.post("/v2/translate", json=_fields(**hints)).json()["translations"][0]["text"] == "[de] HELLO"

@@ -120,12 +120,16 @@ class Scheduler:
         """Returns how long a request that comes now would wait for its first batch, by the measured speed."""
         with self._queue.lock:
             tokens = self._queue.tokens_before(priority)
-        return tokens * self._seconds_per_token / len(self._workers)
+        return self.seconds_of(tokens)
+
+    def seconds_of(self, num_tokens: int) -> float:
+        """Returns how long these tokens take, by the measured speed; 0 where none was measured yet."""
+        return num_tokens * self._seconds_per_token / len(self._workers)
 
     @property
     def backlog_seconds(self) -> float:
         """How long all that waits will take, by the measured speed."""
-        return self._queue.num_tokens * self._seconds_per_token / len(self._workers)
+        return self.seconds_of(self._queue.num_tokens)
 
     @property
     def num_waiting(self) -> int:

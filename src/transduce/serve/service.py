@@ -215,6 +215,16 @@ class Service:
             async with self._model(route[0], ticket) as model:
                 return await self._on_thread(partial(model.alternatives, request, ticket, n), ticket)
 
+    def expected_seconds(self, source: str, target: str, texts: Sequence[str]) -> float:
+        """Returns about how long texts would take if nothing else waited, by the measured speed.
+
+        Raises:
+            UnknownPairError: no model translates between these languages.
+        """
+        tokens = sum(estimated_tokens(texts))
+        models = [model for slot in self._models.route(source, target) if (model := slot.loaded) is not None]
+        return sum(model.scheduler.seconds_of(tokens) for model in models)
+
     @contextlib.contextmanager
     def _accepted(self, request: TranslationRequest, route: Sequence[ModelSlot]) -> Iterator[None]:
         """Counts the request as accepted for the time of the context.

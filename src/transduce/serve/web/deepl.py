@@ -80,6 +80,7 @@ class Deepl:
             raise bad_request("Value for 'source_lang' not supported.")
         glossary = await self.glossaries.for_translation(key, text_field(fields, "glossary_id"), source, target)
         guesses = await self.backend.sources_of(texts, source, target, html=markup is not None)
+        self._require_short_work(texts, [guess.language for guess in guesses], target)
         kept = _KeptElements(tag_names(fields.get("ignore_tags")) if markup else [], texts)
         changes: dict[str, Any] = {"markup": "html"} if markup else {}
         if split is not None:
@@ -145,6 +146,18 @@ class Deepl:
         if total > limits.text_characters:
             raise bad_request(f"Text too long: {total} characters, at most {limits.text_characters}.")
         return texts
+
+    def _require_short_work(self, texts: Sequence[str], sources: Sequence[str], target: str) -> None:
+        """Raises Refusal where clients would have given up before the answer: they would ask for it five times more."""
+        expected = 0.0
+        for source in set(sources) - {target}:
+            own = [text for text, language in zip(texts, sources, strict=True) if language == source]
+            expected += self.backend.service.expected_seconds(source, target, own)
+        if expected > _CLIENT_SECONDS:
+            raise bad_request(
+                f"Text too long: it would take about {expected:.0f} s here, and clients wait {_CLIENT_SECONDS:.0f} s. "
+                "Send it in parts."
+            )
 
     def _target(self, fields: Fields) -> str:
         given = text_field(fields, "target_lang")
