@@ -1,0 +1,149 @@
+"""What a document costs beside its plain text: time and peak memory of `transduce translate`.
+
+Makes a book from the lines of a file, as DOCX, as EPUB and as plain lines, one sentence a line. A paragraph has four
+sentences; of three paragraphs, one has three words in bold. Each is translated by the command in a process of its own.
+
+    python benchmarks/documents.py MODEL --source train.en [--words 100000] [--output result.json] [options of transduce translate]
+"""
+
+import argparse
+import html
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+_WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_WORD_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+_CHAPTER = 50  # paragraphs
+_ROUNDS = 3
+
+
+def sentences(path: Path, num_words: int) -> list[str]:
+    """Returns lines of a file with that many words in all."""
+    chosen = []
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        if num_words <= 0:
+            break
+        chosen.append(line)
+        num_words -= len(line.split())
+    return chosen
+
+
+def paragraphs(lines: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Yields the text of each paragraph before, in and after its bold words."""
+    chance = random.Random(1)
+    for i in range(0, len(lines), 4):
+        words = " ".join(lines[i : i + 4]).split(" ")
+        start = chance.randrange(max(len(words) - 3, 1)) if i % 3 == 0 else len(words)
+        yield " ".join(words[:start]), " ".join(words[start : start + 3]), " ".join(words[start + 3 :])
+
+
+def write_docx(path: Path, lines: list[str]) -> None:
+    """Writes a DOCX file."""
+
+    def run(text: str, properties: str = "") -> str:
+        written = f'<w:t xml:space="preserve">{html.escape(text, quote=False)}</w:t>'
+        return f"<w:r>{properties}{written}</w:r>" if text.strip() else ""
+
+    bold = "<w:rPr><w:b/></w:rPr>"
+    body = "".join(
+        f"<w:p>{run(before + ' ')}{run(inside, bold)}{run(' ' + after)}</w:p>"
+        for before, inside, after in paragraphs(lines)
+    )
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(
+            "[Content_Types].xml",
+            f'<Types><Override PartName="/word/document.xml" ContentType="{_WORD_TYPE}"/></Types>',
+        )
+        file.writestr("word/document.xml", f'<w:document xmlns:w="{_WORD}"><w:body>{body}</w:body></w:document>')
+
+
+def write_epub(path: Path, lines: list[str]) -> None:
+    """Writes an EPUB file with chapters."""
+    texts = [
+        f"<p>{html.escape(before)} <b>{html.escape(inside)}</b> {html.escape(after)}</p>"
+        if inside
+        else f"<p>{html.escape(before)}</p>"
+        for before, inside, after in paragraphs(lines)
+    ]
+    chapters = ["".join(texts[i : i + _CHAPTER]) for i in range(0, len(texts), _CHAPTER)]
+    items = "".join(f'<item href="{i}.xhtml" media-type="application/xhtml+xml"/>' for i in range(len(chapters)))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("mimetype", "application/epub+zip", zipfile.ZIP_STORED)
+        file.writestr("META-INF/container.xml", '<container><rootfile full-path="book.opf"/></container>')
+        file.writestr("book.opf", f"<package><manifest>{items}</manifest></package>")
+        for i, chapter in enumerate(chapters):
+            file.writestr(f"{i}.xhtml", f"<html><head><title/></head><body>{chapter}</body></html>")
+
+
+def measured(command: list[str]) -> dict[str, Any]:
+    """Runs a command; returns its seconds, by the clock and of the processor, and its peak memory."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"failed: {' '.join(command)}")
+    return {
+        "seconds": round(time.perf_counter() - start, 2),
+        "processor_seconds": round(usage.ru_utime + usage.ru_stime, 2),
+        "peak_mb": round(usage.ru_maxrss / 1024),
+    }
+
+
+def main() -> None:
+    """Measures, and prints or writes the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--words", type=int, default=100_000)
+    parser.add_argument("--output", type=Path)
+    args, options = parser.parse_known_args()  # further options are those of `transduce translate`
+    lines = sentences(args.source, args.words)
+    command = [sys.executable, "-m", "transduce", "translate", str(args.model)]
+    further = ["--overwrite", "--quiet", *options]
+    with tempfile.TemporaryDirectory() as folder:
+        docx, epub, plain, output = (Path(folder, name) for name in ("a.docx", "a.epub", "a.txt", "output"))
+        write_docx(docx, lines)
+        write_epub(epub, lines)
+        plain.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        inputs = {"plain lines": ["--source", str(plain)], "docx": [str(docx)], "epub": [str(epub)]}
+        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in inputs}
+        for _ in range(_ROUNDS):
+            for name, given in inputs.items():
+                runs[name].append(measured([*command, *given, "--output", str(output), *further]))
+                print(name, runs[name][-1], file=sys.stderr)
+    rows = {
+        name: {key: min(run[key] for run in found) for key in ("seconds", "processor_seconds")}
+        | {"peak_mb": max(run["peak_mb"] for run in found)}
+        for name, found in runs.items()
+    }
+    for row in rows.values():
+        for key in ("seconds", "processor_seconds"):
+            row[f"plain_over_this_{key}"] = round(rows["plain lines"][key] / row[key], 3)
+    result = {
+        "date": date.today().isoformat(),
+        "model": args.model.name,
+        "options": options,
+        "words": sum(len(line.split()) for line in lines),
+        "sentences": len(lines),
+        "rows": rows,
+        "rounds": runs,
+    }
+    text = json.dumps(result, indent=2) + "\n"
+    if args.output is None:
+        print(text)
+    else:
+        args.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
