@@ -53,6 +53,17 @@ def test_a_letter(model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert sorted(path.name for path in tmp_path.iterdir()) == ["brief.docx", "letter.docx"]
 
 
+def test_a_glossary(model_folder: Path, tmp_path: Path) -> None:
+    source, output, glossary = tmp_path / "page.html", tmp_path / "seite.html", tmp_path / "terms.tsv"
+    source.write_text("<ul><li>Two dogs run.</li><li>A man.</li></ul>", encoding="utf-8")
+    glossary.write_text("dogs\tHunde\n", encoding="utf-8")
+    arguments = ["translate", str(model_folder), str(source), "--output", str(output), "--glossary", str(glossary)]
+    assert command_line.main([*arguments, "--device", "cpu", "--beam-size", "4"]) == 0
+    first, second = re.findall(r"<li>(.*?)</li>", output.read_text(encoding="utf-8"))
+    assert "Hunde" in first
+    assert "Hunde" not in second
+
+
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [

@@ -16,6 +16,7 @@ from transduce.translation.documents.segments import (
     SegmentError,
     items_of,
     keeps_tags,
+    plain_text,
     segments_of,
     written,
 )
@@ -24,8 +25,8 @@ from transduce.translation.result import Translation
 
 # A window ends at this many segments or characters of the document: it is what is translated between two reports of
 # progress, and has enough sentences for full batches.
-WINDOW_SEGMENTS = 1024
-WINDOW_CHARACTERS = 1 << 18
+WINDOW_SEGMENTS = 256
+WINDOW_CHARACTERS = 1 << 16
 
 TOO_LONG = "has a word that is longer than the model reads: left as it was, in the source language."
 
@@ -140,7 +141,7 @@ def _translate_window(window: Sequence[Part | Piece], translate: TranslateTexts,
         elif LEFT_AS_IT_WAS not in warnings:
             warnings = (*warnings, LEFT_AS_IT_WAS)
         for warning in warnings:
-            progress.warn(f"{shorten(source, 60, placeholder=' …')!r}: {warning}")
+            progress.warn(f"{shorten(plain_text(source), 60, placeholder=' …')!r}: {warning}")
     for segment in segments:
         if segment.source in kept:
             segment.translation = found[segment.source].text

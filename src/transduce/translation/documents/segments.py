@@ -141,9 +141,14 @@ def _append_text(items: list[Item], markup: str) -> None:
         items.append(text)
 
 
+def plain_text(markup: str) -> str:
+    """Returns the text that the pipeline reads, or wrote, without tags."""
+    return html.unescape(_MARK.sub("", markup))
+
+
 def _words(markup: str) -> str:
     """Returns the text without tags and white space."""
-    return _SPACE.sub("", html.unescape(_MARK.sub("", markup)))
+    return _SPACE.sub("", plain_text(markup))
 
 
 def _escaped(text: str) -> str:

@@ -1,0 +1,176 @@
+"""The stream of segments: windows over all parts, each text once, translations that cannot be used."""
+
+import io
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from made_documents import WORD_SPACE, book, member, open_document, run, translated, word
+from text_engine import same, text_translator
+from transduce.translation.documents import FORMATS, format_of, parts, translate_document
+from transduce.translation.documents.segments import items_of, keeps_tags, markup_of
+from transduce.translation.pipeline import TextOptions
+from transduce.translation.result import Translation
+
+
+def translation(text: str, *, truncated: bool = False, warnings: tuple[str, ...] = ()) -> Translation:
+    return Translation(text, 0.0, 0.0, (), finished=True, source_truncated=truncated, warnings=warnings)
+
+
+def test_windows_reach_over_the_parts_of_a_book(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function in place of a translator gets full windows, and each text once in a window."""
+    monkeypatch.setattr(parts, "WINDOW_SEGMENTS", 30)
+    pages = [f"<p>page {chr(97 + i)} has a dog</p><p>again</p><p>{i}</p>" for i in range(26)]
+    windows: list[Sequence[str]] = []
+
+    def upper(texts: Sequence[str]) -> list[Translation]:
+        windows.append(texts)
+        return [translation(text.upper()) for text in texts]
+
+    output = io.BytesIO()
+    summary = translate_document(upper, book(*pages), output, name="a.epub")
+    assert [len(texts) for texts in windows] == [len(set(texts)) for texts in windows]
+    assert len(windows) < 10
+    assert summary.num_segments == 26 * 3 + 2  # with the titles, the page of contents and the other contents
+    for i in range(26):
+        assert f"<p>PAGE {chr(65 + i)} HAS A DOG</p><p>AGAIN</p>" in member(
+            output.getvalue(), f"OEBPS/text/page {i + 1}.xhtml"
+        )
+
+
+@pytest.mark.parametrize(
+    ("found", "warning"),
+    [
+        (translation("der Hund"), "markup would not survive"),
+        (translation("</x1>der<x1> Hund"), "markup would not survive"),
+        (translation("<x1>der</x1> <x1>Hund</x1>"), "markup would not survive"),
+        (translation("<x1>der</x1> <x2/>Hund"), "markup would not survive"),
+        (translation("<x1>der</x1> Hund", truncated=True), "longer than the model reads"),
+        (translation(""), "markup would not survive"),
+        (translation("<x1> </x1>"), ""),
+    ],
+)
+def test_translations_that_cannot_be_used_leave_the_text_as_it_was(found: Translation, warning: str) -> None:
+    page, output = b"<p>a <b>dog</b> runs</p>", io.BytesIO()
+    warnings: list[str] = []
+    summary = translate_document(lambda texts: [found] * len(texts), page, output, name="a.html", warn=warnings.append)
+    assert output.getvalue() == page
+    assert [warning in message and message.startswith("a.html: 'a dog runs': ") for message in warnings] == [
+        True
+    ] * bool(warning)
+    assert summary.num_warnings == len(warnings)
+
+
+def test_characters_that_no_document_may_hold_are_left_out() -> None:
+    found = translated(word(f"<w:p>{run('dog')}</w:p>"), "a.docx", lambda _: "a\x00b\x08c\ufffed")
+    assert ">abcd</w:t>" in member(found, "word/document.xml")
+
+
+def test_paragraphs_are_split_unless_told_otherwise() -> None:
+    output = io.BytesIO()
+    two = b"<p>A dog runs. Two dogs run.</p>"
+    translator = text_translator(lambda text: f"[{text}]")
+    translate_document(translator, two, output, name="a.html")
+    assert output.getvalue() == b"<p>[A dog runs.] [Two dogs run.]</p>"
+    output = io.BytesIO()
+    translate_document(translator, two, output, name="a.html", text_options=TextOptions(split="never"))
+    assert output.getvalue() == b"<p>[A dog runs. Two dogs run.]</p>"
+
+
+def test_formats_by_extension() -> None:
+    extensions = [extension for each in FORMATS.values() for extension in each.extensions]
+    assert len(extensions) == len(set(extensions))
+    assert {format_of(Path(f"A.B{extension.upper()}")) for extension in extensions} == set(FORMATS)
+    assert list(FORMATS) == sorted(FORMATS)
+
+
+@given(st.text(max_size=40))
+def test_any_text_as_markup(text: str) -> None:
+    kept = re.sub("[\u00ad\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]", "", text)
+    assert "".join(str(item) for item in items_of(markup_of([text]))) == kept
+
+
+def test_tags() -> None:
+    source = items_of("<x1>a</x1> <x2/>b<br x3/>")
+    assert keeps_tags(source, items_of("<br x3/><x2/><x1>A</x1>"))
+    assert not keeps_tags(source, items_of("<x1>A</x1><x2/>"))
+    assert not keeps_tags(source, items_of("</x1>A<x1><x2/><br x3/>"))
+    assert keeps_tags(items_of("</x1>a<x2>"), items_of("<x2>A</x1>"))
+
+
+# --- any XML ----------------------------------------------------------------------------------------------
+
+_TEXTS = st.sampled_from(
+    ["a dog", " runs ", "12", "&amp;", "<!-- x -->", "<![CDATA[a <b]]>", "\n  ", ".", "<?x y?>", "{name}"]
+)
+
+
+def trees(names: list[str], empty: list[str]) -> st.SearchStrategy[str]:
+    """Returns any well-formed content made of these elements."""
+    leaves = st.one_of(_TEXTS, st.sampled_from([f"<{name}/>" for name in empty]))
+    return st.recursive(
+        leaves,
+        lambda inner: st.builds(
+            lambda name, children: f"<{name}>{''.join(children)}</{name}>",
+            st.sampled_from(names),
+            st.lists(inner, max_size=4),
+        ),
+        max_leaves=12,
+    )
+
+
+_WORDS = trees(
+    [
+        "w:p",
+        "w:r",
+        "w:r",
+        "w:t",
+        "w:t",
+        "w:rPr",
+        "w:hyperlink",
+        "w:sdt",
+        "w:sdtPr",
+        "w:sdtContent",
+        "w:del",
+        "w:ins",
+        "w:drawing",
+    ],
+    [
+        "w:tab",
+        "w:br",
+        "w:b",
+        "w:proofErr",
+        'w:fldChar w:fldCharType="begin"',
+        'w:fldChar w:fldCharType="end"',
+        "w:t",
+        "w:r",
+        "w:p",
+    ],
+)
+_OPEN = trees(
+    ["text:p", "text:p", "text:span", "text:a", "text:note", "draw:frame"],
+    ["text:s", "text:tab", "text:p", "text:span"],
+)
+
+
+@given(st.lists(_WORDS, max_size=4).map("".join))
+def test_any_paragraph_of_word(body: str) -> None:
+    given = word(f"<w:p>{body}</w:p>")
+    assert translated(given, "a.docx", same) == given
+    found = ET.fromstring(member(translated(given, "a.docx"), "word/document.xml"))
+    before = ET.fromstring(member(given, "word/document.xml"))
+    for kept in ("tab", "br", "drawing", "del", "hyperlink", "fldChar", "sdtPr", "p"):
+        assert len([*found.iter(f"{{{WORD_SPACE}}}{kept}")]) == len([*before.iter(f"{{{WORD_SPACE}}}{kept}")])
+
+
+@given(st.lists(_OPEN, max_size=4).map("".join))
+def test_any_paragraph_of_open_document(body: str) -> None:
+    given = open_document(f"<text:p>{body}</text:p>")
+    assert translated(given, "a.odt", same) == given
+    found, before = (ET.fromstring(member(data, "content.xml")) for data in (translated(given, "a.odt"), given))
+    assert sorted(each.tag for each in found.iter()) == sorted(each.tag for each in before.iter())
