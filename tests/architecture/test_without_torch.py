@@ -130,7 +130,7 @@ print(*sorted({{name.partition(".")[0] for name in sys.modules}}))
     assert not set(done.stdout.split()) & {"torch", "pyarrow", "transformers"}
 
 
-def test_alignments_confidence_markup_and_alternatives_need_no_torch(tmp_path: Path) -> None:
+def test_alignments_confidence_markup_alternatives_and_terms_need_no_torch(tmp_path: Path) -> None:
     model = made_bundle(tmp_path / "model", ending=2.0).path
     code = f"""
 from transduce import Translator
@@ -141,6 +141,8 @@ options = TextOptions(markup="html", confidence=True, alignment=True)
 assert best.text.count("<b>") == best.text.count("</b>") == 1, best
 assert best.alignment and best.sentences and best.words and 0 < best.confidence <= 1, best
 assert translator.alternatives("A dog runs.", "Two ", 3)
+[forced] = translator.translate(["A dog runs."], required=[["grass"]])
+assert "grass" in forced.lower(), forced
 assert "torch" not in sys.modules
 """
     done = run_python(code, absent=("torch", "pyarrow", "tensorboard", "babel", "num2words", "matplotlib"))

@@ -15,7 +15,9 @@ from transduce import Translator
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import Precision
 from transduce.engines import loading
+from transduce.engines.automatic import AutomaticEngine
 from transduce.engines.capabilities import CTRANSLATE2, QUANTIZATIONS, TORCH
+from transduce.engines.interface import TokenConstraints
 from transduce.engines.loading import EngineChoice, choose_engine
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, MissingDependencyError
@@ -159,6 +161,10 @@ def test_terms_change_only_the_lines_that_need_them(tmp_path: Path) -> None:
     found = auto.translate(_LINES, required=required)
     assert found[1:] == plain[1:]
     assert "dog" in found[0].lower()
+    assert isinstance(auto.engine, AutomaticEngine)
+    terms = [TokenConstraints(required=(((5, 6),),))]
+    assert auto.engine.needs_reference(auto.options, terms)  # it is the faster one at them
+    assert not auto.engine.needs_reference(auto.options, [TokenConstraints(prefix=(5, 6))])
 
 
 @pytest.mark.parametrize(

@@ -22,15 +22,16 @@ class Opened:
     bundle: "Bundle"
     options: DecodeConfig
     choice: "EngineChoice"
+    fallback_for: str = ""  # the option for which the fallback engine is loaded where needed
 
 
-def open_model(args: argparse.Namespace, *, search: bool = True, required: bool = False) -> Opened:
+def open_model(args: argparse.Namespace, *, search: bool = True, required: str = "") -> Opened:
     """Opens the model folder, and refuses what the engine cannot do before anything is loaded.
 
     Args:
         args: the command's arguments.
         search: whether the command searches; False: it only scores.
-        required: whether an option names required terms.
+        required: the option, as the user wrote it, that names required terms.
 
     Raises:
         BundleError: the folder is incomplete or damaged.
@@ -60,7 +61,7 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: bool 
         shortlist=getattr(args, "shortlist", "off"),
         lack=lack,
     )
-    return Opened(bundle, options, choice)
+    return Opened(bundle, options, choice, required if choice.fallback else "")
 
 
 def loading_arguments(args: argparse.Namespace, choice: "EngineChoice") -> dict[str, Any]:
@@ -82,4 +83,6 @@ def load_translator(args: argparse.Namespace, opened: Opened) -> "Translator":
 def say_engine(args: argparse.Namespace, opened: Opened, engine: Engine) -> None:
     """Prints on standard error which engine was chosen and why, unless --engine named it."""
     if args.engine == "auto" and not args.quiet:
-        print(f"transduce: engine: {engine.name} ({opened.choice.reason})", file=sys.stderr)
+        choice, purpose = opened.choice, opened.fallback_for
+        fallback = f"; {choice.fallback} for {purpose}, where needed" if purpose else ""
+        print(f"transduce: engine: {engine.name} ({choice.reason}{fallback})", file=sys.stderr)

@@ -250,8 +250,8 @@ def _is_file(output: Path | None) -> bool:
 
 def _opened(args: argparse.Namespace) -> Opened:
     """Opens the model folder, and refuses wrong options before the model is loaded."""
-    terms = any(getattr(args, name) for name in ("glossary", "require_by_line", "inline_terms"))
-    opened = open_model(args, required=terms)
+    terms = [name for name in ("glossary", "require_by_line", "inline_terms") if getattr(args, name)]
+    opened = open_model(args, required=f"--{terms[0].replace('_', '-')}" if terms else "")
     if opened.bundle.config.data.format == "trees":
         path = opened.bundle.path
         raise ConfigError(f"{path}: this model is a parser. 'transduce parse run {path}' makes trees of sentences.")
