@@ -1,7 +1,11 @@
 """Clients that people have, as they are published, against a running service."""
 
+import asyncio
+import json
+import socket
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import deepl
@@ -10,7 +14,7 @@ from deep_translator import LibreTranslator
 from deep_translator.exceptions import AuthorizationException
 from libretranslatepy import LibreTranslateAPI
 
-from fake_service import fake_app
+from fake_service import FakeService, fake_app
 from running_app import running
 from transduce.serve.operations.keys import KeyRing, add_key
 
@@ -122,3 +126,26 @@ def test_deepl_is_told_what_is_wrong(address: str, secret: str) -> None:
         client.translate_document_upload("Hello", target_lang="DE", filename="a.txt")
     with pytest.raises(deepl.exceptions.AuthorizationException):
         deepl.DeepLClient("wrong", server_url=address).get_usage()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_work_is_given_up_when_a_client_closes_its_connection(stream: bool) -> None:
+    service = FakeService()
+    service.gate = asyncio.Event()  # nothing is ever answered
+    fields = {"text": "Hello", "source": "en", "target": "de", "stream": stream}
+    body = json.dumps(fields).encode()
+    head = b"POST /api/translate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    with running(fake_app(service)) as address:
+        port = int(address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.sendall(head % len(body) + body)
+            _wait_for(lambda: len(service.requests) == 1)
+            assert service.cancelled == 0
+        _wait_for(lambda: service.cancelled == 1)
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.005)

@@ -107,8 +107,8 @@ def _routes(backend: Backend) -> list[Route]:
     ]
 
 
-_Words = tuple[Callable[[AccessError], Refusal], Callable[[Refusal], Response]]
-_WORDS: dict[str, _Words] = {  # of each protocol, by the beginning of its paths
+_Wording = tuple[Callable[[AccessError], Refusal], Callable[[Refusal], Response]]
+_WORDINGS: dict[str, _Wording] = {  # of each protocol, by the beginning of its paths
     "/api/": (own.access_refusal, own.error_response),
     "/v2/": (deepl.access_refusal, deepl.error_response),
     "/": (libretranslate.access_refusal, libretranslate.error_response),
@@ -118,7 +118,7 @@ _WORDS: dict[str, _Words] = {  # of each protocol, by the beginning of its paths
 def _error_response(path: str, error: TransduceError) -> Response:
     """Returns an error in the format of the protocol that the path belongs to."""
     access_refusal, error_response = next(
-        (words for start, words in _WORDS.items() if path.startswith(start)), _WORDS["/"]
+        (wording for start, wording in _WORDINGS.items() if path.startswith(start)), _WORDINGS["/"]
     )
     refusal = access_refusal(error) if isinstance(error, AccessError) else refusal_of(error)
     if refusal is None:

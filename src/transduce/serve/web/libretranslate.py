@@ -117,11 +117,11 @@ class LibreTranslate:
 
     async def translate_file(self, request: Request) -> Response:
         """POST /translate_file: refused."""
-        raise Refusal(403, "off", "Files translation are disabled on this server.")
+        raise Refusal(403, "off", "File translation is off on this server.")
 
     async def suggest(self, request: Request) -> Response:
         """POST /suggest: refused."""
-        raise Refusal(403, "off", "Suggestions are disabled on this server.")
+        raise Refusal(403, "off", "Suggestions are off on this server.")
 
     async def settings(self, request: Request) -> Response:
         """GET /frontend/settings: what a web page has to know."""

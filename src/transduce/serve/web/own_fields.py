@@ -17,7 +17,6 @@ from transduce.serve.web.request_body import Fields
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.text_options import Markup, Split
 
-Terms = tuple[str | tuple[str, ...], ...]  # each a term, or a list of terms to choose from
 _SEARCH = frozenset(field.name for field in dataclasses.fields(DecodeConfig)) - {"batch_size"}
 _MAX_TERMS = 1000  # of a request: required, forbidden, or in its glossary
 _TEXT_OPTIONS = ("split", "markup", "guard", "confidence", "alignment")
@@ -52,12 +51,10 @@ class OwnFields:
     """A checked request."""
 
     texts: list[str]
-    is_list: bool  # whether a list of texts was given: then the answer is one too
     source: str
     target: str
     stream: bool
     further: dict[str, Any]  # further fields of a `TranslationRequest`
-
     text_changes: dict[str, Any]  # fields of `TextOptions`
 
     def text_options(self, configured: TextOptions) -> TextOptions:
@@ -115,7 +112,6 @@ def read_own_fields(fields: Fields, config: ServeConfig) -> OwnFields:
     changes = {name: value for name in _TEXT_OPTIONS if (value := getattr(plain, name)) is not None}
     return OwnFields(
         texts=texts,
-        is_list=is_list,
         source=plain.source,
         target=plain.target,
         stream=plain.stream,
