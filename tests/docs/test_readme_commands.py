@@ -13,6 +13,7 @@ from transduce.cli.parse import SUBCOMMANDS
 from transduce.config import Config, apply_settings, load_recipe, preset_names
 from transduce.config.loading import apply
 from transduce.config.presets import preset
+from transduce.serve.config import read_config
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _README = _REPOSITORY / "README.md"
@@ -85,9 +86,13 @@ def test_command_parses_and_names_what_exists(
 
 
 @pytest.mark.parametrize("page", [page for page in _PAGES if blocks(page, "toml")], ids=lambda page: page.name)
-def test_toml_blocks_are_configurations(page: Path) -> None:
+def test_toml_blocks_are_configurations(page: Path, tmp_path: Path) -> None:
     for body in blocks(page, "toml"):
         values = tomllib.loads(body)
+        if "server" in values:
+            (tmp_path / "serve.toml").write_text(body, encoding="utf-8")
+            read_config(tmp_path / "serve.toml")
+            continue
         base = preset(values.pop("preset")) if "preset" in values else Config()
         apply(base, values)
 
