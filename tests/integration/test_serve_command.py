@@ -69,6 +69,7 @@ def test_a_service_answers_until_it_is_told_to_end(config: Path, expected: dict[
         ]
         [line] = [line for line in service.requests if line["route"] == "/translate"]
         assert (line["status"], line["characters"]) == (200, len(TEXTS[0]))
+        assert 0 < line["queue_seconds"] < line["seconds"]
         assert "dog" not in service.log
         assert expected[TEXTS[0]] not in service.log
 
@@ -80,10 +81,13 @@ class Client(threading.Thread):
         super().__init__()
         self.outcomes: dict[str, Answer | Exception] = {}
         self.texts: dict[str, str] = {}
+        self.enough = threading.Event()
         self._service, self._number = service, number
 
     def run(self) -> None:
         for count in range(10_000):
+            if self.enough.is_set():
+                return
             connection = self._service.connection()
             with contextlib.closing(connection):
                 for turn in range(20):
@@ -128,6 +132,25 @@ def test_no_accepted_request_is_lost_at_the_end(config: Path, expected: dict[str
             assert "retry-after" in outcome.headers
         if isinstance(outcome, Exception):
             assert name not in logged, "an accepted request was cut off"
+
+
+def test_reloading_under_load_disturbs_nobody(config: Path, expected: dict[str, str]) -> None:
+    with serving(config) as service:
+        clients = [Client(service, each) for each in range(8)]
+        for client in clients:
+            client.start()
+        for turn in range(1, 6):
+            service.process.send_signal(signal.SIGHUP)
+            service.wait_until(lambda turn=turn: service.log.count("reload: made: reloaded") == turn)  # type: ignore[misc]
+        for client in clients:
+            client.enough.set()
+        for client in clients:
+            client.join(60)
+            assert len(client.outcomes) >= 20
+            for name, outcome in client.outcomes.items():
+                assert isinstance(outcome, Answer), outcome
+                assert (outcome.status, outcome.json["translatedText"]) == (200, expected[client.texts[name]])
+        assert service.stop() == 0
 
 
 def test_work_under_way_is_finished_and_new_work_refused(config: Path) -> None:

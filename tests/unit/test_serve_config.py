@@ -105,3 +105,11 @@ def test_an_error_names_the_file_and_the_key(tmp_path: Path, text: str, message:
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such configuration of the service"):
         read_config(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("url", ["memory", "postgresql://transduce@db/transduce", ""])
+def test_the_address_of_a_store_that_is_no_file_stays(tmp_path: Path, url: str) -> None:
+    path = written(tmp_path, f'[[models]]\npath = "m"\n[state]\nurl = "{url}"\n')
+    assert read_config(path).state.url == url
+    path = written(tmp_path, '[[models]]\npath = "m"\n[state]\nurl = "serve.db"\n')
+    assert read_config(path).state.url == str(tmp_path / "serve.db")

@@ -179,6 +179,7 @@ def test_charged_characters_are_given_back_where_nothing_was_translated(budgets:
     with pytest.raises(StateError):
         failing()
     assert budgets.usage.of_today("weblate") == 0
+    assert record_of(scope).characters == 0
     assert b'"minute";r=100;t=0' in record_of(scope).headers[1][1]
     with access.charged(scope, limited, 60):
         pass

@@ -19,16 +19,20 @@ from transduce.serve.operations.log import service_logs
 from transduce.serve.operations.metrics import Metrics
 from transduce.serve.operations.proxies import ForwardedHeaders
 from transduce.serve.operations.request_record import record_of
-from transduce.serve.requests import Priority
+from transduce.serve.requests import Priority, Waiting
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 async def translate(request: Request) -> Response:
     record = record_of(request.scope)
-    record.protocol, record.key_name, record.characters, record.queue_seconds = "own", "weblate", 12, 0.25
+    record.protocol, record.key_name, record.characters, record.waiting = "own", "weblate", 12, Waiting(0.25)
     record.headers = [(b"ratelimit", b'"day";r=1;t=2')]
     return JSONResponse({"text": (await request.body()).decode()})
+
+
+async def ready(request: Request) -> Response:
+    return JSONResponse({}, 503 if "failing" in request.query_params else 200)
 
 
 async def failing(_: Request) -> Response:
@@ -58,6 +62,7 @@ def client(metrics: Metrics, stopping: Stopping) -> TestClient:
         Route("/translate", translate, methods=["POST"]),
         Route("/things/{name}", translate, methods=["POST"]),
         Route("/failing", failing, methods=["POST"]),
+        Route("/ready", ready),
     ]
     app = Observation(Starlette(routes=routes), metrics, stopping)
     return TestClient(app, raise_server_exceptions=False)
@@ -112,6 +117,14 @@ def test_of_an_address_only_the_template_is_told(client: TestClient, lines: Any,
     assert [line["status"] for line in lines()] == [200, 404]
     assert b"geheim" not in metrics.exposition()[0]
     assert sample(metrics, "transduce_requests_total", protocol="none", route="unknown", status="404") == 1
+
+
+def test_a_probe_has_a_line_only_if_something_is_wrong(client: TestClient, lines: Any, metrics: Metrics) -> None:
+    assert client.get("/ready").status_code == 200
+    assert lines() == []
+    assert client.get("/ready?failing").status_code == 503
+    assert [line["status"] for line in lines()] == [503]
+    assert sample(metrics, "transduce_requests_total", protocol="none", route="/ready", status="200") == 1
 
 
 def test_an_application_that_fails_is_noted(client: TestClient, lines: Any, metrics: Metrics) -> None:

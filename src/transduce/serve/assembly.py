@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from transduce.reporting.tables import counted
 from transduce.serve.config import ServeConfig
 from transduce.serve.listening import Listener, allowed_connections
 from transduce.serve.operations.access import Access
@@ -78,7 +79,7 @@ class Application:
         messages = []
         if self.keys is not None:
             self.keys.reload()
-            messages.append(f"{len(self.keys)} keys")
+            messages.append(counted(len(self.keys), "key"))
         return [*messages, *await self.service.reload()]
 
     def describe(self) -> str:

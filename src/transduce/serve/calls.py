@@ -28,6 +28,7 @@ class Ticket:
         self.priority, self.deadline = priority, deadline
         self.number = next(_numbers)  # requests that came earlier have lower ones
         self.served_tokens = 0
+        self.waited_seconds = 0.0  # of the sentence that waited longest
         self._cancelled = False
         self._call: Call | None = None
         self._lock = threading.Lock()

@@ -16,6 +16,7 @@ from transduce.config.schema import Beam, Count, CountOrNone
 from transduce.engines.interface import SHORTLIST_CHOICES, THREADS, require_known
 from transduce.engines.loading import require_engine
 from transduce.errors import ConfigError, suggestion
+from transduce.serve.state.store import IN_MEMORY
 from transduce.translation.pipeline import TextOptions
 
 Port = Annotated[int, Range(0, 65_535)]
@@ -120,7 +121,7 @@ class KeysConfig:
 class StateConfig:
     """Where glossaries, usage and jobs are kept."""
 
-    url: str = ""  # postgresql://…, or the file of an SQLite database; "": one of this user's
+    url: str = ""  # postgresql://…, the file of an SQLite database, or "memory"; "": a file of this user's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +147,7 @@ class ServeConfig:
 
 
 # Keys that name a file.
-_PATHS = {"server": ("certificate", "private_key"), "keys": ("file",)}
+_PATHS = {"server": ("certificate", "private_key"), "keys": ("file",), "state": ("url",)}
 
 
 def read_config(
@@ -185,7 +186,7 @@ def read_config(
 
 
 def _from_file(path: Path) -> ServeConfig:
-    values = read_toml(path, "configuration of the service", "See docs/guides/serving.md for an example.")
+    values = read_toml(path, "configuration of the service", "See docs/guides/operating.md for an example.")
     sections = get_type_hints(ServeConfig)
     config = ServeConfig()
     try:
@@ -221,4 +222,6 @@ def _with_paths(section: Any, name: str, folder: Path) -> Any:
 
 
 def _beside(folder: Path, path: str) -> str:
+    if "://" in path or path == IN_MEMORY:  # the address of a store that is no file
+        return path
     return str(folder / Path(path).expanduser())

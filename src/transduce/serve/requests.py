@@ -19,6 +19,13 @@ class Priority(enum.IntEnum):
     BULK = 1  # documents and other long work
 
 
+@dataclass(slots=True)
+class Waiting:
+    """How long a request waited in queues; the core fills it in."""
+
+    seconds: float = 0.0  # of the sentence that waited longest
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslationRequest:
     """Texts to translate from one language into another, and how."""
@@ -35,6 +42,7 @@ class TranslationRequest:
     glossary: GlossaryLike = None
     priority: Priority = Priority.INTERACTIVE
     timeout_seconds: float | None = None  # None: the deadline of the service's configuration
+    waiting: Waiting = field(default_factory=Waiting)  # several requests may share one
 
     @property
     def binds_whole_texts(self) -> bool:

@@ -185,6 +185,8 @@ class Scheduler:
             return
         seconds = time.monotonic() - started
         for sentence, result in zip(batch.sentences, results, strict=True):
+            ticket = sentence.call.ticket
+            ticket.waited_seconds = max(ticket.waited_seconds, started - sentence.call.since)
             sentence.call.finish(sentence, result)
         if batch.others_wait:  # else it is small: batches of a busy model are faster
             with self._queue.lock:

@@ -306,6 +306,7 @@ class Service:
             yield ticket
         finally:
             self._tickets.discard(ticket)
+            request.waiting.seconds = max(request.waiting.seconds, ticket.waited_seconds)
 
     def _timeout(self, request: TranslationRequest) -> float:
         given = request.timeout_seconds

@@ -81,14 +81,15 @@ class Access:
             MinuteLimitError, DayLimitError: the key has none left.
         """
         record = record_of(scope)
-        record.characters = characters
         self._require_budget(key)
         self.budgets.change(key, characters)
+        record.characters = characters
         record.headers = self.budgets.headers(key)
         try:
             yield
         except BaseException:
             self.budgets.change(key, -characters)
+            record.characters = 0
             record.headers = self.budgets.headers(key)
             raise
 

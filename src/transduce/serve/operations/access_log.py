@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -23,6 +24,7 @@ _TRACE_PARENT = re.compile(
     r"(?P<version>(?!ff)[0-9a-f]{2})-(?P<trace>(?!0{32})[0-9a-f]{32})-(?P<parent>(?!0{16})[0-9a-f]{16})-[0-9a-f]{2}"
     r"(?P<more>-.*)?"
 )
+_PROBES = {"/health", "/ready", "/metrics"}  # asked for every few seconds: no line, unless something is wrong
 _ABANDONED = 499  # the client left before the answer began
 
 
@@ -65,7 +67,7 @@ class Observation:
             seconds = time.perf_counter() - begin
             route = getattr(scope.get("route"), "path", "")
             self._metrics.answered(record.protocol, route, status, seconds, record.characters)
-            if ACCESS_LOG.isEnabledFor(logging.INFO):
+            if ACCESS_LOG.isEnabledFor(logging.INFO) and not (route in _PROBES and status == HTTPStatus.OK):
                 ACCESS_LOG.info("%s", _line(scope, route, status, seconds))
 
 
@@ -98,8 +100,8 @@ def _line(scope: Scope, route: str, status: int, seconds: float) -> str:
         "seconds": round(seconds, 4),
         "characters": record.characters,
     }
-    if record.queue_seconds is not None:
-        values["queue_seconds"] = round(record.queue_seconds, 4)
+    if record.waiting is not None:
+        values["queue_seconds"] = round(record.waiting.seconds, 4)
     if record.trace_parent:
         values["traceparent"] = record.trace_parent
     return json.dumps(values, ensure_ascii=True)

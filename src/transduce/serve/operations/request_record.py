@@ -4,6 +4,8 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from transduce.serve.requests import Waiting
+
 _NAME = "transduce.record"
 
 
@@ -16,7 +18,7 @@ class RequestRecord:
     protocol: str = ""  # which of the protocols it came by
     key_name: str = ""
     characters: int = 0
-    queue_seconds: float | None = None  # of the sentence that waited longest
+    waiting: Waiting | None = None  # None: nothing was queued
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)  # to be added to the answer
 
 

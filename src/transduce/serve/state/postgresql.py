@@ -24,7 +24,7 @@ _STATEMENT_TIMEOUTS = "-c statement_timeout=4000 -c lock_timeout=3000"
 
 
 class PostgresqlDatabase(Database):
-    """A connection to a PostgreSQL server, version 12 or later."""
+    """A connection to a PostgreSQL server."""
 
     driver_error = psycopg.Error
     begin = "BEGIN"

@@ -13,6 +13,7 @@ from transduce.errors import ConfigError, DataError, MissingDependencyError
 from transduce.serve.state.database import Database, Row, Statement
 from transduce.serve.state.sqlite import SqliteDatabase
 
+IN_MEMORY = "memory"  # the address of a store that ends with the service
 _GLOSSARY = "id, owner, name, source, target, entries, created"
 _JOB = "id, kind, owner, status, progress, payload, message, created, updated"
 WAITING, RUNNING, DONE, FAILED = JOB_STATUSES = ("waiting", "running", "done", "failed")
@@ -214,7 +215,7 @@ def _database(url: str) -> Database:
     if "://" in url.removeprefix("sqlite://"):
         raise ConfigError("[state] url: must be the path of an SQLite file, 'memory', or postgresql://…")
     path = url.removeprefix("sqlite://")
-    return SqliteDatabase(None if path == "memory" else Path(path).expanduser() if path else default_path())
+    return SqliteDatabase(None if path == IN_MEMORY else Path(path).expanduser() if path else default_path())
 
 
 def default_path() -> Path:

@@ -14,7 +14,7 @@ from transduce.serve.cut_text import StreamedPart
 from transduce.serve.operations.access import Access
 from transduce.serve.operations.keys import Key
 from transduce.serve.operations.request_record import record_of
-from transduce.serve.requests import TranslatedText, TranslationRequest, UnknownPairError
+from transduce.serve.requests import TranslatedText, TranslationRequest, UnknownPairError, Waiting
 from transduce.serve.service import Service
 from transduce.serve.web.detection import Detector, Guess
 from transduce.serve.web.disconnection import while_connected
@@ -132,7 +132,8 @@ class Backend:
         for source in groups:
             if (source, target) not in served:
                 raise UnknownPairError(source, target)
-        fields = {"priority": key.request_priority} | fields
+        waiting = record_of(request.scope).waiting = Waiting()
+        fields = {"priority": key.request_priority, "waiting": waiting} | fields
         requests = [
             TranslationRequest(
                 texts=[texts[index] for index in indices], source=source, target=target, **_of(fields, indices)
@@ -156,6 +157,7 @@ class Backend:
             unchanged = TranslatedText([unchanged_text(text)], given.source, given.target)
             yield StreamedPart((0, len(text)), text, unchanged)
             return
+        record_of(request.scope).waiting = given.waiting
         parts = self.service.stream(given)
         async with contextlib.aclosing(parts):
             with self.access.charged(request.scope, key, len(text)):
@@ -169,6 +171,7 @@ class Backend:
     async def alternatives(self, request: Request, key: Key, given: TranslationRequest, n: int) -> list[Alternative]:
         """Returns at most `n` words that may follow the prefix of the only text; for the errors see `translate`."""
         [text] = given.texts
+        record_of(request.scope).waiting = given.waiting
         with self.access.charged(request.scope, key, len(text)):
             return await while_connected(request, self.service.alternatives(given, n))
 
