@@ -17,6 +17,7 @@ from transduce.errors import BundleError, ConfigError, DataError
 from transduce.serve.config import BatchingConfig, ModelEntry, PivotConfig, ServeConfig
 from transduce.serve.requests import (
     DeadlineError,
+    ModelUnavailableError,
     OverloadedError,
     Priority,
     StoppingError,
@@ -404,5 +405,51 @@ def test_an_unread_stream_is_given_up(folder: Path) -> None:
             await parts.aclose()  # type: ignore[attr-defined]
             assert service.statistics().num_requests == 0
             assert await service.translate(request_of("A dog."))
+
+    run(test)
+
+
+def test_reloading_again_and_again_under_load_loses_nothing(folder: Path) -> None:
+    expected = Translator.load(folder).translate([TEXT[1], TEXT[4]])
+    events = Events()
+
+    async def test() -> None:
+        async with running(config_of(folder), events) as service:
+            reloading = True
+
+            async def ask() -> int:
+                number = 0
+                while reloading or not number:
+                    found = await service.translate(request_of(TEXT[1], TEXT[4], text_options=TextOptions()))
+                    assert [each.best[0].text for each in found] == expected
+                    number += 1
+                return number
+
+            asking = [asyncio.create_task(ask()) for _ in range(8)]
+            for _ in range(20):
+                await service.reload()
+            reloading = False
+            assert min(await asyncio.gather(*asking)) > 0
+            assert events.events.count("first reloaded") == 20
+
+    run(test)
+
+
+def test_a_model_that_cannot_be_loaded_again_is_not_tried_by_each_request(folder: Path, tmp_path: Path) -> None:
+    served = tmp_path / "served"
+    shutil.copytree(folder, served)
+    events = Events()
+    config = config_of(served)
+    config = replace(config, models=(replace(config.models[0], unload_after_seconds=0.2),))
+
+    async def test() -> None:
+        async with running(config, events) as service:
+            await until(lambda: "served unloaded" in events.events)
+            (served / "tokenizer.json").unlink()
+            for _ in range(3):
+                with pytest.raises(ModelUnavailableError) as found:
+                    await service.translate(request_of(TEXT[1]))
+                assert found.value.retry_after_seconds > 0
+            assert events.events.count("served failed") == 1
 
     run(test)

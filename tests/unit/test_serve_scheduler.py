@@ -40,6 +40,8 @@ class Recorder:
         self.waits.append(priority)
 
     def model_event(self, model: str, event: str) -> None:
+        if self.breaks:
+            raise OSError("the metrics are broken")
         self.events.append(event)
 
 
@@ -144,6 +146,22 @@ def test_an_input_that_fails_fails_alone(started: Started, engine: Engine, recor
     assert recorder.events == [], "the input is wrong, not the model"
 
 
+def test_an_input_on_which_the_engine_panics_fails_alone(started: Started, engine: Engine) -> None:
+    """Native extensions raise what is no `Exception`."""
+    scheduler = started()
+    engine.errors = {21: SystemExit("panic")}
+    engine.gate.clear()
+    with ThreadPoolExecutor(3) as threads:
+        first = threads.submit(run, scheduler, [1])
+        until(lambda: engine.batches == [[1]])
+        others = [threads.submit(run, scheduler, [value]) for value in (20, 21)]
+        until(lambda: scheduler.num_waiting == 2)
+        engine.gate.set()
+        assert [first.result(LONG), others[0].result(LONG)] == [[2], [40]]
+        with pytest.raises(ModelUnavailableError):
+            others[1].result(LONG)
+
+
 @pytest.mark.parametrize("error", [RuntimeError("broken"), MemoryError(), SystemExit(1)])
 def test_a_failing_engine_is_reported_and_its_worker_goes_on(
     started: Started, engine: Engine, recorder: Recorder, error: BaseException, caplog: pytest.LogCaptureFixture
@@ -159,11 +177,17 @@ def test_a_failing_engine_is_reported_and_its_worker_goes_on(
     assert run(scheduler, [3]) == [6]
 
 
-def test_broken_metrics_break_nothing(started: Started, recorder: Recorder, caplog: pytest.LogCaptureFixture) -> None:
+def test_broken_metrics_break_nothing(
+    started: Started, engine: Engine, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
     scheduler = started()
     recorder.breaks = True
+    engine.errors = {3: RuntimeError("broken")}
+    with pytest.raises(ModelUnavailableError):
+        run(scheduler, [3])
     assert [run(scheduler, [number]) for number in range(3)] == [[0], [2], [4]]
-    until(lambda: "the metrics are broken" in caplog.text)
+    until(lambda: caplog.text.count("the metrics are broken") > 3)
+    assert caplog.text.count("the engine failed") == 1
 
 
 def test_an_engine_that_loses_results_is_an_error(recorder: Recorder, caplog: pytest.LogCaptureFixture) -> None:

@@ -86,7 +86,7 @@ class PivotConfig:
 class BatchingConfig:
     """How much work is accepted, and how much goes into a batch."""
 
-    max_batch_tokens: Count = 2048  # source tokens that are searched together
+    max_batch_tokens: Count = 1536  # source tokens that are searched together
     max_waiting_sentences: Count = 20_000  # above this many, requests are refused
     max_requests: Annotated[int, Range(1, 4096)] = 256  # worked on at once; each has a thread
     deadline_seconds: Seconds = 30.0  # a request that takes longer is refused

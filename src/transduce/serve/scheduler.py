@@ -151,8 +151,7 @@ class Scheduler:
         while (batch := self._take()) is not None:
             try:
                 self._compute_batch(batch)
-            except BaseException as error:  # also one that would end the thread: its place would be empty
-                _log.exception("%s: a batch was lost", self._name)
+            except BaseException as error:  # also what would end the thread: its place would be empty
                 self._fail(batch, error)
             finally:
                 with self._queue.lock:
@@ -174,7 +173,7 @@ class Scheduler:
         started = time.monotonic()
         try:
             results = self._results(batch)
-        except Exception as error:
+        except BaseException as error:  # an extension's panic, too
             if len(batch.sentences) == 1:
                 self._fail(batch, error)
                 return
@@ -203,15 +202,21 @@ class Scheduler:
     def _fail(self, batch: Batch, error: BaseException) -> None:
         """Ends the calls of a batch: with the error if it is about them, else with one that names no details."""
         of_inputs = isinstance(error, TransduceError)
-        if not of_inputs:
-            _log.error("%s: the engine failed: %s", self._name, error, exc_info=error)
-            self._recorder.model_event(self._name, "failed")
         for sentence in batch.sentences:
             sentence.call.fail(error if of_inputs else ModelUnavailableError("The model failed. Try again later."))
+        if not of_inputs:
+            _log.error("%s: the engine failed: %s", self._name, error, exc_info=error)
+            self._tell(self._recorder.model_event, self._name, "failed")
 
     def _report(self, batch: Batch, started: float, seconds: float) -> None:
-        recorder = self._recorder
         fill = min(1.0, batch.tokens / self._max_tokens)
-        recorder.batch_done(self._name, len(batch.sentences), batch.tokens, fill, seconds)
+        self._tell(self._recorder.batch_done, self._name, len(batch.sentences), batch.tokens, fill, seconds)
         for call in dict.fromkeys(sentence.call for sentence in batch.sentences):
-            recorder.waited(self._name, call.ticket.priority, started - call.since)
+            self._tell(self._recorder.waited, self._name, call.ticket.priority, started - call.since)
+
+    def _tell(self, method: Callable[..., None], *values: object) -> None:
+        """Calls a method of the recorder; whatever is wrong with that must not stop the model."""
+        try:
+            method(*values)
+        except Exception:
+            _log.exception("%s: the metrics failed", self._name)
