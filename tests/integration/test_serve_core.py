@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import threading
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -107,7 +108,9 @@ def test_answers_under_load_are_those_of_the_translator(folder: Path, long_text:
     expected = [offline(translator, fitting(case, len(texts)), texts) for case in MIXED]
 
     async def test() -> None:
-        async with running(config_of(folder, batching=BatchingConfig(deadline_seconds=600))) as service:
+        async with running(
+            config_of(folder, batching=BatchingConfig(deadline_seconds=600, max_wait_seconds=600))
+        ) as service:
 
             async def ask(number: int) -> None:
                 case = MIXED[number % len(MIXED)]
@@ -323,8 +326,10 @@ def test_an_idle_model_is_unloaded_and_loaded_again_once_for_all(folder: Path) -
 
     async def test() -> None:
         async with running(config, events) as service:
+            model = weakref.ref(service._models.slots[0].loaded)
             await until(lambda: events.events == ["first loaded", "first unloaded"])
             assert not service.statistics().models[0].loaded
+            await until(lambda: model() is None)  # its memory is free
             found = await asyncio.gather(*(service.translate(request_of(TEXT[1])) for _ in range(8)))
             assert len({each.best[0].text for (each,) in found}) == 1
             assert events.events == ["first loaded", "first unloaded", "first loaded"]

@@ -1,7 +1,7 @@
 """The configuration of the service: `serve.toml`, and the options of the command line that win over it.
 
-Each section of the file is a dataclass here; docs/guides has them as a table. Paths in the file are relative to its
-folder.
+Each section of the file is a dataclass here; docs/guides/serving.md has an example with all keys. Paths in the file are
+relative to its folder.
 """
 
 import dataclasses
@@ -71,8 +71,9 @@ class ModelEntry:
 
     @property
     def name(self) -> str:
-        """The name of the folder, by which metrics and the log call the model."""
-        return Path(self.path).resolve().name
+        """The name of its folder, by which metrics and the log call the model; of `runs/demo/model` "demo"."""
+        folder = Path(self.path).resolve()
+        return folder.parent.name if folder.name == "model" and folder.parent.name else folder.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +88,10 @@ class BatchingConfig:
     """How much work is accepted, and how much goes into a batch."""
 
     max_batch_tokens: Count = 1536  # source tokens that are searched together
-    max_waiting_sentences: Count = 20_000  # above this many, requests are refused
-    max_requests: Annotated[int, Range(1, 4096)] = 256  # worked on at once; each has a thread
-    deadline_seconds: Seconds = 30.0  # a request that takes longer is refused
+    max_wait_seconds: Seconds = 5.0  # a request that would wait longer for its first batch is refused
+    max_waiting_sentences: Count = 20_000  # one that would make the queue longer is refused
+    max_requests: Annotated[int, Range(1, 4096)] = 256  # that are worked on at once; further ones are refused
+    deadline_seconds: Seconds = 30.0  # a request that is not answered by then is given up
 
     def __post_init__(self) -> None:
         check_ranges("batching", self)

@@ -231,12 +231,12 @@ class Service:
 
         Raises:
             StoppingError: the service takes no more requests.
-            OverloadedError: too much work waits, or so much that the request could not be answered in time.
+            OverloadedError: too much work waits.
         """
         priority, batching = request.priority, self.config.batching
         if not self.ready:
             raise StoppingError("The service is stopping." if self._stopping else "The service is starting.")
-        share, timeout = _SHARE[priority], self._timeout(request)
+        share, longest_wait = _SHARE[priority], min(batching.max_wait_seconds, self._timeout(request))
         schedulers = [model.scheduler for slot in route if (model := slot.loaded) is not None]
         num_waiting = sum(scheduler.num_waiting for scheduler in schedulers)
         is_full = (
@@ -244,9 +244,9 @@ class Service:
             or self._num_accepted[priority] >= share * batching.max_requests
             or (num_waiting and num_waiting + len(request.texts) > share * batching.max_waiting_sentences)
         )
-        if is_full or sum(scheduler.backlog_seconds for scheduler in schedulers) > timeout:
+        if is_full or sum(scheduler.backlog_seconds for scheduler in schedulers) > longest_wait:
             wait = sum(scheduler.expected_wait_seconds(priority) for scheduler in schedulers)
-            if is_full or wait > timeout:
+            if is_full or wait > longest_wait:
                 raise OverloadedError("Too much work waits already. Try again later.", max(1, math.ceil(wait)))
         self._num_accepted[priority] += 1
         try:
