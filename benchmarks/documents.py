@@ -3,7 +3,9 @@
 Makes a book from the lines of a file, as DOCX, as EPUB and as plain lines, one sentence a line. A paragraph has four
 sentences; of three paragraphs, one has three words in bold. Each is translated by the command in a process of its own.
 
-    python benchmarks/documents.py MODEL --source train.en [--words 100000] [--output result.json] [options of transduce translate]
+    python benchmarks/documents.py MODEL --source train.en [--words 100000] [--output result.json] [OPTION …]
+
+Further options are those of `transduce translate`.
 """
 
 import argparse

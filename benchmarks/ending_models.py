@@ -5,11 +5,14 @@ on, its learned position vectors are long and point into a direction of their ow
 else, answers to. So the best outputs end after 30 steps, and the beams that are left end one step later, as those of a
 trained model soon do. What a step costs does not depend on the weights, and so is that of any model of the shape.
 
-    python benchmarks/ending_models.py FOLDER SHAPE        writes one
+    python benchmarks/ending_models.py FOLDER SHAPE [TEXT]        writes one
+
+The tokeniser is learned from made-up words, or from the lines of TEXT.
 """
 
 import random
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,18 +22,18 @@ STEPS, SOURCE_POSITIONS = 30, 25  # EOS counts in both, as in decode.py
 SHAPES = {"paper-base": 37_000, "tiny": 10_000, "toy": 500}  # presets, and the sizes of their vocabularies; toy: tiny's
 
 
-def make_model(folder: Path, shape: str) -> None:
-    """Writes a model folder of the preset `shape`."""
+def make_model(folder: Path, shape: str, lines: Iterable[str] | None = None) -> None:
+    """Writes a model folder of the preset `shape`, whose tokeniser is learned from `lines`; None: made-up words."""
     import torch
 
     from transduce.bundle import save_bundle
-    from transduce.config import Config, DecodeConfig, preset
+    from transduce.config import Config, DataConfig, DecodeConfig, preset
     from transduce.model import Transformer
     from transduce.text import BOS, EOS, PAD, UNK, SubwordTokenizer
 
     words = made_words(2 * SHAPES[shape])
     tokenizer = SubwordTokenizer.train(
-        (" ".join(words[i : i + 10]) for i in range(0, len(words), 10)),
+        lines or (" ".join(words[i : i + 10]) for i in range(0, len(words), 10)),
         algorithm="bpe",
         vocab_size=SHAPES[shape],
         min_frequency=1,
@@ -52,7 +55,8 @@ def make_model(folder: Path, shape: str) -> None:
     rows = weights["source_embedding"]  # all embeddings are this one
     rows[[PAD, BOS, UNK]] = -30 / root * constant
     rows[EOS] = 90 / root * ending - 30 / root * constant
-    save_bundle(folder, Config(model=config, decode=DecodeConfig()), weights, tokenizer, {})
+    languages = DataConfig(source_language="en", target_language="de")
+    save_bundle(folder, Config(model=config, data=languages, decode=DecodeConfig()), weights, tokenizer, {})
 
 
 def made_words(count: int) -> list[str]:
@@ -86,4 +90,7 @@ def made_lines(folder: Path, count: int) -> list[str]:
 
 
 if __name__ == "__main__":
-    make_model(Path(sys.argv[1]), sys.argv[2])
+    from transduce.data.readers import read_lines
+
+    text = list(read_lines(Path(sys.argv[3]))) if len(sys.argv) > 3 else None
+    make_model(Path(sys.argv[1]), sys.argv[2], text)

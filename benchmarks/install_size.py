@@ -30,6 +30,7 @@ def systems() -> dict[str, list[list[str]]]:
     pinned = ["-c", str(_CONSTRAINTS)]
     return {
         "base": [[*pinned, str(_REPOSITORY)]],
+        "serve": [[*pinned, f"{_REPOSITORY}[serve]"]],
         "train": [[_torch()], [*pinned, f"{_REPOSITORY}[train]"]],
         "ctranslate2": [[*pinned, "ctranslate2"]],
         "torch": [[_torch(), *pinned, "numpy"]],

@@ -1,0 +1,1 @@
+"""What `benchmarks/serve.py` is made of: the load generator, the processes it measures, and the scenarios."""
