@@ -12,7 +12,7 @@ examples:
 Models are chosen by language. Sentences of all requests are translated together, and no answer depends on who else
 asks. SIGTERM or Ctrl-C ends the service when all accepted requests are answered, a second one at once. SIGHUP reloads
 keys, certificate and models. /health and /ready are for probes, /metrics is for Prometheus, and /api/openapi.json
-describes the interface. What the options do not set is in serve.toml: docs/guides/operating.md.
+describes the interface. What the options do not set is in serve.toml: docs/guides/serving.md.
 """
 
 import argparse

@@ -188,7 +188,7 @@ def read_config(
 
 
 def _from_file(path: Path) -> ServeConfig:
-    values = read_toml(path, "configuration of the service", "See docs/guides/operating.md for an example.")
+    values = read_toml(path, "configuration of the service", "See docs/guides/serving.md for an example.")
     sections = get_type_hints(ServeConfig)
     config = ServeConfig()
     try:
