@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from made_models import untied_folder
-from serving import write_config
+from served_process import write_config
 from transduce.serve.ray_app import build
 from transduce.translation.translator import Translator
 

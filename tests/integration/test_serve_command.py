@@ -20,7 +20,7 @@ import pytest
 
 from made_models import untied_folder
 from postgres_server import PostgresServer, postgres_server
-from serving import Answer, Serving, ask, serving, write_config
+from served_process import Answer, Serving, ask, serving, write_config
 from transduce.cli.main import main as command_line
 from transduce.serve.operations.keys import add_key
 from transduce.translation.translator import Translator

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from made_models import untied_folder
-from serving import write_config
+from served_process import write_config
 from transduce.errors import ConfigError
 from transduce.serve.config import read_config
 from transduce.serve.ray_app import Replica, build
