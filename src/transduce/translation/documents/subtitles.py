@@ -22,6 +22,7 @@ from transduce.translation.documents.segments import Item, Piece, Render, Segmen
 
 _TIME = re.compile(r"\s*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}\s*-->\s*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}")
 _SENTENCE_END = re.compile(r"[.!?…。！？:♪][\"'”’»)\]]*(?:<[^<>]*>)*\s*\Z")
+_ARROW = re.compile(r"--+>")  # only lines with times have one
 _SPEAKER = re.compile(r"\s*(?:<[^<>]*>|\{\\[^{}]*\})*\s*[-–—](?!-)\s*")
 _MAX_CUES = 8  # in one segment
 _MAX_CHARACTERS = 600
@@ -37,7 +38,7 @@ class _Speech:
 
 def read_srt(text: str) -> Iterator[Piece]:
     """Yields the pieces of an SRT file."""
-    return _read(text, str, str)
+    return _read(text, str, lambda plain: _ARROW.sub("->", plain))
 
 
 def read_vtt(text: str) -> Iterator[Piece]:
@@ -122,7 +123,8 @@ def _sentence(
             for i, (cue, speech) in enumerate(zip(cues, speeches, strict=True)):
                 yield speech.before if i else ""
                 text = "".join(encode(each) if isinstance(each, str) else "".join(written(tags[each])) for each in cue)
-                yield newline.join(_balanced(text.strip(), len(speech.lines) // 2 + 1))
+                text = text.strip().lstrip("-" if speech.before.endswith("-") else "")  # no arrow may arise
+                yield newline.join(_balanced(text, len(speech.lines) // 2 + 1))
 
         return render
 
