@@ -2,10 +2,11 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,6 +160,25 @@ def test_a_statement_that_is_refused_takes_back_the_transaction(store: Store) ->
         store._database.run(work)
     assert store.usage("a", "2026-01-01", "2026-01-01") == 0
     assert not store.is_failing
+
+
+def test_a_commit_whose_answer_is_lost_is_not_tried_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been committed: to add the usage again could count it twice."""
+    database = store._database
+    execute = database.execute
+
+    def losing_the_answer(connection: Any, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        rows = execute(connection, statement, values)
+        if statement == "COMMIT":
+            raise database.driver_error("the connection was lost")
+        return rows
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "execute", losing_the_answer)
+        with pytest.raises(StateError):
+            store.add_usage("2026-01-01", {"a": 1})
+    assert database._connection is None  # nobody knows its state
+    assert store.usage("a", "2026-01-01", "2026-01-01") == 1
 
 
 # --- faults ---------------------------------------------------------------------------------------------------
