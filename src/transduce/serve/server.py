@@ -73,6 +73,7 @@ class Server:
         scheme = "https" if listeners[0].certificate else "http"
         self.address = f"{scheme}://{shown_address(self._sockets[0])}"
         self._ending = asyncio.Event()
+        self._reload_wanted = False
         self._reloading: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
@@ -134,8 +135,14 @@ class Server:
         self._ending.set()
 
     def _reload_soon(self, _: int) -> None:
+        self._reload_wanted = True  # also by a signal that comes while a reload runs: that one may have read too early
         if self._reloading is None or self._reloading.done():
-            self._reloading = asyncio.create_task(self._reload_now())
+            self._reloading = asyncio.create_task(self._reload_while_wanted())
+
+    async def _reload_while_wanted(self) -> None:
+        while self._reload_wanted:
+            self._reload_wanted = False
+            await self._reload_now()
 
     async def _reload_now(self) -> None:
         try:
