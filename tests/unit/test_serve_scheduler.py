@@ -171,8 +171,8 @@ def test_a_failing_engine_is_reported_and_its_worker_goes_on(
     with caplog.at_level(logging.ERROR), pytest.raises(ModelUnavailableError) as found:
         run(scheduler, [3])
     assert "broken" not in str(found.value), "details are for the log"
-    assert any(record.exc_info and record.exc_info[1] is error for record in caplog.records)
     until(lambda: recorder.events == ["failed"])
+    assert any(record.exc_info and record.exc_info[1] is error for record in caplog.records)
     engine.errors = {}
     assert run(scheduler, [3]) == [6]
 
