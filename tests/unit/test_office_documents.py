@@ -10,6 +10,10 @@ from made_documents import SLIDE_SPACE, archive, member, run, slides, translated
 from text_engine import same
 
 BOLD, ITALIC = "<w:b/>", "<w:i/>"
+LINK = (
+    '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> HYPERLINK "x" </w:instrText></w:r>'
+    '<w:r><w:fldChar w:fldCharType="separate"/></w:r>{}<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+)
 PARAGRAPHS = {
     "one run": (run("A dog."), run("A DOG.")),
     "bold word": (
@@ -53,6 +57,18 @@ PARAGRAPHS = {
         + run("Monday")
         + '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
         + run(" IS A DAY."),
+    ),
+    "link as a field": (
+        run("See ") + LINK.format(run("the dog", "<w:u/>")) + run(" now."),
+        run("SEE ") + LINK.format(run("THE DOG", "<w:u/>")) + run(" NOW."),
+    ),
+    "field in one run": (
+        '<w:r><w:fldChar w:fldCharType="begin"/><w:t>dog</w:t><w:fldChar w:fldCharType="end"/></w:r>' + run(" runs"),
+        '<w:r><w:fldChar w:fldCharType="begin"/><w:t>dog</w:t><w:fldChar w:fldCharType="end"/></w:r>' + run(" RUNS"),
+    ),
+    "field in a link": (
+        LINK.format(LINK.format(run("dog")).replace("HYPERLINK", "PAGE")) + run(" runs"),
+        LINK.format(LINK.format(run("dog")).replace("HYPERLINK", "PAGE")) + run(" RUNS"),
     ),
     "simple field": (
         "<w:fldSimple>" + run("one") + "</w:fldSimple>" + run(" dog"),

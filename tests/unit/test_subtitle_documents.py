@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from made_documents import translated
 from text_engine import same
+from transduce.translation.documents import subtitles
+from transduce.translation.documents.segments import Tag
 
 TIMES = ["00:00:01,000 --> 00:00:02,500", "00:00:03,000 --> 00:00:04,000 X1:40", "00:01:03,000 --> 00:01:04,000"]
 
@@ -63,6 +65,15 @@ def test_a_translation_of_other_length_is_shared_out() -> None:
     assert all(cues)
     assert len(cues[0].splitlines()) == 2
     assert len(cues[0]) > len(cues[1]) > len(cues[2])
+
+
+def test_a_cue_without_words_gets_its_share() -> None:
+    end = Tag("point", 1)
+    assert subtitles._cut(["one two three four ", end, "…"], {end}, [10, 10]) == [
+        ["one ", "two "],
+        ["three ", "four ", "…"],
+    ]
+    assert subtitles._cut(["one two ", end, "three four"], {end}, [9, 1]) == [["one two "], ["three four"]]
 
 
 def test_a_translation_has_no_arrow_of_times() -> None:

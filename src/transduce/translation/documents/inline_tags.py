@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from transduce.translation.documents.segments import SegmentBuilder
 
-INLINE_TAG = re.compile(r"</?[A-Za-z][^<>]*>|<\d[\d:.]*>|\{\\[^{}]*\}")
+INLINE_TAG = re.compile(r"</?[A-Za-z][^<>]*(?<!--)>|<\d[\d:.]*>|\{\\[^{}]*\}")
 _NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 
 

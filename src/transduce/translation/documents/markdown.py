@@ -205,7 +205,8 @@ def _wrapped(lines: Sequence[str], between: Sequence[str], render: Render) -> Re
             if i % 2:
                 yield part
             else:
-                yield between[0].join(map(_escaped_start, rewrapped(part, width)))
+                unbroken = re.sub(ends, " ", part)  # code may have been wrapped too
+                yield between[0].join(map(_escaped_start, rewrapped(unbroken, width)))
 
     return wrap
 

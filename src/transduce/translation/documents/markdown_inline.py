@@ -75,23 +75,24 @@ def inline_pieces(
     opened: dict[int, int] = {}
     num_lines = 0
     for i, token in enumerate(tokens):
+        lines = token.source.split("\n")
+        ends = [next_line(num_lines + each) for each in range(len(lines) - 1)]
+        num_lines += len(ends)
+        source = "".join(line + end for line, end in zip(lines, [*ends, ""], strict=True))
         if token.partner > i:
-            opened[i] = builder.open(token.source)
+            opened[i] = builder.open(source)
         elif token.partner >= 0:
-            builder.close(opened[token.partner], token.source, alone=token.alone or token.source)
-        elif token.kind in ("hard", "line"):
-            original = token.source[:-1] + next_line(num_lines)
-            num_lines += 1
-            if token.kind == "hard":
-                builder.point(original, is_break=True)
-            else:
-                builder.text(" ", original)
+            builder.close(opened[token.partner], source, alone=token.alone or source)
+        elif token.kind == "hard":
+            builder.point(source, is_break=True)
+        elif token.kind == "line":
+            builder.text(" ", source)
         elif token.kind in (*_POINTS, "tag"):
-            builder.point(token.source)
+            builder.point(source)
         elif token.kind == "escape":
-            builder.text(token.source[1:], token.source)
+            builder.text(source[1:], source)
         else:
-            builder.text(html.unescape(token.source) if token.kind == "entity" else token.source, token.source)
+            builder.text(html.unescape(source) if token.kind == "entity" else source, source)
     rendering = encoded_with(escape or escape_markdown)
 
     def wrapped(tags: dict[Tag, tuple[Piece, ...]], around: list[int]) -> Render:
@@ -134,7 +135,7 @@ def _tokens(text: str, labels: Collection[str]) -> list[_Token]:
             elif not is_label:
                 continue
             if target is None or target[0] == "][]":
-                tokens[here].alone = f"][{label}]"
+                tokens[here].alone = "][" + label.replace("\n", " ") + "]"
             tokens[start].partner, tokens[here].partner = here, start
         elif kind == "tag" and not match[0].startswith("</"):
             if tokens[here].name.lower() not in _EMPTY and not match[0].endswith("/>"):

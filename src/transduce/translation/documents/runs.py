@@ -5,7 +5,7 @@
 
 Neighbouring runs of equal properties are one. The text of most runs has no tags: that of the properties which most
 characters of a paragraph or link have. Anything else in a paragraph (a tab, a picture, a reference to a footnote) is a
-point between words. Fields and what was deleted are copied with their text.
+point between words. Fields, but for links, and what was deleted are copied with their text.
 """
 
 import re
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from transduce.translation.documents.segments import Item, Piece, Render, SegmentBuilder, Tag
 from transduce.translation.documents.xml_tree import Node, XmlDocument, escape_text, pieces_within
 
+_LINK = re.compile(r"<\w+:instrText\b[^>]*>\s*HYPERLINK\b")
 _NAME = re.compile(r"<([^\s/>]+)")
 
 
@@ -67,7 +68,7 @@ class ParagraphReader:
         """Yields the pieces of a paragraph."""
         yield self._document.start_tag(paragraph)
         builder = SegmentBuilder()
-        group = _Group(self._base(paragraph), {})
+        group = _Group(self._base(paragraph.children), {})
         self._add_children(paragraph.children, builder, group, group.base)
 
         def rendering(tags: dict[Tag, tuple[Piece, ...]], around: list[int]) -> Render:
@@ -76,13 +77,14 @@ class ParagraphReader:
         yield from builder.pieces(rendering)
         yield self._document.end_tag(paragraph)
 
-    def _base(self, container: Node) -> _Envelope | None:
-        """Returns the envelope of most characters in a paragraph or container; None if it has no text."""
+    def _base(self, children: Sequence[Node]) -> _Envelope | None:
+        """Returns the envelope of most characters in a paragraph or container; None if it has no runs with text."""
         counts: Counter[str] = Counter()
         envelopes: dict[str, _Envelope] = {}
-        for run in container.children:
-            for text in run.children if run.name == self._names.run else ():
-                if text.name == self._names.text:
+        for run in children:
+            is_text = run.name == self._names.run and not self._field_ends(run)
+            for text in run.children if is_text else ():
+                if self._is_text(text):
                     envelope = self._envelope(run, text)
                     counts[envelope.key] += len(self._characters(text).strip())
                     envelopes.setdefault(envelope.key, envelope)
@@ -97,8 +99,11 @@ class ParagraphReader:
         before = f"{start_tag}{properties}<{match[1]}{names.text_attributes}>"
         return _Envelope(before, f"</{match[1]}>{document.end_tag(run)}", names.irrelevant.sub("", properties))
 
+    def _is_text(self, node: Node) -> bool:
+        return node.name == self._names.text and all(each.name == "#text" for each in node.children)
+
     def _characters(self, text: Node) -> str:
-        return "".join(self._document.characters(each) for each in text.children if each.name == "#text")
+        return "".join(map(self._document.characters, text.children))
 
     def _add_children(
         self, children: Sequence[Node], builder: SegmentBuilder, group: _Group, base: _Envelope | None
@@ -106,19 +111,16 @@ class ParagraphReader:
         """Adds what is in a paragraph or container."""
         document, names = self._document, self._names
         key, number = base.key if base is not None else "", 0  # of the runs so far: 0 without a tag
-        field: list[str] = []  # sources of what is between the ends of a field
-        for child in children:
-            was_in_field, is_run = self._field_depth > 0, child.name == names.run
-            if is_run and names.field:
-                self._count_field(child)
-            if was_in_field or self._field_depth > 0:
-                field.append(document.source(child))
-                if self._field_depth == 0:
-                    builder.point("".join(field))
-                    field = []
+        for child in self._with_fields(children):
+            if isinstance(child, list):
+                if number:
+                    builder.close(number)
+                    number = 0
+                self._add_field(child, builder, group)
                 continue
+            is_run = child.name == names.run
             contents = [each for each in child.children if each.name != names.run_properties] if is_run else []
-            texts = [each for each in contents if each.name == names.text]
+            texts = [each for each in contents if self._is_text(each)]
             envelope = self._envelope(child, texts[0]) if texts else None
             if number and (child.name in names.containers or (envelope is not None and envelope.key != key)):
                 builder.close(number)
@@ -138,22 +140,55 @@ class ParagraphReader:
                 builder.point(*pieces_within(document, child, {names.paragraph}, self.read), is_break=is_break)
         if number:
             builder.close(number)
-        if field:
-            builder.point("".join(field))
 
-    def _count_field(self, run: Node) -> None:
-        for each in run.children:
-            if each.name == self._names.field:
-                kind = next((v for k, v in self._document.attributes(each).items() if k.endswith("fldCharType")), "")
-                step = {"begin": 1, "end": -1}.get(kind, 0)
-                self._field_depth = max(0, self._field_depth + step)
+    def _with_fields(self, children: Sequence[Node]) -> Iterator[Node | list[Node]]:
+        """Yields what is in a paragraph or container; the elements of a field together."""
+        field: list[Node] = []
+        for child in children:
+            ends = self._field_ends(child)
+            if not ends and not self._field_depth:
+                yield child
+                continue
+            field.append(child)
+            for end in ends:
+                self._field_depth = max(0, self._field_depth + {"begin": 1, "end": -1}.get(end, 0))
+            if not self._field_depth:
+                yield field
+                field = []
+        if field:
+            yield field
+
+    def _field_ends(self, run: Node) -> list[str]:
+        """Returns which ends of fields are in a run: "begin", "separate" (before the text of the field) and "end"."""
+        names = self._names
+        if run.name != names.run or not names.field:
+            return []
+        tags = [self._document.attributes(each) for each in run.children if each.name == names.field]
+        return [value for tag in tags for key, value in tag.items() if key.endswith("fldCharType")]
+
+    def _add_field(self, field: Sequence[Node], builder: SegmentBuilder, group: _Group) -> None:
+        """Adds a link as an element; any other field as a point, since a program computes its text."""
+        document = self._document
+        ends = [self._field_ends(each) for each in field]
+        separate = next((i for i, each in enumerate(ends) if each == ["separate"]), len(field))
+        head, text = field[: separate + 1], field[separate + 1 : -1]
+        source = "".join(map(document.source, head))
+        is_whole = [end for each in ends for end in each] == ["begin", "separate", "end"] and ends[-1] == ["end"]
+        base = self._base(text)
+        if not is_whole or not _LINK.search(source) or base is None:
+            builder.point("".join(map(document.source, field)))
+            return
+        number = builder.open(source)
+        group.of_tags[number] = base
+        self._add_children(text, builder, group, base)
+        builder.close(number, document.source(field[-1]))
 
     def _add_container(self, container: Node, builder: SegmentBuilder, group: _Group) -> None:
         document = self._document
         children = container.children
         first = next(i for i, each in enumerate([*children, None]) if not each or not self._is_property(each))
         properties = "".join(document.source(each) for each in children[:first])
-        base = self._base(container)
+        base = self._base(children)
         number = builder.open(document.start_tag(container) + properties)
         group.of_tags[number] = base
         self._add_children(children[first:], builder, group, base)
@@ -162,7 +197,7 @@ class ParagraphReader:
     def _has_text(self, node: Node) -> bool:
         names = self._names
         inner = (each for each in node.children if each.name in names.containers)
-        return self._base(node) is not None or any(map(self._has_text, inner))
+        return self._base(node.children) is not None or any(map(self._has_text, inner))
 
     def _is_property(self, node: Node) -> bool:
         return node.name in self._names.container_properties
@@ -175,7 +210,7 @@ class ParagraphReader:
             is_last = i == len(contents) - 1
             end = run.end if is_last else each.end
             original = document.text[position:end]
-            if each.name == names.text:
+            if self._is_text(each):
                 builder.text(self._characters(each), original, joined=not is_last)
             elif each.name in names.dropped or each.name.startswith("#"):
                 builder.text("", original, joined=not is_last)
