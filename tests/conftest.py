@@ -1,5 +1,6 @@
 """What several tests need: the folder of other people's data, where there is one; the attention of a pair."""
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,6 +39,12 @@ def user_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         cache = tmp_path_factory.mktemp("cache")
         patch.setenv("XDG_CACHE_HOME", str(cache))
         yield cache
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> None:
+    """Gives the log its level back: the command line sets it for the process, and `--quiet` would last."""
+    logging.getLogger("transduce").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")
