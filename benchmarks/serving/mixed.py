@@ -48,6 +48,6 @@ def calls(subject: "Subject") -> list[Call]:
             body = {"q": tagged[index], "format": "html"}
             found.append(as_json(body, "/translate", {("translatedText",): kept[index]}))
         else:
-            body = {"text": sentence, "options": {"beam_size": 1}}
+            body = {"text": sentence, "beam_size": 1}
             found.append(as_json(body, "/api/translate", {("translations", 0, "text"): greedy[index]}))
     return found
