@@ -30,6 +30,7 @@ class ModelSlot:
             ConfigError: its languages are not known, or it is a parser.
         """
         self.entry, self._batching, self._recorder = entry, batching, recorder
+        self.name = entry.name  # read here once: each request asks for it, and it costs file accesses
         self.source, self.target = _languages(entry)
         self._model: ServedModel | None = None
         self._retired: list[ServedModel] = []
@@ -37,11 +38,6 @@ class ModelSlot:
         self._tried = self._seen = _folder_state(Path(entry.path))
         self._last_used = time.monotonic()
         self._retry_at = 0.0
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self.entry.name
 
     @property
     def loaded(self) -> ServedModel | None:
