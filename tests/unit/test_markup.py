@@ -266,3 +266,24 @@ def test_source_words_near_a_mark_count_most() -> None:
     """The mark stood before source word 1. Target word 0 comes from word 0 and, a little more, from one far behind."""
     weights = np.array([[0.45, 0.0, 0.0, 0.0, 0.55], [0.0, 1.0, 0.0, 0.0, 0.0]])
     assert placement._best_boundary(weights, 1, 0, 2, []) == 1
+
+
+@pytest.mark.parametrize("sign", ["{", "<!--", "<![CDATA[", "<b"])
+def test_signs_that_nothing_closes_are_text_however_many_there_are(sign: str) -> None:
+    line = sign * 25_000
+    assert plain(line) == [line]
+    assert [piece.plain for piece in marks.read_markup(line, "placeholders") if not isinstance(piece, str)] == [line]
+
+
+def test_tags_before_the_last_sign_of_one_and_entities_behind_it_are_found() -> None:
+    [text] = marks.read_markup("<b>a</b> {x} > b &amp; {y} <!-- c", "html")
+    assert isinstance(text, marks.MarkedText)
+    assert text.plain == "a > b & <!-- c"
+    assert [mark.text for mark in text.marks] == ["<b>", "</b>", "{x}", "{y}"]
+
+
+@given(st.text("{}a", max_size=40))
+def test_braces_end_where_counting_them_one_by_one_says(line: str) -> None:
+    for start in (i for i, character in enumerate(line) if character == "{"):
+        depths = [line[start:end].count("{") - line[start:end].count("}") for end in range(start + 1, len(line) + 1)]
+        assert marks._closing_braces(line).get(start) == (start + depths.index(0) + 1 if 0 in depths else None)

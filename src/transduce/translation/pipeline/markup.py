@@ -36,14 +36,14 @@ _MAX_BRACED = 4000  # characters within braces: with more they are no placeholde
 
 _ATTRIBUTES = r"""(?:"[^"]*"|'[^']*'|[^<>"'])*"""
 _TAG = re.compile(rf"<(?P<slash>/?)(?P<name>[A-Za-z][\w:.-]*){_ATTRIBUTES}>")
-_HTML = (
+_TAGS = (
     r"(?P<comment><!--.*?-->|<!\[CDATA\[.*?\]\]>|<[!?][^>]*>)"
     rf"|(?P<raw><(?P<raw_name>script|style)\b{_ATTRIBUTES}>.*?</(?P=raw_name)\s*>)"
     rf"|(?P<kept><(?P<kept_name>[A-Za-z][\w:.-]*)(?=\s{_ATTRIBUTES}>)[^>]*?\btranslate\s*=\s*[\"']?no\b[\"']?{_ATTRIBUTES}>"
     r".*?</(?P=kept_name)\s*>)"
     rf"|(?P<tag></?[A-Za-z][\w:.-]*{_ATTRIBUTES}>)"
-    r"|(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)|"
 )
+_ENTITY = r"(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)"
 _PLACEHOLDERS = (
     r"(?P<url>(?:https?://|ftp://|www\.)[^\s<>\"'`]*[^\s<>\"'`.,;:!?…)\]}»”’])"
     r"|(?P<address>\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
@@ -52,9 +52,11 @@ _PLACEHOLDERS = (
     r"|(?P<brace>[$\#]?\{)"
 )
 _PATTERNS: dict[Markup, re.Pattern[str]] = {
-    "html": re.compile(_HTML + _PLACEHOLDERS, re.DOTALL | re.IGNORECASE),
+    "html": re.compile(f"{_TAGS}|{_ENTITY}|{_PLACEHOLDERS}", re.DOTALL | re.IGNORECASE),
     "placeholders": re.compile(_PLACEHOLDERS),
 }
+# Behind the last ">" no tag or comment ends. To search for one there takes time that is quadratic in the length.
+_WITHOUT_TAGS = re.compile(f"{_ENTITY}|{_PLACEHOLDERS}", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,12 +197,15 @@ def _scan(line: str, markup: Markup) -> Iterator[_Found]:
     """Yields the markup, in order and without overlaps."""
     if markup == "none":
         return
-    pattern, position = _PATTERNS[markup], 0
-    while match := pattern.search(line, position):
+    position = 0
+    last_tag_end = line.rfind(">") + 1 if markup == "html" else 0
+    braces: dict[int, int] | None = None
+    while match := _search(line, position, last_tag_end, markup):
         group = match.lastgroup or ""
         end = match.end()
         if group == "brace":
-            end = _closing_brace(line, match.end() - 1)
+            braces = _closing_braces(line) if braces is None else braces
+            end = braces.get(match.end() - 1, -1)
         if end == -1:  # a brace that nothing closes is text
             position = match.end()
             continue
@@ -210,14 +215,24 @@ def _scan(line: str, markup: Markup) -> Iterator[_Found]:
         position = end
 
 
-def _closing_brace(line: str, start: int) -> int:
-    """Returns where the braces end that open at `start`, or -1."""
-    depth = 0
-    for match in re.finditer(r"[{}]", line[start : start + _MAX_BRACED]):
-        depth += 1 if match[0] == "{" else -1
-        if depth == 0:
-            return start + match.end()
-    return -1
+def _search(line: str, position: int, last_tag_end: int, markup: Markup) -> re.Match[str] | None:
+    """Returns the next piece of markup, or None."""
+    if markup == "placeholders":
+        return _PATTERNS[markup].search(line, position)
+    found = _PATTERNS[markup].search(line, position, last_tag_end) if position < last_tag_end else None
+    return found or _WITHOUT_TAGS.search(line, max(position, last_tag_end))
+
+
+def _closing_braces(line: str) -> dict[int, int]:
+    """Returns for each opening brace that is closed soon enough where the braces end."""
+    ends: dict[int, int] = {}
+    opened: list[int] = []
+    for match in re.finditer(r"[{}]", line):
+        if match[0] == "{":
+            opened.append(match.start())
+        elif opened and match.end() - (start := opened.pop()) <= _MAX_BRACED:
+            ends[start] = match.end()
+    return ends
 
 
 def _kind(group: str, text: str) -> Kind:

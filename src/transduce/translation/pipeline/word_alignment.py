@@ -4,6 +4,7 @@ Words here are `atoms`. A matrix of weights has a row for each target atom and a
 that sum to 1.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -100,10 +101,11 @@ def _same(source: str, target: str, source_atoms: Sequence[Span], target_atoms: 
     """Returns 1 for equal atoms that occur once on each side, else 0."""
     words = [source[start:end].casefold() for start, end in source_atoms]
     others = [target[start:end].casefold() for start, end in target_atoms]
-    column = {word: i for i, word in enumerate(words) if words.count(word) == 1}
+    in_source, in_target = Counter(words), Counter(others)
+    column = {word: i for i, word in enumerate(words) if in_source[word] == 1}
     same = np.zeros((len(others), len(words)))
     for row, word in enumerate(others):
-        if word in column and others.count(word) == 1:
+        if word in column and in_target[word] == 1:
             same[row, column[word]] = 1.0
     return same
 
