@@ -142,6 +142,22 @@ def test_a_long_body_behind_its_headers_is_not_taken_for_headers() -> None:
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
 
 
+def test_fields_behind_a_body_are_dropped() -> None:
+    with running() as server, server.connect() as connection:
+        headers = b"GET / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+        connection.sendall(headers + b"0\r\n" + b"a: b\r\n" * 1000)  # one packet, so all of it is read at once
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        [kept] = server.server.server_state.connections
+        assert [name for name, _ in kept.headers] == [b"host", b"transfer-encoding"]  # type: ignore[union-attr]
+
+
+def test_a_client_that_sends_many_requests_ahead_is_cut_off() -> None:
+    with running() as server, server.connect() as connection:
+        connection.sendall(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n" * 30)
+        assert read_all(connection) == b""
+        assert server.ask().startswith(b"HTTP/1.1 200 ")
+
+
 def test_a_client_that_does_not_read_its_answer_is_given_up() -> None:
     with running(answer_seconds=0.3) as server, server.connect() as connection:
         connection.sendall(b"GET /long HTTP/1.1\r\nhost: x\r\n\r\n")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _MAX_HEADER_BYTES = 64 << 10
+_MAX_SENT_AHEAD = 16  # requests of a connection that wait for the answer to the one before
 _REFUSAL = (
     b"HTTP/1.1 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
     b"retry-after: 1\r\nconnection: close\r\n\r\n%s"
@@ -60,10 +61,18 @@ class BoundedProtocol(HttpToolsProtocol):
             self._header_bytes = 1  # at least
             self._await_headers()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keeps a header. Fields behind a body are dropped: they may be without end, and nothing reads them."""
+        if self._headers_due is not None:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        """Ends the waiting for headers."""
+        """Ends the waiting for headers. A client that sends too many requests ahead is cut off."""
         self._headers_arrived()
-        super().on_headers_complete()
+        if len(self.pipeline) < _MAX_SENT_AHEAD:
+            super().on_headers_complete()
+        else:
+            self.transport.abort()
 
     def on_response_complete(self) -> None:
         """Gives the client time to read what is left of the answer."""
