@@ -146,6 +146,7 @@ def test_the_unit_runs_a_command_that_exists(tmp_path: Path) -> None:
     assert "HUP" in unit["Service"]["ExecReload"]
     assert "XDG_STATE_HOME=/var/lib " in unit["Service"]["Environment"]
     assert unit["Service"]["StateDirectory"] == "transduce"
+    assert "ProcSubset" not in unit["Service"]  # the metrics of memory and processor time need /proc/stat
     config = config_of((_DEPLOY / "serve.toml").read_text(encoding="utf-8"), tmp_path)
     assert int(unit["Service"]["LimitNOFILE"]) > config.server.max_connections
     assert int(unit["Service"]["TimeoutStopSec"]) > config.batching.deadline_seconds

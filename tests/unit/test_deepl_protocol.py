@@ -63,6 +63,10 @@ def _fields(**changes: Any) -> dict[str, Any]:
         ),
         (_fields(tag_handling="xml", ignore_tags=["x"] * 101), "Too many 'ignore_tags': 101, at most 100."),
         (
+            _fields(tag_handling="xml", ignore_tags=["x" * 101]),
+            "Value for 'ignore_tags' has a name of more than 100 characters.",
+        ),
+        (
             _fields(glossary_id="x", source_lang=None),
             "Use of a glossary requires the source_lang parameter to be specified.",
         ),

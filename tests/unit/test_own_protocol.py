@@ -157,6 +157,8 @@ def test_constraints_of_a_list_go_to_their_texts(client: DescribedClient, servic
         ({"glossary": []}, "wrong_value", "glossary = []: must be an object of terms."),
         ({"glossary": {str(number): "a" for number in range(1001)}}, "too_long", "glossary: 1,001 terms"),
         ({"forbidden": ["a"] * 1001}, "too_long", "forbidden: 1,001 terms"),
+        ({"glossary": {"a": ["b"] * 1001}}, "too_long", "glossary: 1,001 terms"),
+        ({"required": [["a"] * 1001]}, "too_long", "required: 1,001 terms"),
         ({"glossary": {"a": []}}, "wrong_value", "glossary: 'a' must have a text or a list of texts."),
         ({"timeout_seconds": 0}, "wrong_value", "timeout_seconds: must be greater than 0."),
         ({"timeout_seconds": True}, "wrong_value", "timeout_seconds = True: must be a number."),

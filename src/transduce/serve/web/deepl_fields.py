@@ -11,6 +11,7 @@ from transduce.serve.web.refusals import bad_request
 from transduce.serve.web.request_body import Fields
 
 _MAX_TAGS = 100
+_MAX_TAG_NAME = 100  # characters
 _UNSUPPORTED = ("style_id", "custom_instructions", "translation_memory_id", "glossary_ids")
 
 
@@ -58,4 +59,6 @@ def tag_names(given: Any) -> list[str]:
     names = [name.strip() for each in listed for name in each.split(",") if name.strip()]
     if len(names) > _MAX_TAGS:
         raise bad_request(f"Too many 'ignore_tags': {len(names)}, at most {_MAX_TAGS}.")
+    if any(len(name) > _MAX_TAG_NAME for name in names):
+        raise bad_request(f"Value for 'ignore_tags' has a name of more than {_MAX_TAG_NAME} characters.")
     return names

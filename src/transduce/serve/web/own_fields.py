@@ -18,7 +18,7 @@ from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.text_options import Markup, Split
 
 _SEARCH = frozenset(field.name for field in dataclasses.fields(DecodeConfig)) - {"batch_size"}
-_MAX_TERMS = 1000  # of a request: required, forbidden, or in its glossary
+_MAX_TERMS = 1000  # of a request, with all choices: required, forbidden, or in its glossary
 _TEXT_OPTIONS = ("split", "markup", "guard", "confidence", "alignment")
 _PRIORITIES = {"interactive": Priority.INTERACTIVE, "bulk": Priority.BULK}
 
@@ -217,12 +217,14 @@ def _phrases(given: Fields, name: str, num_texts: int, is_list: bool) -> list[Se
     lists = value if by_text else [value] * num_texts
     if len(lists) != num_texts:
         raise bad_request(f"{name}: {len(lists)} lists for {num_texts} texts: give one for each.", "wrong_value")
-    _require_few(sum(map(len, lists)), name)
+    number = 0
     for listed in lists:
         for term in listed:
             choice = term if isinstance(term, list) and name == "required" else [term]
             if not choice or not all(isinstance(each, str) for each in choice):
                 raise bad_request(f"{name} = {shown(value)}: {shown(term)} must be a text.", "wrong_value")
+            number += len(choice)
+    _require_few(number, name)
     return lists if any(lists) else None
 
 
@@ -237,9 +239,11 @@ def _glossary(given: Fields) -> dict[str, str | list[str]] | None:
         return None
     if not isinstance(glossary, dict):
         raise bad_request(f"glossary = {shown(glossary)}: must be an object of terms.", "wrong_value")
-    _require_few(len(glossary), "glossary")
+    number = 0
     for term, translations in glossary.items():
         listed = translations if isinstance(translations, list) else [translations]
         if not listed or not all(isinstance(each, str) for each in listed):
             raise bad_request(f"glossary: {shown(term)} must have a text or a list of texts.", "wrong_value")
+        number += len(listed)
+    _require_few(number, "glossary")
     return glossary or None
