@@ -287,3 +287,12 @@ def test_braces_end_where_counting_them_one_by_one_says(line: str) -> None:
     for start in (i for i, character in enumerate(line) if character == "{"):
         depths = [line[start:end].count("{") - line[start:end].count("}") for end in range(start + 1, len(line) + 1)]
         assert marks._closing_braces(line).get(start) == (start + depths.index(0) + 1 if 0 in depths else None)
+
+
+def test_tags_by_the_thousand_find_their_partners_and_places() -> None:
+    line = "<i>" + "<b>" * 10_000 + "x" + "</u>" * 10_000 + "</i> . " * 10_000
+    [text] = marks.read_markup(line, "html")
+    assert isinstance(text, marks.MarkedText)
+    assert placement._partners(text.marks) == {0: 20_001, 20_001: 0}
+    assert text.plain == "x " + "." * 10_000
+    assert [mark.index for mark in text.marks[20_001:]] == [1, *range(3, 10_002)]

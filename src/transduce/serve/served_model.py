@@ -11,6 +11,7 @@ from transduce.engines.automatic import AutomaticEngine
 from transduce.engines.interface import Engine
 from transduce.serve.calls import Ticket
 from transduce.serve.config import BatchingConfig, ModelEntry
+from transduce.serve.marked_text import require_few_marks
 from transduce.serve.queued_engine import QueuedEngine, Work
 from transduce.serve.requests import Recorder, TranslationRequest
 from transduce.serve.scheduler import Scheduler
@@ -97,8 +98,10 @@ class ServedModel:
         Raises:
             ServiceError: see `Scheduler.run`.
             ConfigError: the request's options are wrong.
-            DataError: its constraints are.
+            DataError: its constraints are, or a text is too long for its markup.
         """
+        for text in request.texts:
+            require_few_marks(text, text_options.markup)
         constraints = constraints_of(len(request.texts), request.prefixes, request.forbidden, request.required)
         plain = self._request_of(self._options_key(request), request.n_best, text_options)
         pipeline_request = replace(plain, glossary=glossary_of(request.glossary))

@@ -264,13 +264,16 @@ def _marked_text(line: str, start: int, end: int, found: Sequence[_Found]) -> Ma
 
     def add(text: str, first: int, last: int, *, whole: bool = True) -> None:
         """Appends text from `line[first:last]`, without the extra white space that marks leave before it."""
-        nonlocal plain, marks
+        nonlocal plain
         if marks and (not plain or plain[-1].isspace()):
             first += 0 if whole else len(text) - len(text.lstrip())
             text = text.lstrip()
             if text[:1] in _BEHIND_WORDS:
                 plain = plain.rstrip()
-                marks = [replace(mark, index=min(mark.index, len(plain))) for mark in marks]
+                for i in reversed(range(len(marks))):
+                    if marks[i].index <= len(plain):
+                        break
+                    marks[i] = replace(marks[i], index=len(plain))
                 while runs and runs[-1].first >= len(plain):
                     runs.pop()
         runs.append(_Run(len(plain), first - start, last - start, whole))

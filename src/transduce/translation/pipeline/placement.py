@@ -4,6 +4,7 @@ Elements stay nested, whatever the weights: what was inside an element is put in
 No mark is lost.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -86,17 +87,18 @@ def _tree(marks: Sequence[Mark], source_atoms: Sequence[Span]) -> _Node:
 def _partners(marks: Sequence[Mark]) -> dict[int, int]:
     """Returns for each tag of an element the index of its partner, if they nest."""
     partner: dict[int, int] = {}
-    path: list[int] = []
+    path: list[tuple[str, int]] = []
+    num_open = Counter[str]()
     for i, mark in enumerate(marks):
         if mark.kind == "open":
-            path.append(i)
-        elif mark.kind == "close":
-            names = [tag_name(marks[j].text) for j in path]
-            if tag_name(mark.text) in names:
-                while names.pop() != tag_name(mark.text):  # opened later, and never closed
-                    path.pop()
-                partner[i] = path.pop()
-                partner[partner[i]] = i
+            path.append((tag_name(mark.text), i))
+            num_open[path[-1][0]] += 1
+        elif mark.kind == "close" and num_open[name := tag_name(mark.text)]:
+            while path[-1][0] != name:  # opened later, and never closed
+                num_open[path.pop()[0]] -= 1
+            num_open[name] -= 1
+            _, partner[i] = path.pop()
+            partner[partner[i]] = i
     return partner
 
 
