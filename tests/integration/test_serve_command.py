@@ -317,8 +317,9 @@ def test_usage_outlasts_the_service(tmp_path: Path, model: Path) -> None:
         assert translate(service, api_key=secret).status == 200
         assert service.stop() == 0
     with serving(config) as service:
-        service.wait_until(lambda: translate(service, "a", api_key=secret).status == 200)
-        service.wait_until(lambda: service.ask("/v2/usage", headers=headers).json["character_count"] >= len(TEXTS[0]))
+        assert service.ask("/v2/usage", headers=headers).json["character_count"] == len(TEXTS[0])
+        answer = translate(service, api_key=secret)
+        assert f"r={1000 - 2 * len(TEXTS[0])};" in answer.headers["ratelimit"]
 
 
 # --- TLS ------------------------------------------------------------------------------------------------------

@@ -132,6 +132,38 @@ def test_a_new_day_begins_at_nothing(store: Store) -> None:
     assert list(usage._saved) == ["2026-01-02"]
 
 
+def test_usage_of_before_the_start_and_of_other_replicas_counts(store: Store) -> None:
+    store.add_usage(DAY, {"weblate": 100})
+    usage = Usage(store, lambda: None, lambda: DAY)
+    assert asyncio.run(usage.total_of_today("weblate")) == 100
+    assert usage.of_today("weblate") == 0
+    asyncio.run(usage.load())
+    assert usage.of_today("weblate") == 100
+    usage.change("weblate", 10)
+    store.add_usage(DAY, {"weblate": 1})
+    assert asyncio.run(usage.total_of_today("weblate")) == 111
+    assert asyncio.run(usage.save())
+    assert usage.of_today("weblate") == 111
+
+
+def test_characters_are_given_back_to_the_day_of_which_they_were_taken(store: Store) -> None:
+    days = ["2026-01-01"]
+    usage = Usage(store, lambda: None, lambda: days[-1])
+    access = Access(None, Budgets(usage))
+
+    def fail_after_midnight() -> None:
+        with access.charged({}, ANONYMOUS, 10):
+            days.append("2026-01-02")
+            raise ValueError("failed")
+
+    with pytest.raises(ValueError, match="failed"):
+        fail_after_midnight()
+    assert usage.of_today("") == 0
+    asyncio.run(usage.save())
+    assert store.usage("", "2026-01-01", "2026-01-02") == 0
+    assert store.usage("", "2026-01-01", "2026-01-01") == 0
+
+
 def test_a_store_that_fails_loses_no_usage(
     usage: Usage, store: Store, failures: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

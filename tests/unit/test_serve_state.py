@@ -70,6 +70,19 @@ def test_a_name_that_databases_refuse_is_the_clients_error(store: Store, name: s
     assert not store.is_failing
 
 
+def test_a_key_may_have_so_many_glossaries(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.serve.state.store._MAX_GLOSSARIES", 2)
+    made = [store.add_glossary("a", "n", "en", "de", [("x", "y")]) for _ in range(2)]
+    with pytest.raises(DataError, match="There are 2 glossaries of 24 characters already: at most 2 and 20,000,000"):
+        store.add_glossary("a", "n", "en", "de", [("x", "y")])
+    assert len(store.glossaries("a")) == 2
+    store.add_glossary("b", "n", "en", "de", [("x", "y")])
+    assert store.delete_glossary("a", made[0].id)
+    monkeypatch.setattr("transduce.serve.state.store._MAX_GLOSSARY_CHARACTERS", 23)
+    with pytest.raises(DataError, match="There are 1 glossaries of 12 characters already"):
+        store.add_glossary("a", "n", "en", "de", [("x", "y")])
+
+
 def test_usage_adds_up_by_key_and_day(store: Store) -> None:
     assert store.add_usage("2026-01-31", {"a": 10, "b": 1}) == {"a": 10, "b": 1}
     assert store.add_usage("2026-01-31", {"a": 5}) == {"a": 15}

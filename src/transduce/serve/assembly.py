@@ -61,7 +61,8 @@ class Application:
         self._watch()
 
     async def start(self) -> None:
-        """Loads the models."""
+        """Loads the models, and what keys have used today."""
+        await self.usage.load()
         self._saving = asyncio.create_task(self.usage.keep_saving())
         await self.service.start()
 

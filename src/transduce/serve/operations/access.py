@@ -82,13 +82,13 @@ class Access:
         """
         record = record_of(scope)
         self._require_budget(key)
-        self.budgets.change(key, characters)
+        day = self.budgets.change(key, characters)
         record.characters = characters
         record.headers = self.budgets.headers(key)
         try:
             yield
         except BaseException:
-            self.budgets.change(key, -characters)
+            self.budgets.change(key, -characters, day)  # at midnight it may be another one
             record.characters = 0
             record.headers = self.budgets.headers(key)
             raise

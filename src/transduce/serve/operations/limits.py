@@ -62,14 +62,39 @@ class Usage:
         self._unsaved: dict[str, Counter[str]] = {}  # by day, by name of the key
         self._saved: dict[str, Counter[str]] = {}  # the totals that the store returned last
 
-    def change(self, name: str, characters: int) -> None:
-        """Counts characters of a key; negative where they are given back."""
-        self._unsaved.setdefault(self._today(), Counter())[name] += characters
+    async def load(self) -> None:
+        """Reads what was counted today before this service started. Raises StateError where the store fails."""
+        day = self._today()
+        self._saved[day] = Counter(await asyncio.to_thread(self._store.usage_of_day, day))
+
+    def change(self, name: str, characters: int, day: str | None = None) -> str:
+        """Counts characters of a key; negative where they are given back.
+
+        Args:
+            name: of the key.
+            characters: how many.
+            day: on which they were counted; None: today.
+
+        Returns:
+            The day.
+        """
+        day = day or self._today()
+        self._unsaved.setdefault(day, Counter())[name] += characters
+        return day
 
     def of_today(self, name: str) -> int:
         """Returns the characters of a key today, as far as known here."""
         day = self._today()
         return sum(counts[day][name] for counts in (self._unsaved, self._saved) if day in counts)
+
+    async def total_of_today(self, name: str) -> int:
+        """Returns the characters of a key today in all replicas, or as far as known here where the store fails."""
+        day = self._today()
+        try:
+            saved = await asyncio.to_thread(self._store.usage, name, day, day)
+        except StateError:
+            return self.of_today(name)
+        return max(saved + self._unsaved.get(day, Counter())[name], self.of_today(name))
 
     async def save(self) -> bool:
         """Adds what was counted to the store; returns whether it could."""
@@ -123,12 +148,12 @@ class Budgets:
         """Returns the characters that are left of the day; None where the key has no such limit."""
         return max(0, key.characters_per_day - self.usage.of_today(key.name)) if key.characters_per_day else None
 
-    def change(self, key: Key, characters: int) -> None:
-        """Takes characters from the budgets of a key, or gives them back where negative."""
-        self.usage.change(key.name, characters)
+    def change(self, key: Key, characters: int, day: str | None = None) -> str:
+        """Takes characters from the budgets of a key, or gives them back where negative; see `Usage.change`."""
         budget = self.minute(key)
         if budget is not None:
             budget.change(characters)
+        return self.usage.change(key.name, characters, day)
 
     def headers(self, key: Key) -> list[tuple[bytes, bytes]]:
         """Returns what the client is told, as the IETF's draft of RateLimit header fields has it.

@@ -14,6 +14,8 @@ from transduce.serve.state.database import Database, Row, Statement
 from transduce.serve.state.sqlite import SqliteDatabase
 
 IN_MEMORY = "memory"  # the address of a store that ends with the service
+_MAX_GLOSSARIES = 1000  # of a key
+_MAX_GLOSSARY_CHARACTERS = 20_000_000  # of all glossaries of a key, as they are stored: a list of them reads all
 _GLOSSARY = "id, owner, name, source, target, entries, created"
 _JOB = "id, kind, owner, status, progress, payload, message, created, updated"
 WAITING, RUNNING, DONE, FAILED = JOB_STATUSES = ("waiting", "running", "done", "failed")
@@ -83,15 +85,27 @@ class Store:
         """Keeps a glossary and returns it with its new id.
 
         Raises:
-            DataError: the name has a character that databases refuse: NUL, or half of a surrogate pair.
+            DataError: the key has too many glossaries, or the name has a character that databases refuse: NUL, or half
+                of a surrogate pair.
         """
         if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
             raise DataError("name: must not hold NUL characters or lone surrogates.")
         made = StoredGlossary(_new_id(), owner, name, source, target, tuple(entries), _now())
         listed = json.dumps(made.entries)  # ASCII: databases take any text so
         values = (made.id, owner, name, source, target, listed, made.created.timestamp())
-        self._one(f"INSERT INTO glossaries ({_GLOSSARY}) VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
-        return made
+
+        def work(run: Statement) -> StoredGlossary:
+            count = "SELECT count(*), coalesce(sum(length(entries)), 0) FROM glossaries WHERE owner = ?"
+            [(number, characters)] = run(count, owner)
+            if number >= _MAX_GLOSSARIES or characters + len(listed) > _MAX_GLOSSARY_CHARACTERS:
+                raise DataError(
+                    f"There are {number:,} glossaries of {characters:,} characters already: at most "
+                    f"{_MAX_GLOSSARIES:,} and {_MAX_GLOSSARY_CHARACTERS:,}. Delete those that are not needed."
+                )
+            run(f"INSERT INTO glossaries ({_GLOSSARY}) VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
+            return made
+
+        return self._database.run(work)
 
     def glossaries(self, owner: str) -> list[StoredGlossary]:
         """Returns the glossaries of a key, oldest first."""
@@ -132,6 +146,10 @@ class Store:
             *(owner, first_day, last_day),
         )
         return int(total)
+
+    def usage_of_day(self, day: str) -> dict[str, int]:
+        """Returns the characters of each key on a day."""
+        return dict(self._one("SELECT owner, characters FROM usage_by_day WHERE day = ?", day))
 
     # --- jobs -------------------------------------------------------------------------------------------------
 

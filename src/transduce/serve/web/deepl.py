@@ -125,7 +125,7 @@ class Deepl:
     async def usage(self, request: Request) -> Response:
         """GET /v2/usage: the characters that the key has used today, and may use in a day."""
         key = client_key(self.backend, request)
-        used = self.backend.access.budgets.usage.of_today(key.name)
+        used = await self.backend.access.budgets.usage.total_of_today(key.name)
         return JSONResponse({"character_count": used, "character_limit": key.characters_per_day or _UNLIMITED})
 
     async def document(self, request: Request) -> Response:
