@@ -71,8 +71,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._headers_arrived()
         if len(self.pipeline) < _MAX_SENT_AHEAD:
             super().on_headers_complete()
-        else:
-            self.transport.abort()
+            return
+        self.transport.abort()
 
     def on_response_complete(self) -> None:
         """Gives the client time to read what is left of the answer."""
