@@ -268,9 +268,10 @@ def test_source_words_near_a_mark_count_most() -> None:
     assert placement._best_boundary(weights, 1, 0, 2, []) == 1
 
 
-@pytest.mark.parametrize("sign", ["{", "<!--", "<![CDATA[", "<b"])
-def test_signs_that_nothing_closes_are_text_however_many_there_are(sign: str) -> None:
-    line = sign * 25_000
+@pytest.mark.parametrize(
+    "line", [*(sign * 25_000 for sign in ("{", "<!--", "<![CDATA[", "<b", "a.")), "%" + "0" * 100_000]
+)
+def test_signs_that_begin_nothing_are_text_however_many_there_are(line: str) -> None:
     assert plain(line) == [line]
     assert [piece.plain for piece in marks.read_markup(line, "placeholders") if not isinstance(piece, str)] == [line]
 
@@ -296,3 +297,10 @@ def test_tags_by_the_thousand_find_their_partners_and_places() -> None:
     assert placement._partners(text.marks) == {0: 20_001, 20_001: 0}
     assert text.plain == "x " + "." * 10_000
     assert [mark.index for mark in text.marks[20_001:]] == [1, *range(3, 10_002)]
+
+
+def test_an_element_that_is_not_translated_and_never_closed_is_a_tag() -> None:
+    line = "<a" + " translate=no" * 7000 + ">" + "x" * 9000
+    [text] = marks.read_markup(line, "html")
+    assert isinstance(text, marks.MarkedText)
+    assert [mark.kind for mark in text.marks] == ["open"]

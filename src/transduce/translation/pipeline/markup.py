@@ -34,21 +34,23 @@ _VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|param|source|t
 _BEHIND_WORDS = tuple(".,;:!?…)")  # signs without a space before them
 _MAX_BRACED = 4000  # characters within braces: with more they are no placeholder
 
+# Possessive quantifiers (++), the atomic group (?>…) and the bound of 256: without them, some texts take time that is
+# quadratic in the length.
 _ATTRIBUTES = r"""(?:"[^"]*"|'[^']*'|[^<>"'])*"""
 _TAG = re.compile(rf"<(?P<slash>/?)(?P<name>[A-Za-z][\w:.-]*){_ATTRIBUTES}>")
 _TAGS = (
     r"(?P<comment><!--.*?-->|<!\[CDATA\[.*?\]\]>|<[!?][^>]*>)"
     rf"|(?P<raw><(?P<raw_name>script|style)\b{_ATTRIBUTES}>.*?</(?P=raw_name)\s*>)"
-    rf"|(?P<kept><(?P<kept_name>[A-Za-z][\w:.-]*)(?=\s{_ATTRIBUTES}>)[^>]*?\btranslate\s*=\s*[\"']?no\b[\"']?{_ATTRIBUTES}>"
-    r".*?</(?P=kept_name)\s*>)"
+    rf"|(?P<kept><(?P<kept_name>[A-Za-z][\w:.-]*)(?=\s{_ATTRIBUTES}>)"
+    rf"(?>[^>]*?\btranslate\s*=\s*[\"']?no\b[\"']?{_ATTRIBUTES}>).*?</(?P=kept_name)\s*>)"
     rf"|(?P<tag></?[A-Za-z][\w:.-]*{_ATTRIBUTES}>)"
 )
 _ENTITY = r"(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)"
 _PLACEHOLDERS = (
     r"(?P<url>(?:https?://|ftp://|www\.)[^\s<>\"'`]*[^\s<>\"'`.,;:!?…)\]}»”’])"
-    r"|(?P<address>\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
-    r"|(?P<printf>%%|%\(\w+\)[-+\#0]*\d*(?:\.\d+)?[a-zA-Z]"
-    r"|(?<![\d%])%(?:\d+\$)?[-+\#0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|L|z|j|t|q)?[diouxXeEfFgGaAcspn@])"
+    r"|(?P<address>\b[\w.+-]{1,256}@[\w-]++(?:\.[\w-]++)+)"
+    r"|(?P<printf>%%|%\(\w++\)[-+\#0]*+\d*+(?:\.\d++)?[a-zA-Z]"
+    r"|(?<![\d%])%(?:\d++\$)?[-+\#0]*+(?:\d++|\*)?(?:\.(?:\d++|\*))?(?:hh|h|ll|l|L|z|j|t|q)?[diouxXeEfFgGaAcspn@])"
     r"|(?P<brace>[$\#]?\{)"
 )
 _PATTERNS: dict[Markup, re.Pattern[str]] = {
