@@ -284,6 +284,22 @@ def test_the_expected_wait_follows_the_measured_speed(started: Started, engine: 
     assert scheduler.backlog_seconds == 0
 
 
+def test_a_fast_batch_corrects_a_speed_that_was_measured_too_low(started: Started, engine: Engine) -> None:
+    scheduler = started(max_tokens=1)
+    engine.gate.clear()
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(run, scheduler, [1, 2])
+        until(lambda: scheduler.num_waiting == 1)
+        time.sleep(0.1)
+        engine.gate.set()
+        found.result(LONG)
+    before = scheduler.seconds_of(1000)
+    assert before > 0
+    scheduler.run(Ticket(), 0, [1], [4096])  # nothing waits behind it
+    until(lambda: scheduler.num_computing == 0)
+    assert scheduler.seconds_of(1000) < 0.6 * before
+
+
 def test_many_threads_and_coroutines_at_once(started: Started, engine: Engine) -> None:
     """Whatever is cancelled, late or wrong, the others get their own results, and nothing waits for ever."""
     scheduler = started(num_workers=3, max_tokens=20)

@@ -187,10 +187,12 @@ class Scheduler:
             ticket = sentence.call.ticket
             ticket.waited_seconds = max(ticket.waited_seconds, started - sentence.call.since)
             sentence.call.finish(sentence, result)
-        if batch.others_wait:  # else it is small: batches of a busy model are faster
-            with self._queue.lock:
+        with self._queue.lock:
+            slower = seconds / batch.tokens - self._seconds_per_token
+            # Small batches are slow for their size. One that nothing waits for tells something only if it was fast.
+            if batch.others_wait or slower < 0:
                 share = batch.tokens / (batch.tokens + (_MEMORY_TOKENS if self._seconds_per_token else 0))
-                self._seconds_per_token += share * (seconds / batch.tokens - self._seconds_per_token)
+                self._seconds_per_token += share * slower
         self._report(batch, started, seconds)
 
     def _results(self, batch: Batch) -> Sequence[Any]:
