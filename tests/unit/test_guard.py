@@ -116,3 +116,9 @@ def test_a_clean_line_costs_nothing_more() -> None:
     translator, engine = list_translator(["ein Hund"] * 4)
     assert translator.translate(["A dog."] * 3, text_options=GUARD) == ["ein Hund"] * 3  # type: ignore[attr-defined]
     assert len(engine.calls) == 1
+
+
+def test_a_number_of_a_hundred_thousand_digits_is_no_word() -> None:
+    number = "0" * 100_000
+    assert not copies(f"{number} a b c d e", number)
+    assert copies(f"{number} a1 _b c3 d e f", f"a1 _b c3 d e f {number}")

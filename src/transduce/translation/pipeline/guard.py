@@ -28,7 +28,7 @@ _COPY_SHARE = 0.5  # of the output's 4-grams of words that are in the source
 _COPY_WORDS = 6  # an output of fewer words is never a copy: names, titles, numbers
 _RETRY_BEAM = 4
 _RETRY_NGRAM = 3
-_WORD = re.compile(r"\w*[^\W\d_]\w*")
+_WORD = re.compile(r"(?<!\w)[\d_]*+[^\W\d_]\w*")
 
 
 def repeats(text: str, source: str = "") -> bool:
