@@ -96,7 +96,7 @@ def offline(subject: Subject) -> tuple[float, list[str]]:
 
 
 def throughput(subject: Subject, rounds: int) -> dict[str, Any]:
-    """Compares 64 clients and one client of the service, of the plain handler, and no service, by turns."""
+    """Compares 64 clients and one client of the service, of the plain handler, and no service, in alternation."""
     measured: dict[str, list[float]] = {}
     _, translations = offline(subject)  # converts the model for the plain handler, too
     calls = subject.calls(translations)
@@ -124,7 +124,8 @@ def throughput(subject: Subject, rounds: int) -> dict[str, Any]:
             add("plain handler, one client", len(outcome.seconds) / outcome.wall_seconds)
     medians = {name: statistics.median(values) for name, values in measured.items()}
     return {
-        "sentences_per_second": measured,
+        "sentences_per_second": medians,
+        "rounds": measured,
         "wrong_or_missing_answers": num_wrong,
         "service_over_offline": round(medians["ours, 64 clients"] / medians["offline"], 3),
         "service_over_plain_64_clients": round(medians["ours, 64 clients"] / medians["plain handler, 64 clients"], 2),
