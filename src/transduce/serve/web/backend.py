@@ -177,8 +177,6 @@ class Backend:
 
     async def _all(self, requests: Sequence[TranslationRequest]) -> list[Sequence[TranslatedText]]:
         """Translates side by side; where one fails, the others are given up."""
-        if len(requests) == 1:  # as usual, and without the cost of a task
-            return [await self._one(requests[0])]
         tasks = [asyncio.create_task(self._one(each)) for each in requests]
         try:
             return await asyncio.gather(*tasks)
