@@ -109,6 +109,11 @@ class LimitsConfig:
 
     def __post_init__(self) -> None:
         check_ranges("limits", self)
+        if self.alternatives >= self.beam_size:
+            raise ConfigError(
+                f"limits.alternatives = {self.alternatives}: needs a beam of {self.alternatives + 1}, and "
+                f"limits.beam_size is {self.beam_size}. Lower the one or raise the other."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
