@@ -62,7 +62,7 @@ def test_errors_are_shown_and_a_key_can_be_given(page: Any, tmp_path: Path) -> N
         page.fill("#text", "It is a fine day today.")
         page.click("button")
         page.wait_for_selector("#key", state="visible")
-        assert "A key is needed." in page.inner_text("#status")
+        page.wait_for_selector("#status:has-text('A key is needed.')")
         page.fill("#key", secret)
         page.keyboard.press("Enter")
         assert _output(page) == "[de] IT IS A FINE DAY TODAY."

@@ -381,3 +381,15 @@ def test_a_coroutine_that_is_cancelled_leaves_the_queue(started: Started, engine
 
     asyncio.run(test())
     assert engine.batches == [[1]]
+
+
+def test_one_slow_batch_at_the_start_is_not_taken_for_the_speed(started: Started, engine: Engine) -> None:
+    scheduler = started(max_tokens=1)
+    engine.gate.clear()
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(run, scheduler, [1, 2])
+        until(lambda: scheduler.num_waiting == 1)
+        time.sleep(0.2)
+        engine.gate.set()
+        found.result(LONG)
+    assert 0 < scheduler.seconds_of(100) < 100 * 0.2 / 20, "a batch of one token has a small weight"

@@ -17,8 +17,9 @@ from transduce.serve.calls import Call, Ticket
 from transduce.serve.requests import DeadlineError, ModelUnavailableError, Priority, Recorder, StoppingError
 from transduce.serve.sentence_queue import Batch, SentenceQueue
 
-# Tokens over which the measured speed under load is a running mean.
-_MEMORY_TOKENS = 4096
+# Tokens over which the measured speed under load is a running mean: as many as were measured, within these bounds.
+# The lower bound keeps one slow batch, on a machine that is busy for a moment, from looking like the model's speed.
+_FEWEST_MEMORY_TOKENS, _MOST_MEMORY_TOKENS = 256, 4096
 _log = logging.getLogger(__name__)
 
 Compute = Callable[[Any, list[Any]], Sequence[Any]]
@@ -44,6 +45,7 @@ class Scheduler:
         self._num_computing = 0
         self._closed = False
         self._seconds_per_token = 0.0  # 0: not measured yet
+        self._num_measured_tokens = 0
         self._workers = [
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(num_workers)
         ]
@@ -191,8 +193,9 @@ class Scheduler:
             slower = seconds / batch.tokens - self._seconds_per_token
             # Small batches are slow for their size. One that nothing waits for tells something only if it was fast.
             if batch.others_wait or slower < 0:
-                share = batch.tokens / (batch.tokens + (_MEMORY_TOKENS if self._seconds_per_token else 0))
-                self._seconds_per_token += share * slower
+                memory = min(max(self._num_measured_tokens, _FEWEST_MEMORY_TOKENS), _MOST_MEMORY_TOKENS)
+                self._seconds_per_token += slower * batch.tokens / (batch.tokens + memory)
+                self._num_measured_tokens += batch.tokens
         self._report(batch, started, seconds)
 
     def _results(self, batch: Batch) -> Sequence[Any]:
