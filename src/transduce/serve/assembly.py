@@ -25,8 +25,9 @@ from transduce.serve.operations.limits import Budgets, Usage
 from transduce.serve.operations.metrics import Metrics
 from transduce.serve.operations.proxies import ForwardedHeaders
 from transduce.serve.server import Server
-from transduce.serve.service import ModelStatistics, Service
+from transduce.serve.service import Service
 from transduce.serve.state.store import open_store
+from transduce.serve.statistics import ModelStatistics
 from transduce.serve.web.app import build_app
 
 _LOG = logging.getLogger("transduce.serve")

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -29,6 +29,7 @@ from transduce.serve.requests import (
     TranslationRequest,
 )
 from transduce.serve.served_model import ServedModel
+from transduce.serve.statistics import ServiceStatistics, statistics_of
 from transduce.serve.whole_texts import estimated_tokens
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Alternative, Translation
@@ -43,35 +44,6 @@ _OF_PARTS = ("split", "guard", "markup")  # options that work on parts of texts
 _STREAM_AHEAD = 2  # requests of a stream that are worked on at a time
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class ModelStatistics:
-    """The state of one model."""
-
-    name: str
-    loaded: bool
-    num_waiting: int  # sentences in the queue
-    num_computing: int  # sentences in batches
-    oldest_seconds: float  # how long the first in the queue has waited
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceStatistics:
-    """The state of the service."""
-
-    num_requests: int  # that are worked on
-    models: list[ModelStatistics]
-
-    @property
-    def num_waiting(self) -> int:
-        """Sentences in all queues."""
-        return sum(model.num_waiting for model in self.models)
-
-    @property
-    def oldest_seconds(self) -> float:
-        """How long the sentence has waited that waits longest."""
-        return max((model.oldest_seconds for model in self.models), default=0.0)
 
 
 class Service:
@@ -160,7 +132,7 @@ class Service:
 
     def statistics(self) -> ServiceStatistics:
         """Returns the state of the service now."""
-        return ServiceStatistics(sum(self._num_accepted.values()), [_statistics(slot) for slot in self._models.slots])
+        return statistics_of(sum(self._num_accepted.values()), self._models.slots)
 
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
         """Returns the translations of each text. If the caller is cancelled, the request leaves the queue.
@@ -321,18 +293,6 @@ class Service:
         plain = TextOptions()
         kept = {key: getattr(plain, key) for key in _OF_PARTS if getattr(options, key) == getattr(configured, key)}
         return replace(options, **kept)
-
-
-def _statistics(slot: ModelSlot) -> ModelStatistics:
-    model = slot.loaded
-    schedulers = model.schedulers if model is not None else []
-    return ModelStatistics(
-        name=slot.name,
-        loaded=model is not None,
-        num_waiting=sum(scheduler.num_waiting for scheduler in schedulers),
-        num_computing=sum(scheduler.num_computing for scheduler in schedulers),
-        oldest_seconds=max((scheduler.oldest_seconds() for scheduler in schedulers), default=0.0),
-    )
 
 
 class _NoRecorder:
