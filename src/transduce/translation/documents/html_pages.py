@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from transduce.translation.documents.segments import Piece, SegmentBuilder, encoded_with, text_pieces
-from transduce.translation.pipeline.markup import is_block_tag
+from transduce.translation.pipeline.tags import is_block_tag
 
 _COPIED = frozenset(
     ("code", "kbd", "math", "pre", "samp", "script", "style", "svg", "template", "textarea", "tt", "var")

@@ -14,7 +14,7 @@ from transduce.translation.documents.html_pages import read_html
 from transduce.translation.documents.markdown_inline import escape_markdown, inline_pieces
 from transduce.translation.documents.plain_text import lines_of, rewrapped
 from transduce.translation.documents.segments import Item, Piece, Render, written
-from transduce.translation.pipeline.markup import is_block_tag
+from transduce.translation.pipeline.tags import is_block_tag
 
 _PREFIX = re.compile(
     r"(?:[ \t]*>[ \t]?)*(?P<item>[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?)*"

@@ -18,33 +18,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from transduce.translation.pipeline.tags import Tags, is_block_tag, is_closing, is_void, tag_name
 from transduce.translation.pipeline.text_options import Markup
 
 # open and close: a tag of an inline element; point: a tag or comment without content; space: an invisible entity;
 # placeholder: also a URL or address; block: a tag between sentences; text: an entity of a visible character.
 Kind = Literal["open", "close", "point", "space", "placeholder", "block", "text"]
 
-_BLOCKS = re.compile(
-    "address|article|aside|blockquote|body|br|caption|center|col|colgroup|dd|details|dialog|div|dl|dt|fieldset"
-    "|figcaption|figure|footer|form|h[1-6]|head|header|hr|html|legend|li|main|menu|meta|nav|ol|optgroup|option|p|pre"
-    "|section|select|summary|table|tbody|td|tfoot|th|thead|title|tr|ul",
-    re.IGNORECASE,
-)
-_VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr", re.IGNORECASE)
 _BEHIND_WORDS = tuple(".,;:!?…)")  # signs without a space before them
 _MAX_BRACED = 4000  # characters within braces: with more they are no placeholder
 
-# Possessive quantifiers (++), the atomic group (?>…) and the bound of 256: without them, some texts take time that is
-# quadratic in the length.
-_ATTRIBUTES = r"""(?:"[^"]*"|'[^']*'|[^<>"'])*"""
-_TAG = re.compile(rf"<(?P<slash>/?)(?P<name>[A-Za-z][\w:.-]*){_ATTRIBUTES}>")
-_TAGS = (
-    r"(?P<comment><!--.*?-->|<!\[CDATA\[.*?\]\]>|<[!?][^>]*>)"
-    rf"|(?P<raw><(?P<raw_name>script|style)\b{_ATTRIBUTES}>.*?</(?P=raw_name)\s*>)"
-    rf"|(?P<kept><(?P<kept_name>[A-Za-z][\w:.-]*)(?=\s{_ATTRIBUTES}>)"
-    rf"(?>[^>]*?\btranslate\s*=\s*[\"']?no\b[\"']?{_ATTRIBUTES}>).*?</(?P=kept_name)\s*>)"
-    rf"|(?P<tag></?[A-Za-z][\w:.-]*{_ATTRIBUTES}>)"
-)
+# Possessive quantifiers (++) and the bound of 256: without them, some texts take time that is quadratic in the length.
 _ENTITY = r"(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)"
 _PLACEHOLDERS = (
     r"(?P<url>(?:https?://|ftp://|www\.)[^\s<>\"'`]*[^\s<>\"'`.,;:!?…)\]}»”’])"
@@ -54,11 +38,9 @@ _PLACEHOLDERS = (
     r"|(?P<brace>[$\#]?\{)"
 )
 _PATTERNS: dict[Markup, re.Pattern[str]] = {
-    "html": re.compile(f"{_TAGS}|{_ENTITY}|{_PLACEHOLDERS}", re.DOTALL | re.IGNORECASE),
+    "html": re.compile(rf"(?P<angle><(?=[!?/A-Za-z]))|{_ENTITY}|{_PLACEHOLDERS}", re.IGNORECASE),
     "placeholders": re.compile(_PLACEHOLDERS),
 }
-# Behind the last ">" no tag or comment ends. To search for one there takes time that is quadratic in the length.
-_WITHOUT_TAGS = re.compile(f"{_ENTITY}|{_PLACEHOLDERS}", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,29 +152,15 @@ def escaped(text: str, markup: Markup) -> str:
 def is_nested(line: str, markup: Markup) -> bool:
     """Returns whether each closing tag closes the element that was opened last, and all are closed."""
     open_names: list[str] = []
-    for match in (_TAG.fullmatch(found.text) for found in _scan(line, markup)):
-        if match is None or _is_void(match):
+    for found in _scan(line, markup):
+        name = tag_name(found.text)
+        if not name or is_void(found.text):
             continue
-        if not match["slash"]:
-            open_names.append(match["name"].lower())
-        elif not open_names or open_names.pop() != match["name"].lower():
+        if not is_closing(found.text):
+            open_names.append(name)
+        elif not open_names or open_names.pop() != name:
             return False
     return not open_names
-
-
-def is_block_tag(name: str) -> bool:
-    """Returns whether a tag of this name separates sentences."""
-    return _BLOCKS.fullmatch(name) is not None
-
-
-def tag_name(text: str) -> str:
-    """Returns the name of a tag, in lower case; of anything else, nothing."""
-    match = _TAG.fullmatch(text)
-    return match["name"].lower() if match else ""
-
-
-def _is_void(match: re.Match[str]) -> bool:
-    return bool(_VOID.fullmatch(match["name"])) or match[0].endswith("/>")
 
 
 def _scan(line: str, markup: Markup) -> Iterator[_Found]:
@@ -200,29 +168,22 @@ def _scan(line: str, markup: Markup) -> Iterator[_Found]:
     if markup == "none":
         return
     position = 0
-    last_tag_end = line.rfind(">") + 1 if markup == "html" else 0
+    tags = Tags(line)
     braces: dict[int, int] | None = None
-    while match := _search(line, position, last_tag_end, markup):
-        group = match.lastgroup or ""
-        end = match.end()
-        if group == "brace":
+    while match := _PATTERNS[markup].search(line, position):
+        group, end = match.lastgroup or "", match.end()
+        if group == "angle":
+            group, end = tags.at(match.start()) or ("", -1)
+        elif group == "brace":
             braces = _closing_braces(line) if braces is None else braces
             end = braces.get(match.end() - 1, -1)
-        if end == -1:  # a brace that nothing closes is text
+        if end == -1:  # a brace that nothing closes, or a sign "less than": text
             position = match.end()
             continue
         text = line[match.start() : end]
         kind = _kind(group, text)
         yield _Found(kind, match.start(), end, html.unescape(text) if kind == "text" else text)
         position = end
-
-
-def _search(line: str, position: int, last_tag_end: int, markup: Markup) -> re.Match[str] | None:
-    """Returns the next piece of markup, or None."""
-    if markup == "placeholders":
-        return _PATTERNS[markup].search(line, position)
-    found = _PATTERNS[markup].search(line, position, last_tag_end) if position < last_tag_end else None
-    return found or _WITHOUT_TAGS.search(line, max(position, last_tag_end))
 
 
 def _closing_braces(line: str) -> dict[int, int]:
@@ -239,18 +200,16 @@ def _closing_braces(line: str) -> dict[int, int]:
 
 def _kind(group: str, text: str) -> Kind:
     if group == "tag":
-        match = _TAG.fullmatch(text)
-        assert match is not None  # the patterns are the same
-        if is_block_tag(match["name"]):
+        if is_block_tag(tag_name(text)):
             return "block"
-        return "close" if match["slash"] else "point" if _is_void(match) else "open"
+        return "close" if is_closing(text) else "point" if is_void(text) else "open"
     if group == "entity":
         character = html.unescape(text)
         if character == text:  # of no character that HTML knows
             return "placeholder"
         unseen = any(unicodedata.category(c)[0] in "ZC" for c in character)
         return "space" if unseen else "text"
-    if group in ("comment", "raw", "raw_name"):
+    if group in ("comment", "raw"):
         return "point"
     return "placeholder"
 
@@ -260,39 +219,63 @@ def _marked_text(line: str, start: int, end: int, found: Sequence[_Found]) -> Ma
     before = source[: len(source) - len(source.lstrip())]
     after = source[len(source.rstrip()) :] if before != source else ""
     position, stop = start + len(before), end - len(after)
-    plain = ""
-    marks: list[Mark] = []
-    runs: list[_Run] = []
-
-    def add(text: str, first: int, last: int, *, whole: bool = True) -> None:
-        """Appends text from `line[first:last]`, without the extra white space that marks leave before it."""
-        nonlocal plain
-        if marks and (not plain or plain[-1].isspace()):
-            first += 0 if whole else len(text) - len(text.lstrip())
-            text = text.lstrip()
-            if text[:1] in _BEHIND_WORDS:
-                plain = plain.rstrip()
-                for i in reversed(range(len(marks))):
-                    if marks[i].index <= len(plain):
-                        break
-                    marks[i] = replace(marks[i], index=len(plain))
-                while runs and runs[-1].first >= len(plain):
-                    runs.pop()
-        runs.append(_Run(len(plain), first - start, last - start, whole))
-        plain += text
-
+    plain = _PlainText(start)
     for item in found:
-        add(line[position : item.start], position, item.start, whole=False)
+        plain.add(line[position : item.start], position, item.start, whole=False)
         position = item.end
         if item.kind == "text":
-            add(item.text, item.start, item.end)
+            plain.add(item.text, item.start, item.end)
             continue
         glued = (line[item.start - 1 : item.start] if item.start > start else "", line[item.end : item.end + 1])
         spaced = (not glued[0] or glued[0].isspace(), item.end >= stop or glued[1].isspace())
-        if item.kind in ("placeholder", "space") and plain and not any(spaced) and item.end < stop:
-            add(" ", item.start, item.start)  # 10&nbsp;km must not become 10km
-        marks.append(Mark(item.kind, item.text, len(plain), spaced))
-    add(line[position:stop], position, stop, whole=False)
-    plain = plain.rstrip()
-    clipped = tuple(replace(mark, index=min(mark.index, len(plain))) for mark in marks)
-    return MarkedText(source, before, plain, clipped, after, tuple(runs))
+        if item.kind in ("placeholder", "space") and plain.length and not any(spaced) and item.end < stop:
+            plain.add(" ", item.start, item.start)  # 10&nbsp;km must not become 10km
+        plain.marks.append(Mark(item.kind, item.text, plain.length, spaced))
+    plain.add(line[position:stop], position, stop, whole=False)
+    plain.strip_end()
+    clipped = tuple(replace(mark, index=min(mark.index, plain.length)) for mark in plain.marks)
+    return MarkedText(source, before, "".join(plain.pieces), clipped, after, tuple(plain.runs))
+
+
+class _PlainText:
+    """A plain text that grows, with its marks. It is kept in pieces: to copy it for each of them would be quadratic."""
+
+    def __init__(self, start: int) -> None:
+        """Takes where in the line the text begins."""
+        self._start = start
+        self.pieces: list[str] = []  # none is empty
+        self.length = 0
+        self.marks: list[Mark] = []
+        self.runs: list[_Run] = []
+
+    def add(self, text: str, first: int, last: int, *, whole: bool = True) -> None:
+        """Appends text from `line[first:last]`, without the extra white space that marks leave before it."""
+        if self.marks and (not self.pieces or self.pieces[-1][-1].isspace()):
+            first += 0 if whole else len(text) - len(text.lstrip())
+            text = text.lstrip()
+            if text[:1] in _BEHIND_WORDS:
+                self.strip_end()
+                self._move_marks()
+        self.runs.append(_Run(self.length, first - self._start, last - self._start, whole))
+        if text:
+            self.pieces.append(text)
+            self.length += len(text)
+
+    def strip_end(self) -> None:
+        """Removes the white space at the end."""
+        while self.pieces:
+            piece = self.pieces.pop()
+            kept = piece.rstrip()
+            self.length -= len(piece) - len(kept)
+            if kept:
+                self.pieces.append(kept)
+                return
+
+    def _move_marks(self) -> None:
+        """Moves what was behind the end to the end."""
+        for i in reversed(range(len(self.marks))):
+            if self.marks[i].index <= self.length:
+                break
+            self.marks[i] = replace(self.marks[i], index=self.length)
+        while self.runs and self.runs[-1].first >= self.length:
+            self.runs.pop()

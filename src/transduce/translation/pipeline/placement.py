@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from transduce.translation.pipeline.atoms import atoms
-from transduce.translation.pipeline.markup import Mark, tag_name
+from transduce.translation.pipeline.markup import Mark
 from transduce.translation.pipeline.sentences import Span
+from transduce.translation.pipeline.tags import tag_name
 
 _DECAY = 0.6  # of a source word's influence on the position of a mark, for each word between them
 # The share of its weight from which on a target atom counts as part of an element. It is above a half because articles

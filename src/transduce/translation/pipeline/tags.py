@@ -1,0 +1,104 @@
+"""Tags, comments and elements that are kept whole: where each of them ends.
+
+All of them are found in time that is linear in the length of the text, whatever it holds. Quantifiers are possessive
+(`++`), and what is missing from the rest of a text is looked for once.
+"""
+
+import re
+from bisect import bisect_left
+
+_NAME = r"[A-Za-z][\w:.-]*+"
+_QUOTED = r"""\"[^"]*+\"|'[^']*+'"""
+_TAG = re.compile(rf"""<(?P<slash>/?)(?P<name>{_NAME})(?P<attributes>(?:{_QUOTED}|[^<>"']++)*+)>""")
+_CLOSING_TAG = re.compile(rf"</(?P<name>{_NAME})\s*+>")
+# What begins a comment or the like, and what ends it, in the order in which they are tried.
+_COMMENTS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!", ">"), ("<?", ">"))
+_RAW = re.compile(r"(?:script|style)\b", re.IGNORECASE)
+_UNTRANSLATED = re.compile(rf"""(?P<found>\btranslate\s*+=\s*+(?:\"no\"|'no'|no\b))|{_QUOTED}""", re.IGNORECASE)
+
+_BLOCKS = re.compile(
+    "address|article|aside|blockquote|body|br|caption|center|col|colgroup|dd|details|dialog|div|dl|dt|fieldset"
+    "|figcaption|figure|footer|form|h[1-6]|head|header|hr|html|legend|li|main|menu|meta|nav|ol|optgroup|option|p|pre"
+    "|section|select|summary|table|tbody|td|tfoot|th|thead|title|tr|ul",
+    re.IGNORECASE,
+)
+_VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr", re.IGNORECASE)
+
+
+class Tags:
+    """The tags of one text, which are read from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._missing: set[str] = set()  # ends of comments that the rest of the text does not have
+        self._closing_tags: dict[str, list[tuple[int, int]]] | None = None  # by name, once one is looked for
+
+    def at(self, start: int) -> tuple[str, int] | None:
+        """Returns what begins with the "<" at `start`, and where it ends; None if the "<" is text.
+
+        It is a "tag", a "comment", a "raw" element (a script or style sheet), or an element that is "kept", as its
+        attribute `translate="no"` says. No `start` may be before an earlier one.
+        """
+        for opening, closing in _COMMENTS:
+            if self._text[start : start + len(opening)].upper() == opening:
+                end = self._end_of(closing, start + len(opening))
+                if end is not None:
+                    return "comment", end
+        tag = _TAG.match(self._text, start)
+        if tag is None:
+            return None
+        if not tag["slash"]:
+            raw = _RAW.match(tag["name"])
+            end = self._element_end(raw[0], tag.end()) if raw else None
+            if end is not None:
+                return "raw", end
+            if _is_untranslated(tag["attributes"]):
+                end = self._element_end(tag["name"], tag.end())
+                if end is not None:
+                    return "kept", end
+        return "tag", tag.end()
+
+    def _end_of(self, closing: str, start: int) -> int | None:
+        """Returns the end of the first `closing` from `start` on."""
+        if closing in self._missing:
+            return None
+        found = self._text.find(closing, start)
+        if found == -1:
+            self._missing.add(closing)
+            return None
+        return found + len(closing)
+
+    def _element_end(self, name: str, start: int) -> int | None:
+        """Returns the end of the first closing tag of this name from `start` on."""
+        if self._closing_tags is None:
+            self._closing_tags = {}
+            for match in _CLOSING_TAG.finditer(self._text, start):
+                self._closing_tags.setdefault(match["name"].lower(), []).append(match.span())
+        spans = self._closing_tags.get(name.lower(), [])
+        index = bisect_left(spans, (start, start))
+        return spans[index][1] if index < len(spans) else None
+
+
+def _is_untranslated(attributes: str) -> bool:
+    return attributes[:1].isspace() and any(match["found"] for match in _UNTRANSLATED.finditer(attributes))
+
+
+def is_block_tag(name: str) -> bool:
+    """Returns whether a tag of this name separates sentences."""
+    return _BLOCKS.fullmatch(name) is not None
+
+
+def tag_name(text: str) -> str:
+    """Returns the name of a tag, in lower case; of anything else, nothing."""
+    match = _TAG.fullmatch(text)
+    return match["name"].lower() if match else ""
+
+
+def is_closing(tag: str) -> bool:
+    """Returns whether a tag closes an element."""
+    return tag.startswith("</")
+
+
+def is_void(tag: str) -> bool:
+    """Returns whether a tag is an element by itself, without content."""
+    return tag.endswith("/>") or _VOID.fullmatch(tag_name(tag)) is not None

@@ -1,0 +1,99 @@
+"""Where tags end: as a plain pattern says, and in time that is linear in the length of the text."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.translation.pipeline.tags import Tags, is_void, tag_name
+
+_ATTRIBUTES = r"""(?:"[^"]*"|'[^']*'|[^<>"'])*"""
+# The obvious way, which takes quadratic time: at each "<" it looks for each kind of end in the rest of the text.
+REFERENCE = re.compile(
+    r"(?P<comment><!--.*?-->|<!\[CDATA\[.*?\]\]>|<[!?][^>]*>)"
+    rf"|(?P<raw><(?P<n>script|style)\b{_ATTRIBUTES}>.*?</(?P=n)\s*>)"
+    rf"|(?P<kept><(?P<m>[A-Za-z][\w:.-]*)\stranslate=\"no\"{_ATTRIBUTES}>.*?</(?P=m)\s*>)"
+    rf"|(?P<tag></?[A-Za-z][\w:.-]*{_ATTRIBUTES}>)",
+    re.DOTALL,
+)
+_PIECES = (
+    *("<", ">", "/>", '"', "'", "<!--", "-->", "<![CDATA[", "]]>", "<!", "<?", " ", "\n", "a", "=", "/", "script", "-"),
+    *("<script", "</script>", "</script ", "<style ", "</style>", "<b", "</b>", "<i ", "</i>", '<b translate="no"'),
+)
+
+
+def found_by(text: str, *, reference: bool) -> list[tuple[str, int, int]]:
+    """Returns all tags of a text, with where they begin and end."""
+    tags, position, found = Tags(text), 0, []
+    while (start := text.find("<", position)) != -1:
+        if reference:
+            match = REFERENCE.match(text, start)
+            kind = next(kind for kind in ("comment", "raw", "kept", "tag") if match[kind]) if match else ""
+            at = (kind, match.end()) if match else None
+        else:
+            at = tags.at(start)
+        position = at[1] if at else start + 1
+        if at:
+            found.append((at[0], start, at[1]))
+    return found
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join))
+def test_tags_end_where_the_plain_pattern_says(text: str) -> None:
+    assert found_by(text, reference=False) == found_by(text, reference=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('<a title="a > b" translate="no">x</a>', "kept"),
+        ("<A TRANSLATE=NO>x</a >", "kept"),
+        ('<a title="translate=no" b="">x</a>', "tag"),
+        ('<a translate="nothing">x</a>', "tag"),
+        ("<a translate=no>x", "tag"),
+        ("<STYLE>a > b</style>", "raw"),
+        ("<!-->", "comment"),
+        ("<![CDATA[ a > b ]]>", "comment"),
+    ],
+)
+def test_kinds(text: str, kind: str) -> None:
+    at = Tags(text).at(0)
+    assert at is not None
+    assert at[0] == kind
+    assert at[1] == (len(text) if kind != "tag" else text.index(">") + 1)
+
+
+@pytest.mark.parametrize("text", ["<İ>", "<ſ x>", "< a>", "<a", "<a '>", "<1>", "</>", "<b <i>"])
+def test_what_is_no_tag(text: str) -> None:
+    """The first letters are no ASCII, though patterns that ignore the case take them for i and s."""
+    assert Tags(text).at(0) is None
+
+
+def test_names() -> None:
+    assert (tag_name("</My:Tag.x-1 \n>"), tag_name("a"), tag_name("<!-- a -->")) == ("my:tag.x-1", "", "")
+    assert [is_void(tag) for tag in ("<br>", "<x/>", "<IMG src='a'>", "<b>")] == [True, True, True, False]
+
+
+_HOSTILE = """
+from transduce.translation.pipeline.markup import is_nested, read_markup
+size = 300_000
+repeated = (
+    "<a ", '<a "', "<a '>\\"", "<!-- ", "<!-- >", "<![CDATA[>", "<? ", "<script>", "<style a>", "<b translate=no>",
+    "</script ", "<b>x</b>", "x&nbsp;", "&nbsp;.", "{", "{}", "<b> . ", "www.,", "%0", "<p>x",
+)
+texts = [part * (size // len(part)) + ">" for part in repeated]
+texts.append("<" + "a" * size + "<b>")
+texts.append("".join(f"<b{i} translate=no>" for i in range(size // 20)))
+texts.append("<a " + '"translate=no x"' * (size // 16) + ">")
+for text in texts:
+    read_markup(text, "html")
+    is_nested(text, "html")
+"""
+
+
+def test_hostile_text_is_read_in_linear_time() -> None:
+    """With quadratic time, this takes hours."""
+    subprocess.run([sys.executable, "-c", _HOSTILE], check=True, timeout=200)
