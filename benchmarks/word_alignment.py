@@ -83,7 +83,7 @@ def confident_links(training: Pairs, test: Pairs) -> list[Links]:
 def engine_links(aligner: WordAligner, pairs: Pairs) -> list[Links]:
     """Returns the links of an engine."""
     found = []
-    for source, target in pairs:
+    for source, target in aligner.prepared(pairs, lambda pair: [pair]):
         of_source = {span: i for i, span in enumerate(atoms(source))}
         of_target = {span: i for i, span in enumerate(atoms(target))}
         found.append([(of_source[s], of_target[t]) for s, t in aligner.links(source, target)])
@@ -105,8 +105,8 @@ def tags(aligner: WordAligner, pairs: Pairs, links: Sequence[Links]) -> dict[str
         i, j = chance.choice(linked)
         start, end = atoms(source)[i]
         marks = [Mark("open", "<b>", start, (True, False)), Mark("close", "</b>", end, (False, True))]
-        weights = aligner.weights(source, target, [((0, len(source)), (0, len(target)))])
-        text, spans = place_marks(source, target, marks, weights, lambda a, b, target=target: target[a:b])
+        with aligner.table(source, target, [((0, len(source)), (0, len(target)))]) as weights:
+            text, spans = place_marks(source, target, marks, weights, lambda a, b, target=target: target[a:b])
         low, high = text.index("<b>"), text.index("</b>")
         inside = [index for index, (first, last) in enumerate(spans) if low <= first and last <= high]
         around, exact, count = around + (j in inside), exact + (inside == [j]), count + 1
@@ -155,9 +155,8 @@ def main() -> None:
         )
         aligner = WordAligner(loaded)
         start = time.perf_counter()
-        aligner.prepare(test)
-        seconds = time.perf_counter() - start
         links = engine_links(aligner, test)
+        seconds = time.perf_counter() - start
         of_torch = of_torch or links
         result["engines"][name] = {
             "links": share(links, confident),

@@ -220,9 +220,9 @@ def test_placing_loses_nothing_whatever_the_weights(line: str, target: str, seed
 def test_weights_are_rows_that_sum_to_one() -> None:
     for translator in (UPPER, reversing()):
         source, target = "one two three", "three two one !"
-        weights = WordAligner(translator).weights(source, target, [((0, len(source)), (0, len(target)))])
-        assert weights.shape == (4, 3)
-        assert weights.sum(-1) == pytest.approx(1.0)
+        with WordAligner(translator).table(source, target, [((0, len(source)), (0, len(target)))]) as weights:
+            assert weights.shape == (4, 3)
+            assert weights.sum(-1) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

@@ -71,22 +71,21 @@ def run_pipeline(model: TextModel, window: Window, request: Request) -> list[lis
             results = guard(results, parts, options, n_best, search, same_language=same_language)
         if text_options.confidence:
             results = with_probabilities(model, parts, results)
-        if aligner is not None:
-            aligner.prepare(
-                (part.text, best.text)
-                for part, found in zip(parts, results, strict=True)
-                for best in found
-                if text_options.alignment or inputs[part.index].marked.marks
-            )
         if aligner is not None and text_options.alignment:
             results = [
                 [replace(best, alignment=aligner.links(part.text, best.text)) for best in found]
-                for part, found in zip(parts, results, strict=True)
+                for part, found in aligner.prepared(zip(parts, results, strict=True), _pairs)
             ]
         joined = join(inputs, parts, results, n_best, drawn)
         restore(model, aligner, inputs, joined, markup)
     results = [assemble(line, n_best, markup, drawn) for line in lines]
     return with_confidence(model, results) if text_options.confidence else results
+
+
+def _pairs(translated: tuple[Part, list[Translation]]) -> list[tuple[str, str]]:
+    """Returns the text of a part with each of its translations."""
+    part, found = translated
+    return [(part.text, best.text) for best in found]
 
 
 def _aligner(model: TextModel) -> "WordAligner":

@@ -15,6 +15,7 @@ from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.markup import Mark
 from transduce.translation.pipeline.sentences import Span
 from transduce.translation.pipeline.tags import tag_name
+from transduce.translation.pipeline.word_alignment import row_blocks
 
 _DECAY = 0.6  # of a source word's influence on the position of a mark, for each word between them
 # The share of its weight from which on a target atom counts as part of an element. It is above a half because articles
@@ -53,7 +54,7 @@ def place_marks(
         source: the plain source, which the marks' indices count in.
         target: its translation.
         marks: in the source's order.
-        weights: (target atoms, source atoms), see `word_alignment`; None if there are no marks.
+        weights: (target atoms, source atoms), see `WordAligner.table`; None if there are no marks.
         escape: returns the target's text from one character to another, in this markup.
     """
     target_atoms = atoms(target)
@@ -154,8 +155,10 @@ def _best_boundary(weights: np.ndarray, index: int, low: int, high: int, element
     it. Source atoms near the mark count most.
     """
     distance = np.concatenate([np.arange(index)[::-1], np.arange(weights.shape[1] - index)])
-    near = weights * _DECAY**distance
-    after, before = near[:, index:].sum(-1), near[:, :index].sum(-1)
+    after, before = np.zeros(len(weights)), np.zeros(len(weights))
+    for block in row_blocks(len(weights)):
+        near = weights[block] * _DECAY**distance
+        after[block], before[block] = near[:, index:].sum(-1), near[:, :index].sum(-1)
     # Atoms left of the boundary that come from after the mark, and right of it from before.
     wrong_before = np.concatenate([[0.0], np.cumsum(after[low:high])])
     wrong_after = np.concatenate([[0.0], np.cumsum(before[low:high])])

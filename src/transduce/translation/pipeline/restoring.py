@@ -8,6 +8,7 @@ is left in its place, with a warning.
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -56,11 +57,14 @@ def restore(
         joined: the translations of each.
         markup: what the lines have.
     """
-    for given, found in zip(inputs, joined, strict=True):
+    translated = zip(inputs, joined, strict=True)
+    if aligner is None or markup == "none":
+        for given, found in translated:
+            given.segment.translations = found
+        return
+    for given, found in aligner.prepared(translated, _pairs):
         segment, marked = given.segment, given.marked
-        if aligner is None or markup == "none":
-            segment.translations = found
-        elif given.keeps_placeholders:
+        if given.keeps_placeholders:
             expected = placeholder_counts(segment.marked.source, markup)
             for best in found:
                 if placeholder_counts(best.text, markup) == expected:
@@ -70,6 +74,17 @@ def restore(
                         segment.translations.append(checked)
         else:
             segment.translations = [_restored(model, aligner, marked, best, markup) for best in found]
+
+
+def _pairs(translated: tuple[SegmentInput, list[Translation]]) -> list[tuple[str, str]]:
+    """Returns the parts of a segment with marks, each with its translations."""
+    given, found = translated
+    plain = given.marked.plain if given.marked.marks else ""
+    return [
+        (plain[slice(*of_source)], best.text[slice(*of_target)])
+        for best in found
+        for of_source, of_target in (best.sentences if plain else ())
+    ]
 
 
 def assemble(line: Sequence[str | Segment], n_best: int, markup: Markup, drawn: bool) -> list[Translation]:
@@ -162,8 +177,8 @@ def _with_marks(
         raw = any(low <= start and end <= high for low, high in kept)
         return text[start:end] if raw else escaped(text[start:end], markup)
 
-    weights = aligner.weights(plain, text, best.sentences) if marked.marks else None
-    placed = place_marks(plain, text, marked.marks, weights, escape)
+    with aligner.table(plain, text, best.sentences) if marked.marks else nullcontext() as weights:
+        placed = place_marks(plain, text, marked.marks, weights, escape)
     written = marked.before + placed.text + marked.after
     survived = mark_counts(written, markup) == mark_counts(marked.source, markup)
     nested = not is_nested(marked.source, markup) or is_nested(written, markup)

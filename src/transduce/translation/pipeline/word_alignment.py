@@ -4,8 +4,11 @@ Words here are `atoms`. A matrix of weights has a row for each target atom and a
 that sum to 1.
 """
 
+import contextlib
+import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,23 +21,73 @@ _WIDTH = 0.1  # of the diagonal, as a share of the sentence, in the weights by o
 _ORDER_WEIGHT = 0.05  # of order, beside attention
 _SAME_WEIGHT = 2.0  # of a number, a name or a sign that occurs once on each side
 
+# Tables of long texts are large, and many texts may be aligned at a time. So an aligner keeps no more than 32 MB of
+# weights, and of all tables for whole texts that have more than 8 MB, there is one at a time.
+_MAX_KEPT_CELLS = 4_000_000
+_GROUP_CELLS = 1_000_000  # of pairs whose weights are computed together
+_LARGE_CELLS = 1_000_000
+_LARGE_TABLE = threading.Lock()
+_BLOCK_ROWS = 256  # rows that are computed together, where a second table of all rows is not needed
+
+Pair = tuple[str, str]  # a text and its translation
+T = TypeVar("T")
+
 
 class WordAligner:
-    """Aligns texts with their translations; keeps the weights of all pairs that it has seen."""
+    """Aligns texts with their translations; keeps the weights of the pairs that it has seen last."""
 
     def __init__(self, model: TextModel) -> None:
         """Takes the model, whose engine aligns."""
         self._model = model
-        self._weights: dict[tuple[str, str], np.ndarray] = {}
+        self._weights: dict[Pair, np.ndarray] = {}
+        self._num_cells = 0  # of all of them
 
-    def prepare(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Computes the weights of many texts and their translations together, which is faster than one by one."""
+    def prepared(self, items: Iterable[T], pairs_of: Callable[[T], Sequence[Pair]]) -> Iterator[T]:
+        """Yields the items. The weights of many items' pairs are computed together, which is faster than one by one.
+
+        Args:
+            items: whatever has pairs.
+            pairs_of: returns the pairs of an item.
+        """
+        group: list[T] = []
+        pairs: list[Pair] = []
+        num_cells = 0
+        for item in items:
+            own = pairs_of(item)
+            num_own_cells = sum(map(_num_cells, own))
+            if group and num_cells + num_own_cells > _GROUP_CELLS:
+                self._prepare(pairs)
+                yield from group
+                group, pairs, num_cells = [], [], 0
+            group.append(item)
+            pairs += own
+            num_cells += num_own_cells
+        self._prepare(pairs)
+        yield from group
+
+    def _prepare(self, pairs: Iterable[Pair]) -> None:
+        """Computes the weights of the pairs; those that are too large to be kept together are left out."""
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self._weights]
-        if new:
-            self._weights |= zip(new, _pair_weights(self._model, new), strict=True)
+        sizes = list(map(_num_cells, new))
+        if self._num_cells + sum(sizes) > _MAX_KEPT_CELLS:
+            self._weights, self._num_cells = {}, 0
+        fitting: list[Pair] = []
+        for pair, size in zip(new, sizes, strict=True):
+            if not fitting or self._num_cells + size <= _MAX_KEPT_CELLS:
+                fitting.append(pair)
+                self._num_cells += size
+        if fitting:
+            self._weights |= zip(fitting, _pair_weights(self._model, fitting), strict=True)
 
-    def weights(self, source: str, target: str, spans: Sequence[SpanPair]) -> np.ndarray:
-        """Returns the weights of all target atoms over all source atoms, for texts that were translated in parts.
+    def _of(self, pair: Pair) -> np.ndarray:
+        """Returns the weights of a pair."""
+        if pair not in self._weights:
+            self._prepare([pair])
+        return self._weights[pair]
+
+    @contextlib.contextmanager
+    def table(self, source: str, target: str, spans: Sequence[SpanPair]) -> Iterator[np.ndarray]:
+        """Lends the weights of all target atoms over all source atoms, for texts that were translated in parts.
 
         Args:
             source: a text.
@@ -42,31 +95,45 @@ class WordAligner:
             spans: of each part of the source, with that of its translation.
         """
         source_atoms, target_atoms = atoms(source), atoms(target)
-        weights = np.zeros((len(target_atoms), len(source_atoms)))
         parts = [(source[slice(*of_source)], target[slice(*of_target)]) for of_source, of_target in spans]
-        self.prepare(parts)
-        for (of_source, of_target), part in zip(spans, parts, strict=True):
-            rows, columns = _inside(target_atoms, of_target), _inside(source_atoms, of_source)
-            if self._weights[part].shape == (len(rows), len(columns)):
-                weights[np.ix_(rows, columns)] = self._weights[part]
-        weights += 1e-6 * _order_weights(len(target_atoms), len(source_atoms))  # a row is never empty
-        return _normalised(weights)
+        self._prepare(parts)
+        is_large = len(source_atoms) * len(target_atoms) > _LARGE_CELLS
+        with _LARGE_TABLE if is_large else contextlib.nullcontext():
+            weights = np.zeros((len(target_atoms), len(source_atoms)))
+            for (of_source, of_target), part in zip(spans, parts, strict=True):
+                rows, columns = _inside(target_atoms, of_target), _inside(source_atoms, of_source)
+                if (of_part := self._of(part)).shape == (len(rows), len(columns)):
+                    weights[np.ix_(rows, columns)] = of_part
+            for block in row_blocks(len(weights)):  # a row is never empty
+                weights[block] += 1e-6 * _order_weights(len(target_atoms), len(source_atoms), block)
+                weights[block] = _normalised(weights[block])
+            yield weights
 
     def links(self, source: str, target: str) -> tuple[SpanPair, ...]:
         """Returns for each target atom the source atom with the greatest weight: (source span, target span)."""
-        self.prepare([(source, target)])
-        weights, source_atoms = self._weights[source, target], atoms(source)
+        weights, source_atoms = self._of((source, target)), atoms(source)
         if not source_atoms:
             return ()
         best = weights.argmax(axis=-1).tolist()
         return tuple((source_atoms[i], span) for i, span in zip(best, atoms(target), strict=True))
 
 
+def row_blocks(num_rows: int) -> Iterator[slice]:
+    """Yields blocks of rows, in order: what is computed for each of them needs little memory."""
+    for start in range(0, num_rows, _BLOCK_ROWS):
+        yield slice(start, min(start + _BLOCK_ROWS, num_rows))
+
+
+def _num_cells(pair: Pair) -> int:
+    source, target = pair
+    return len(atoms(source)) * len(atoms(target))
+
+
 def _inside(spans: Sequence[Span], outer: Span) -> list[int]:
     return [i for i, (start, end) in enumerate(spans) if outer[0] <= start and end <= outer[1]]
 
 
-def _pair_weights(model: TextModel, pairs: Sequence[tuple[str, str]]) -> list[np.ndarray]:
+def _pair_weights(model: TextModel, pairs: Sequence[Pair]) -> list[np.ndarray]:
     """Returns the weights of each pair: attention, with a little of the order, and much of words that are the same."""
     tokenizer, limit = model.tokenizer, model.engine.max_source_tokens
     source_ids, target_ids = (
@@ -90,9 +157,9 @@ def _normalised(weights: np.ndarray) -> np.ndarray:
     return result
 
 
-def _order_weights(num_target: int, num_source: int) -> np.ndarray:
-    """Returns weights by relative position: a broad diagonal, rows that sum to 1."""
-    rows = (np.arange(num_target)[:, None] + 0.5) / max(num_target, 1)
+def _order_weights(num_target: int, num_source: int, block: slice = slice(None)) -> np.ndarray:
+    """Returns weights by relative position, in a block of the rows: a broad diagonal, rows that sum to 1."""
+    rows = (np.arange(num_target)[block, None] + 0.5) / max(num_target, 1)
     columns = (np.arange(num_source)[None] + 0.5) / max(num_source, 1)
     return _normalised(np.exp(-0.5 * ((rows - columns) / _WIDTH) ** 2))
 
