@@ -26,6 +26,7 @@ class AutomaticEngine:
         self.fast, self._load_reference, self.config = fast, load_reference, config
         self.name, self.independent_lines = fast.name, fast.independent_lines  # whatever was called before
         self.max_source_tokens, self.num_workers = fast.max_source_tokens, fast.num_workers
+        self.batch_tokens = fast.batch_tokens
         self._reference: AttendingEngine | None = None
         self._loading = threading.Lock()
 

@@ -54,6 +54,9 @@ _NO_PENALTY = 1e-6
 # Outputs that must finish before a search ends, as a multiple of the beam width; greedy search ends with its first.
 _PATIENCE = 2
 
+# On a CPU, batches of more than about 16 sentences cost no less for each: docs/decisions/0021.
+_CPU_BATCH_TOKENS, _GPU_BATCH_TOKENS = 512, 1536
+
 _UNCONSTRAINED = TokenConstraints()
 
 
@@ -79,6 +82,7 @@ class CTranslate2Engine:
         self.independent_lines = not shortlisted  # a shortlist is that of a whole batch
         self.max_source_tokens = min(MAX_SOURCE_TOKENS, self._positions - 1)
         self.num_workers: int = model.num_translators
+        self.batch_tokens = _CPU_BATCH_TOKENS if model.device == "cpu" else _GPU_BATCH_TOKENS
         self._never = [[tokens[index]] for index in NEVER_GENERATED]
 
     @classmethod

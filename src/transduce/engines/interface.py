@@ -52,6 +52,7 @@ class Engine(Protocol):
     independent_lines: bool  # whether a translation depends on its own line only, never on its neighbours
     max_source_tokens: int  # tokens of a source beyond this many are not read
     num_workers: int  # calls of several threads that it computes at the same time
+    batch_tokens: int  # source tokens of a batch beyond which a sentence costs no less
 
     def undivided(self) -> "Engine":
         """Returns an engine of the same model for several threads that call at once: it does not divide their calls."""

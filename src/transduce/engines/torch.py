@@ -47,6 +47,7 @@ class TorchEngine:
 
     independent_lines = True  # with a shortlist too: each line is searched in its own
     num_workers = 1  # a call uses all threads
+    batch_tokens = 1536
 
     def __init__(
         self,

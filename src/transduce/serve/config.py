@@ -87,7 +87,7 @@ class PivotConfig:
 class BatchingConfig:
     """How much work is accepted, and how much goes into a batch."""
 
-    max_batch_tokens: Count = 1536  # source tokens that are searched together
+    max_batch_tokens: CountOrNone = 0  # source tokens that are searched together; 0: what suits the engine
     max_wait_seconds: Seconds = 5.0  # a request that would wait longer for its first batch is refused
     max_waiting_sentences: Count = 20_000  # one that would make the queue longer is refused
     max_requests: Annotated[int, Range(1, 4096)] = 256  # that are worked on at once; further ones are refused

@@ -75,7 +75,7 @@ class QueuedEngine:
         """Takes the engine, the scheduler that computes with it, and the request's ticket."""
         self._scheduler, self._ticket = scheduler, ticket
         self.name, self.independent_lines = engine.name, engine.independent_lines
-        self.max_source_tokens = engine.max_source_tokens
+        self.max_source_tokens, self.batch_tokens = engine.max_source_tokens, engine.batch_tokens
 
     def undivided(self) -> "QueuedEngine":
         """Returns this engine: the scheduler divides what waits."""

@@ -161,7 +161,8 @@ class ServedModel:
         def compute(work: Work, inputs: list[Any]) -> Sequence[Any]:
             return work.compute(model, inputs)
 
-        return Scheduler(self.name, compute, model.engine.num_workers, self._batching.max_batch_tokens, self._recorder)
+        max_tokens = self._batching.max_batch_tokens or model.engine.batch_tokens
+        return Scheduler(self.name, compute, model.engine.num_workers, max_tokens, self._recorder)
 
     @property
     def schedulers(self) -> list[Scheduler]:
