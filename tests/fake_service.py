@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 
 from transduce.serve.config import ServeConfig
 from transduce.serve.cut_text import StreamedPart
+from transduce.serve.documents.service import Documents
 from transduce.serve.models import ServedPair
 from transduce.serve.operations.access import Access
 from transduce.serve.operations.keys import KeyRing
@@ -101,4 +102,5 @@ def fake_app(
     """Returns the application over a service without a model, with a store in memory."""
     store = open_store("memory")
     access = Access(keys, Budgets(Usage(store, lambda: None)))
-    return build_app(service or FakeService(), config or ServeConfig(), access, store)
+    used, configured = service or FakeService(), config or ServeConfig()
+    return build_app(used, configured, access, store, Documents(used, configured, store.documents, access))

@@ -7,6 +7,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from transduce.serve.config import ModelEntry, ServeConfig
+from transduce.serve.documents.service import Documents
 from transduce.serve.operations.access import Access
 from transduce.serve.operations.limits import Budgets, Usage
 from transduce.serve.service import Service
@@ -22,7 +23,8 @@ def real_app(folder: Path) -> Starlette:
     entries = [ModelEntry(path=str(folder), source=source, target=target, threads=1) for source, target in pairs]
     config = ServeConfig(models=tuple(entries))
     service, store = Service(config), open_store("memory")
-    app = build_app(service, config, Access(None, Budgets(Usage(store, lambda: None))), store)
+    access = Access(None, Budgets(Usage(store, lambda: None)))
+    app = build_app(service, config, access, store, Documents(service, config, store.documents, access))
     inner = app.router.lifespan_context
 
     @contextlib.asynccontextmanager

@@ -208,13 +208,6 @@ def test_pairs_of_glossaries(client: DescribedClient) -> None:
     assert len(found) == 4
 
 
-def test_documents_are_off(client: DescribedClient) -> None:
-    for path in ("/v2/document", "/v2/document/1", "/v2/document/1/result"):
-        answer = client.post(path)
-        assert answer.status_code == 404
-        assert "Documents are not translated here" in answer.json()["message"]
-
-
 def test_keys_see_their_own_glossaries_and_usage_only(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
     one, other = add_key(path, "one", per_day=12), add_key(path, "other", per_minute=1)

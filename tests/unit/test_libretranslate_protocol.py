@@ -148,11 +148,9 @@ def test_detection_of_a_list_has_a_list_for_each_text(client: DescribedClient) -
 
 
 def test_what_is_off_says_so(client: DescribedClient) -> None:
-    for path in ("/translate_file", "/suggest"):
-        answer = client.post(path, files={"file": ("a.txt", b"Hello")})
-        assert answer.status_code == 403
-        assert answer.json().keys() == {"error"}
-    assert client.get("/frontend/settings").json()["filesTranslation"] is False
+    answer = client.post("/suggest", json={})
+    assert answer.status_code == 403
+    assert answer.json().keys() == {"error"}
     assert client.get("/frontend/settings").json()["charLimit"] == 100
 
 

@@ -16,7 +16,7 @@ from transduce.serve.requests import UnavailableError
 from transduce.serve.state import database as database_module
 from transduce.serve.state.database import StateError
 from transduce.serve.state.schema import MIGRATIONS
-from transduce.serve.state.store import DONE, RUNNING, WAITING, Store, default_path, open_store
+from transduce.serve.state.store import Store, default_path, open_store
 
 ENTRIES = [("dog", "Hund"), ("100 %", "völlig?"), ("a\tb", "c\u0000\ud800")]
 
@@ -98,37 +98,6 @@ def test_no_usage_is_lost_between_replicas(store: Store, address: str) -> None:
         list(pool.map(lambda number: replicas[number % 2].add_usage("2026-01-01", {"a": 1, "b": 2}), range(80)))
     assert store.usage("a", "2026-01-01", "2026-01-01") == 80
     assert store.usage("b", "2026-01-01", "2026-01-01") == 160
-    replicas[1].close()
-
-
-def test_a_job_runs_through_its_states(store: Store) -> None:
-    first, second = store.add_job("key1", "document", "a.docx"), store.add_job("key1", "document", "b.docx")
-    assert store.job("key2", first.id) is None
-    assert store.job("key1", first.id) == first
-    claimed = store.claim_job()
-    assert claimed is not None
-    assert (claimed.id, claimed.status) == (first.id, RUNNING)
-    assert store.update_job(first.id, status=DONE, progress=1.0)
-    ended = store.job("key1", first.id)
-    assert ended is not None
-    assert (ended.status, ended.progress) == (DONE, 1.0)
-    assert ended.updated >= first.updated
-    later = datetime.now(UTC) + timedelta(hours=1)
-    assert [job.id for job in store.jobs_unchanged_since(WAITING, later)] == [second.id]
-    assert store.jobs_unchanged_since(WAITING, first.created - timedelta(hours=1)) == []
-    assert store.delete_job(first.id)
-    assert not store.delete_job(first.id)
-    assert not store.update_job(first.id, status=DONE)
-
-
-def test_a_job_is_claimed_once(store: Store, address: str) -> None:
-    made = {store.add_job("key1", "document", str(number)).id for number in range(20)}
-    replicas = [store, open_store(address)]
-    with ThreadPoolExecutor(8) as pool:
-        claimed = list(pool.map(lambda number: replicas[number % 2].claim_job(), range(30)))
-    ids = [job.id for job in claimed if job is not None]
-    assert len(ids) == 20
-    assert set(ids) == made
     replicas[1].close()
 
 

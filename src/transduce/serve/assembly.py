@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 
 from transduce.reporting.tables import counted
 from transduce.serve.config import ServeConfig
+from transduce.serve.documents.service import Documents
 from transduce.serve.listening import Listener, allowed_connections
 from transduce.serve.operations.access import Access
 from transduce.serve.operations.access_log import Observation
@@ -54,7 +55,8 @@ class Application:
         self.store = open_store(config.state.url)
         self.usage = Usage(self.store, self.metrics.store_failures.inc)
         access = Access(self.keys, Budgets(self.usage), required=config.keys.required)
-        routes = build_app(self.service, config, access, self.store)
+        self.documents = Documents(self.service, config, self.store.documents, access, self.metrics.document_ended)
+        routes = build_app(self.service, config, access, self.store, self.documents)
         if not config.server.metrics_port:
             routes.router.routes.append(self._metrics_route())
         self.asgi = self._wrapped(routes)
@@ -68,7 +70,8 @@ class Application:
         await self.service.start()
 
     async def stop(self) -> None:
-        """Waits until all accepted work is done; then saves what was counted."""
+        """Puts documents back, waits until all other accepted work is done, and saves what was counted."""
+        await self.documents.stop()
         await self.service.stop()
         if self._saving is not None:
             self._saving.cancel()
@@ -123,6 +126,8 @@ class Application:
         watch, of_models = self.metrics.watch, self.metrics.watch_models
         watch("transduce_ready", "Whether the service takes requests", lambda: self.service.ready)
         watch("transduce_store_failing", "Whether the last use of the store failed", lambda: self.store.is_failing)
+        stored = "Documents in the store, by state"
+        self.metrics.watch_by("state", "transduce_stored_documents", stored, lambda: self.documents.counts)
         for name, about, value in (
             ("transduce_model_loaded", "Whether the model is in memory", lambda model: model.loaded),
             ("transduce_waiting_sentences", "Sentences in the queue", lambda model: model.num_waiting),

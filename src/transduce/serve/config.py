@@ -106,6 +106,8 @@ class LimitsConfig:
     list_length: Count = 1000  # texts of a request
     alternatives: CountOrNone = 10  # translations of a text, beside the best
     beam_size: Beam = 16
+    document_bytes: Bytes = 20_000_000
+    document_characters: Count = 2_000_000  # of a document that are translated
 
     def __post_init__(self) -> None:
         check_ranges("limits", self)
@@ -114,6 +116,20 @@ class LimitsConfig:
                 f"limits.alternatives = {self.alternatives}: needs a beam of {self.alternatives + 1}, and "
                 f"limits.beam_size is {self.beam_size}. Lower the one or raise the other."
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentsConfig:
+    """How many documents are kept, and how many are translated."""
+
+    running: Annotated[int, Range(1, 64)] = 2  # that are translated at a time; others wait
+    waiting: Count = 100  # further ones are refused
+    waiting_per_key: Count = 10  # of a key; further ones are refused
+    stored_bytes: Bytes = 2_000_000_000  # of all documents and results
+    keep_seconds: Annotated[float, Range(0, 31_536_000, above=True)] = 86_400.0  # a result that is done
+
+    def __post_init__(self) -> None:
+        check_ranges("documents", self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +142,7 @@ class KeysConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class StateConfig:
-    """Where glossaries, usage and jobs are kept."""
+    """Where glossaries, usage and documents are kept."""
 
     url: str = ""  # postgresql://…, the file of an SQLite database, or "memory"; "": a file of this user's
 
@@ -148,6 +164,7 @@ class ServeConfig:
     batching: BatchingConfig = field(default_factory=BatchingConfig)
     text: TextOptions = field(default_factory=lambda: TextOptions(split="always", guard=True))
     limits: LimitsConfig = field(default_factory=LimitsConfig)
+    documents: DocumentsConfig = field(default_factory=DocumentsConfig)
     keys: KeysConfig = field(default_factory=KeysConfig)
     state: StateConfig = field(default_factory=StateConfig)
     libretranslate: LibretranslateConfig = field(default_factory=LibretranslateConfig)

@@ -155,6 +155,13 @@ class Budgets:
             budget.change(characters)
         return self.usage.change(key.name, characters, day)
 
+    def give_back(self, name: str, characters: int, day: str) -> None:
+        """Gives characters back to a key, perhaps long after they were taken, on the day when that was."""
+        budget = self._minutes.get(name)
+        if budget is not None:
+            budget.change(-characters)
+        self.usage.change(name, -characters, day)
+
     def headers(self, key: Key) -> list[tuple[bytes, bytes]]:
         """Returns what the client is told, as the IETF's draft of RateLimit header fields has it.
 

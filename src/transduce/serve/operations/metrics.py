@@ -56,6 +56,7 @@ class Metrics:
         self._model_events = Counter(
             "transduce_model_events", "Models loaded, reloaded, unloaded, failed", ["model", "event"], registry=registry
         )
+        self._documents = Counter("transduce_documents", "Documents ended", ["end"], registry=registry)
         self.store_failures = Counter(
             "transduce_store_failures", "Failed attempts to save usage in the store", registry=registry
         )
@@ -99,13 +100,21 @@ class Metrics:
         if characters:
             self._characters.labels(labels[0]).inc(characters)
 
+    def document_ended(self, end: str) -> None:
+        """Counts a document that was "done", "failed", "cancelled" or "expired"."""
+        self._documents.labels(end).inc()
+
     def watch(self, name: str, about: str, value: Callable[[], float]) -> None:
         """Adds a value that is read whenever the metrics are."""
         self.watch_models(name, about, lambda: {"": value()})
 
     def watch_models(self, name: str, about: str, values: Callable[[], Mapping[str, float]]) -> None:
         """Adds a value of each model, by its name, which is read whenever the metrics are."""
-        self._registry.register(_Watched(name, about, values))
+        self.watch_by("model", name, about, values)
+
+    def watch_by(self, label: str, name: str, about: str, values: Callable[[], Mapping[str, float]]) -> None:
+        """Adds a value for each value of a label, which is read whenever the metrics are."""
+        self._registry.register(_Watched(label, name, about, values))
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
         """Returns all metrics in the format that a client accepts, and its content type."""
@@ -114,14 +123,14 @@ class Metrics:
 
 
 class _Watched(Collector):
-    """Values that are read at the time when they are asked for; the model "" has no label."""
+    """Values that are read at the time when they are asked for; those of "" have no label."""
 
-    def __init__(self, name: str, about: str, values: Callable[[], Mapping[str, float]]) -> None:
-        self._name, self._about, self._values = name, about, values
+    def __init__(self, label: str, name: str, about: str, values: Callable[[], Mapping[str, float]]) -> None:
+        self._label, self._name, self._about, self._values = label, name, about, values
 
     def collect(self) -> Iterator[Metric]:
         values = self._values()
-        family = GaugeMetricFamily(self._name, self._about, labels=[] if "" in values else ["model"])
-        for model, value in values.items():
-            family.add_metric([model] if model else [], value)
+        family = GaugeMetricFamily(self._name, self._about, labels=[] if "" in values else [self._label])
+        for each, value in values.items():
+            family.add_metric([each] if each else [], value)
         yield family

@@ -1,1 +1,1 @@
-"""What the service remembers beyond its process: glossaries, usage by key, jobs. In SQLite or in PostgreSQL."""
+"""What the service remembers beyond its process: glossaries, usage by key, documents. In SQLite or in PostgreSQL."""

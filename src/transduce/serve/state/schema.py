@@ -18,4 +18,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             created DOUBLE PRECISION NOT NULL, updated DOUBLE PRECISION NOT NULL)""",
         "CREATE INDEX jobs_by_status ON jobs (status, created)",
     ),
+    (
+        "DROP TABLE jobs",  # which nothing has used
+        """CREATE TABLE documents (
+            id TEXT PRIMARY KEY, protocol TEXT NOT NULL, owner TEXT NOT NULL, name TEXT NOT NULL, source TEXT NOT NULL,
+            target TEXT NOT NULL, options TEXT NOT NULL, segments BIGINT NOT NULL, characters BIGINT NOT NULL,
+            bytes BIGINT NOT NULL, state TEXT NOT NULL, segments_done BIGINT NOT NULL, characters_done BIGINT NOT NULL,
+            warnings TEXT NOT NULL, message TEXT NOT NULL, attempts BIGINT NOT NULL, runner TEXT NOT NULL,
+            leased_until DOUBLE PRECISION NOT NULL, created DOUBLE PRECISION NOT NULL,
+            expires DOUBLE PRECISION NOT NULL)""",
+        "CREATE INDEX documents_by_state ON documents (state, created)",
+        "CREATE INDEX documents_by_expiry ON documents (expires)",
+        # To SQLite the name of the type means nothing: it stores the bytes as they are.
+        """CREATE TABLE document_chunks (
+            document TEXT NOT NULL, part TEXT NOT NULL, number BIGINT NOT NULL, content BYTEA NOT NULL,
+            PRIMARY KEY (document, part, number))""",
+    ),
 )

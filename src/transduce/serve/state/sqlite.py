@@ -38,6 +38,7 @@ class SqliteDatabase(Database):
         )
         _switch_to_wal(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA secure_delete = ON")  # of documents that were deleted, nothing stays in the file
         return connection
 
     def execute(self, connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()) -> list[Row]:

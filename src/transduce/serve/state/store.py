@@ -1,9 +1,7 @@
-"""The store of the service: glossaries, usage by key and day, jobs."""
+"""The store of the service: glossaries, usage by key and day, documents."""
 
 import json
 import os
-import secrets
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,14 +9,14 @@ from pathlib import Path
 
 from transduce.errors import ConfigError, DataError, MissingDependencyError
 from transduce.serve.state.database import Database, Row, Statement
+from transduce.serve.state.documents import DocumentStore
+from transduce.serve.state.ids import new_id
 from transduce.serve.state.sqlite import SqliteDatabase
 
 IN_MEMORY = "memory"  # the address of a store that ends with the service
 _MAX_GLOSSARIES = 1000  # of a key
 _MAX_GLOSSARY_CHARACTERS = 20_000_000  # of all glossaries of a key, as they are stored: a list of them reads all
 _GLOSSARY = "id, owner, name, source, target, entries, created"
-_JOB = "id, kind, owner, status, progress, payload, message, created, updated"
-WAITING, RUNNING, DONE, FAILED = JOB_STATUSES = ("waiting", "running", "done", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +32,8 @@ class StoredGlossary:
     created: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Work that outlasts the request that asked for it."""
-
-    id: str
-    kind: str
-    owner: str
-    status: str  # one of JOB_STATUSES
-    progress: float  # 0 to 1
-    payload: str  # where its files are
-    message: str  # why it failed
-    created: datetime
-    updated: datetime
-
-
 class Store:
-    """Glossaries, usage and jobs. Each method is one transaction; all raise StateError where the database fails.
+    """Glossaries, usage and documents. Each method is one transaction; all raise StateError where the database fails.
 
     Methods block for as long as the database takes: call them in threads.
     """
@@ -58,6 +41,7 @@ class Store:
     def __init__(self, database: Database) -> None:
         """Takes a database; `open_store` chooses it by its address."""
         self._database = database
+        self.documents = DocumentStore(database)
 
     @property
     def shown(self) -> str:
@@ -90,7 +74,7 @@ class Store:
         """
         if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
             raise DataError("name: must not hold NUL characters or lone surrogates.")
-        made = StoredGlossary(_new_id(), owner, name, source, target, tuple(entries), _now())
+        made = StoredGlossary(new_id(), owner, name, source, target, tuple(entries), _now())
         listed = json.dumps(made.entries)  # ASCII: databases take any text so
         values = (made.id, owner, name, source, target, listed, made.created.timestamp())
 
@@ -151,56 +135,6 @@ class Store:
         """Returns the characters of each key on a day."""
         return dict(self._one("SELECT owner, characters FROM usage_by_day WHERE day = ?", day))
 
-    # --- jobs -------------------------------------------------------------------------------------------------
-
-    def add_job(self, owner: str, kind: str, payload: str) -> Job:
-        """Keeps a job that waits for its turn."""
-        now = _now()
-        made = Job(_new_id(), kind, owner, WAITING, 0.0, payload, "", now, now)
-        values = (made.id, kind, owner, WAITING, 0.0, payload, "", now.timestamp(), now.timestamp())
-        self._one(f"INSERT INTO jobs ({_JOB}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *values)
-        return made
-
-    def job(self, owner: str, job_id: str) -> Job | None:
-        """Returns a job of this key; None where there is none, or where it is another's."""
-        found = self._one(f"SELECT {_JOB} FROM jobs WHERE id = ? AND owner = ?", job_id, owner)
-        return _job(found[0]) if found else None
-
-    def claim_job(self) -> Job | None:
-        """Returns the job that has waited longest, running from now on; None where none waits.
-
-        Of several replicas that ask at once, one gets it.
-        """
-
-        def work(run: Statement) -> Job | None:
-            while waiting := run("SELECT id FROM jobs WHERE status = ? ORDER BY created, id LIMIT 1", WAITING):
-                claimed = run(
-                    f"UPDATE jobs SET status = ?, updated = ? WHERE id = ? AND status = ? RETURNING {_JOB}",
-                    *(RUNNING, time.time(), waiting[0][0], WAITING),
-                )
-                if claimed:
-                    return _job(claimed[0])
-            return None
-
-        return self._database.run(work)
-
-    def update_job(self, job_id: str, *, status: str, progress: float = 0.0, message: str = "") -> bool:
-        """Notes how far a job is; returns whether there is such a job."""
-        values = (status, progress, message, time.time(), job_id)
-        changed = "UPDATE jobs SET status = ?, progress = ?, message = ?, updated = ? WHERE id = ? RETURNING id"
-        return bool(self._one(changed, *values))
-
-    def jobs_unchanged_since(self, status: str, before: datetime) -> list[Job]:
-        """Returns the jobs of this status that nobody has updated since: to be deleted, or to be started again."""
-        found = self._one(
-            f"SELECT {_JOB} FROM jobs WHERE status = ? AND updated < ? ORDER BY created, id", status, before.timestamp()
-        )
-        return [_job(row) for row in found]
-
-    def delete_job(self, job_id: str) -> bool:
-        """Deletes a job; returns whether there was one."""
-        return bool(self._one("DELETE FROM jobs WHERE id = ? RETURNING id", job_id))
-
     def _one(self, statement: str, *values: object) -> list[Row]:
         return self._database.run(lambda run: run(statement, *values))
 
@@ -242,12 +176,6 @@ def default_path() -> Path:
     return Path(folder, "transduce", "serve.db")
 
 
-def _new_id() -> str:
-    """Returns an id that cannot be guessed, in the form of a UUID, which DeepL's clients expect."""
-    digits = secrets.token_hex(16)
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
 def _now() -> datetime:
     return datetime.now(UTC)
 
@@ -260,8 +188,3 @@ def _glossary(row: Row) -> StoredGlossary:
     identifier, owner, name, source, target, entries, created = row
     pairs = tuple((term, translation) for term, translation in json.loads(entries))
     return StoredGlossary(identifier, owner, name, source, target, pairs, _time(created))
-
-
-def _job(row: Row) -> Job:
-    identifier, kind, owner, status, progress, payload, message, created, updated = row
-    return Job(identifier, kind, owner, status, progress, payload, message, _time(created), _time(updated))

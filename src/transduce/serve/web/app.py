@@ -18,16 +18,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transduce.errors import TransduceError
 from transduce.serve.config import ServeConfig
+from transduce.serve.documents.service import Documents
 from transduce.serve.operations.access import Access, AccessError
 from transduce.serve.operations.request_record import record_of
 from transduce.serve.service import Service
 from transduce.serve.state.store import Store
 from transduce.serve.web import deepl, libretranslate, own
 from transduce.serve.web.backend import Backend
+from transduce.serve.web.deepl_documents import DeeplDocuments
 from transduce.serve.web.deepl_glossaries import DeeplGlossaries
 from transduce.serve.web.detection import Detector
 from transduce.serve.web.disconnection import ClientLeftError
+from transduce.serve.web.document_requests import DocumentRequests
 from transduce.serve.web.documents import Page, openapi
+from transduce.serve.web.libretranslate_files import LibreTranslateFiles
+from transduce.serve.web.own_documents import OwnDocuments
 from transduce.serve.web.refusals import Refusal, refusal_of
 
 _LOG = logging.getLogger(__name__)
@@ -35,7 +40,7 @@ _POLL_SECONDS = 0.1
 _CLIENT_LEFT = 499  # what nginx logs for it; nobody reads it
 
 
-def build_app(service: Service, config: ServeConfig, access: Access, store: Store) -> Starlette:
+def build_app(service: Service, config: ServeConfig, access: Access, store: Store, documents: Documents) -> Starlette:
     """Returns the application that answers requests with a service."""
     detector = Detector()
     backend = Backend(service, config, access, detector)
@@ -43,15 +48,21 @@ def build_app(service: Service, config: ServeConfig, access: Access, store: Stor
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         starting = asyncio.create_task(_start_when_ready(detector, service))
+        documents.start()
         yield
+        await documents.stop()
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
         await detector.stop()
 
+    glossaries, uploads = DeeplGlossaries(backend, store), DocumentRequests(backend, documents)
     routes: list[BaseRoute] = [
         *libretranslate.LibreTranslate(backend).routes(),
-        *deepl.Deepl(backend, DeeplGlossaries(backend, store)).routes(),
+        *LibreTranslateFiles(uploads).routes(),
+        *deepl.Deepl(backend, glossaries).routes(),
+        *DeeplDocuments(uploads, glossaries).routes(),
         *own.Own(backend).routes(),
+        *OwnDocuments(uploads).routes(),
         *_routes(backend),
     ]
     app = Starlette(

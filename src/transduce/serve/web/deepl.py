@@ -1,8 +1,7 @@
 """The protocol of DeepL, version 2, as its official client speaks it: text, languages, usage, glossaries.
 
 Errors are `{"message": text}`. What can only be a hint (`context`, `model_type`, `preserve_formatting`, a formality
-that begins with `prefer_`) is ignored. What would have to change the translation and cannot is refused. Documents are
-not translated here.
+that begins with `prefer_`) is ignored. What would have to change the translation and cannot is refused.
 """
 
 import re
@@ -15,11 +14,18 @@ from starlette.routing import Route
 
 from transduce.serve.operations.access import AccessError, DayLimitError, LimitError
 from transduce.serve.web.backend import AUTO, Backend
-from transduce.serve.web.deepl_fields import choice_field, client_key, refuse_unsupported, tag_names, text_field
+from transduce.serve.web.deepl_fields import (
+    choice_field,
+    client_key,
+    refuse_unsupported,
+    tag_names,
+    target_field,
+    text_field,
+)
 from transduce.serve.web.deepl_glossaries import DeeplGlossaries
 from transduce.serve.web.languages import base_language, canonical, language_name
 from transduce.serve.web.refusals import Refusal, bad_request
-from transduce.serve.web.request_body import Fields, read_fields
+from transduce.serve.web.request_body import read_fields
 
 _SPLITS = {"0": "auto", "1": "always", "nonewlines": "always"}  # "auto" still cuts what no model could read at once
 _CLIENT_SECONDS = 10.0  # after which clients of this protocol ask again: an answer that comes later is of no use
@@ -61,9 +67,6 @@ class Deepl:
             Route("/v2/languages", self.languages, methods=["GET", "POST"]),
             Route("/v2/usage", self.usage, methods=["GET", "POST"]),
             *self.glossaries.routes(),
-            Route("/v2/document", self.document, methods=["POST"]),
-            Route("/v2/document/{document_id}", self.document, methods=["POST"]),
-            Route("/v2/document/{document_id}/result", self.document, methods=["POST"]),
         ]
 
     async def translate(self, request: Request) -> Response:
@@ -72,7 +75,7 @@ class Deepl:
         fields = await read_fields(request, self.backend.config.limits.body_bytes)
         texts = self._texts(fields.get("text"))
         refuse_unsupported(fields)
-        target = self._target(fields)
+        target = target_field(self.backend, fields)
         source = text_field(fields, "source_lang") or AUTO
         markup = choice_field(fields, "tag_handling", ("xml", "html"))
         split = choice_field(fields, "split_sentences", _SPLITS)
@@ -128,11 +131,6 @@ class Deepl:
         used = await self.backend.access.budgets.usage.total_of_today(key.name)
         return JSONResponse({"character_count": used, "character_limit": key.characters_per_day or _UNLIMITED})
 
-    async def document(self, request: Request) -> Response:
-        """Everything below /v2/document: refused."""
-        client_key(self.backend, request)
-        raise Refusal(404, "off", "Documents are not translated here. Send their text to /v2/translate.")
-
     def _texts(self, given: Any) -> list[str]:
         texts = given if isinstance(given, list) else [] if given is None else [given]
         if not texts:
@@ -158,15 +156,6 @@ class Deepl:
                 f"Text too long: it would take about {expected:.0f} s here, and clients wait {_CLIENT_SECONDS:.0f} s. "
                 "Send it in parts."
             )
-
-    def _target(self, fields: Fields) -> str:
-        given = text_field(fields, "target_lang")
-        if not given:
-            raise bad_request("Parameter 'target_lang' not specified.")
-        code = self.backend.target_language(given)
-        if code is None:
-            raise bad_request("Value for 'target_lang' not supported.")
-        return code
 
 
 class _KeptElements:

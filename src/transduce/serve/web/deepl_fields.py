@@ -41,6 +41,17 @@ def text_field(fields: Fields, name: str) -> str:
     return value
 
 
+def target_field(backend: Backend, fields: Fields) -> str:
+    """Returns the served language that is meant by `target_lang`; raises Refusal where there is none."""
+    given = text_field(fields, "target_lang")
+    if not given:
+        raise bad_request("Parameter 'target_lang' not specified.")
+    code = backend.target_language(given)
+    if code is None:
+        raise bad_request("Value for 'target_lang' not supported.")
+    return code
+
+
 def choice_field(fields: Fields, name: str, known: Collection[str]) -> str | None:
     """Returns one of the known values; None if it is missing."""
     value = fields.get(name)

@@ -75,6 +75,18 @@ class DeeplGlossaries:
         return JSONResponse({"supported_languages": listed})
 
     async def for_translation(self, key: Key, glossary_id: str, source: str, target: str) -> Glossary | None:
+        """Returns the key's glossary of this id, ready to use, or None without one; see `stored_for`."""
+        found = await self.stored_for(key, glossary_id, source, target)
+        if found is None:
+            return None
+        if glossary_id not in self._ready:
+            self._ready[glossary_id] = await asyncio.to_thread(Glossary, dict(found.entries))
+        self._ready.move_to_end(glossary_id)
+        if len(self._ready) > _MAX_READY:
+            self._ready.popitem(last=False)
+        return self._ready[glossary_id]
+
+    async def stored_for(self, key: Key, glossary_id: str, source: str, target: str) -> StoredGlossary | None:
         """Returns the key's glossary of this id, or None without one.
 
         Raises:
@@ -90,12 +102,7 @@ class DeeplGlossaries:
             raise _not_found()
         if (base_language(found.source), base_language(found.target)) != (base_language(source), base_language(target)):
             raise bad_request("The glossary's languages are not those of the request.")
-        if glossary_id not in self._ready:
-            self._ready[glossary_id] = await asyncio.to_thread(Glossary, dict(found.entries))
-        self._ready.move_to_end(glossary_id)
-        if len(self._ready) > _MAX_READY:
-            self._ready.popitem(last=False)
-        return self._ready[glossary_id]
+        return found
 
     async def _create(self, request: Request) -> Response:
         key = client_key(self.backend, request)

@@ -1,7 +1,7 @@
 """The protocol of LibreTranslate, version 1, as its clients speak it.
 
-Errors are `{"error": text}`. Requests come as JSON, as forms, or in the query string. Files are not translated here:
-/translate_file answers as a server does where that is off.
+Errors are `{"error": text}`. Requests come as JSON, as forms, or in the query string. Files are in
+`libretranslate_files`.
 """
 
 import re
@@ -19,6 +19,7 @@ from transduce.serve.web.detection import Guess
 from transduce.serve.web.languages import language_name
 from transduce.serve.web.refusals import Refusal, bad_request
 from transduce.serve.web.request_body import Fields, read_body, read_fields
+from transduce.translation.documents import FORMATS
 
 _TIMEOUT_MILLISECONDS = 500  # how long web pages wait after a key stroke
 # Pictographs with what changes them: skin colours, joiners, variation selectors, flags, keycaps.
@@ -61,7 +62,6 @@ class LibreTranslate:
             Route("/translate", self.translate, methods=["POST"]),
             Route("/detect", self.detect, methods=["POST"]),
             Route("/languages", self.languages, methods=["GET", "POST"]),
-            Route("/translate_file", self.translate_file, methods=["POST"]),
             Route("/suggest", self.suggest, methods=["POST"]),
             Route("/frontend/settings", self.settings, methods=["GET"]),
         ]
@@ -69,9 +69,9 @@ class LibreTranslate:
     async def translate(self, request: Request) -> Response:
         """POST /translate: texts into another language."""
         fields = await self._fields(request)
-        key = self._key(request, fields)
+        key = client_key(self.backend, request, fields)
         given = _required(fields, "q")
-        source, target = _required_text(fields, "source"), _required_text(fields, "target")
+        source, target = required_text(fields, "source"), required_text(fields, "target")
         texts = self._texts(given)
         kind = fields.get("format", "text")
         if kind not in ("text", "html"):
@@ -98,7 +98,7 @@ class LibreTranslate:
     async def detect(self, request: Request) -> Response:
         """POST /detect: the languages that a text may be in, the most probable first; of a list, those of each."""
         fields = await self._fields(request)
-        self._key(request, fields)
+        client_key(self.backend, request, fields)
         given = _required(fields, "q")
         texts = self._texts(given)
         found = await self.backend.detector.guesses(texts, self.backend.languages())
@@ -115,10 +115,6 @@ class LibreTranslate:
             ]
         )
 
-    async def translate_file(self, request: Request) -> Response:
-        """POST /translate_file: refused."""
-        raise Refusal(403, "off", "File translation is off on this server.")
-
     async def suggest(self, request: Request) -> Response:
         """POST /suggest: refused."""
         raise Refusal(403, "off", "Suggestions are off on this server.")
@@ -134,8 +130,8 @@ class LibreTranslate:
                 "apiKeys": self.backend.access.keys is not None,
                 "keyRequired": self.backend.access.required,
                 "suggestions": False,
-                "filesTranslation": False,
-                "supportedFilesFormat": [],
+                "filesTranslation": True,
+                "supportedFilesFormat": [ending for each in FORMATS.values() for ending in each.extensions],
                 "language": {
                     "source": {"code": source, "name": language_name(source)},
                     "target": {"code": target, "name": language_name(target)},
@@ -145,10 +141,6 @@ class LibreTranslate:
 
     async def _fields(self, request: Request) -> Fields:
         return await read_fields(request, self.backend.config.limits.body_bytes)
-
-    def _key(self, request: Request, fields: Fields) -> Key:
-        secret = fields.get("api_key")
-        return self.backend.authorise(request, "libretranslate", secret if isinstance(secret, str) else None)
 
     def _texts(self, given: Any) -> list[str]:
         """Returns the texts of a request, within the limits."""
@@ -175,6 +167,12 @@ class LibreTranslate:
         return given
 
 
+def client_key(backend: Backend, request: Request, fields: Fields) -> Key:
+    """Returns the key in the field `api_key`; see `Backend.authorise`."""
+    secret = fields.get("api_key")
+    return backend.authorise(request, "libretranslate", secret if isinstance(secret, str) else None)
+
+
 def _required(fields: Fields, name: str) -> Any:
     value = fields.get(name)
     if value in (None, "", []):
@@ -182,7 +180,7 @@ def _required(fields: Fields, name: str) -> Any:
     return value
 
 
-def _required_text(fields: Fields, name: str) -> str:
+def required_text(fields: Fields, name: str) -> str:
     value = _required(fields, name)
     if not isinstance(value, str):
         raise bad_request(f"Invalid request: {name} must be a language code")

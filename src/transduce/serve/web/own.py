@@ -54,7 +54,7 @@ class Own:
 
     async def translate(self, request: Request) -> Response:
         """POST /api/translate: a text or a list of texts."""
-        key = self._key(request)
+        key = client_key(self.backend, request)
         fields = await read_fields(request, self.backend.config.limits.body_bytes)
         given = read_own_fields(fields, self.backend.config)
         target = self.backend.target_language(given.target)
@@ -97,7 +97,7 @@ class Own:
 
     async def alternatives(self, request: Request) -> Response:
         """POST /api/alternatives: the words that may follow in a translation that has begun."""
-        key = self._key(request)
+        key = client_key(self.backend, request)
         fields = await read_fields(request, self.backend.config.limits.body_bytes)
         given = read_alternatives_fields(fields, self.backend.config)
         target = self.backend.target_language(given.target)
@@ -120,7 +120,7 @@ class Own:
 
     async def detect(self, request: Request) -> Response:
         """POST /api/detect: for each text its possible languages, the most probable first."""
-        self._key(request)
+        client_key(self.backend, request)
         fields = await read_fields(request, self.backend.config.limits.body_bytes)
         texts, _ = read_texts(fields, self.backend.config)
         found = await self.backend.detector.guesses(texts, self.backend.languages())
@@ -135,9 +135,11 @@ class Own:
         languages = [{"code": code, "name": language_name(code)} for code in self.backend.targets_by_language()]
         return JSONResponse({"languages": languages, "pairs": pairs})
 
-    def _key(self, request: Request) -> Key:
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        return self.backend.authorise(request, "transduce", secret.strip() if scheme.lower() == "bearer" else None)
+
+def client_key(backend: Backend, request: Request) -> Key:
+    """Returns the key in the header `Authorization: Bearer KEY`; see `Backend.authorise`."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return backend.authorise(request, "transduce", secret.strip() if scheme.lower() == "bearer" else None)
 
 
 def _error_event(error: Exception) -> Event:

@@ -17,7 +17,7 @@ from transduce.serve.web.request_body import Fields
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.text_options import Markup, Split
 
-_SEARCH = frozenset(field.name for field in dataclasses.fields(DecodeConfig)) - {"batch_size"}
+SEARCH_FIELDS = frozenset(field.name for field in dataclasses.fields(DecodeConfig)) - {"batch_size"}
 _MAX_TERMS = 1000  # of a request, with all choices: required, forbidden, or in its glossary
 _TEXT_OPTIONS = ("split", "markup", "guard", "confidence", "alignment")
 _PRIORITIES = {"interactive": Priority.INTERACTIVE, "bulk": Priority.BULK}
@@ -42,7 +42,7 @@ class _Plain:
 
 KNOWN_FIELDS = (
     *("text", *get_type_hints(_Plain), "prefix", "forbidden", "required", "glossary"),
-    *sorted(_SEARCH),
+    *sorted(SEARCH_FIELDS),
 )
 
 
@@ -76,7 +76,7 @@ class AlternativesFields:
 def read_alternatives_fields(fields: Fields, config: ServeConfig) -> AlternativesFields:
     """Returns the checked fields of a request; for the errors see `read_own_fields`."""
     hints = get_type_hints(AlternativesFields)
-    _require_known(fields, hints)
+    require_known(fields, hints)
     given = {name: value for name, value in fields.items() if value is not None}
     for name in ("text", "target"):
         if name not in given:
@@ -92,11 +92,11 @@ def read_own_fields(fields: Fields, config: ServeConfig) -> OwnFields:
     Raises:
         Refusal: a field is unknown, missing, of the wrong type, or over a limit.
     """
-    _require_known(fields, KNOWN_FIELDS)
+    require_known(fields, KNOWN_FIELDS)
     given = {name: value for name, value in fields.items() if value is not None}
     plain = _plain(given)
     texts, is_list = read_texts(given, config)
-    search = _search_options(given, config)
+    search = search_options(given, config)
     _require_at_most(plain.n_best, "n_best", 1 + config.limits.alternatives)
     timeout = plain.timeout_seconds
     further: dict[str, Any] = {
@@ -105,7 +105,7 @@ def read_own_fields(fields: Fields, config: ServeConfig) -> OwnFields:
         "prefixes": _prefixes(given, len(texts), is_list),
         "forbidden": _phrases(given, "forbidden", len(texts), is_list),
         "required": _phrases(given, "required", len(texts), is_list),
-        "glossary": _glossary(given),
+        "glossary": glossary_field(given),
         "priority": _PRIORITIES[plain.priority],
         "timeout_seconds": None if timeout is None else min(timeout, config.batching.deadline_seconds),
     }
@@ -132,7 +132,7 @@ def _plain(given: Fields) -> _Plain:
     return _Plain(**values)
 
 
-def _require_known(fields: Fields, known: Collection[str]) -> None:
+def require_known(fields: Fields, known: Collection[str]) -> None:
     for name in fields:
         if name not in known:
             raise bad_request(f"Unknown field '{name[:100]}'.{suggestion(name[:100], known)}", "unknown_field")
@@ -177,10 +177,10 @@ def _require_length(num_characters: int, config: ServeConfig) -> None:
         raise bad_request(f"text: {num_characters:,} characters, and at most {limit:,} are allowed.", "too_long")
 
 
-def _search_options(given: Fields, config: ServeConfig) -> dict[str, Any]:
+def search_options(given: Fields, config: ServeConfig) -> dict[str, Any]:
     """Returns the options of the search that a request sets."""
     ranges = ranges_of(DecodeConfig)
-    search = {name: given[name] for name in sorted(_SEARCH & given.keys())}
+    search = {name: given[name] for name in sorted(SEARCH_FIELDS & given.keys())}
     try:
         for name, value in search.items():
             require_within(value, name, *ranges[name])
@@ -233,7 +233,7 @@ def _require_few(number: int, name: str) -> None:
         raise bad_request(f"{name}: {number:,} terms, and at most {_MAX_TERMS:,} are allowed.", "too_long")
 
 
-def _glossary(given: Fields) -> dict[str, str | list[str]] | None:
+def glossary_field(given: Fields) -> dict[str, str | list[str]] | None:
     glossary = given.get("glossary")
     if glossary is None:
         return None

@@ -32,7 +32,7 @@ async def read_fields(request: Request, max_bytes: int) -> Fields:
     """
     kind, options = parse_options_header(request.headers.get("content-type"))
     body = await read_body(request, max_bytes)
-    query = _form_fields(_pairs(request.scope["query_string"], "query string"))
+    query = form_fields(_pairs(request.scope["query_string"], "query string"))
     return query | parse_body(body, kind.decode("latin-1"), options.get(b"boundary", b""))
 
 
@@ -68,9 +68,9 @@ def parse_body(body: bytes, kind: str, boundary: bytes = b"") -> Fields:
     if kind == "application/json" or kind.endswith("+json"):
         return _json_fields(body)
     if kind in ("", "application/x-www-form-urlencoded"):
-        return _form_fields(_pairs(body, "form"))
+        return form_fields(_pairs(body, "form"))
     if kind == "multipart/form-data":
-        return _form_fields(_parts(body, boundary))
+        return form_fields(_parts(body, boundary))
     raise Refusal(415, "unsupported", f"The content type '{kind[:100]}' is not supported. Use {_ENCODINGS}.")
 
 
@@ -129,36 +129,49 @@ def _parts(body: bytes, boundary: bytes) -> list[tuple[str, str]]:
     """Returns the names and values of a multipart form; its files are left out."""
     if not boundary:
         raise bad_request("The multipart form has no boundary in its Content-Type.")
-    reader = _Parts()
-    try:
-        parser = MultipartParser(
-            boundary,
-            {
-                "on_part_begin": reader.begin,
-                "on_header_field": reader.header_name,
-                "on_header_value": reader.header_value,
-                "on_header_end": reader.end_header,
-                "on_part_data": reader.data,
-                "on_part_end": reader.end,
-                "on_end": reader.finish,
-            },
-        )
-        parser.write(body)
-        parser.finalize()
-    except FormParserError as error:
-        raise bad_request(f"The multipart form is malformed: {error}") from None
-    if not reader.is_complete:
-        raise bad_request("The multipart form is cut off: its last boundary is missing.")
-    return reader.pairs
+    reader = FormParts(boundary)
+    reader.write(body)
+    return reader.finished()
 
 
-class _Parts:
-    """Collects the parts of a multipart form."""
+class FormParts:
+    """Collects the parts of a multipart form, which comes in pieces."""
 
-    def __init__(self) -> None:
-        self.pairs: list[tuple[str, str]] = []
-        self.is_complete = False
+    def __init__(self, boundary: bytes) -> None:
+        """Takes what separates the parts."""
+        self._pairs: list[tuple[str, str]] = []
+        self._is_complete = False
         self._name, self._value, self._content, self._disposition = b"", b"", bytearray(), b""
+        callbacks = {
+            "on_part_begin": self.begin,
+            "on_header_field": self.header_name,
+            "on_header_value": self.header_value,
+            "on_header_end": self.end_header,
+            "on_part_data": self.data,
+            "on_part_end": self.end,
+            "on_end": self.finish,
+        }
+        try:
+            self._parser = MultipartParser(boundary, callbacks)  # type: ignore[arg-type]
+        except FormParserError as error:
+            raise _malformed(error) from None
+
+    def write(self, body: bytes) -> None:
+        """Reads a piece of the form; raises Refusal where it is malformed."""
+        try:
+            self._parser.write(body)
+        except FormParserError as error:
+            raise _malformed(error) from None
+
+    def finished(self) -> list[tuple[str, str]]:
+        """Returns the names and values of the whole form; raises Refusal where its end is missing."""
+        try:
+            self._parser.finalize()
+        except FormParserError as error:
+            raise _malformed(error) from None
+        if not self._is_complete:
+            raise bad_request("The multipart form is cut off: its last boundary is missing.")
+        return self._pairs
 
     def begin(self) -> None:
         self._name, self._value, self._content, self._disposition = b"", b"", bytearray(), b""
@@ -178,7 +191,7 @@ class _Parts:
         self._content += data[start:end]
 
     def finish(self) -> None:
-        self.is_complete = True
+        self._is_complete = True
 
     def end(self) -> None:
         _, options = parse_options_header(self._disposition)
@@ -186,15 +199,19 @@ class _Parts:
             return
         if b"name" not in options:
             raise bad_request("A part of the multipart form has no name.")
-        if len(self.pairs) >= _MAX_FIELDS:
+        if len(self._pairs) >= _MAX_FIELDS:
             raise bad_request(f"The multipart form has more than {_MAX_FIELDS:,} fields.")
         try:
-            self.pairs.append((options[b"name"].decode(), self._content.decode()))
+            self._pairs.append((options[b"name"].decode(), self._content.decode()))
         except UnicodeDecodeError:
             raise bad_request("The multipart form is not UTF-8.") from None
 
 
-def _form_fields(pairs: Iterable[tuple[str, str]]) -> Fields:
+def _malformed(error: FormParserError) -> Refusal:
+    return bad_request(f"The multipart form is malformed: {error}")
+
+
+def form_fields(pairs: Iterable[tuple[str, str]]) -> Fields:
     """Returns a value for each name: a text, or a list for a name that is repeated or ends in "[]"."""
     listed: dict[str, list[str]] = {}
     lists = set()

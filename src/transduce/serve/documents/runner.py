@@ -1,0 +1,199 @@
+"""Translates what waits in the store, some documents at a time, for as long as the service runs.
+
+A document that was being translated when the service ended is translated again from its beginning: by this service
+after its next start, or by another replica.
+"""
+
+import asyncio
+import logging
+import secrets
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import IO, TypeVar
+
+from transduce.errors import TransduceError
+from transduce.serve.config import ServeConfig
+from transduce.serve.documents.translation import DocumentTranslation, GivenUpError, Translating
+from transduce.serve.requests import StoppingError
+from transduce.serve.state.database import StateError
+from transduce.serve.state.documents import CHUNK_BYTES, DONE, FAILED, DocumentStore, StoredDocument
+
+LEASE_SECONDS = 20.0  # a replica that has not been heard of for so long is taken for dead
+_RENEW_SECONDS = 1.0
+_POLL_SECONDS = 1.0  # between two looks for documents that other replicas accepted
+_UPKEEP_SECONDS = 10.0  # between two looks for documents that have expired
+_IN_MEMORY_BYTES = 1 << 20  # of a result
+_MAX_ATTEMPTS = 3  # a document during which the service died so often may be the reason
+_LOG = logging.getLogger("transduce.serve")
+
+CANCELLED, EXPIRED = "cancelled", "expired"  # further ways to end, beside the states
+T = TypeVar("T")
+GiveBack = Callable[[StoredDocument, int], None]  # takes a document and how many of its characters were not translated
+
+
+class DocumentRunner:
+    """Translates documents; `start` begins, `stop` puts back what is not done."""
+
+    def __init__(
+        self,
+        service: Translating,
+        config: ServeConfig,
+        store: DocumentStore,
+        give_back: GiveBack,
+        note_end: Callable[[str], None],
+    ) -> None:
+        """Takes what it needs.
+
+        Args:
+            service: what translates texts.
+            config: of the service.
+            store: where the documents are.
+            give_back: is called for documents that come to nothing.
+            note_end: is called for each document with how it ended: "done", "failed" or "expired".
+        """
+        self._service, self._config, self._store = service, config, store
+        self._give_back, self._note_end = give_back, note_end
+        self._threads = ThreadPoolExecutor(config.documents.running, "document")
+        self._running: dict[str, DocumentTranslation] = {}
+        self._came, self._ending = asyncio.Event(), asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self.counts: Mapping[str, int] = {}  # documents in the store by state, a moment ago
+
+    def start(self) -> None:
+        """Begins to translate, once the service is ready."""
+        places = [asyncio.create_task(self._work()) for _ in range(self._config.documents.running)]
+        self._tasks = [*places, asyncio.create_task(self._keep_up())]
+
+    async def stop(self) -> None:
+        """Gives up what is being translated and puts it back, for the next start or for another replica."""
+        self._stopping = True
+        self._came.set()
+        self._ending.set()
+        for translation in self._running.values():
+            translation.give_up()
+        tasks, self._tasks = self._tasks, []
+        await asyncio.gather(*tasks)
+        await asyncio.to_thread(self._threads.shutdown)
+
+    def wake(self) -> None:
+        """Says that a document came."""
+        self._came.set()
+
+    def give_up(self, document_id: str) -> None:
+        """Ends the translation of a document that was deleted, if it is translated here."""
+        if document_id in self._running:
+            self._running[document_id].give_up()
+
+    async def _work(self) -> None:
+        while not self._stopping:
+            claim, claimed = secrets.token_hex(16), None
+            self._came.clear()
+            try:
+                if self._service.ready:
+                    claimed = await asyncio.to_thread(self._store.claim, claim, LEASE_SECONDS)
+            except StateError:
+                pass  # the store has told the log, and is asked again
+            if claimed is None:
+                await self._pause(self._came, _POLL_SECONDS)
+            else:
+                await self._translate(claimed, claim)
+
+    async def _pause(self, event: asyncio.Event, seconds: float) -> None:
+        """Waits for an event, and not longer than this."""
+        if not self._stopping:
+            await asyncio.wait([asyncio.ensure_future(event.wait())], timeout=seconds)
+
+    async def _translate(self, document: StoredDocument, claim: str) -> None:
+        """Translates a document, and notes how that ended."""
+        if document.attempts > _MAX_ATTEMPTS:
+            message = f"{document.name}: the service ended {_MAX_ATTEMPTS} times while it was being translated."
+            await self._fail(document, claim, message)
+            return
+        loop = asyncio.get_running_loop()
+        translation = DocumentTranslation(self._service, loop, document, self._config.text)
+        self._running[document.id] = translation
+        renewing = asyncio.create_task(self._renew(translation, claim))
+        if self._stopping:
+            translation.give_up()
+        try:
+            content = await self._until_stored(partial(self._store.content, document.id, "source"))
+            with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as result:
+                await loop.run_in_executor(self._threads, translation.run, content, result)
+                await self._save(translation, claim, result)
+        except (GivenUpError, StoppingError):  # the service ends, or the document is not this claim's any more
+            await self._put_back(document, claim)
+        except TransduceError as error:
+            await self._fail(document, claim, str(error))
+        except Exception as error:  # whatever it is, other documents go on; the message may have text of the document
+            _LOG.exception("a document could not be translated")
+            await self._fail(document, claim, f"{document.name}: the service failed ({type(error).__name__}).")
+        finally:
+            del self._running[document.id]
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+
+    async def _renew(self, translation: DocumentTranslation, claim: str) -> None:
+        """Keeps the lease, and notes how far the document is; gives it up once it is not this claim's any more."""
+        while True:
+            await asyncio.sleep(_RENEW_SECONDS)
+            progress = (translation.segments_done, translation.characters_done)
+            renew = partial(self._store.renew, translation.document.id, claim, LEASE_SECONDS, *progress)
+            try:
+                if not await asyncio.to_thread(renew):
+                    translation.give_up()
+                    return
+            except StateError:
+                continue  # the store has told the log; the lease may end, and then this is found out
+
+    async def _save(self, translation: DocumentTranslation, claim: str, result: IO[bytes]) -> None:
+        document, keep = translation.document, self._config.documents.keep_seconds
+        result.seek(0)
+        number = 0
+        while chunk := result.read(CHUNK_BYTES):
+            save = partial(self._store.add_result_chunk, document.id, claim, number, chunk)
+            if not await self._until_stored(save):
+                raise GivenUpError
+            number += 1
+        finish = partial(self._store.finish, document.id, claim, translation.warnings, keep)
+        if await self._until_stored(finish):
+            self._note_end(DONE)
+
+    async def _fail(self, document: StoredDocument, claim: str, message: str) -> None:
+        fail = partial(self._store.fail, document.id, claim, message, self._config.documents.keep_seconds)
+        if await self._until_stored(fail):
+            self._note_end(FAILED)
+            self._give_back(document, document.num_characters)
+
+    async def _put_back(self, document: StoredDocument, claim: str) -> None:
+        try:
+            await asyncio.to_thread(self._store.put_back, document.id, claim)
+        except StateError:
+            _LOG.warning("a document could not be put back: it is translated when its lease has ended")
+        if not self._stopping:
+            await asyncio.sleep(_POLL_SECONDS)  # if the service is about to end, it must not be claimed again at once
+
+    async def _until_stored(self, work: Callable[[], T]) -> T:
+        """Returns what the store does; waits for a store that fails, until the service ends."""
+        while True:
+            try:
+                return await asyncio.to_thread(work)
+            except StateError:
+                if self._stopping:
+                    raise StoppingError("The service is stopping.") from None
+                await asyncio.sleep(_POLL_SECONDS)
+
+    async def _keep_up(self) -> None:
+        """Deletes documents whose time has come, and counts the others."""
+        while not self._stopping:
+            try:
+                for document in await asyncio.to_thread(self._store.delete_expired):
+                    self._note_end(EXPIRED)
+                    if document.state not in (DONE, FAILED):
+                        self._give_back(document, document.num_characters - document.characters_done)
+                self.counts = await asyncio.to_thread(self._store.counts)
+            except StateError:
+                pass  # the store has told the log, and is asked again
+            await self._pause(self._ending, _UPKEEP_SECONDS)

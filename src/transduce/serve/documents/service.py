@@ -1,0 +1,156 @@
+"""What the protocols do with documents: accept them, tell how far they are, give out results, delete."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.serve.config import ServeConfig
+from transduce.serve.documents.runner import CANCELLED, DocumentRunner
+from transduce.serve.documents.survey import Survey, survey
+from transduce.serve.documents.translation import Translating
+from transduce.serve.operations.access import Access, LimitError
+from transduce.serve.operations.keys import Key
+from transduce.serve.requests import OverloadedError, StoppingError
+from transduce.serve.state.documents import DONE, FAILED, DocumentStore, NewDocument, StoredDocument
+
+_READERS = 2  # documents that are read at a time before they are accepted
+_MAX_READING = 16  # that are being received or read; further ones are refused
+_RETRY_SECONDS = 30
+_POLL_SECONDS = 0.2
+_ABANDONED_SECONDS = 60.0  # after which a document that nobody waits for any more is deleted
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFile:
+    """A document as a client has sent it."""
+
+    content: bytes
+    name: str
+    format: str  # a name in `FORMATS`
+
+
+class Documents:
+    """The documents of all clients."""
+
+    def __init__(
+        self,
+        service: Translating,
+        config: ServeConfig,
+        store: DocumentStore,
+        access: Access,
+        note_end: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Takes what it needs; `note_end` is called for each document with how it ended, for metrics."""
+        self.config, self._store, self._access, self._note_end = config, store, access, note_end
+        self._runner = DocumentRunner(service, config, store, self._give_back, note_end)
+        self._readers = ThreadPoolExecutor(_READERS, "reader")
+        self._num_reading = 0
+        self._stopping = False
+
+    def start(self) -> None:
+        """Begins to translate what waits, once the service is ready."""
+        self._runner.start()
+
+    async def stop(self) -> None:
+        """Ends what is translated now, and puts it back."""
+        self._stopping = True
+        await self._runner.stop()
+        await asyncio.to_thread(self._readers.shutdown)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many documents the store has of each state, as known here."""
+        return self._runner.counts
+
+    def __enter__(self) -> None:
+        """Counts a document that is being received or read; raises OverloadedError where there are too many."""
+        if self._num_reading >= _MAX_READING:
+            raise OverloadedError("Too many documents are being sent. Try again later.", _RETRY_SECONDS)
+        self._num_reading += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._num_reading -= 1
+
+    async def survey(self, file: DocumentFile, target: str) -> Survey:
+        """Reads a document; see `survey`."""
+        arguments = (file.content, file.name, file.format, target, self.config.limits.document_characters)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, survey, *arguments)
+
+    async def accept(
+        self, scope: MutableMapping[str, Any], key: Key, given: NewDocument, content: bytes
+    ) -> StoredDocument:
+        """Keeps a document that is to be translated, and charges the key with its characters.
+
+        Raises:
+            LimitError: the key has no characters left, or too many of its documents wait.
+            OverloadedError: too many documents wait, or they are too large in all.
+            StateError: the store fails.
+        """
+        limits = self.config.documents
+        found = await asyncio.to_thread(self._store.occupancy, key.name)
+        if key.name and found.num_waiting_of_owner >= limits.waiting_per_key:
+            raise LimitError(f"{found.num_waiting_of_owner} documents of this key wait already.", _RETRY_SECONDS)
+        if found.num_waiting >= limits.waiting:
+            raise OverloadedError("Too many documents wait already. Try again later.", _RETRY_SECONDS)
+        if found.num_bytes + len(content) > limits.stored_bytes:
+            raise OverloadedError("There is no room for more documents now. Try again later.", _RETRY_SECONDS)
+        with self._access.charged(scope, key, given.num_characters):
+            made = await asyncio.to_thread(self._store.add, given, content)
+        self._runner.wake()
+        return made
+
+    async def find(self, protocol: str, key: Key | None, document_id: str) -> StoredDocument | None:
+        """Returns a document of this key; None where there is none, or where it is another's.
+
+        Args:
+            protocol: by which the document came.
+            key: None, where whoever knows the id may have it.
+            document_id: its id.
+        """
+        owner = key.name if key is not None else None
+        return await asyncio.to_thread(self._store.find, protocol, owner, document_id)
+
+    async def finished(self, document: StoredDocument) -> StoredDocument | None:
+        """Waits until a document has ended, and returns it; None if it was deleted.
+
+        It expires soon after this is given up, so that it is not translated for nobody.
+
+        Raises:
+            StoppingError: the service ends.
+        """
+        due = 0.0
+        while (found := await self.find(document.protocol, None, document.id)) is not None:
+            if found.state in (DONE, FAILED):
+                return found
+            if self._stopping:
+                raise StoppingError("The service is stopping.", _RETRY_SECONDS)
+            if time.monotonic() >= due:
+                due = time.monotonic() + _ABANDONED_SECONDS / 4
+                await asyncio.to_thread(self._store.keep_unfinished, document.id, _ABANDONED_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
+        return None
+
+    async def result(self, document: StoredDocument) -> AsyncIterator[bytes]:
+        """Yields the result of a document that is done, in pieces."""
+        number = 0
+        while chunk := await asyncio.to_thread(self._store.chunk, document.id, "result", number):
+            yield chunk
+            number += 1
+
+    async def delete(self, protocol: str, key: Key, document_id: str) -> bool:
+        """Ends the translation of a document and deletes it; returns whether there was one."""
+        deleted = await asyncio.to_thread(self._store.delete, protocol, key.name, document_id)
+        if deleted is None:
+            return False
+        if deleted.state not in (DONE, FAILED):
+            self._note_end(CANCELLED)
+            self._give_back(deleted, deleted.num_characters - deleted.characters_done)
+        self._runner.give_up(document_id)
+        return True
+
+    def _give_back(self, document: StoredDocument, characters: int) -> None:
+        day = document.created.strftime("%Y-%m-%d")
+        self._access.budgets.give_back(document.owner, characters, day)

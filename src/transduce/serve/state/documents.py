@@ -1,0 +1,290 @@
+"""Documents in the store: what is to be translated, by whom, how far it is, and the files themselves.
+
+A replica claims a document, and has it for as long as it renews its lease. If the replica dies, the lease ends, and
+another claims the document. Whatever a replica writes is written only while the document is still its own.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from transduce.serve.state.database import Database, Row, Statement
+from transduce.serve.state.ids import new_id
+
+UPLOADING, QUEUED, TRANSLATING, DONE, FAILED = STATES = ("uploading", "queued", "translating", "done", "failed")
+CHUNK_BYTES = 1 << 20  # of a file; others can use the database between two chunks
+Part = Literal["source", "result"]
+
+_UPLOAD_SECONDS = 600.0  # after which a document that is still being stored is given up
+_NEVER = 1e12  # seconds since 1970
+_COLUMNS = (
+    "id, protocol, owner, name, source, target, options, segments, characters, bytes, state, segments_done, "
+    "characters_done, warnings, message, attempts, created"
+)
+_ID = "id = ? AND owner = ? AND protocol = ?"
+_WAITING = "(state = 'queued' OR (state = 'translating' AND leased_until < ?))"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDocument:
+    """A document that a client has sent."""
+
+    protocol: str  # by which it came: documents of another one cannot be seen there
+    owner: str  # the name of the key; "" for clients without one
+    name: str  # of the file
+    source: str  # language codes
+    target: str
+    options: Mapping[str, Any] = field(default_factory=dict)  # how it is translated
+    num_segments: int
+    num_characters: int  # that are translated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDocument(NewDocument):
+    """A document in the store, and how far it is."""
+
+    id: str
+    num_bytes: int  # of its files; of one that is done, of the result
+    state: str  # one of STATES
+    segments_done: int
+    characters_done: int
+    warnings: tuple[str, ...]
+    message: str  # why it failed
+    attempts: int  # how often a replica began with it
+    created: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How much the store holds."""
+
+    num_waiting: int  # documents that are not done
+    num_waiting_of_owner: int
+    num_bytes: int  # of all files
+
+
+class DocumentStore:
+    """The documents of a database. Each method is one transaction; all raise StateError where the database fails."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, given: NewDocument, content: bytes) -> StoredDocument:
+        """Keeps a document, which waits for its turn from now on, and returns it with its new id."""
+        now = datetime.now(UTC)
+        columns = (given.protocol, given.owner, given.name, given.source, given.target, json.dumps(given.options))
+        sizes = (given.num_segments, given.num_characters, len(content))
+        row = (new_id(), *columns, *sizes, UPLOADING, 0, 0, "[]", "", 0, now.timestamp())
+        made = replace(_document(row), state=QUEUED)
+        uploading = (*row, "", 0.0, time.time() + _UPLOAD_SECONDS)
+        marks = ", ".join("?" * len(uploading))
+        inserted = f"INSERT INTO documents ({_COLUMNS}, runner, leased_until, expires) VALUES ({marks})"
+        self._run(inserted, *uploading)
+        for number, start in enumerate(range(0, len(content), CHUNK_BYTES)):
+            chunk = content[start : start + CHUNK_BYTES]
+            self._run("INSERT INTO document_chunks VALUES (?, 'source', ?, ?)", made.id, number, chunk)
+        self._run("UPDATE documents SET state = ?, expires = ? WHERE id = ?", QUEUED, _NEVER, made.id)
+        return made
+
+    def occupancy(self, owner: str) -> Occupancy:
+        """Returns how much the store holds, and how many documents of a key wait."""
+        [(total, of_owner, num_bytes)] = self._run(
+            "SELECT coalesce(sum(CASE WHEN state IN ('uploading', 'queued', 'translating') THEN 1 ELSE 0 END), 0), "
+            "coalesce(sum(CASE WHEN state IN ('uploading', 'queued', 'translating') AND owner = ? THEN 1 ELSE 0 END), "
+            "0), coalesce(sum(bytes), 0) FROM documents",
+            owner,
+        )
+        return Occupancy(int(total), int(of_owner), int(num_bytes))
+
+    def counts(self) -> dict[str, int]:
+        """Returns how many documents there are of each state."""
+        found: dict[str, int] = dict(self._run("SELECT state, count(*) FROM documents GROUP BY state"))
+        return {state: int(found.get(state, 0)) for state in STATES}
+
+    def find(self, protocol: str, owner: str | None, document_id: str) -> StoredDocument | None:
+        """Returns a document of this key; None where there is none, or where it is another's.
+
+        Args:
+            protocol: by which it came.
+            owner: the name of the key; None: any.
+            document_id: its id.
+        """
+        found = self._run(f"SELECT {_COLUMNS} FROM documents WHERE id = ? AND protocol = ?", document_id, protocol)
+        document = _document(found[0]) if found else None
+        return document if document is not None and owner in (None, document.owner) else None
+
+    def chunk(self, document_id: str, part: Part, number: int) -> bytes:
+        """Returns a chunk of a file; b"" behind its end."""
+        found = self._run(
+            "SELECT content FROM document_chunks WHERE document = ? AND part = ? AND number = ?",
+            *(document_id, part, number),
+        )
+        return bytes(found[0][0]) if found else b""
+
+    def content(self, document_id: str, part: Part) -> bytes:
+        """Returns a file."""
+        content, number = bytearray(), 0
+        while chunk := self.chunk(document_id, part, number):
+            content += chunk
+            number += 1
+        return bytes(content)
+
+    def keep_unfinished(self, document_id: str, seconds: float) -> None:
+        """Lets a document expire in so many seconds, unless it is done by then."""
+        expires = "UPDATE documents SET expires = ? WHERE id = ? AND state NOT IN ('done', 'failed')"
+        self._run(expires, time.time() + seconds, document_id)
+
+    def delete(self, protocol: str, owner: str, document_id: str) -> StoredDocument | None:
+        """Deletes a document of this key with its files; returns it as it was, or None where there was none."""
+        deleted = self._deleted(_ID, document_id, owner, protocol)
+        return deleted[0] if deleted else None
+
+    def delete_expired(self) -> list[StoredDocument]:
+        """Deletes the documents whose time has come, with their files; returns them."""
+        return self._deleted("expires < ?", time.time())
+
+    # --- for the replica that translates a document --------------------------------------------------------------
+
+    def claim(self, runner: str, lease_seconds: float) -> StoredDocument | None:
+        """Returns the next document to be translated, which is this replica's from now on; None where none waits.
+
+        That is one of a key of which the fewest are being translated; of these, the one that came first.
+
+        Args:
+            runner: the name of the claim, which no other has.
+            lease_seconds: after which another replica may claim it, unless the lease is renewed.
+        """
+        now = time.time()
+
+        def work(run: Statement) -> StoredDocument | None:
+            while waiting := run(
+                f"SELECT id FROM documents WHERE {_WAITING} ORDER BY (SELECT count(*) FROM documents AS other WHERE "
+                "other.owner = documents.owner AND other.state = 'translating'), created, id LIMIT 1",
+                now,
+            ):
+                claimed = run(
+                    "UPDATE documents SET state = 'translating', runner = ?, leased_until = ?, attempts = attempts + 1,"
+                    f" segments_done = 0, characters_done = 0 WHERE id = ? AND {_WAITING} RETURNING {_COLUMNS}",
+                    *(runner, now + lease_seconds, waiting[0][0], now),
+                )
+                if claimed:
+                    run("DELETE FROM document_chunks WHERE document = ? AND part = 'result'", waiting[0][0])
+                    return _document(claimed[0])
+            return None
+
+        return self._database.run(work)
+
+    def renew(self, document_id: str, runner: str, lease_seconds: float, segments: int, characters: int) -> bool:
+        """Notes how much is translated, and renews the lease; returns whether the document is still this claim's."""
+        return bool(
+            self._run(
+                "UPDATE documents SET leased_until = ?, segments_done = ?, characters_done = ? "
+                "WHERE id = ? AND runner = ? RETURNING id",
+                *(time.time() + lease_seconds, segments, characters, document_id, runner),
+            )
+        )
+
+    def add_result_chunk(self, document_id: str, runner: str, number: int, chunk: bytes) -> bool:
+        """Adds a chunk of the result; returns whether the document is still this claim's."""
+
+        def work(run: Statement) -> bool:
+            size = "UPDATE documents SET bytes = bytes + ? WHERE id = ? AND runner = ? RETURNING id"
+            if not run(size, len(chunk), document_id, runner):
+                return False
+            insert = (
+                "INSERT INTO document_chunks VALUES (?, 'result', ?, ?) ON CONFLICT DO NOTHING"  # it is tried again
+            )
+            run(insert, document_id, number, chunk)
+            return True
+
+        return self._database.run(work)
+
+    def finish(self, document_id: str, runner: str, warnings: list[str], keep_seconds: float) -> bool:
+        """Notes that the result is whole, and deletes the source; see `renew`."""
+        changes = "state = 'done', segments_done = segments, characters_done = characters, warnings = ?"
+        return self._end(document_id, runner, changes, json.dumps(warnings), keep_seconds)
+
+    def fail(self, document_id: str, runner: str, message: str, keep_seconds: float) -> bool:
+        """Notes that the document cannot be translated, and deletes its files; see `renew`."""
+        written = message.replace("\0", "").encode(errors="replace").decode()  # any database stores it so
+        return self._end(document_id, runner, "state = 'failed', message = ?", written, keep_seconds)
+
+    def put_back(self, document_id: str, runner: str) -> bool:
+        """Gives a document back, to be translated by whoever claims it next; see `renew`."""
+        return bool(
+            self._run(
+                "UPDATE documents SET state = 'queued', runner = '', attempts = attempts - 1 "
+                "WHERE id = ? AND runner = ? RETURNING id",
+                *(document_id, runner),
+            )
+        )
+
+    def _end(self, document_id: str, runner: str, changes: str, value: str, keep_seconds: float) -> bool:
+        def work(run: Statement) -> bool:
+            updated = (
+                f"UPDATE documents SET {changes}, runner = '', expires = ? WHERE id = ? AND runner = ? RETURNING state"
+            )
+            ended = run(updated, value, time.time() + keep_seconds, document_id, runner)
+            if not ended:
+                return False
+            of_result = " AND part = 'source'" if ended[0][0] == DONE else ""
+            run(f"DELETE FROM document_chunks WHERE document = ?{of_result}", document_id)
+            run(
+                "UPDATE documents SET bytes = (SELECT coalesce(sum(length(content)), 0) FROM document_chunks "
+                "WHERE document = documents.id) WHERE id = ?",
+                document_id,
+            )
+            return True
+
+        return self._database.run(work)
+
+    def _deleted(self, condition: str, *values: object) -> list[StoredDocument]:
+        def work(run: Statement) -> list[StoredDocument]:
+            deleted = run(f"DELETE FROM documents WHERE {condition} RETURNING {_COLUMNS}", *values)
+            for row in deleted:
+                run("DELETE FROM document_chunks WHERE document = ?", row[0])
+            return [_document(row) for row in deleted]
+
+        return self._database.run(work)
+
+    def _run(self, statement: str, *values: object) -> list[Row]:
+        return self._database.run(lambda run: run(statement, *values))
+
+
+def _document(row: Row) -> StoredDocument:
+    (
+        document_id,
+        protocol,
+        owner,
+        name,
+        source,
+        target,
+        options,
+        num_segments,
+        num_characters,
+        num_bytes,
+        *progress,
+    ) = row
+    state, segments_done, characters_done, warnings, message, attempts, created = progress
+    return StoredDocument(
+        id=document_id,
+        protocol=protocol,
+        owner=owner,
+        name=name,
+        source=source,
+        target=target,
+        options=json.loads(options),
+        num_segments=num_segments,
+        num_characters=num_characters,
+        num_bytes=num_bytes,
+        state=state,
+        segments_done=segments_done,
+        characters_done=characters_done,
+        warnings=tuple(json.loads(warnings)),
+        message=message,
+        attempts=attempts,
+        created=datetime.fromtimestamp(created, UTC),
+    )

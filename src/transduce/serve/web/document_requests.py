@@ -1,0 +1,124 @@
+"""What the protocols have in common where they take and give documents."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from transduce.errors import suggestion
+from transduce.serve.documents.service import DocumentFile, Documents
+from transduce.serve.operations.keys import Key
+from transduce.serve.requests import UnknownPairError
+from transduce.serve.state.documents import NewDocument, StoredDocument
+from transduce.serve.web.backend import Backend
+from transduce.serve.web.refusals import bad_request
+from transduce.serve.web.uploads import Upload
+from transduce.translation.documents import FORMATS, format_of
+
+
+class DocumentRequests:
+    """Documents, as the protocols use them."""
+
+    def __init__(self, backend: Backend, documents: Documents) -> None:
+        self.backend, self.documents = backend, documents
+
+    async def accept(
+        self,
+        request: Request,
+        key: Key,
+        protocol: str,
+        upload: Upload,
+        languages: tuple[str, str],
+        options: Mapping[str, Any],
+    ) -> StoredDocument:
+        """Reads a document, and accepts it.
+
+        Args:
+            request: with which it came.
+            key: the client's, which is charged with the characters.
+            protocol: in which it may be asked for.
+            upload: the document.
+            languages: the source, or AUTO, and the served target.
+            options: how it is translated; `format` names its format where its ending does not.
+
+        Raises:
+            Refusal: its format is not known, or the source language is not served.
+            DataError: it is damaged, encrypted, too large or not in its format.
+            UnknownPairError: no model translates between the languages.
+            LimitError, UnavailableError: see `Documents.accept`.
+        """
+        source, target = languages
+        document_format = require_format(upload.name, options.get("format", ""))
+        content = upload.content()
+        found = await self.documents.survey(DocumentFile(content, upload.name, document_format), target)
+        [guess] = await self.backend.sources_of([found.sample], source, target)
+        pairs = {(pair.source, pair.target) for pair in self.backend.service.pairs()}
+        if guess.language != target and (guess.language, target) not in pairs:
+            raise UnknownPairError(guess.language, target)
+        given = NewDocument(
+            protocol=protocol,
+            owner=key.name,
+            name=upload.name,
+            source=guess.language,
+            target=target,
+            options={**options, "format": document_format},
+            num_segments=found.num_segments,
+            num_characters=found.num_characters,
+        )
+        return await self.documents.accept(request.scope, key, given, content)
+
+    async def file_response(
+        self, document: StoredDocument, when_sent: Callable[[], Awaitable[None]] | None = None
+    ) -> Response:
+        """Returns the result of a document that is done, as a file.
+
+        Args:
+            document: the document.
+            when_sent: is called once the client was sent the whole result; not if it leaves before.
+
+        Raises:
+            StateError: the store fails.
+        """
+        chunks = self.documents.result(document)
+        first = await anext(chunks, b"")
+
+        async def content() -> AsyncIterator[bytes]:
+            yield first
+            async for chunk in chunks:
+                yield chunk
+            if when_sent is not None:
+                await when_sent()
+
+        name = result_name(document)
+        plain = "".join(c if c.isascii() and (c.isalnum() or c in " -_.()") else "_" for c in name)
+        headers = {
+            "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}",
+            "Content-Length": str(document.num_bytes),
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "no-store",
+        }
+        return StreamingResponse(content(), headers=headers, media_type="application/octet-stream")
+
+
+def require_format(name: str, given: str) -> str:
+    """Returns the name of a format: the one that is given, or else the one that the file's ending stands for.
+
+    Raises:
+        Refusal: there is none.
+    """
+    if given and given not in FORMATS:
+        raise bad_request(f"The format '{given[:100]}' is not known.{suggestion(given[:100], FORMATS)}", "wrong_value")
+    found = given or format_of(Path(name))
+    if not found:
+        endings = " ".join(ending for each in FORMATS.values() for ending in each.extensions)
+        raise bad_request(f"{name}: its ending stands for no format that is known. Known are {endings}.")
+    return found
+
+
+def result_name(document: StoredDocument) -> str:
+    """Returns the name of the result: "letter.de.docx" of "letter.docx"."""
+    path = Path(document.name)
+    return f"{path.stem}.{document.target}{path.suffix}"

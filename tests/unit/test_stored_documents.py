@@ -1,0 +1,224 @@
+"""Documents in the store: claims and leases of replicas, files in pieces, nothing left behind; in both databases."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postgres_server import PostgresServer, postgres_server
+from transduce.serve.state import documents as module
+from transduce.serve.state.database import StateError
+from transduce.serve.state.documents import DocumentStore, NewDocument, StoredDocument
+from transduce.serve.state.store import Store, open_store
+
+CONTENT = bytes(range(256)) * 3
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    yield from postgres_server()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "serve.db")
+    server: PostgresServer = request.getfixturevalue("server")
+    return server.new_database()
+
+
+@pytest.fixture
+def store(address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setattr(module, "CHUNK_BYTES", 100)
+    opened = open_store(address)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def documents(store: Store) -> DocumentStore:
+    return store.documents
+
+
+def given(owner: str = "one", **values: Any) -> NewDocument:
+    fields: dict[str, Any] = {"protocol": "transduce", "name": "ü.docx", "source": "en", "target": "de"}
+    return NewDocument(**fields | {"owner": owner, "num_segments": 7, "num_characters": 70} | values)
+
+
+def found(documents: DocumentStore, document: StoredDocument) -> StoredDocument:
+    """Returns a document as it is now."""
+    now = documents.find(document.protocol, document.owner, document.id)
+    assert now is not None
+    return now
+
+
+def chunks(store: Store) -> int:
+    """Returns how many pieces of files the store has."""
+    [(number,)] = store._database.run(lambda run: run("SELECT count(*) FROM document_chunks"))
+    return int(number)
+
+
+def test_a_document_comes_back_as_it_was(documents: DocumentStore) -> None:
+    options = {"glossary": {"Hund\0": ["dog", "\ud800"]}, "search": {"beam_size": 4}}
+    made = documents.add(given(options=options), CONTENT)
+    assert found(documents, made) == made
+    assert (made.state, made.options, made.num_bytes) == ("queued", options, len(CONTENT))
+    assert documents.content(made.id, "source") == CONTENT
+    assert documents.content(made.id, "result") == b""
+    assert documents.find("transduce", None, made.id) == made
+    for protocol, owner in (("transduce", "other"), ("deepl", "one"), ("transduce", "")):
+        assert documents.find(protocol, owner, made.id) is None
+        assert documents.delete(protocol, owner, made.id) is None
+
+
+def test_a_document_runs_through_its_states(documents: DocumentStore, store: Store) -> None:
+    made = documents.add(given(), CONTENT)
+    claimed = documents.claim("a", 60)
+    assert claimed is not None
+    assert (claimed.id, claimed.state, claimed.attempts) == (made.id, "translating", 1)
+    assert documents.claim("b", 60) is None
+    assert documents.renew(made.id, "a", 60, 3, 30)
+    assert (found(documents, made).segments_done, found(documents, made).characters_done) == (3, 30)
+    for _ in range(2):  # the second time because the answer was lost
+        assert documents.add_result_chunk(made.id, "a", 0, b"Hund")
+    assert documents.add_result_chunk(made.id, "a", 1, b"e")
+    assert documents.finish(made.id, "a", ["a warning"], 60)
+    done = found(documents, made)
+    assert (done.state, done.segments_done, done.characters_done, done.num_bytes) == ("done", 7, 70, 5)
+    assert done.warnings == ("a warning",)
+    assert documents.content(made.id, "result") == b"Hunde"
+    assert documents.content(made.id, "source") == b""
+    assert documents.claim("a", 60) is None
+    assert documents.delete("transduce", "one", made.id) == done
+    assert documents.delete("transduce", "one", made.id) is None
+    assert chunks(store) == 0
+
+
+def test_of_a_document_that_failed_only_the_reason_is_left(documents: DocumentStore, store: Store) -> None:
+    made = documents.add(given(), CONTENT)
+    documents.claim("a", 60)
+    documents.add_result_chunk(made.id, "a", 0, b"Hund")
+    assert documents.fail(made.id, "a", "ü.docx: is \0 \ud800 damaged", 60)
+    assert (found(documents, made).state, found(documents, made).message) == ("failed", "ü.docx: is  ? damaged")
+    assert chunks(store) == 0
+    assert documents.occupancy("one").num_bytes == 0
+
+
+def test_who_has_lost_a_document_can_change_nothing(documents: DocumentStore, store: Store) -> None:
+    made = documents.add(given(), CONTENT)
+    documents.claim("a", 0.0)
+    time.sleep(0.01)
+    again = documents.claim("b", 60)
+    assert again is not None
+    assert again.attempts == 2
+    assert not documents.renew(made.id, "a", 60, 1, 1)
+    assert not documents.add_result_chunk(made.id, "a", 0, b"x")
+    assert not documents.finish(made.id, "a", [], 60)
+    assert not documents.fail(made.id, "a", "", 60)
+    assert not documents.put_back(made.id, "a")
+    assert documents.renew(made.id, "b", 60, 1, 1)
+    assert documents.delete("transduce", "one", made.id) is not None
+    assert not documents.renew(made.id, "b", 60, 1, 1)
+    assert not documents.add_result_chunk(made.id, "b", 0, b"x")
+    assert chunks(store) == 0
+
+
+def test_a_document_that_is_taken_over_begins_anew(documents: DocumentStore) -> None:
+    made = documents.add(given(), CONTENT)
+    documents.claim("a", 0.0)
+    documents.add_result_chunk(made.id, "a", 0, b"half")
+    documents.renew(made.id, "a", 0.0, 3, 30)
+    time.sleep(0.01)
+    again = documents.claim("b", 60)
+    assert again is not None
+    assert (again.segments_done, again.characters_done) == (0, 0)
+    assert documents.content(made.id, "result") == b""
+    assert documents.content(made.id, "source") == CONTENT
+
+
+def test_a_document_that_is_put_back_counts_as_not_begun(documents: DocumentStore) -> None:
+    made = documents.add(given(), CONTENT)
+    for name in "abcdef":
+        claimed = documents.claim(name, 60)
+        assert claimed is not None
+        assert claimed.attempts == 1
+        assert documents.put_back(made.id, name)
+        assert found(documents, made).state == "queued"
+
+
+def test_keys_take_turns(documents: DocumentStore) -> None:
+    first, second, third = (documents.add(given(owner), b"x") for owner in ("one", "one", "other"))
+    order = [documents.claim(name, 60) for name in "abc"]
+    assert [each.id for each in order if each is not None] == [first.id, third.id, second.id]
+
+
+def test_a_document_is_claimed_once(documents: DocumentStore, address: str) -> None:
+    made = {documents.add(given(f"{number % 3}"), b"x").id for number in range(20)}
+    other = open_store(address)
+    replicas = [documents, other.documents]
+    with ThreadPoolExecutor(8) as pool:
+        claimed = list(pool.map(lambda number: replicas[number % 2].claim(f"{number}", 60), range(30)))
+    ids = [each.id for each in claimed if each is not None]
+    assert len(ids) == 20
+    assert set(ids) == made
+    other.close()
+
+
+def test_the_store_knows_how_full_it_is(documents: DocumentStore) -> None:
+    for owner in ("one", "one", "other"):
+        documents.add(given(owner), CONTENT)
+    documents.claim("a", 60)
+    occupancy = documents.occupancy("one")
+    assert (occupancy.num_waiting, occupancy.num_waiting_of_owner) == (3, 2)
+    assert occupancy.num_bytes == 3 * len(CONTENT)
+    assert documents.counts() == {"uploading": 0, "queued": 2, "translating": 1, "done": 0, "failed": 0}
+
+
+def test_what_has_expired_is_deleted(documents: DocumentStore, store: Store) -> None:
+    kept, done, unwanted = (documents.add(given(), CONTENT) for _ in range(3))
+    assert documents.delete_expired() == []
+    for each in (kept, done):
+        claimed = documents.claim(each.id, 60)
+        assert claimed is not None
+        documents.finish(claimed.id, each.id, [], 60 if each is kept else -1)
+    for each in (kept, unwanted):
+        documents.keep_unfinished(each.id, -1)  # what is done keeps its time
+    assert {each.id for each in documents.delete_expired()} == {done.id, unwanted.id}
+    assert found(documents, kept).state == "done"
+    assert chunks(store) == 0
+
+
+def test_an_upload_that_was_broken_off_is_deleted(
+    documents: DocumentStore, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_UPLOAD_SECONDS", -1)
+    run, number = store._database.run, 0
+
+    def failing(work: Any) -> Any:
+        nonlocal number
+        number += 1
+        if number > 3:
+            raise StateError
+        return run(work)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._database, "run", failing)
+        with pytest.raises(StateError):
+            documents.add(given(), CONTENT)
+    assert documents.claim("a", 60) is None  # half of it is there
+    assert chunks(store) == 2
+    [deleted] = documents.delete_expired()
+    assert deleted.state == "uploading"
+    assert chunks(store) == 0
+
+
+def test_nothing_of_a_deleted_document_stays_in_the_file(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "serve.db"))
+    secret = b"a secret document " * 1000
+    made = store.documents.add(given(), secret)
+    store.documents.delete("transduce", "one", made.id)
+    store.close()  # which empties the write-ahead log
+    assert b"secret" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
