@@ -2,10 +2,7 @@
 
 import asyncio
 import shutil
-import threading
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ from typing import Any
 import pytest
 
 from made_models import untied_folder
+from running_service import Events, config_of, request_of, run, running, until
 from transduce import Translator
 from transduce.errors import BundleError, ConfigError, DataError
 from transduce.serve.config import BatchingConfig, ModelEntry, PivotConfig, ServeConfig
@@ -20,7 +18,6 @@ from transduce.serve.requests import (
     DeadlineError,
     ModelUnavailableError,
     OverloadedError,
-    Priority,
     StoppingError,
     TranslationRequest,
     UnknownPairError,
@@ -48,33 +45,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def other_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return untied_folder(tmp_path_factory.mktemp("other") / "second", seed=7)
-
-
-def config_of(*folders: Path, languages: str = "ab bc", **sections: Any) -> ServeConfig:
-    """Returns a configuration that serves each folder from one language into another, one letter each."""
-    pairs = languages.split()[: len(folders)]
-    entries = [
-        ModelEntry(path=str(each), source=source, target=target, threads=2)
-        for each, (source, target) in zip(folders, pairs, strict=True)
-    ]
-    return replace(ServeConfig(), models=tuple(entries), **sections)
-
-
-@asynccontextmanager
-async def running(config: ServeConfig, recorder: Any = None) -> AsyncIterator[Service]:
-    before = set(threading.enumerate())
-    service = Service(config, recorder)
-    await service.start()
-    try:
-        yield service
-    finally:
-        await service.stop()
-        left = [thread for thread in set(threading.enumerate()) - before if not thread.name.startswith("asyncio_")]
-        assert not left, "threads were left behind"
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 120))  # type: ignore[arg-type]
 
 
 MIXED: list[dict[str, Any]] = [
@@ -146,10 +116,6 @@ def without_scores(each: Translation) -> Translation:
 def fitting(case: dict[str, Any], num_texts: int) -> dict[str, Any]:
     prefixes = case.get("prefixes")
     return case if prefixes is None else case | {"prefixes": [*prefixes, *[""] * (num_texts - len(prefixes))]}
-
-
-def request_of(*texts: str, target: str = "b", **further: Any) -> TranslationRequest:
-    return TranslationRequest(texts=texts, source="a", target=target, **further)
 
 
 def test_what_is_streamed_is_the_translation(folder: Path) -> None:
@@ -259,34 +225,6 @@ def test_prefixes_and_required_terms_do_not_contradict_what_is_configured(folder
                 await service.translate(request_of("A dog.", forbidden=[" "]))
 
     run(test)
-
-
-class Events:
-    """A recorder that keeps the events of models."""
-
-    def __init__(self) -> None:
-        self.events: list[str] = []
-        self.num_sentences = 0
-
-    def batch_done(self, model: str, num_sentences: int, num_tokens: int, fill: float, seconds: float) -> None:
-        assert 0 < fill <= 1
-        assert seconds > 0
-        assert num_tokens >= num_sentences
-        self.num_sentences += num_sentences
-
-    def waited(self, model: str, priority: Priority, seconds: float) -> None:
-        assert seconds >= 0
-
-    def model_event(self, model: str, event: str) -> None:
-        self.events.append(f"{model} {event}")
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("it did not happen within 30 seconds")
 
 
 def test_a_changed_folder_is_loaded_and_a_damaged_one_is_not(folder: Path, other_folder: Path, tmp_path: Path) -> None:

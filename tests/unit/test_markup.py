@@ -15,6 +15,7 @@ from transduce.translation.constraints.required_terms import outcome
 from transduce.translation.pipeline import TextOptions, placement, restoring
 from transduce.translation.pipeline import markup as marks
 from transduce.translation.pipeline.atoms import atoms
+from transduce.translation.pipeline.checkpoints import never
 from transduce.translation.pipeline.placement import place_marks
 from transduce.translation.pipeline.protecting import attempts, protect
 from transduce.translation.pipeline.restoring import assemble, restore
@@ -55,7 +56,7 @@ def test_a_required_term_that_markup_takes_out_did_not_come_out() -> None:
     choices = (("info@a.de",), ("HUND",))
 
     [line] = protect(["a dog"], "html")
-    [attempt] = next(attempts([line], "html"))
+    [attempt] = next(attempts([line], "html", never))
     [[blank]] = UPPER.translate_n_best(["x"], 1)
     text = "A DOG HUND info@a.de"
     found = replace(blank, text=text, required=outcome(text, choices), sentences=(((0, 5), (0, len(text))),))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from transduce.serve.requests import Priority, ServiceError
+from transduce.serve.requests import DeadlineError, Priority, ServiceError
 
 _numbers = itertools.count()
 
@@ -40,6 +40,18 @@ class Ticket:
             call = self._call
         if call is not None:
             call.withdraw()
+
+    def check(self) -> None:
+        """Is called now and then by work that takes long: raises where nobody waits for it any more.
+
+        Raises:
+            CancelledRequestError: the request was cancelled.
+            DeadlineError: its deadline has come.
+        """
+        if self._cancelled:
+            raise CancelledRequestError
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise DeadlineError
 
     def enter(self, call: "Call | None") -> None:
         """Sets the call that waits now, of which there is one at a time.

@@ -68,8 +68,8 @@ class CutText:
         if index == 0:
             added = text[:start] + written
         else:
-            last_end = self._spans[index - 1][1]
-            added = gap_between(text[last_end:start], self._before, written, text[:last_end]) + written
+            before = self._spans[index - 1]
+            added = gap_between(text[before[1] : start], self._before, written, text[slice(*before)]) + written
         if index == len(self._spans) - 1:
             added += text[end:]
         self._num_joined, self._before = index + 1, written

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from transduce.serve.calls import Ticket
+from transduce.serve.requests import DeadlineError
 from transduce.serve.scheduler import Scheduler
 
 
@@ -29,7 +30,7 @@ class EventLoopCalls:
         left = ticket.seconds_left
         timer = None
         if left is not None:
-            timer = self._loop.call_later(left, lambda: call.fail(scheduler.deadline_error(ticket.priority)))
+            timer = self._loop.call_later(left, lambda: call.fail(DeadlineError()))
         try:
             await future
         except asyncio.CancelledError:

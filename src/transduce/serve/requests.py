@@ -89,6 +89,10 @@ class OverloadedError(UnavailableError):
 class DeadlineError(UnavailableError):
     """The request could not be answered in time."""
 
+    def __init__(self, retry_after_seconds: int = 1) -> None:
+        """Takes when to try again."""
+        super().__init__("The request could not be answered in time.", retry_after_seconds)
+
 
 class StoppingError(UnavailableError):
     """The service is about to end and takes no new work."""

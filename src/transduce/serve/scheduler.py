@@ -6,7 +6,6 @@ answer to a request.
 """
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
@@ -101,14 +100,9 @@ class Scheduler:
         call = self.submit(ticket, work, inputs, tokens, ended.release)
         left = ticket.seconds_left
         if not ended.acquire(timeout=-1 if left is None else left):
-            call.fail(self.deadline_error(ticket.priority))
+            call.fail(DeadlineError())
         ticket.enter(None)
         return call.outcome()
-
-    def deadline_error(self, priority: Priority) -> DeadlineError:
-        """Returns the error of a request whose deadline has come."""
-        wait = self.expected_wait_seconds(priority)
-        return DeadlineError("The request could not be answered in time.", max(1, math.ceil(wait)))
 
     def close(self) -> None:
         """Computes what waits, and ends the workers; nothing more can be run."""

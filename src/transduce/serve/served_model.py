@@ -20,6 +20,7 @@ from transduce.text import SubwordTokenizer
 from transduce.translation.constraints.glossary import glossary_of
 from transduce.translation.constraints.line_constraints import constraints_of
 from transduce.translation.pipeline import Request, TextOptions
+from transduce.translation.pipeline.checkpoints import checked
 from transduce.translation.result import Alternative, Translation
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
@@ -100,12 +101,13 @@ class ServedModel:
             ConfigError: the request's options are wrong.
             DataError: its constraints are, or a text is too long for its markup.
         """
-        for text in request.texts:
+        for text in checked(request.texts, ticket.check):
             require_few_marks(text, text_options.markup)
         constraints = constraints_of(len(request.texts), request.prefixes, request.forbidden, request.required)
         plain = self._request_of(self._options_key(request), request.n_best, text_options)
         pipeline_request = replace(plain, glossary=glossary_of(request.glossary))
-        return translate_window(self._queued(ticket), Window(1, request.texts, constraints), pipeline_request)
+        window = Window(1, request.texts, constraints)
+        return translate_window(self._queued(ticket), window, pipeline_request, ticket.check)
 
     def alternatives(self, request: TranslationRequest, ticket: Ticket, n: int) -> list[Alternative]:
         """Returns at most `n` words that may follow the prefix of a request's only text; see `translate`."""

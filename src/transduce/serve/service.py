@@ -6,11 +6,10 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from transduce.errors import ConfigError
 from transduce.serve.calls import CancelledRequestError, Ticket
@@ -20,7 +19,9 @@ from transduce.serve.event_loop_calls import EventLoopCalls
 from transduce.serve.model_slot import ModelSlot
 from transduce.serve.models import Models, ServedPair
 from transduce.serve.pivot import over_pivot, request_from_pivot, request_into_pivot
+from transduce.serve.request_threads import RequestThreads
 from transduce.serve.requests import (
+    DeadlineError,
     OverloadedError,
     Priority,
     Recorder,
@@ -43,7 +44,6 @@ _STREAM_GROUPS = (1, 2, 4, 8)
 _OF_PARTS = ("split", "guard", "markup")  # options that work on parts of texts
 _STREAM_AHEAD = 2  # requests of a stream that are worked on at a time
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 class Service:
@@ -58,7 +58,7 @@ class Service:
         """
         self.config = config
         self._models = Models(config, metrics or _NoRecorder())
-        self._threads = ThreadPoolExecutor(config.batching.max_requests, "request")
+        self._threads = RequestThreads(config.batching.max_requests)
         self._maintenance = ThreadPoolExecutor(1, "maintenance")
         self._watching: asyncio.Task[None] | None = None
         self._ready = self._stopping = False
@@ -108,7 +108,7 @@ class Service:
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._threads.shutdown()
+        self._threads.close()
         self._maintenance.shutdown()
         self._models.close()
 
@@ -156,7 +156,9 @@ class Service:
         """
         route = self._models.route(request.source, request.target)
         with self._accepted(request, route):
-            cut = CutText.of(request, self._text_options(request), request.source)
+            options = self._text_options(request)
+            with self._ticket(request) as ticket:
+                cut = await self._threads.run(partial(CutText.of, request, options, request.source), ticket)
             groups = cut.groups(_STREAM_GROUPS)
             running: deque[asyncio.Task[list[TranslatedText]]] = deque()
             try:
@@ -185,7 +187,7 @@ class Service:
             raise ConfigError("There are no alternatives at a word where two models translate one after the other.")
         with self._accepted(request, route), self._ticket(request) as ticket:
             async with self._model(route[0], ticket) as model:
-                return await self._on_thread(partial(model.alternatives, request, ticket, n), ticket)
+                return await self._threads.run(partial(model.alternatives, request, ticket, n), ticket)
 
     def expected_seconds(self, source: str, target: str, texts: Sequence[str]) -> float:
         """Returns about how long texts would take if nothing else waited, by the measured speed.
@@ -242,7 +244,7 @@ class Service:
             found: list[list[Translation]]
             work = model.whole_texts(request, options)
             if work is None:
-                found = await self._on_thread(partial(model.translate, request, ticket, options), ticket)
+                found = await self._threads.run(partial(model.translate, request, ticket, options), ticket)
             else:
                 tokens = estimated_tokens(request.texts)
                 found = await self._calls.run(model.scheduler, ticket, work, request.texts, tokens)
@@ -252,22 +254,16 @@ class Service:
     async def _model(self, slot: ModelSlot, ticket: Ticket) -> AsyncIterator[ServedModel]:
         """Lends a model for the time of the context; loads it if it is not loaded."""
         while (model := slot.acquire_loaded()) is None:
-            await self._on_thread(slot.ensure_loaded, ticket)
+            await self._threads.run_shared(slot, slot.ensure_loaded, ticket)
         try:
             yield model
         except CancelledRequestError:  # not by its caller, who does not wait any more
             raise StoppingError("The service is stopping.") from None
+        except DeadlineError:
+            wait = model.scheduler.expected_wait_seconds(ticket.priority)
+            raise DeadlineError(max(1, math.ceil(wait))) from None
         finally:
             slot.release(model)
-
-    async def _on_thread(self, function: Callable[[], T], ticket: Ticket) -> T:
-        """Runs a function that waits; cancels the ticket if the caller is cancelled, so that it ends soon."""
-        future = self._threads.submit(function)
-        try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            ticket.cancel()
-            raise
 
     @contextlib.contextmanager
     def _ticket(self, request: TranslationRequest) -> Iterator[Ticket]:

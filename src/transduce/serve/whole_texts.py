@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from transduce.serve.requests import TranslationRequest
 from transduce.translation.pipeline import Request, run_pipeline
+from transduce.translation.pipeline.checkpoints import Checkpoint, checked, never
 from transduce.translation.pipeline.many_sentences import MANY_SENTENCES, lines_of_many_sentences
 from transduce.translation.result import Translation
 from transduce.translation.text_model import TextModel
@@ -30,10 +31,13 @@ class WholeTexts:
         return translate_window(model, Window(1, inputs), self.request)
 
 
-def translate_window(model: TextModel, window: Window, request: Request) -> list[list[Translation]]:
+def translate_window(
+    model: TextModel, window: Window, request: Request, checkpoint: Checkpoint = never
+) -> list[list[Translation]]:
     """Returns what `run_pipeline` does, with a warning in the translations of lines of many sentences."""
-    found = run_pipeline(model, window, request)
-    for index in lines_of_many_sentences(model, window.lines, found, request.text_options):
+    found = run_pipeline(model, window, request, checkpoint)
+    lines = checked(window.lines, checkpoint)
+    for index in lines_of_many_sentences(model, lines, found, request.text_options):
         found[index] = [replace(each, warnings=(*each.warnings, MANY_SENTENCES)) for each in found[index]]
     return found
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from transduce.config import DecodeConfig
 from transduce.translation.pipeline.atoms import atoms
+from transduce.translation.pipeline.checkpoints import Checkpoint
 from transduce.translation.pipeline.splitting import Part
 from transduce.translation.result import Translation
 
@@ -59,6 +60,7 @@ def guard(
     options: DecodeConfig,
     n_best: int,
     search: Search,
+    checkpoint: Checkpoint,
     *,
     same_language: bool,
 ) -> list[list[Translation]]:
@@ -69,6 +71,7 @@ def guard(
     """
 
     def bad(index: int, candidate: Translation) -> tuple[str, ...]:
+        checkpoint()
         return doubts(parts[index].text, candidate.text, same_language=same_language)
 
     waiting = [index for index, found in enumerate(results) if bad(index, found[0])]

@@ -56,7 +56,7 @@ def _joined(text: str, spans: Sequence[Span], chosen: Sequence[Translation]) -> 
     for i, (span, part) in enumerate(zip(spans, chosen, strict=True)):
         if i:
             between = text[spans[i - 1][1] : span[0]]
-            written += gap_between(between, chosen[i - 1].text, part.text, text[: spans[i - 1][1]])
+            written += gap_between(between, chosen[i - 1].text, part.text, text[slice(*spans[i - 1])])
         starts.append((span[0], len(written)))
         written += part.text
     return merged(chosen, written + text[spans[-1][1] :], starts)

@@ -1,6 +1,6 @@
 """Lines with more sentences than the lines that the model was trained on: it may leave out some of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from transduce.translation.pipeline.markup import MarkedText, read_markup
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, num_sentences
@@ -12,7 +12,7 @@ MANY_SENTENCES = "has more sentences than the lines that the model was trained o
 
 
 def lines_of_many_sentences(
-    model: TextModel, texts: Sequence[str], found: Sequence[Sequence[Translation]], text_options: TextOptions
+    model: TextModel, texts: Iterable[str], found: Sequence[Sequence[Translation]], text_options: TextOptions
 ) -> list[int]:
     """Returns the indices of lines that were searched whole and have more sentences than nearly all training lines.
 

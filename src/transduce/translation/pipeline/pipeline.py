@@ -21,6 +21,7 @@ from transduce.translation.constraints.forced_terms import warnings_of_forced
 from transduce.translation.constraints.glossary import Glossary
 from transduce.translation.constraints.line_constraints import with_terms
 from transduce.translation.constraints.required_terms import outcome, warnings_of
+from transduce.translation.pipeline.checkpoints import Checkpoint, checked, never
 from transduce.translation.pipeline.confidence import with_confidence, with_probabilities
 from transduce.translation.pipeline.guard import guard
 from transduce.translation.pipeline.joining import join
@@ -49,8 +50,17 @@ class Request:
         self.options.require_n_best(self.n_best)
 
 
-def run_pipeline(model: TextModel, window: Window, request: Request) -> list[list[Translation]]:
-    """Returns the translations of each line, best first: at least one, at most `request.n_best`."""
+def run_pipeline(
+    model: TextModel, window: Window, request: Request, checkpoint: Checkpoint = never
+) -> list[list[Translation]]:
+    """Returns the translations of each line, best first: at least one, at most `request.n_best`.
+
+    Args:
+        model: the model.
+        window: the lines.
+        request: how they are to be translated.
+        checkpoint: is called between pieces of work; what it raises ends the work.
+    """
     if isinstance(window.lines, str):  # a sequence of characters, which is never meant
         raise TypeError("Give a list of lines: for a single one, [line].")
     if any(each.bind_whole_line for each in window.constraints or ()):
@@ -60,25 +70,26 @@ def run_pipeline(model: TextModel, window: Window, request: Request) -> list[lis
     text_options = replace(request.text_options, language=language)
     markup, same_language = text_options.markup, bool(language) and language == target_language
     options, n_best, drawn = request.options, request.n_best, request.options.temperature > 0
-    search = partial(search_parts, model, request.glossary)
+    search = partial(search_parts, model, request.glossary, checkpoint)
     aligner = _aligner(model) if text_options.alignment or markup != "none" else None
 
-    lines = protect(window.lines, markup)
-    for inputs in attempts(lines, markup):  # with placeholders left in the texts, if there are any; then without
-        parts = split(inputs, window, text_options, model)
+    lines = protect(checked(window.lines, checkpoint), markup)
+    # With placeholders left in the texts, if there are any; then without.
+    for inputs in attempts(lines, markup, checkpoint):
+        parts = split(inputs, window, text_options, model, checkpoint)
         results = search(parts, options, n_best)
         if text_options.guard:
-            results = guard(results, parts, options, n_best, search, same_language=same_language)
+            results = guard(results, parts, options, n_best, search, checkpoint, same_language=same_language)
         if text_options.confidence:
             results = with_probabilities(model, parts, results)
         if aligner is not None and text_options.alignment:
             results = [
                 [replace(best, alignment=aligner.links(part.text, best.text)) for best in found]
-                for part, found in aligner.prepared(zip(parts, results, strict=True), _pairs)
+                for part, found in aligner.prepared(zip(checked(parts, checkpoint), results, strict=True), _pairs)
             ]
         joined = join(inputs, parts, results, n_best, drawn)
-        restore(model, aligner, inputs, joined, markup)
-    results = [assemble(line, n_best, markup, drawn) for line in lines]
+        restore(model, aligner, inputs, checked(joined, checkpoint), markup)
+    results = [assemble(line, n_best, markup, drawn) for line in checked(lines, checkpoint)]
     return with_confidence(model, results) if text_options.confidence else results
 
 
@@ -95,7 +106,12 @@ def _aligner(model: TextModel) -> "WordAligner":
 
 
 def search_parts(
-    model: TextModel, glossary: Glossary | None, parts: Sequence[Part], options: DecodeConfig, n_best: int
+    model: TextModel,
+    glossary: Glossary | None,
+    checkpoint: Checkpoint,
+    parts: Sequence[Part],
+    options: DecodeConfig,
+    n_best: int,
 ) -> list[list[Translation]]:
     """Returns the translations that the engine finds for each part, within its constraints and the glossary."""
     texts = [part.text for part in parts]
@@ -111,7 +127,7 @@ def search_parts(
     limit = model.engine.max_source_tokens
     results = []
     for part, source, found, forced_terms, constraint in zip(
-        parts, sources, hypotheses, forced, constraints, strict=True
+        checked(parts, checkpoint), sources, hypotheses, forced, constraints, strict=True
     ):
         translations = []
         for each, forced_of_each in zip(found, forced_terms, strict=True):

@@ -4,9 +4,10 @@ A placeholder, URL or address is first left in the text: a model whose corpus ha
 it does not copy each of them once, the text is translated again without them (`attempts`). Tags never reach the model.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from transduce.translation.pipeline.checkpoints import Checkpoint, checked
 from transduce.translation.pipeline.markup import MarkedText, read_markup
 from transduce.translation.pipeline.text_options import Markup
 from transduce.translation.result import Translation
@@ -35,7 +36,7 @@ class SegmentInput:
         return self.marked.plain
 
 
-def protect(lines: Sequence[str], markup: Markup) -> list[list[str | Segment]]:
+def protect(lines: Iterable[str], markup: Markup) -> list[list[str | Segment]]:
     """Returns for each line its segments, and the tags between them as strings."""
     if markup == "none":
         return [[Segment(index, MarkedText(line, "", line, (), ""))] for index, line in enumerate(lines)]
@@ -45,11 +46,13 @@ def protect(lines: Sequence[str], markup: Markup) -> list[list[str | Segment]]:
     ]
 
 
-def attempts(lines: Sequence[Sequence[str | Segment]], markup: Markup) -> Iterator[list[SegmentInput]]:
+def attempts(
+    lines: Sequence[Sequence[str | Segment]], markup: Markup, checkpoint: Checkpoint
+) -> Iterator[list[SegmentInput]]:
     """Yields the segments to translate: those with placeholders first, then all that have no translations yet."""
     segments = [part for parts in lines for part in parts if isinstance(part, Segment)]
     with_placeholders = []
-    for segment in segments:
+    for segment in checked(segments, checkpoint):
         if any(mark.kind == "placeholder" for mark in segment.marked.marks):
             read = read_markup(segment.marked.source, markup, keep_placeholders=True)
             if len(read) == 1 and isinstance(read[0], MarkedText):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from textwrap import shorten
 
 from transduce.translation.constraints.line_constraints import Constraints
+from transduce.translation.pipeline.checkpoints import Checkpoint, checked
 from transduce.translation.pipeline.protecting import SegmentInput
 from transduce.translation.pipeline.sentences import Span, fitting_spans, sentence_spans
 from transduce.translation.pipeline.text_options import Split, TextOptions
@@ -28,7 +29,9 @@ class Part:
         return self.line_name or repr(shorten(self.text, 60, placeholder=" …"))
 
 
-def split(inputs: Sequence[SegmentInput], window: Window, text_options: TextOptions, model: TextModel) -> list[Part]:
+def split(
+    inputs: Sequence[SegmentInput], window: Window, text_options: TextOptions, model: TextModel, checkpoint: Checkpoint
+) -> list[Part]:
     """Returns the parts of all texts, in order.
 
     Texts that are longer than the model reads are cut into sentences; with `split="always"`, all texts; with
@@ -38,11 +41,15 @@ def split(inputs: Sequence[SegmentInput], window: Window, text_options: TextOpti
     spans = [[(0, len(given.text))] for given in inputs]
     cuttable = [index for index, given in enumerate(inputs) if _may_be_cut(given, window, wanted, limit)]
     encoded = model.tokenizer.encode_batch([inputs[index].text for index in cuttable])
-    for index, ids in zip(cuttable, encoded, strict=True):
+    for index, ids in checked(zip(cuttable, encoded, strict=True), checkpoint):
         whole, is_long = inputs[index].text, len(ids) > limit
         if whole.strip() and (is_long or wanted == "always"):
             sentences = sentence_spans(whole, text_options.language)
-            fitting = (part for span in sentences for part in fitting_spans(whole, span, limit, model.tokenizer))
+            fitting = (
+                part
+                for span in checked(sentences, checkpoint)
+                for part in fitting_spans(whole, span, limit, model.tokenizer)
+            )
             spans[index] = list(fitting) if is_long else sentences
     return [_part(index, span, inputs[index], window) for index, each in enumerate(spans) for span in each]
 
