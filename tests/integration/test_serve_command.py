@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from described_answers import require_described
 from made_models import untied_folder
 from postgres_server import PostgresServer, postgres_server
 from served_process import Answer, Serving, ask, serving, write_config
@@ -60,7 +61,9 @@ def test_a_service_answers_until_it_is_told_to_end(config: Path, expected: dict[
         assert service.ask("/ready").status == 200
         answer = translate(service)
         assert (answer.status, answer.json["translatedText"]) == (200, expected[TEXTS[0]])
-        assert b"transduce_sentences_total" in service.ask("/metrics").body
+        measured = service.ask("/metrics")
+        require_described("GET", "/metrics", measured.status, measured.headers["content-type"], measured.body)
+        assert b"transduce_sentences_total" in measured.body
         assert service.stop() == 0
         assert [line for line in service.events if "serving" in line or "stop" in line] == [
             next(line for line in service.events if line.startswith("transduce: serving en→de at http://127.0.0.1:")),
@@ -261,7 +264,9 @@ def test_metrics_can_have_a_port_of_their_own(tmp_path: Path, model: Path) -> No
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with serving(write_config(tmp_path, model, server={"metrics_port": port})) as service:
-        assert service.ask("/metrics").status == 404
+        missing = service.ask("/metrics")
+        require_described("GET", "/metrics", missing.status, missing.headers["content-type"], missing.body)
+        assert missing.status == 404
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
             assert b"transduce_ready 1.0" in ask(connection, "/metrics").body
             assert ask(connection, "/health").status == 200

@@ -194,6 +194,10 @@ def test_glossaries_in_csv(client: DescribedClient) -> None:
             {"entries": "\n".join(f"{number}\ta" for number in range(10_001))},
             "Invalid glossary entries: more than 10,000.",
         ),
+        (
+            {"entries": "a\tb\n" + "c" * 501 + "\td"},
+            "Invalid glossary entries: a term in line 2 has 501 characters, and at most 500 are allowed.",
+        ),
         ({"entries": "a\tb\x07"}, "Invalid glossary entries: a term in line 1 is empty or not text."),
     ],
 )
@@ -210,7 +214,7 @@ def test_pairs_of_glossaries(client: DescribedClient) -> None:
 
 def test_keys_see_their_own_glossaries_and_usage_only(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
-    one, other = add_key(path, "one", per_day=12), add_key(path, "other", per_minute=1)
+    one, other = add_key(path, "one", per_day=27), add_key(path, "other", per_minute=1)
     with DescribedClient(fake_app(keys=KeyRing(path))) as client:
 
         def of(secret: str) -> dict[str, str]:
@@ -224,7 +228,7 @@ def test_keys_see_their_own_glossaries_and_usage_only(tmp_path: Path) -> None:
         assert client.get("/v2/glossaries", headers=of(other)).json() == {"glossaries": []}
         assert client.get(f"/v2/glossaries/{made['glossary_id']}", headers=of(other)).status_code == 404
         assert client.post("/v2/translate", json=_fields(text=["Twelve signs"]), headers=of(one)).status_code == 200
-        usage = {"character_count": 12, "character_limit": 12}
+        usage = {"character_count": 27, "character_limit": 27}  # with those of the glossary's terms
         assert client.get("/v2/usage", headers=of(one)).json() == usage
         assert client.post("/v2/translate", json=_fields(), headers=of(one)).status_code == 456
         assert client.post("/v2/translate", json=_fields(), headers=of(other)).status_code == 200

@@ -102,8 +102,9 @@ class LimitsConfig:
     """The largest request."""
 
     body_bytes: Bytes = 2_000_000
-    text_characters: Count = 100_000  # of all texts of a request
+    text_characters: Count = 100_000  # of all texts and prefixes of a request
     list_length: Count = 1000  # texts of a request
+    term_characters: Count = 500  # of a required or forbidden term, or one of a glossary
     alternatives: CountOrNone = 10  # translations of a text, beside the best
     beam_size: Beam = 16
     document_bytes: Bytes = 20_000_000

@@ -16,7 +16,7 @@ from transduce.serve.operations.keys import Key
 from transduce.serve.operations.request_record import record_of
 from transduce.serve.requests import TranslatedText, TranslationRequest, UnknownPairError, Waiting
 from transduce.serve.service import Service
-from transduce.serve.web.detection import Detector, Guess
+from transduce.serve.web.detection import LONGEST, Detector, Guess
 from transduce.serve.web.disconnection import while_connected
 from transduce.serve.web.languages import served_language
 from transduce.serve.web.refusals import bad_request
@@ -93,6 +93,16 @@ class Backend:
         found = await self.detector.guesses(texts, [*self.sources(target), target], html=html)
         return [guesses[0] for guesses in found]
 
+    async def detect(self, request: Request, key: Key, texts: Sequence[str]) -> list[list[Guess]]:
+        """Returns for each text the languages that it may be in, the most probable first.
+
+        Raises:
+            LimitError: the key has no characters left.
+            UnavailableError: languages cannot be detected.
+        """
+        with self.access.charged(request.scope, key, sum(min(len(text), LONGEST) for text in texts)):
+            return await self.detector.guesses(texts, self.languages())
+
     async def translate(
         self,
         request: Request,
@@ -101,6 +111,7 @@ class Backend:
         sources: Sequence[str],
         target: str,
         unchanged: Collection[int] = (),
+        further_characters: int = 0,
         **fields: Any,
     ) -> list[TranslatedText]:
         """Translates each text from its own language, for as long as the client stays.
@@ -112,6 +123,7 @@ class Backend:
             sources: the language of each.
             target: the language to translate into. Texts that are in it come back unchanged.
             unchanged: indices of further texts that come back unchanged.
+            further_characters: those of prefixes and terms, with which the key is charged too.
             fields: further fields of `TranslationRequest`; those in BY_TEXT have an entry for each text, or are None.
 
         Raises:
@@ -140,13 +152,15 @@ class Backend:
             )
             for source, indices in groups.items()
         ]
-        with self.access.charged(request.scope, key, sum(map(len, texts))):
+        with self.access.charged(request.scope, key, sum(map(len, texts)) + further_characters):
             found = await while_connected(request, self._all(requests))
             for indices, translated in zip(groups.values(), found, strict=True):
                 results.update(zip(indices, translated, strict=True))
         return [results[index] for index in range(len(texts))]
 
-    async def stream(self, request: Request, key: Key, given: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
+    async def stream(
+        self, request: Request, key: Key, given: TranslationRequest, further_characters: int = 0
+    ) -> AsyncGenerator[StreamedPart, None]:
         """Yields the translation of a single text sentence by sentence; for the errors see `translate`.
 
         Raises:
@@ -155,12 +169,13 @@ class Backend:
         [text] = given.texts
         if given.source == given.target:
             unchanged = TranslatedText([unchanged_text(text)], given.source, given.target)
-            yield StreamedPart((0, len(text)), text, unchanged)
+            with self.access.charged(request.scope, key, len(text) + further_characters):
+                yield StreamedPart((0, len(text)), text, unchanged)
             return
         record_of(request.scope).waiting = given.waiting
         parts = self.service.stream(given)
         async with contextlib.aclosing(parts):
-            with self.access.charged(request.scope, key, len(text)):
+            with self.access.charged(request.scope, key, len(text) + further_characters):
                 first = await anext(parts, None)  # an error before it costs nothing; whoever leaves later has read some
             if first is None:
                 return
@@ -170,9 +185,8 @@ class Backend:
 
     async def alternatives(self, request: Request, key: Key, given: TranslationRequest, n: int) -> list[Alternative]:
         """Returns at most `n` words that may follow the prefix of the only text; for the errors see `translate`."""
-        [text] = given.texts
         record_of(request.scope).waiting = given.waiting
-        with self.access.charged(request.scope, key, len(text)):
+        with self.access.charged(request.scope, key, sum(map(len, [*given.texts, *(given.prefixes or ())]))):
             return await while_connected(request, self.service.alternatives(given, n))
 
     async def _all(self, requests: Sequence[TranslationRequest]) -> list[Sequence[TranslatedText]]:

@@ -114,15 +114,11 @@ class DeeplGlossaries:
         if code is None or self.backend.source_language(source, code) in (None, code):
             raise bad_request("Unsupported glossary language pair.")
         separator = _SEPARATORS[choice_field(fields, "entries_format", _SEPARATORS) or "tsv"]
-        entries = _terms(_given(fields, "entries"), separator)
-        made = await asyncio.to_thread(
-            self._store.add_glossary,
-            key.name,
-            name,
-            base_language(source),
-            base_language(target),
-            list(entries.items()),
-        )
+        entries = list(_terms(_given(fields, "entries"), separator, self.backend.config.limits.term_characters).items())
+        with self.backend.access.charged(request.scope, key, sum(len(term) for entry in entries for term in entry)):
+            made = await asyncio.to_thread(
+                self._store.add_glossary, key.name, name, base_language(source), base_language(target), entries
+            )
         return JSONResponse(_described(made), status_code=201)
 
     async def _stored(self, request: Request) -> StoredGlossary:
@@ -146,12 +142,12 @@ def _given(fields: Fields, name: str) -> str:
     return value
 
 
-def _terms(text: str, separator: str) -> dict[str, str]:
+def _terms(text: str, separator: str, max_characters: int) -> dict[str, str]:
     """Returns the target term of each source term.
 
     Raises:
-        Refusal: a row does not have two terms, a term is empty or holds a control character, or a source term is there
-            twice.
+        Refusal: a row does not have two terms, a term is empty, too long or holds a control character, or a source term
+            is there twice.
     """
     terms: dict[str, str] = {}
     reader = csv.reader(
@@ -169,6 +165,11 @@ def _terms(text: str, separator: str) -> dict[str, str]:
             source, target = fields[:2]
             if not source or not target or any(ord(c) < 32 or 127 <= ord(c) < 160 for c in source + target):
                 raise bad_request(f"Invalid glossary entries: a term in line {reader.line_num} is empty or not text.")
+            if (longest := max(len(source), len(target))) > max_characters:
+                raise bad_request(
+                    f"Invalid glossary entries: a term in line {reader.line_num} has {longest:,} characters, and at "
+                    f"most {max_characters:,} are allowed."
+                )
             if source in terms:
                 raise bad_request(f"Invalid glossary entries: {source!r} in line {reader.line_num} is there already.")
             terms[source] = target

@@ -18,7 +18,7 @@ from transduce.serve.requests import UnavailableError
 from transduce.serve.web.languages import base_language
 
 _LOG = logging.getLogger(__name__)
-_LONGEST = 2000  # characters that are read: more does not change the result
+LONGEST = 2000  # characters that are read: more does not change the result
 _TAG = re.compile(r"<[^<>]*>")
 _LETTER = re.compile(r"[^\W\d_]")
 _LABELS = {"nb": "no", "fil": "tl"}  # what the identifier calls them
@@ -74,7 +74,7 @@ class Detector:
         return await asyncio.to_thread(lambda: [self._guess(text, among, html) for text in texts])
 
     def _guess(self, text: str, among: Sequence[str], html: bool) -> list[Guess]:
-        text = (_TAG.sub(" ", text[: 4 * _LONGEST]) if html else text)[:_LONGEST]
+        text = (_TAG.sub(" ", text[: 4 * LONGEST]) if html else text)[:LONGEST]
         if not _LETTER.search(text):
             return [Guess(code, 0.0) for code in among]
         scores = dict(self._identifier.rank(text))

@@ -98,10 +98,10 @@ class LibreTranslate:
     async def detect(self, request: Request) -> Response:
         """POST /detect: the languages that a text may be in, the most probable first; of a list, those of each."""
         fields = await self._fields(request)
-        client_key(self.backend, request, fields)
+        key = client_key(self.backend, request, fields)
         given = _required(fields, "q")
         texts = self._texts(given)
-        found = await self.backend.detector.guesses(texts, self.backend.languages())
+        found = await self.backend.detect(request, key, texts)
         likely = [[_guess(each) for each in guesses[:1] + _likely(guesses[1:])] for guesses in found]
         return JSONResponse(likely if isinstance(given, list) else likely[0])
 

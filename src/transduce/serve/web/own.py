@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from transduce.serve.cut_text import StreamedPart
 from transduce.serve.operations.access import AccessError, LimitError
 from transduce.serve.operations.keys import Key
 from transduce.serve.requests import TranslatedText, TranslationRequest
@@ -68,7 +69,8 @@ class Own:
                 raise bad_request("Only a single text can be streamed.", "wrong_value")
             source = guesses[0].language
             one = TranslationRequest(texts=given.texts, source=source, target=target, text_options=options, **further)
-            events = self._events(request, key, one, guesses[0] if given.source == AUTO else None)
+            parts = self.backend.stream(request, key, one, given.further_characters)
+            events = self._events(parts, one, guesses[0] if given.source == AUTO else None)
             return await event_stream(request, events, _error_event)
         found = await self.backend.translate(
             request,
@@ -76,17 +78,17 @@ class Own:
             given.texts,
             [guess.language for guess in guesses],
             target,
+            further_characters=given.further_characters,
             text_options=options,
             **further,
         )
         return JSONResponse(_answer(given, found, guesses))
 
     async def _events(
-        self, request: Request, key: Key, given: TranslationRequest, detected: Guess | None
+        self, parts: AsyncGenerator[StreamedPart, None], given: TranslationRequest, detected: Guess | None
     ) -> AsyncGenerator[Event, None]:
         """Yields an event for each sentence of a text, and a last one for the text."""
         text, via = "", ""
-        parts = self.backend.stream(request, key, given)
         async with contextlib.aclosing(parts):
             async for part in parts:
                 text, via = text + part.text, part.translated.via
@@ -120,10 +122,10 @@ class Own:
 
     async def detect(self, request: Request) -> Response:
         """POST /api/detect: for each text its possible languages, the most probable first."""
-        client_key(self.backend, request)
+        key = client_key(self.backend, request)
         fields = await read_fields(request, self.backend.config.limits.body_bytes)
         texts, _ = read_texts(fields, self.backend.config)
-        found = await self.backend.detector.guesses(texts, self.backend.languages())
+        found = await self.backend.detect(request, key, texts)
         return JSONResponse({"detections": [[_detected(guess) for guess in guesses] for guesses in found]})
 
     async def languages(self, request: Request) -> Response:

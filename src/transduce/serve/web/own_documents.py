@@ -46,7 +46,7 @@ class OwnDocuments:
                     raise bad_request(f"The language '{given['target'][:100]}' is not supported.", "unknown_language")
                 options = {
                     "format": given.get("format", ""),
-                    "glossary": glossary_field(given),
+                    "glossary": glossary_field(given, self._backend.config),
                     "search": search_options(given, self._backend.config),
                 }
                 languages = (given.get("source", AUTO), target)

@@ -1,7 +1,7 @@
 """The fields of our own translation requests: which there are, and what each may hold."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -19,6 +19,7 @@ from transduce.translation.pipeline.text_options import Markup, Split
 
 SEARCH_FIELDS = frozenset(field.name for field in dataclasses.fields(DecodeConfig)) - {"batch_size"}
 _MAX_TERMS = 1000  # of a request, with all choices: required, forbidden, or in its glossary
+_BESIDE_TEXT = ("prefix", "forbidden", "required", "glossary")  # fields with further text
 _TEXT_OPTIONS = ("split", "markup", "guard", "confidence", "alignment")
 _PRIORITIES = {"interactive": Priority.INTERACTIVE, "bulk": Priority.BULK}
 
@@ -41,7 +42,7 @@ class _Plain:
 
 
 KNOWN_FIELDS = (
-    *("text", *get_type_hints(_Plain), "prefix", "forbidden", "required", "glossary"),
+    *("text", *get_type_hints(_Plain), *_BESIDE_TEXT),
     *sorted(SEARCH_FIELDS),
 )
 
@@ -54,6 +55,7 @@ class OwnFields:
     source: str
     target: str
     stream: bool
+    further_characters: int  # of prefixes and terms, as they were sent
     further: dict[str, Any]  # further fields of a `TranslationRequest`
     text_changes: dict[str, Any]  # fields of `TextOptions`
 
@@ -82,7 +84,7 @@ def read_alternatives_fields(fields: Fields, config: ServeConfig) -> Alternative
         if name not in given:
             raise bad_request(f"The field '{name}' is missing.")
     values = _converted(given, hints)
-    _require_length(len(values["text"]) + len(values.get("prefix", "")), config)
+    _require_length(len(values["text"]) + len(values.get("prefix", "")), config, "text and prefix")
     return AlternativesFields(**values)
 
 
@@ -98,23 +100,28 @@ def read_own_fields(fields: Fields, config: ServeConfig) -> OwnFields:
     texts, is_list = read_texts(given, config)
     search = search_options(given, config)
     _require_at_most(plain.n_best, "n_best", 1 + config.limits.alternatives)
+    prefixes = _prefixes(given, len(texts), is_list)
+    _require_length(sum(map(len, [*texts, *(prefixes or ())])), config, "text and prefix")
     timeout = plain.timeout_seconds
     further: dict[str, Any] = {
         "n_best": plain.n_best,
         "options": search,
-        "prefixes": _prefixes(given, len(texts), is_list),
+        "prefixes": prefixes,
         "forbidden": _phrases(given, "forbidden", len(texts), is_list),
         "required": _phrases(given, "required", len(texts), is_list),
-        "glossary": glossary_field(given),
+        "glossary": glossary_field(given, config),
         "priority": _PRIORITIES[plain.priority],
         "timeout_seconds": None if timeout is None else min(timeout, config.batching.deadline_seconds),
     }
+    for name in ("forbidden", "required"):
+        _require_short(given.get(name), name, config.limits.term_characters)
     changes = {name: value for name in _TEXT_OPTIONS if (value := getattr(plain, name)) is not None}
     return OwnFields(
         texts=texts,
         source=plain.source,
         target=plain.target,
         stream=plain.stream,
+        further_characters=sum(len(each) for name in _BESIDE_TEXT for each in _texts_in(given.get(name))),
         further=further,
         text_changes=changes,
     )
@@ -171,10 +178,10 @@ def read_texts(given: Fields, config: ServeConfig) -> tuple[list[str], bool]:
     return texts, isinstance(text, list)
 
 
-def _require_length(num_characters: int, config: ServeConfig) -> None:
+def _require_length(num_characters: int, config: ServeConfig, what: str = "text") -> None:
     limit = config.limits.text_characters
     if num_characters > limit:
-        raise bad_request(f"text: {num_characters:,} characters, and at most {limit:,} are allowed.", "too_long")
+        raise bad_request(f"{what}: {num_characters:,} characters, and at most {limit:,} are allowed.", "too_long")
 
 
 def search_options(given: Fields, config: ServeConfig) -> dict[str, Any]:
@@ -233,7 +240,26 @@ def _require_few(number: int, name: str) -> None:
         raise bad_request(f"{name}: {number:,} terms, and at most {_MAX_TERMS:,} are allowed.", "too_long")
 
 
-def glossary_field(given: Fields) -> dict[str, str | list[str]] | None:
+def _require_short(value: Any, name: str, limit: int) -> None:
+    longest = max(map(len, _texts_in(value)), default=0)
+    if longest > limit:
+        raise bad_request(f"{name}: a term has {longest:,} characters, and at most {limit:,} are allowed.", "too_long")
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yields the texts in a field, however they are nested."""
+    match value:
+        case str():
+            yield value
+        case list():
+            for each in value:
+                yield from _texts_in(each)
+        case dict():
+            yield from value
+            yield from _texts_in(list(value.values()))
+
+
+def glossary_field(given: Fields, config: ServeConfig) -> dict[str, str | list[str]] | None:
     glossary = given.get("glossary")
     if glossary is None:
         return None
@@ -246,4 +272,5 @@ def glossary_field(given: Fields) -> dict[str, str | list[str]] | None:
             raise bad_request(f"glossary: {shown(term)} must have a text or a list of texts.", "wrong_value")
         number += len(listed)
     _require_few(number, "glossary")
+    _require_short(glossary, "glossary", config.limits.term_characters)
     return glossary or None
