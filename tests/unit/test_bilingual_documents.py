@@ -35,6 +35,11 @@ ENTRIES = {
         'msgid ""\n"A dog\\n"\n"runs\\n"\nmsgstr ""\n""\n',
         'msgid ""\n"A dog\\n"\n"runs\\n"\nmsgstr ""\n"A DOG\\n"\n"RUNS\\n"\n',
     ),
+    "tabs": ('msgid "a dog\\tcat"\nmsgstr ""\n', 'msgid "a dog\\tcat"\nmsgstr "A DOG\\tCAT"\n'),
+    "numbers of characters": (
+        'msgid "a\\040dog \\x41"\nmsgstr ""\n',
+        'msgid "a\\040dog \\x41"\nmsgstr "A DOG A"\n',
+    ),
     "escapes": (
         'msgid "a \\"dog\\" \\\\ b\\tc"\nmsgstr ""\n',
         'msgid "a \\"dog\\" \\\\ b\\tc"\nmsgstr "A \\"DOG\\" \\\\ B\\tC"\n',
@@ -69,6 +74,11 @@ def test_po_in_another_encoding() -> None:
     assert b'msgstr "Ma\xdf!"' in translated(catalogue, "de.po", lambda text: text + "!")
     with pytest.raises(DataError, match=r"de\.po: its encoding, iso-8859-1, has no '€'. Convert it to UTF-8"):
         translated(catalogue, "de.po", lambda text: text + "€")
+
+
+def test_the_encoding_of_a_catalogue_stands_behind_long_comments() -> None:
+    catalogue = "# translators\n" * 500 + HEADER.replace("UTF-8", "iso-8859-1") + 'msgid "Ma\xdf"\nmsgstr ""\n'
+    assert translated(catalogue.encode("latin-1"), "de.po").endswith(b'msgstr "MASS"\n')
 
 
 def test_the_library_reads_a_catalogue() -> None:
@@ -189,6 +199,9 @@ def test_tmx() -> None:
     assert translated(TMX.encode(), "a.tmx", languages=Languages("en", "de")).decode() == expected
     assert translated(TMX.encode(), "a.tmx", languages=Languages("", "de")).decode() == expected
     assert translated(TMX.encode(), "a.tmx", languages=Languages("en", "fr")).decode().count("<tuv") == 5
+    assert translated(TMX.encode(), "a.tmx", languages=Languages("es", "it")).decode() == TMX  # none is Spanish
+    of_all = TMX.replace("en-US", "*all*")
+    assert ">CHIEN<" in translated(of_all.encode(), "a.tmx", languages=Languages("", "it")).decode()
     with pytest.raises(ConfigError, match="give --target-language CODE"):
         translated(TMX.encode(), "a.tmx")
 

@@ -70,7 +70,16 @@ def test_nothing_changes_if_the_model_changes_nothing(name: str) -> None:
 
 def test_declared_encoding_is_kept_and_what_it_lacks_is_an_entity() -> None:
     page = '<meta charset="iso-8859-1"><p>ein Ma\xdf</p>'.encode("latin-1")
-    assert translated(page, "page.htm", lambda text: text + " €") == page.replace(b"\xdf", b"\xdf &#8364;")
+    assert translated(page, "page.htm", lambda text: text + " → €") == page.replace(b"\xdf", b"\xdf &#8594; \x80")
+
+
+def test_encodings_are_those_of_browsers() -> None:
+    page = '<meta charset="iso-8859-1"><p>a \u201cdog\u201d</p>'.encode("cp1252")
+    assert translated(page, "page.html") == page.replace(b"a \x93dog", b"A \x93DOG")
+    page = '<?xml version="1.0" encoding="iso-8859-2"?><p>pies \u0142</p>'.encode("iso-8859-2")
+    assert translated(page, "page.xhtml") == page.replace(b"pies \xb3", b"PIES \xa3")
+    with pytest.raises(DataError, match=r"page\.html: is not punycode text"):
+        translated(b"<meta charset=punycode><p>a dog", "page.html")
 
 
 def test_a_byte_order_mark_is_kept() -> None:

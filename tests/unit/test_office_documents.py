@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from made_documents import SLIDE_SPACE, archive, member, run, slides, translated, word
+from made_documents import SLIDE_SPACE, WORD_SPACE, archive, member, run, slides, translated, word
 from text_engine import same
 
 BOLD, ITALIC = "<w:b/>", "<w:i/>"
@@ -107,6 +107,29 @@ PARAGRAPHS = {
     "entities": (run("dogs &amp; &lt;b&gt;"), run("DOGS &amp; &lt;B&gt;")),
     "white space": (run("  a dog "), run("  A DOG ")),
     "numbers": (run("1,234.50"), run("1,234.50")),
+    "hyphens": (
+        run("an e") + "<w:r><w:noBreakHyphen/></w:r>" + run("mail and a co") + "<w:r><w:softHyphen/></w:r>" + run("py"),
+        run("AN E-MAIL AND A COPY"),
+    ),
+    "hyphen in a run": (
+        "<w:r><w:t>e</w:t><w:noBreakHyphen/><w:t>mail</w:t></w:r>",
+        '<w:r><w:t xml:space="preserve">E-MAIL</w:t></w:r>',
+    ),
+    "tab in a text": (run("name\tdog"), run("NAME") + run("\t") + run("DOG")),
+    "end of a field in a tracked change": (
+        '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>DATE</w:instrText></w:r><w:ins>'
+        + run("one")
+        + '<w:r><w:fldChar w:fldCharType="end"/></w:r></w:ins>'
+        + run(" dog"),
+        '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>DATE</w:instrText></w:r><w:ins>'
+        + run("one")
+        + '<w:r><w:fldChar w:fldCharType="end"/></w:r></w:ins>'
+        + run(" DOG"),
+    ),
+    "link in a tracked change": (
+        "<w:ins>" + run("see ") + LINK.format(run("the dog", "<w:u/>")) + "</w:ins>",
+        "<w:ins>" + run("SEE ") + LINK.format(run("THE DOG", "<w:u/>")) + "</w:ins>",
+    ),
     "empty": ("", ""),
 }
 
@@ -117,6 +140,14 @@ def test_paragraphs_of_word(name: str) -> None:
     given = word(source)
     assert member(translated(given, "a.docx"), "word/document.xml") == member(word(expected), "word/document.xml")
     assert translated(given, "a.docx", same) == given
+
+
+def test_text_between_links_where_the_paragraph_has_no_other() -> None:
+    link = f'<w:hyperlink r:id="r1">{run("dog", "<w:u/>")}</w:hyperlink>'
+    found = translated(word(f"<w:p>{link}{link}</w:p>"), "a.docx", lambda text: f"x und y ({text}) z w")
+    text = member(found, "word/document.xml")
+    assert text.count("<w:hyperlink ") == 2
+    assert "".join(re.findall(r"<w:t[^>]*>([^<]*)", text)).split() == ["x", "und", "y", "(dogdog)", "z", "w"]
 
 
 def test_a_field_over_several_paragraphs_is_kept() -> None:
@@ -158,6 +189,29 @@ def test_other_prefixes_and_the_strict_namespace() -> None:
     given = archive({"[Content_Types].xml": types, "d.xml": document})
     found = member(translated(given, "a.docm"), "d.xml")
     assert found == document.replace("<x:t>a dog", '<x:t xml:space="preserve">A DOG')
+
+
+def test_charts_and_diagrams() -> None:
+    kind = "application/vnd.openxmlformats-officedocument."
+    kinds = {
+        "/word/document.xml": f"{kind}wordprocessingml.document.main+xml",
+        "/word/charts/Chart1.xml": f"{kind}drawingml.chart+xml",  # names of parts ignore case
+        "/word/diagrams/data1.xml": f"{kind}drawingml.diagramData+xml",
+        "/word/diagrams/drawing1.xml": "application/vnd.ms-office.drawingml.diagramDrawing+xml",
+    }
+    overrides = "".join(f'<Override PartName="{name}" ContentType="{kind}"/>' for name, kind in kinds.items())
+    text = (
+        f'<c:x xmlns:a="{SLIDE_SPACE}" xmlns:c="urn:c"><a:p><a:r><a:t>a dog\tcat</a:t></a:r></a:p><c:v>keep</c:v></c:x>'
+    )
+    document = f'<w:document xmlns:w="{WORD_SPACE}"><w:p>{run("a dog")}</w:p></w:document>'
+    names = ["word/charts/chart1.xml", "word/diagrams/data1.xml", "word/diagrams/drawing1.xml"]
+    types = f"<Types>{overrides}</Types>"
+    given = archive({"[Content_Types].xml": types, "word/document.xml": document, **dict.fromkeys(names, text)})
+    found = translated(given, "a.docx")
+    for name in names:
+        texts = "<a:r><a:t>A DOG</a:t></a:r><a:r><a:t>\t</a:t></a:r><a:r><a:t>CAT</a:t></a:r>"
+        assert f"<a:p>{texts}</a:p><c:v>keep</c:v>" in member(found, name)
+    assert translated(given, "a.docx", same) == given
 
 
 def test_slides_and_notes() -> None:

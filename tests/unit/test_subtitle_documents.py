@@ -67,6 +67,20 @@ def test_a_translation_of_other_length_is_shared_out() -> None:
     assert len(cues[0]) > len(cues[1]) > len(cues[2])
 
 
+def test_elements_end_with_their_cue() -> None:
+    """Where words of an element go to another cue, both cues have the element."""
+    source = srt("a <i>big dog", "runs</i> <b>far away</b>").replace("</i>", "").replace("big dog", "big dog</i>")
+    found = translated(source.encode(), "a.srt", lambda _: "hund").decode()  # a word for two cues: it is cut anew
+    assert found.count("<i>") == found.count("</i>")
+    open_i, close_i, end = Tag("open", 1), Tag("close", 1), Tag("point", 2)
+    cues = subtitles._cut(["a ", open_i, "big ", end, "dog", close_i, " runs"], {end}, [9, 9])
+    assert subtitles._closed(cues) == [["a ", open_i, "big ", close_i], [open_i, "dog", close_i, " runs"]]
+    assert subtitles._closed([["a ", open_i, " "], ["dog", close_i]]) == [["a ", " "], [open_i, "dog", close_i]]
+    assert subtitles._closed([["a ", open_i], ["dog"]]) == [["a ", open_i], ["dog"]]  # nothing closes it in the source
+    cues = subtitles._cut([open_i, "a", close_i, " ", end], {end}, [1, 1])
+    assert [item for cue in cues for item in cue] == [open_i, "a", close_i, " "]  # the space is not lost
+
+
 def test_a_cue_without_words_gets_its_share() -> None:
     end = Tag("point", 1)
     assert subtitles._cut(["one two three four ", end, "…"], {end}, [10, 10]) == [

@@ -64,6 +64,8 @@ TEXTS = {
     "items": ("- a dog\n  1. two\n", "- A DOG\n  1. TWO\n"),
     "indented": ("  a dog\n\tb  \n", "  A DOG\n\tB  \n"),
     "line ends": ("a dog\r\n\r\nb\r\n", "A DOG\r\n\r\nB\r\n"),
+    "columns": ("name\ta dog\n1    a dog   x\n", "NAME\tA DOG\n1    A DOG   X\n"),
+    "returns": ("a dog\rb\r\rc\r\r\nd", "A DOG\rB\r\rC\r\r\nD"),
     "empty": ("\n\n", "\n\n"),
 }
 

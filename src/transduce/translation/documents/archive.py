@@ -10,9 +10,10 @@ import lzma
 import shutil
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from typing import IO
-from zipfile import BadZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from transduce.errors import DataError
 from transduce.translation.documents.parts import Part
@@ -72,12 +73,15 @@ class Archive:
         if not head.startswith(b"PK"):
             raise DataError(f"{name}: is not {title}, or damaged. Name its format with --format if it is another.")
         with self._reading():
-            self.zip = ZipFile(file)
+            self.zip = _opened(file)
         self.members = self.zip.infolist()
         if len(self.members) > MAX_MEMBERS:
             raise DataError(f"{name}: has more than {MAX_MEMBERS:,} files; no usual {title} file has.")
         if any(member.flag_bits & _ENCRYPTED for member in self.members):
             raise DataError(f"{name}: is encrypted. Save it without a password.")
+        if sum(member.compress_size for member in self.members) > file.seek(0, 2):
+            raise DataError(f"{name}: is damaged: its files overlap. Get the file again.")
+        self._num_of_name = Counter(member.filename for member in self.members)
         self._num_bytes = 0
 
     def member(self, name: str) -> ZipInfo | None:
@@ -92,8 +96,14 @@ class Archive:
         """Returns the content of a member.
 
         Raises:
-            DataError: it is damaged, or too large.
+            DataError: it is damaged, too large, or compressed as the format does not allow.
         """
+        if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):  # others may unpack to gigabytes at once
+            raise DataError(f"{self.name_of(member)}: its compression is not that of {self.title}. Save it again.")
+        if self._num_of_name[member.filename] > 1:
+            raise DataError(
+                f"{self.name}: has more than one {member.filename}. Save it again with the program it is from."
+            )
         self._num_bytes += member.file_size
         if member.file_size > MAX_MEMBER_BYTES or self._num_bytes > MAX_TEXT_BYTES:
             limit = (MAX_MEMBER_BYTES if member.file_size > MAX_MEMBER_BYTES else MAX_TEXT_BYTES) >> 20
@@ -179,3 +189,12 @@ class Archive:
         target.filelist.append(copied)
         target.NameToInfo[copied.filename] = copied
         target.start_dir = sink.tell()
+
+
+def _opened(file: IO[bytes]) -> ZipFile:
+    """Returns an archive whose names are read as UTF-8 if all are: many programs do not say that theirs are."""
+    try:
+        return ZipFile(file, metadata_encoding="utf-8")
+    except UnicodeDecodeError:
+        file.seek(0)
+        return ZipFile(file)

@@ -14,9 +14,10 @@ from transduce.translation.documents.segments import Item, Piece, Render, Segmen
 
 _FIELD = re.compile(r'\s*(?P<name>msgctxt|msgid|msgid_plural|msgstr)(?:\[(?P<form>\d{1,3})\])?\s*"(?P<text>.*)"\s*\Z')
 _FURTHER = re.compile(r'\s*"(?P<text>.*)"\s*\Z')
-_ESCAPE = re.compile(r"\\(.)")
+_ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
 _CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_MAX_PARTS = 1000  # of an entry
 _FUZZY = re.compile(r"#,.*\bfuzzy\b")
 
 
@@ -24,23 +25,41 @@ _FUZZY = re.compile(r"#,.*\bfuzzy\b")
 class _Field:
     name: str
     form: int | None  # of a plural
-    text: str
-    source: str  # its lines
-    end: str = "\n"  # of its last line
+    texts: list[str] = field(default_factory=list)  # one a line
+    lines: list[str] = field(default_factory=list)  # as they are in the catalogue
+    end: str = ""  # of its last line
+
+    def add(self, text: str, line: str, end: str) -> None:
+        """Adds a line, and its text between quotation marks."""
+        self.texts.append(_unescaped(text))
+        self.lines.append(line + end)
+        self.end = end
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    @property
+    def source(self) -> str:
+        return "".join(self.lines)
 
 
 @dataclass(slots=True)
 class _Entry:
     parts: list[str | _Field] = field(default_factory=list)  # comments are strings
     is_fuzzy: bool = False
+    has_target: bool = False
 
     @property
     def fields(self) -> list[_Field]:
         return [part for part in self.parts if isinstance(part, _Field)]
 
     def is_begun_again_by(self, name: str) -> bool:
-        """Returns whether a field of this name, or a comment (""), belongs to the next entry."""
-        return name != "msgstr" and any(each.name == "msgstr" for each in self.fields)
+        """Returns whether a field of this name, or a comment (""), belongs to the next entry.
+
+        Very many comments, or fields without a translation, are no entry of any program: they are read in parts.
+        """
+        return name != "msgstr" and (self.has_target or (not self.is_fuzzy and len(self.parts) >= _MAX_PARTS))
 
 
 def read_po(text: str) -> Iterator[Piece]:
@@ -63,8 +82,7 @@ def _entries(text: str) -> Iterator[_Entry]:
     for line, end in lines_of(text):
         found, further = _FIELD.match(line), _FURTHER.match(line)
         if found is None and further is not None and entry.parts and isinstance(last := entry.parts[-1], _Field):
-            last.text += _unescaped(further["text"])
-            last.source, last.end = last.source + line + end, end
+            last.add(further["text"], line, end)
             continue
         if entry.is_begun_again_by(found["name"] if found is not None else ""):
             yield entry
@@ -74,14 +92,21 @@ def _entries(text: str) -> Iterator[_Entry]:
             entry.is_fuzzy |= _FUZZY.match(line) is not None
         else:
             form = int(found["form"]) if found["form"] else None
-            entry.parts.append(_Field(found["name"], form, _unescaped(found["text"]), line + end, end))
+            entry.parts.append(added := _Field(found["name"], form))
+            added.add(found["text"], line, end)
+            entry.has_target |= added.name == "msgstr"
     yield entry
 
 
 def _filled(target: _Field, text: str) -> Iterator[Piece]:
     """Yields the pieces of a translation that is to be written."""
     builder = SegmentBuilder()
-    add_tagged_text(builder, text, str, {})
+    opened: dict[str, list[int]] = {}
+    for i, part in enumerate(re.split(r"(\t+)", text)):
+        if i % 2:
+            builder.point(part, is_break=True)
+        else:
+            add_tagged_text(builder, part, str, opened)
     name = "msgstr" if target.form is None else f"msgstr[{target.form}]"
 
     def rendering(tags: dict[Tag, tuple[Piece, ...]], _: list[int]) -> Render:
@@ -101,4 +126,11 @@ def _written(name: str, text: str, newline: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda match: _CHARACTERS.get(match[1], match[1]), text)
+    return _ESCAPE.sub(lambda match: _character(match[1]), text)
+
+
+def _character(escape: str) -> str:
+    """Returns the character that stands for what is behind a backslash."""
+    if escape[0].isdigit() and escape[0] < "8":
+        return chr(int(escape, 8))
+    return chr(int(escape[1:], 16)) if escape[0] == "x" and len(escape) > 1 else _CHARACTERS.get(escape, escape)

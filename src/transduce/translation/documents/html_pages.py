@@ -35,7 +35,6 @@ _ESCAPES: dict[str, Callable[[str], str]] = {  # of attributes, by their quotes
     "double": lambda text: html.escape(text, quote=False).replace('"', "&quot;"),
     "single": lambda text: html.escape(text, quote=False).replace("'", "&#39;"),
 }
-_EDGES = re.compile(r"(?P<before>\s*)(?P<text>.*?)(?P<after>\s*)\Z", re.DOTALL)
 _SPACE = re.compile(r"[ \t\n\r\f]+")
 
 
@@ -89,9 +88,8 @@ class _Page:
 
     def text(self, raw: str) -> None:
         """Adds text; white space at its ends stays as it is where it is at an end of the segment."""
-        edges = _EDGES.match(raw)
-        assert edges is not None  # the pattern matches any text
-        for part in edges.groups():
+        before, after = len(raw) - len(raw.lstrip()), len(raw.rstrip())
+        for part in (raw[:before], raw[before:after], raw[max(before, after) :]):
             if part:
                 self.builder.text(_SPACE.sub(" ", html.unescape(part)), part)
 

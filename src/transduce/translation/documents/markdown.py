@@ -13,7 +13,7 @@ from itertools import pairwise
 from transduce.translation.documents.html_pages import read_html
 from transduce.translation.documents.markdown_inline import escape_markdown, inline_pieces
 from transduce.translation.documents.plain_text import lines_of, rewrapped
-from transduce.translation.documents.segments import Item, Piece, Render, written
+from transduce.translation.documents.segments import Item, Piece, Render, SegmentError, written
 from transduce.translation.pipeline.tags import is_block_tag
 
 _PREFIX = re.compile(
@@ -22,13 +22,15 @@ _PREFIX = re.compile(
 )
 _MARKED = re.compile(r"[-+*>\d\[]")  # in a prefix: a new block begins, unless it is that of a quotation
 _FENCE = re.compile(r"(?P<fence>`{3,}|~{3,}|:{3,}|\$\$)(?P<rest>.*)")
-_HEADING = re.compile(r"(?P<marks>#{1,6}[ \t]+)(?P<text>.*?)(?P<end>(?:[ \t]+#+)?[ \t]*(?:\{[^{}]*\}[ \t]*)?)\Z")
+_HEADING = re.compile(r"(?P<marks>#{1,6}[ \t]+)(?P<text>.*)\Z")
+_HEADING_END = re.compile(r"(?:(?<![ \t])[ \t]++#++)?(?:(?<![ \t])[ \t]++)?(?:\{[^{}]*\}[ \t]*+)?\Z")
 _RULE = re.compile(r"[ \t>]*(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|=+[ \t]*|-+[ \t]*)\Z")
 _DEFINITION = re.compile(r"[ \t]{0,3}\[(?P<label>[^\]\^][^\]]*)\]:[ \t]*\S")
 _HTML_BLOCK = re.compile(r"<(?:[!?]|/?(?P<name>[A-Za-z][\w-]*)(?=[\s/>]|\Z))")
-_DELIMITERS = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\Z")
+_DELIMITERS = re.compile(r"[ \t>]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+\Z")
 _CELL_END = re.compile(r"(?<!\\)\|")
 _CODE_INDENT = 4
+_MAX_LINES = 500_000
 # At the beginning of a line these would begin another block.
 _LINE_START = re.compile(r"(?P<number>\d{1,9})(?=[.)](?:\s|\Z))|(?=(?:[-+*]|#{1,6}|>|=+|-+)(?:\s|\Z)|>)")
 Line = tuple[str, str]  # with its end
@@ -43,6 +45,8 @@ class _Reader:
     """Reads a document line by line."""
 
     def __init__(self, text: str) -> None:
+        if text.count("\n") + text.count("\r") > _MAX_LINES:
+            raise SegmentError(f"has more than {_MAX_LINES:,} lines. Split it.")
         self.lines = list(lines_of(text))
         self.labels = {
             match["label"].strip().lower() for line, _ in self.lines if (match := _DEFINITION.match(line)) is not None
@@ -133,9 +137,12 @@ class _Reader:
         yield from read_html("".join(line + end for line, end in self.lines[start : self.position]))
 
     def _heading(self, prefix: str, heading: re.Match[str]) -> Iterator[Piece]:
+        text = heading["text"]
+        end = _HEADING_END.search(text)
+        assert end is not None  # the pattern matches the end of any text
         yield prefix + heading["marks"]
-        yield from inline_pieces(heading["text"], lambda _: "", self.labels)
-        yield heading["end"] + self.lines[self.position][1]
+        yield from inline_pieces(text[: end.start()], lambda _: "", self.labels)
+        yield text[end.start() :] + self.lines[self.position][1]
         self.position += 1
 
     def _table(self, prefix: str) -> Iterator[Piece]:
@@ -189,8 +196,12 @@ def _indent(line: str) -> int:
 
 
 def read_markdown(text: str) -> Iterator[Piece]:
-    """Yields the pieces of a Markdown document."""
-    return _Reader(text).read()
+    """Yields the pieces of a Markdown document.
+
+    Raises:
+        SegmentError: it has too many lines.
+    """
+    yield from _Reader(text).read()
 
 
 def _wrapped(lines: Sequence[str], between: Sequence[str], render: Render) -> Render:
@@ -200,7 +211,7 @@ def _wrapped(lines: Sequence[str], between: Sequence[str], render: Render) -> Re
     def wrap(items: Sequence[Item]) -> Iterator[Piece]:
         text = "".join(written(render(items)))
         ends = "|".join(map(re.escape, sorted(set(between), key=len, reverse=True)))
-        hard = re.split(rf"((?: {{2,}}|\\)(?:{ends}))", text)
+        hard = re.split(rf"((?:(?<! ) {{2,}}+|\\)(?:{ends}))", text)
         for i, part in enumerate(hard):
             if i % 2:
                 yield part

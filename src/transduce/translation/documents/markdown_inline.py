@@ -19,24 +19,25 @@ _TOKEN = re.compile(
     r"|(?P<code>(?:\{[\w:.+-]{1,40}\})?(?P<ticks>`+)(?!`).{1,5000}?(?<!`)(?P=ticks)(?!`))"
     r"|(?P<ticks_alone>`+)"
     r"|(?P<address><[A-Za-z][A-Za-z0-9+.-]{1,31}:[^<>\s]*>|<[\w.+-]+@[\w.-]+>)"
-    r"|(?P<comment><!--.{0,5000}?-->)"
+    r"|(?P<comment><!--(?:[^<-]|-(?!->)|<(?!!--))*+-->)"
     r"|(?P<tag></?(?P<name>[A-Za-z][\w-]*)[^<>]*>)"
     r"|(?P<note>\[\^[^\]\s]+\])"
     r"|(?P<open>!?\[)"
     r"|(?P<close>\])"
     r"|(?P<formula>\$[^\s$](?:[^$\n]{0,500}[^\s$\\])?\$(?!\d)|\$\$[^$]{1,5000}\$\$)"
-    r"|(?P<template>\{%.{0,500}?%\})"
+    r"|(?P<template>\{%(?:[^%{]|%(?!\})|\{(?!%))*+%\})"
     r"|(?P<entity>&(?:\#\d{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,31});)"
-    r"|(?P<hard>(?: {2,}|\\)\n)"
+    r"|(?P<hard>(?:(?<! ) {2,}+|\\)\n)"
     r"|(?P<line>\n)"
     r"|(?P<emphasis>\*{1,3}|_{1,3}|~~)",
     re.DOTALL,
 )
 _TARGET = re.compile(
-    r"\]\(\s*(?:<[^<>\n]*>|(?:[^()\s\\]|\\.|\((?:[^()\s\\]|\\.)*+\))*+)"
-    r"(?:\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?\s*\)(?:\{[^{}\n]*\})?"
+    r"\]\(\s*+(?:<[^<>\n]*>|(?:[^()\s\\]|\\.|\((?:[^()\s\\]|\\.)*+\))*+)"
+    r"(?:\s++(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?+\s*+\)(?:\{[^{}\n]*\})?"
     r"|\]\[[^\[\]]*\]"
 )
+_MAX_LABEL = 999  # characters, as in CommonMark
 _POINTS = ("code", "address", "comment", "note", "formula", "template")
 _EMPTY = frozenset(("br", "hr", "img", "input", "wbr"))
 _SPECIAL = re.compile(
@@ -110,7 +111,7 @@ def escape_markdown(text: str) -> str:
 def _tokens(text: str, labels: Collection[str]) -> list[_Token]:
     """Returns the tokens of a paragraph; the ends of links and tags know each other."""
     tokens: list[_Token] = []
-    brackets: list[int] = []
+    brackets: list[tuple[int, int]] = []  # the token of each, and where its label begins
     names: defaultdict[str, list[int]] = defaultdict(list)
     position = 0
     while match := _TOKEN.search(text, position):
@@ -124,11 +125,11 @@ def _tokens(text: str, labels: Collection[str]) -> list[_Token]:
                 parts.reverse()
         tokens.extend(_Token(kind, part, match["name"] or "") for part in parts)
         if kind == "open":
-            brackets.append(here)
+            brackets.append((here, position))
         elif kind == "close" and brackets:
-            start = brackets.pop()
+            start, label_start = brackets.pop()
             target = _TARGET.match(text, match.start())
-            label = "".join(token.source for token in tokens[start + 1 : here])
+            label = text[label_start : match.start()] if match.start() - label_start <= _MAX_LABEL else ""
             is_label = label.strip().lower() in labels
             if target is not None and (target[0] != "][]" or is_label):
                 tokens[here].source, position = target[0], target.end()

@@ -1,8 +1,12 @@
-"""Office Open XML: DOCX of Word, with headers, notes and comments, and PPTX of PowerPoint, with speakers' notes."""
+"""Office Open XML: DOCX of Word, with headers, notes and comments, and PPTX of PowerPoint, with speakers' notes.
+
+Both may have charts and diagrams.
+"""
 
 import re
 from collections.abc import Mapping
 from functools import partial
+from urllib.parse import unquote
 
 from transduce.errors import DataError
 from transduce.translation.documents.archive import Archive
@@ -26,7 +30,8 @@ _WORD = RunNames(
     ),
     container_properties=frozenset(("w:sdtPr", "w:sdtEndPr", "w:customXmlPr", "w:smartTagPr")),
     breaks=frozenset(("w:br", "w:cr", "w:ptab", "w:tab")),
-    dropped=frozenset(("w:proofErr", "w:lastRenderedPageBreak")),
+    dropped=frozenset(("w:proofErr", "w:lastRenderedPageBreak", "w:softHyphen")),
+    characters={"w:noBreakHyphen": "-"},
     field="w:fldChar",
     text_attributes=' xml:space="preserve"',
     irrelevant=re.compile(r"<\w+:(?:lang|noProof)\b[^>]*>|<\w+:rPr\s*/?>|</\w+:rPr>"),
@@ -39,14 +44,16 @@ _SLIDE = RunNames(
     containers=frozenset(),
     breaks=frozenset(("a:br",)),
     irrelevant=re.compile(
-        r"<\w+:rPr\b|\s(?:lang|altLang|dirty|err|noProof|smtClean)=(?:\"[^\"]*\"|'[^']*')|\s*/?>|</\w+:rPr>"
+        r"<\w+:rPr\b|\s(?:lang|altLang|dirty|err|noProof|smtClean)=(?:\"[^\"]*\"|'[^']*')|(?<!\s)\s*+/?>|</\w+:rPr>"
     ),
 )
 # Ends of content types: of the document itself, and of all members that have text.
 _WORD_MAIN = re.compile(r"(?:wordprocessingml\.\w+|ms-word\.\w+\.macroEnabled)\.main\+xml$")
 _SLIDES_MAIN = re.compile(r"(?:presentationml\.\w+|ms-powerpoint\.\w+\.macroEnabled)\.main\+xml$")
 _WORD_TEXT = re.compile(_WORD_MAIN.pattern + r"|wordprocessingml\.(?:header|footer|footnotes|endnotes|comments)\+xml$")
-_SLIDES_TEXT = re.compile(r"presentationml\.(?:slide|notesSlide)\+xml$|drawingml\.diagramData\+xml$")
+# Charts, and diagrams with the pictures of them that programs show.
+_DRAWINGS = re.compile(r"drawingml\.(?:chart|diagramData|diagramDrawing)\+xml$")
+_SLIDES_TEXT = re.compile(r"presentationml\.(?:slide|notesSlide)\+xml$|ms-powerpoint\.comments\+xml$")
 _OVERRIDE = re.compile(r"<(?:\w+:)?Override\b[^>]*>")
 _DIRECTORY = "[Content_Types].xml"
 
@@ -66,10 +73,18 @@ def _members(
 ) -> Mapping[str, ReadMember]:
     directory = XmlDocument(archive.require_text(_DIRECTORY), f"{archive.name}, {_DIRECTORY}").text
     overrides = [attributes_of(match[0]) for match in _OVERRIDE.finditer(directory)]
-    types = {each.get("PartName", "").lstrip("/"): each.get("ContentType", "") for each in overrides}
+    found = {member.filename.lower(): member.filename for member in archive.members}
+    parts = {unquote(each.get("PartName", "").lstrip("/")).lower(): each.get("ContentType", "") for each in overrides}
+    types = {found.get(name, name): content for name, content in parts.items()}  # names of parts ignore case
     if not any(main.search(content) for content in types.values()):
         raise DataError(f"{archive.name}: is not {archive.title}. Name its format with --format.")
-    return {name: partial(_read, names) for name, content in types.items() if with_text.search(content)}
+    readers: dict[str, ReadMember] = {}
+    for name, content in types.items():
+        if with_text.search(content):
+            readers[name] = partial(_read, names)
+        elif _DRAWINGS.search(content):
+            readers[name] = partial(_read, _SLIDE)
+    return readers
 
 
 def _read(names: RunNames, data: bytes, name: str) -> Content:

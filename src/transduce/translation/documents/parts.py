@@ -84,15 +84,17 @@ def translate_parts(
     texts: list[str] = []
     for window in _windows(parts):
         _translate_window(window, translate, progress)
+        found: list[str] = []
         for each in window:
             if isinstance(each, Part):
                 if current is not None:
-                    yield current, current.content.encode("".join(texts))
-                current, texts = each, []
+                    yield current, current.content.encode("".join([*texts, *found]))
+                current, texts, found = each, [], []
                 progress.begin(each)
             else:
                 progress.within += _length(each)
-                texts.extend(written([each]))
+                found.extend(written([each]))
+        texts.append("".join(found))
         progress.report()
     if current is not None:
         yield current, current.content.encode("".join(texts))

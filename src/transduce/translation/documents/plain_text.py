@@ -1,13 +1,16 @@
-"""Plain text: each line is a text, unless its lines are wrapped; then a paragraph is."""
+"""Plain text: each line is a text, or several in columns. If its lines are wrapped, a paragraph is one."""
 
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from transduce.translation.documents.segments import Piece, text_pieces
+from transduce.translation.documents.segments import Piece, SegmentBuilder, encoded_with, text_pieces
 
-_LINE = re.compile(r"(?P<text>[^\n]*?)(?P<end>\r?\n|\Z)")
+# Some editors write two returns before a line feed, and old ones a return alone.
+_LINE = re.compile(r"(?P<text>[^\r\n]*+)(?P<end>\r{0,2}\n|\r|\Z)")
 _MARKER = re.compile(r"\s*(?:(?:[-*•–—]|\d{1,3}[.)])[ \t]+)?")
+_GAP = re.compile(r"(\t+|(?<! ) {3,})")
+_MAX_LINES = 10_000  # of a paragraph: what is longer is read in parts
 _MIN_WIDTH, _MAX_WIDTH = 50, 120  # characters of the longest line of a wrapped paragraph
 
 
@@ -17,7 +20,9 @@ def read_plain_text(text: str) -> Iterator[Piece]:
     for line, end in lines_of(text):
         if line.strip():
             paragraph.append((line, end))
-            continue
+            if len(paragraph) < _MAX_LINES:
+                continue
+            line = end = ""
         yield from _paragraph(paragraph)
         paragraph = []
         yield line + end
@@ -25,7 +30,7 @@ def read_plain_text(text: str) -> Iterator[Piece]:
 
 
 def lines_of(text: str) -> Iterator[tuple[str, str]]:
-    r"""Yields the lines of a text with their ends: "\n", "\r\n" or "" for the last."""
+    r"""Yields the lines of a text with their ends: "\n", "\r\n" or "\r", or "" for the last."""
     position = 0
     while position < len(text):
         match = _LINE.match(text, position)
@@ -53,26 +58,33 @@ def _paragraph(lines: Sequence[tuple[str, str]]) -> Iterator[Piece]:
         assert marker is not None  # the pattern matches any text
         yield marker[0]
         first = wrapped[0][0][marker.end() :]
+        if len(wrapped) == 1:
+            yield from _columns(first)
+            yield wrapped[0][1]
+            continue
         texts = [first, *(line for line, _ in wrapped[1:])]
         ends = [end for _, end in wrapped]
         original = "".join(text + end for text, end in zip(texts, [*ends[:-1], ""], strict=True))
         width = max(len(line) for line, _ in wrapped)
-        indent = re.match(r"\s*", texts[1])[0] if len(texts) > 1 else ""  # type: ignore[index]  # it matches any text
+        indent = texts[1][: len(texts[1]) - len(texts[1].lstrip())]
         start, end = " " * marker.end(), ends[0]
 
-        def encode(
-            text: str,
-            width: int = width,
-            start: str = start,
-            indent: str = indent,
-            end: str = end,
-            one: int = len(texts),
-        ) -> str:
-            lines = [text] if one == 1 else rewrapped(text, width, start, indent)
-            return end.join(lines)[0 if one == 1 else len(start) :]
+        def encode(text: str, width: int = width, start: str = start, indent: str = indent, end: str = end) -> str:
+            return end.join(rewrapped(text, width, start, indent))[len(start) :]
 
-        yield from text_pieces(" ".join(text.strip() for text in texts) if len(texts) > 1 else first, original, encode)
+        yield from text_pieces(" ".join(text.strip() for text in texts), original, encode)
         yield ends[-1]
+
+
+def _columns(line: str) -> Iterator[Piece]:
+    """Yields the pieces of a line: texts between which there is a tab, or much space, are translated separately."""
+    builder = SegmentBuilder()
+    for i, part in enumerate(_GAP.split(line)):
+        if i % 2:
+            builder.point(part, is_break=True)
+        else:
+            builder.text(part, part)
+    return builder.pieces(encoded_with(str))
 
 
 def _wrapped_groups(lines: Sequence[tuple[str, str]]) -> Iterator[Sequence[tuple[str, str]]]:

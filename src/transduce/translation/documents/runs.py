@@ -10,8 +10,9 @@ point between words. Fields, but for links, and what was deleted are copied with
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 
 from transduce.translation.documents.segments import Item, Piece, Render, SegmentBuilder, Tag
 from transduce.translation.documents.xml_tree import Node, XmlDocument, escape_text, pieces_within
@@ -32,6 +33,7 @@ class RunNames:
     container_properties: frozenset[str] = frozenset()  # stand at the beginning of a container
     breaks: frozenset[str] = frozenset()  # line breaks and tabs, between runs or in them
     dropped: frozenset[str] = frozenset()  # say something about words of the source, such as their spelling
+    characters: Mapping[str, str] = dataclass_field(default_factory=dict)  # elements that stand for text
     field: str = ""  # stands at the beginning and the end of a field
     text_attributes: str = ""  # of new text
     # What two runs of equal properties may differ in: the language, for example.
@@ -78,11 +80,17 @@ class ParagraphReader:
         yield self._document.end_tag(paragraph)
 
     def _base(self, children: Sequence[Node]) -> _Envelope | None:
-        """Returns the envelope of most characters in a paragraph or container; None if it has no runs with text."""
+        """Returns the envelope of most characters in a paragraph or container; None if it has no runs with text.
+
+        The text of fields does not count.
+        """
         counts: Counter[str] = Counter()
         envelopes: dict[str, _Envelope] = {}
+        depth = 0
         for run in children:
-            is_text = run.name == self._names.run and not self._field_ends(run)
+            ends = self._field_ends(run)
+            is_text = run.name == self._names.run and not ends and not depth
+            depth = max(0, depth + ends.count("begin") - ends.count("end"))
             for text in run.children if is_text else ():
                 if self._is_text(text):
                     envelope = self._envelope(run, text)
@@ -135,6 +143,9 @@ class ParagraphReader:
                 self._add_container(child, builder, group)
             elif child.name in names.dropped:
                 builder.text("", document.source(child))
+            elif contents and all(each.name in names.characters or each.name in names.dropped for each in contents):
+                text = "".join(names.characters.get(each.name, "") for each in contents)
+                builder.text(text, document.source(child))
             else:
                 is_break = any(each.name in names.breaks for each in (child, *contents))
                 builder.point(*pieces_within(document, child, {names.paragraph}, self.read), is_break=is_break)
@@ -158,12 +169,20 @@ class ParagraphReader:
         if field:
             yield field
 
-    def _field_ends(self, run: Node) -> list[str]:
-        """Returns which ends of fields are in a run: "begin", "separate" (before the text of the field) and "end"."""
+    def _field_ends(self, node: Node) -> list[str]:
+        """Returns which ends of fields are in a run: "begin", "separate" (before the text of the field) and "end".
+
+        Of a container that holds whole fields, it returns none: they are read with what is in it.
+        """
         names = self._names
-        if run.name != names.run or not names.field:
+        if not names.field:
             return []
-        tags = [self._document.attributes(each) for each in run.children if each.name == names.field]
+        if node.name in names.containers:
+            inner = [end for each in node.children for end in self._field_ends(each)]
+            return inner if inner.count("begin") != inner.count("end") else []
+        if node.name != names.run:
+            return []
+        tags = [self._document.attributes(each) for each in node.children if each.name == names.field]
         return [value for tag in tags for key, value in tag.items() if key.endswith("fldCharType")]
 
     def _add_field(self, field: Sequence[Node], builder: SegmentBuilder, group: _Group) -> None:
@@ -211,9 +230,9 @@ class ParagraphReader:
             end = run.end if is_last else each.end
             original = document.text[position:end]
             if self._is_text(each):
-                builder.text(self._characters(each), original, joined=not is_last)
-            elif each.name in names.dropped or each.name.startswith("#"):
-                builder.text("", original, joined=not is_last)
+                self._add_text(self._characters(each), original, envelope, builder, joined=not is_last)
+            elif each.name in names.dropped or each.name in names.characters or each.name.startswith("#"):
+                builder.text(names.characters.get(each.name, ""), original, joined=not is_last)
             else:
                 inner = list(pieces_within(document, each, {names.paragraph}, self.read))
                 outer = envelope.before[: envelope.before.rindex("<")], document.end_tag(run)
@@ -227,12 +246,26 @@ class ParagraphReader:
                 )
             position = end
 
+    def _add_text(
+        self, text: str, original: str, envelope: _Envelope, builder: SegmentBuilder, *, joined: bool
+    ) -> None:
+        """Adds text; tabs within it separate texts."""
+        parts = re.split(r"(\t+)", text)
+        for i, part in enumerate(parts):
+            source, is_joined = ("", True) if i < len(parts) - 1 else (original, joined)
+            if i % 2:
+                builder.point(source, alone=(envelope.before + part + envelope.after,), joined=is_joined, is_break=True)
+            else:
+                builder.text(part, source, joined=is_joined)
+
 
 def _rendered(
     items: Sequence[Item], tags: dict[Tag, tuple[Piece, ...]], around: Sequence[int], group: _Group
 ) -> Iterator[Piece]:
     """Yields the runs of a translation."""
-    path = [group.base, *(group.of_tags[number] for number in around if number in group.of_tags)]
+    # In a paragraph of links alone, text between them gets the properties of the first.
+    base = group.base or next((each for each in group.of_tags.values() if each is not None), None)
+    path = [base, *(group.of_tags[number] for number in around if number in group.of_tags)]
     for item in items:
         if isinstance(item, Tag):
             yield from tags[item]

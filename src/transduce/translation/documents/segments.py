@@ -23,6 +23,7 @@ from transduce.errors import DataError
 
 MAX_TAGS = 2000  # of one segment
 MAX_NESTED_TAGS = 100
+MAX_PIECES = 400_000  # of one segment: tags, and the text between them
 # No-break spaces are kept apart from the text, as models often lose them.
 _NO_BREAK = re.compile("[\u00a0\u2007\u202f]")
 # Hints for breaking a word of the source; they mean nothing for other words.
@@ -177,17 +178,22 @@ class SegmentBuilder:
 
     def text(self, text: str, original: str, *, joined: bool = False) -> None:
         """Adds text, and how the document writes it; `joined` is whether that is one piece with what follows."""
-        self._entries.append(_Entry(text, (original,), None, joined))
+        self._add(_Entry(text, (original,), None, joined))
+
+    def _add(self, entry: _Entry) -> None:
+        if len(self._entries) >= MAX_PIECES:
+            raise SegmentError(f"a paragraph has more than {MAX_PIECES:,} tags and texts. Split it, or remove some.")
+        self._entries.append(entry)
 
     def open(self, *original: Piece) -> int:
         """Adds the beginning of an element, and returns its number."""
         self._num_tags += 1
-        self._entries.append(_Entry(Tag("open", self._num_tags), original))
+        self._add(_Entry(Tag("open", self._num_tags), original))
         return self._num_tags
 
     def close(self, number: int, *original: Piece, alone: str | None = None) -> None:
         """Adds the end of an element; `alone` is how translations write it, if that differs."""
-        self._entries.append(_Entry(Tag("close", number), original, None if alone is None else (alone,)))
+        self._add(_Entry(Tag("close", number), original, None if alone is None else (alone,)))
 
     def point(
         self, *original: Piece, alone: Sequence[Piece] | None = None, joined: bool = False, is_break: bool = False
@@ -202,7 +208,7 @@ class SegmentBuilder:
         """
         self._num_tags += 1
         tag = Tag("break" if is_break else "point", self._num_tags)
-        self._entries.append(_Entry(tag, original, None if alone is None else tuple(alone), joined))
+        self._add(_Entry(tag, original, None if alone is None else tuple(alone), joined))
         return self._num_tags
 
     def pieces(self, render: Callable[[dict[Tag, tuple[Piece, ...]], list[int]], Render]) -> Iterator[Piece]:
@@ -302,6 +308,10 @@ def _trimmed(items: Sequence[Item]) -> tuple[int, int, list[int]]:
     opening = {item.number: i for i, item in enumerate(items) if isinstance(item, Tag) and item.kind == "open"}
     start, end = 0, len(items)
     around: list[int] = []
+    num_words = [0, *accumulate(isinstance(item, str) and not item.isspace() and item != "" for item in items)]
+
+    def is_blank(first: int, last: int) -> bool:
+        return num_words[first] == num_words[last + 1]
 
     def is_loose(item: Item) -> bool:
         if isinstance(item, str):
@@ -319,14 +329,10 @@ def _trimmed(items: Sequence[Item]) -> tuple[int, int, list[int]]:
         elif isinstance(first, Tag) and isinstance(last, Tag) and first.number == last.number:
             start, end = start + 1, end - 1
             around.append(first.number)
-        elif isinstance(first, Tag) and _is_blank(items[start : (partner := closing[first.number]) + 1]):
+        elif isinstance(first, Tag) and is_blank(start, partner := closing[first.number]):
             start = partner + 1
-        elif isinstance(last, Tag) and _is_blank(items[(partner := opening[last.number]) : end]):
+        elif isinstance(last, Tag) and is_blank(partner := opening[last.number], end - 1):
             end = partner
         else:
             break
     return start, end, around
-
-
-def _is_blank(items: Iterable[Item]) -> bool:
-    return not any(isinstance(item, str) and item.strip() for item in items)

@@ -13,6 +13,7 @@ Times, numbers and settings of cues, notes and styles are copied.
 
 import html
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -23,9 +24,10 @@ from transduce.translation.documents.segments import Item, Piece, Render, Segmen
 _TIME = re.compile(r"\s*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}\s*-->\s*(?:\d+:)?\d{1,2}:\d{2}[.,]\d{1,3}")
 _SENTENCE_END = re.compile(r"[.!?…。！？:♪][\"'”’»)\]]*(?:<[^<>]*>)*\s*\Z")
 _ARROW = re.compile(r"--+>")  # only lines with times have one
-_SPEAKER = re.compile(r"\s*(?:<[^<>]*>|\{\\[^{}]*\})*\s*[-–—](?!-)\s*")
+_SPEAKER = re.compile(r"\s*+(?:<[^<>]*>|\{\\[^{}]*\})*+\s*+[-–—](?!-)\s*")
 _MAX_CUES = 8  # in one segment
 _MAX_CHARACTERS = 600
+_MAX_LINES = 1000  # of a cue, and between two cues: more are read in parts
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ def _speeches(text: str) -> Iterator[_Speech]:
     for line, end in lines_of(text):
         if in_cue and line.strip():
             mark = _SPEAKER.match(line)
-            if speech is not None and mark is None:
+            if speech is not None and mark is None and len(speech.lines) < 2 * _MAX_LINES:
                 speech.lines += [end_of_line, line]
             else:
                 if speech is not None:
@@ -91,6 +93,9 @@ def _speeches(text: str) -> Iterator[_Speech]:
             before, speech = [end_of_line], None
         before.append(line + end)
         in_cue = _TIME.match(line) is not None
+        if len(before) >= _MAX_LINES and not in_cue:
+            yield _Speech([], "".join(before))
+            before = []
     if speech is not None:
         yield speech
         before = [end_of_line]
@@ -111,7 +116,7 @@ def _sentence(
             builder.text(" ", "")
             ends.append(Tag("point", builder.point(speech.before)))
         _add_lines(speech, builder, decode)
-    newline = "\r\n" if any(end == "\r\n" for speech in sentence for end in speech.lines[1::2]) else "\n"
+    newline = next((end for speech in sentence for end in speech.lines[1::2]), "\n")
 
     def rendering(tags: dict[Tag, tuple[Piece, ...]], _: list[int]) -> Render:
         inside = [i for i, end in enumerate(ends) if end in tags]  # the others are before or behind the text
@@ -119,7 +124,7 @@ def _sentence(
         speeches = sentence[first : first + len(inside) + 1] if inside else [max(sentence, key=lambda s: len(s.lines))]
 
         def render(items: Sequence[Item]) -> Iterator[Piece]:
-            cues = _cut(items, set(ends), [sum(map(len, speech.lines)) for speech in speeches])
+            cues = _closed(_cut(items, set(ends), [sum(map(len, speech.lines)) for speech in speeches]))
             for i, (cue, speech) in enumerate(zip(cues, speeches, strict=True)):
                 yield speech.before if i else ""
                 text = "".join(encode(each) if isinstance(each, str) else "".join(written(tags[each])) for each in cue)
@@ -154,8 +159,48 @@ def _cut(items: Sequence[Item], ends: Collection[Item], sizes: Sequence[int]) ->
     return cues
 
 
+def _closed(cues: Sequence[Sequence[Item]]) -> list[list[Item]]:
+    """Returns cues in which each element ends where the cue does, and begins again in the next one."""
+    closing = {item.number for cue in cues for item in cue if isinstance(item, Tag) and item.kind == "close"}
+    result: list[list[Item]] = []
+    path: list[Tag] = []  # the elements that are open
+    for cue in cues:
+        found: list[Item] = [*path]
+        for item in cue:
+            if isinstance(item, Tag) and item.kind == "open" and item.number in closing:
+                path.append(item)
+            elif isinstance(item, Tag) and item.kind == "close":
+                path = [tag for tag in path if tag.number != item.number]
+            found.append(item)
+        result.append([*found, *(Tag("close", tag.number) for tag in reversed(path))])
+    return [_without_empty(cue) for cue in result] if any(map(_is_cut, cues)) else result
+
+
+def _is_cut(cue: Sequence[Item]) -> bool:
+    """Returns whether an element begins or ends in another cue."""
+    opened = Counter(item.number for item in cue if isinstance(item, Tag) and item.kind == "open")
+    return opened != Counter(item.number for item in cue if isinstance(item, Tag) and item.kind == "close")
+
+
+def _without_empty(cue: Sequence[Item]) -> list[Item]:
+    """Returns a cue without elements that hold nothing but white space."""
+    found: list[Item] = []
+    for item in cue:
+        blanks: list[Item] = []
+        while found and isinstance(item, Tag) and item.kind == "close" and isinstance(last := found[-1], str):
+            if last.strip():
+                break
+            blanks.append(found.pop())
+        if isinstance(item, Tag) and item.kind == "close" and found and found[-1] == Tag("open", item.number):
+            found.pop()
+            found.extend(blanks)
+        else:
+            found.extend([*reversed(blanks), item])
+    return found
+
+
 def _words(item: Item) -> list[Item]:
-    return [*re.findall(r"\s*\S+\s*", item)] if isinstance(item, str) else [item]
+    return [*re.findall(r"\s*+\S+\s*+|\s++", item)] if isinstance(item, str) else [item]
 
 
 def _balanced(text: str, num_lines: int) -> list[str]:
@@ -163,10 +208,11 @@ def _balanced(text: str, num_lines: int) -> list[str]:
     if num_lines == 1 or not text:
         return [text]
     whole = INLINE_TAG.sub(lambda match: match[0].replace(" ", "\x00"), text)
-    width = -(-len(whole) // num_lines)
-    while len(lines := rewrapped(whole, width)) > num_lines:
-        width += 1
-    return [line.replace("\x00", " ") for line in lines]
+    low, high = -(-len(whole) // num_lines), len(whole)
+    while low < high:  # the least width at which the lines are not too many
+        width = (low + high) // 2
+        low, high = (low, width) if len(rewrapped(whole, width)) <= num_lines else (width + 1, high)
+    return [line.replace("\x00", " ") for line in rewrapped(whole, low)]
 
 
 def _add_lines(speech: _Speech, builder: SegmentBuilder, decode: Callable[[str], str]) -> None:

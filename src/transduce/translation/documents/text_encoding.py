@@ -13,10 +13,23 @@ _BOMS = (
 )
 _DECLARED = {
     "xml": re.compile(rb"<\?xml[^>]*?\bencoding\s*=\s*[\"']([\w.:-]+)"),
-    "html": re.compile(rb"<meta[^>]*?\bcharset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE),
+    "html": re.compile(rb"(?:<meta[^>]*?\bcharset|<\?xml[^>]*?\bencoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE),
     "po": re.compile(rb"\bcharset=(?!CHARSET)([\w.:-]+)"),
 }
-_HEAD_BYTES = 1024  # where an encoding must be declared
+_HEAD_BYTES = {"xml": 1024, "html": 1024, "po": 1 << 16}  # where an encoding must be declared
+# What browsers read where a page declares the first, by the names that Python has for them.
+_OF_BROWSERS = {
+    "ascii": "cp1252",
+    "euc_kr": "cp949",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "shift_jis": "cp932",
+    "tis-620": "cp874",
+}
+# Encodings of Python's own, and those of host names: no document has them, and some take quadratic time.
+_REFUSED = frozenset(("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +70,30 @@ def decode(data: bytes, name: str, declared_by: str = "") -> DecodedText:
     """
     errors = "xmlcharrefreplace" if declared_by in ("xml", "html") else "strict"
     bom, encoding = next(((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom)), (b"", ""))
-    declared = _DECLARED[declared_by].search(data[:_HEAD_BYTES]) if declared_by and not encoding else None
+    declared = _DECLARED[declared_by].search(data[: _HEAD_BYTES[declared_by]]) if declared_by and not encoding else None
     if declared is not None:
         encoding = declared[1].decode("ascii")
     encoding = encoding or "utf-8"
+    body = data[len(bom) :]
     try:
-        text = data[len(bom) :].decode(encoding)
-        if encoding.lower() not in ("utf-8", "utf8") and text.encode(encoding) != data[len(bom) :]:
+        found = codecs.lookup(encoding).name
+        if found in _REFUSED:
+            raise LookupError
+        if declared_by == "html" and found in _OF_BROWSERS and _is_text(body, _OF_BROWSERS[found]):
+            encoding = _OF_BROWSERS[found]
+        text = body.decode(encoding)
+        if found != "utf-8" and text.encode(encoding) != body:
             raise DataError(f"{name}: cannot be written in its encoding, {encoding}, as it was. Convert it to UTF-8.")
     except (UnicodeError, LookupError):
         raise DataError(f"{name}: is not {encoding} text. Convert it to UTF-8.") from None
     if "\x00" in text:
         raise DataError(f"{name}: is not text: it has null characters. Name its format with --format.")
     return DecodedText(text, name, encoding, bom, errors)
+
+
+def _is_text(data: bytes, encoding: str) -> bool:
+    """Returns whether bytes can be read and written in this encoding."""
+    try:
+        return data.decode(encoding).encode(encoding) == data
+    except UnicodeError:
+        return False

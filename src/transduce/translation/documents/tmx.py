@@ -12,7 +12,7 @@ from transduce.translation.documents.xml_tree import Node, XmlDocument, attribut
 
 _PREFIXES = {"http://www.lisa.org/tmx14": ""}
 _NAMES = InlineNames(elements=frozenset(("hi",)), pairs={"bpt": "ept"})
-_HEADER = re.compile(r"<(?:[\w.-]+:)?header\b(?:[^\"'>]|\"[^\"]*\"|'[^']*')*>")
+_HEADER = re.compile(r"<(?:[\w.-]+:)?header\b(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>")
 
 
 def read_tmx(data: bytes, name: str, languages: Languages) -> Content:
@@ -35,7 +35,7 @@ class _Reader:
         self._inline = InlineReader(document, _NAMES)
         header = _HEADER.search(document.text)
         declared = attributes_of(header[0]).get("srclang", "") if header is not None else ""
-        self._source = languages.source or declared
+        self._source = languages.source or declared.replace("*all*", "")
         self._target = languages.target
 
     def _language(self, variant: Node) -> str:
@@ -45,7 +45,9 @@ class _Reader:
     def read(self, unit: Node) -> Iterator[Piece]:
         document = self._document
         variants = [child for child in unit.children if child.name == "tuv"]
-        sources = [each for each in variants if is_same_language(self._language(each), self._source)] or variants[:1]
+        sources = [each for each in variants if is_same_language(self._language(each), self._source)]
+        if not self._source:
+            sources = variants[:1]
         texts = [child for source in sources[:1] for child in source.children if child.name == "seg"]
         if not texts or any(is_same_language(self._language(each), self._target) for each in variants):
             yield document.source(unit)

@@ -18,8 +18,8 @@ _PREFIXES = {
 _NAMES = InlineNames(elements=frozenset(("g", "mrk", "pc")), pairs={"bpt": "ept", "bx": "ex", "sc": "ec", "sm": "em"})
 _OPEN_STATES = ("new", "needs-translation")
 _STATE = re.compile(r"\s(?:state|state-qualifier)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
-_ROOT = re.compile(r"<(?:[\w.-]+:)?xliff\b(?:[^\"'>]|\"[^\"]*\"|'[^']*')*(?=>)")
-_TAG = re.compile(r"<(?P<prefix>[\w.-]+:)?(?P<name>[\w.-]+)(?P<attributes>.*?)\s*/?>\Z", re.DOTALL)
+_ROOT = re.compile(r"<(?:[\w.-]+:)?xliff\b(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+(?=>)")
+_TAG = re.compile(r"<(?P<prefix>[\w.-]+:)?(?P<name>[\w.-]+)(?P<attributes>.*)\Z", re.DOTALL)
 
 
 def read_xliff(data: bytes, name: str, languages: Languages) -> Content:
@@ -70,7 +70,8 @@ class _Reader:
         tag = _TAG.match(document.start_tag(target if target is not None else source))
         assert tag is not None  # a start tag has a name
         name = f"{tag['prefix'] or ''}target"
-        attributes = _STATE.sub("", tag["attributes"]) if target is not None else ""
+        kept = tag["attributes"].removesuffix(">").removesuffix("/").rstrip()
+        attributes = _STATE.sub("", kept) if target is not None else ""
         head = text[unit.start : unit.inner_start]
         if unit.name == "segment":
             head = _STATE.sub("", head).removesuffix(">") + ' state="translated">'

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from transduce.errors import DataError
-from transduce.translation.documents.segments import Piece
+from transduce.translation.documents.segments import Piece, SegmentError
 from transduce.translation.documents.text_encoding import DecodedText, decode
 
 MAX_DEPTH = 200
+MAX_NODES = 200_000  # of one text: elements, and stretches of text between them
 _TOKEN = re.compile(
     r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<cdata>.*?)\]\]>"
-    r"|<!DOCTYPE(?:[^\"'>]|\"[^\"]*\"|'[^']*')*>"
-    r"|<(?P<slash>/?)(?P<name>[^\s/>!?]+)(?P<attributes>(?:[^\"'>]|\"[^\"]*\"|'[^']*')*)>",
+    r"|<!DOCTYPE(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+>"
+    r"|<(?P<slash>/?)(?P<name>[^\s/>!?]++)(?P<attributes>(?:[^\"'>]++|\"[^\"]*\"|'[^']*')*+)>",
     re.DOTALL,
 )
-_ATTRIBUTE = re.compile(r"(?P<name>[^\s=\"'/>]+)\s*=\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')")
-_CHUNK_BYTES = 1 << 16
+_ATTRIBUTE = re.compile(r"(?<=\s)(?P<name>[^\s=\"'/>]++)\s*+=\s*+(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')")
 
 
 @dataclass(slots=True, eq=False)
@@ -67,13 +67,19 @@ class XmlDocument:
         Args:
             names: of elements.
             is_skipped: returns whether an element is copied with all that it holds.
+
+        Raises:
+            SegmentError: one of the elements holds more than `MAX_NODES` others.
         """
         position = 0
         path: list[Node] = []  # from the block to the current element
         outside: list[bool] = []  # of each element around: whether it is skipped
-        num_skipped = 0
+        num_skipped = num_nodes = 0
         for node, is_end in self._events():
             if path:
+                num_nodes += 1
+                if num_nodes > MAX_NODES:
+                    raise SegmentError(f"a paragraph has more than {MAX_NODES:,} elements. Split it, or remove some.")
                 if is_end:
                     closed = path.pop()
                     closed.inner_end, closed.end = node.start, node.end
@@ -90,6 +96,7 @@ class XmlDocument:
                 if node.name in names and not num_skipped:
                     yield self.text[position : node.start]
                     path.append(node)
+                    num_nodes = 0
                 else:
                     outside.append(not node.name.startswith("#") and is_skipped(node))
                     num_skipped += outside[-1]
@@ -200,9 +207,7 @@ def require_well_formed(data: bytes, name: str) -> None:
     parser.EndElementHandler = end_element
     parser.StartDoctypeDeclHandler = start_doctype
     try:
-        for start in range(0, len(data), _CHUNK_BYTES):
-            parser.Parse(data[start : start + _CHUNK_BYTES], False)
-        parser.Parse(b"", True)
+        parser.Parse(data, True)  # in parts, expat 2.5 takes quadratic time for a long tag
     except xml.parsers.expat.ExpatError as error:
         raise DataError(
             f"{name}: is damaged, or not XML: {error}. Save it again with the program it is from."
