@@ -193,6 +193,18 @@ def test_a_hostile_document_is_refused_and_the_service_goes_on(
     assert client.post(path, data=fields, files={"file": ("a.txt", b"A dog.")}, headers=_DEEPL).status_code < 300
 
 
+@pytest.mark.parametrize(("limit", "value"), [("_MAX_SECONDS", 0.0), ("_MAX_BYTES", 100 << 20)])
+def test_a_document_that_takes_long_or_much_to_read_is_refused(
+    client: DescribedClient, monkeypatch: pytest.MonkeyPatch, limit: str, value: float
+) -> None:
+    monkeypatch.setattr(f"transduce.serve.documents.survey.{limit}", value)
+    answer = send(client, b"<b>1" * 2_000_000, "dog.html")
+    assert answer.status_code == 400
+    assert "dog.html: takes too much time or memory to read" in answer.json()["error"]["message"]
+    monkeypatch.undo()
+    assert send(client).status_code == 202
+
+
 def test_a_service_that_has_too_much_to_do_is_asked_again(client: DescribedClient, service: FakeService) -> None:
     service.error = OverloadedError("Too much work waits.", 0)
     made = send(client).json()
@@ -291,6 +303,7 @@ def test_a_document_belongs_to_its_key_and_is_charged_to_it(tmp_path: Path, serv
         service.error = ModelUnavailableError("The model failed.", 0)
         assert ended(client, send(client, **one).json()["id"], **one)["state"] == "failed"
         until(lambda: used(client, secrets[0]) == characters)  # those of the other were given back
+        service.error = None
         assert send(client, b"word " * 21, "a.txt", **one).status_code == 202  # the last one may take more
         assert send(client, **one).status_code == 429
         assert send(client, **other).status_code == 202

@@ -4,12 +4,11 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 from transduce.serve.config import ServeConfig
 from transduce.serve.documents.runner import CANCELLED, DocumentRunner
-from transduce.serve.documents.survey import Survey, survey
+from transduce.serve.documents.survey import DocumentFile, Survey, SurveyProcesses
 from transduce.serve.documents.translation import Translating
 from transduce.serve.operations.access import Access, LimitError
 from transduce.serve.operations.keys import Key
@@ -21,15 +20,6 @@ _MAX_READING = 16  # that are being received or read; further ones are refused
 _RETRY_SECONDS = 30
 _POLL_SECONDS = 0.2
 _ABANDONED_SECONDS = 60.0  # after which a document that nobody waits for any more is deleted
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentFile:
-    """A document as a client has sent it."""
-
-    content: bytes
-    name: str
-    format: str  # a name in `FORMATS`
 
 
 class Documents:
@@ -46,7 +36,7 @@ class Documents:
         """Takes what it needs; `note_end` is called for each document with how it ended, for metrics."""
         self.config, self._store, self._access, self._note_end = config, store, access, note_end
         self._runner = DocumentRunner(service, config, store, self._give_back, note_end)
-        self._readers = ThreadPoolExecutor(_READERS, "reader")
+        self._readers, self._processes = ThreadPoolExecutor(_READERS, "reader"), SurveyProcesses()
         self._num_reading = 0
         self._stopping = False
 
@@ -57,6 +47,7 @@ class Documents:
     async def stop(self) -> None:
         """Ends what is translated now, and puts it back."""
         self._stopping = True
+        self._processes.stop()
         await self._runner.stop()
         await asyncio.to_thread(self._readers.shutdown)
 
@@ -75,9 +66,9 @@ class Documents:
         self._num_reading -= 1
 
     async def survey(self, file: DocumentFile, target: str) -> Survey:
-        """Reads a document; see `survey`."""
-        arguments = (file.content, file.name, file.format, target, self.config.limits.document_characters)
-        return await asyncio.get_running_loop().run_in_executor(self._readers, survey, *arguments)
+        """Reads a document; see `SurveyProcesses.survey`."""
+        arguments = (file, target, self.config.limits.document_characters)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._processes.survey, *arguments)
 
     async def accept(
         self, scope: MutableMapping[str, Any], key: Key, given: NewDocument, content: bytes

@@ -1,16 +1,38 @@
-"""What a document holds, found by reading it as the translation will read it."""
+"""What a document holds, found by reading it as the translation will read it, in a process of its own.
+
+A file can be made to need minutes and gigabytes. That process has limits, and the service does not wait while it
+computes. What it accepts, the service can read too.
+"""
 
 import io
+import json
+import resource
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from transduce.errors import DataError
+from transduce.errors import DataError, TransduceError
+from transduce.serve.requests import StoppingError
 from transduce.translation.documents import Languages, translate_document
 from transduce.translation.documents.segments import plain_text
 from transduce.translation.result import Translation
 
 _SAMPLE_CHARACTERS = 2000  # which show what language it is
+_MAX_SECONDS = 30.0  # of the processor; a book takes one
+_MAX_BYTES = 512 << 20  # of memory
+_PATIENCE_SECONDS = 300.0  # until the process is ended, on a machine that has other work
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFile:
+    """A document as a client has sent it."""
+
+    content: bytes
+    name: str
+    format: str  # a name in `FORMATS`
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +44,11 @@ class Survey:
     sample: str  # the beginning of its text
 
 
-def survey(content: bytes, name: str, document_format: str, target: str, max_characters: int) -> Survey:
-    """Reads a document.
+def survey(file: DocumentFile, target: str, max_characters: int) -> Survey:
+    """Reads a document, in this process.
 
     Args:
-        content: the file.
-        name: of the file, for errors.
-        document_format: a name in `FORMATS`.
+        file: the document.
         target: code of the language into which it will be translated.
         max_characters: that may be translated.
 
@@ -46,11 +66,12 @@ def survey(content: bytes, name: str, document_format: str, target: str, max_cha
             if len(sample) < _SAMPLE_CHARACTERS:
                 sample += f"{text[:_SAMPLE_CHARACTERS]}\n"
         if num_characters > max_characters:
-            raise DataError(f"{name}: has more than {max_characters:,} characters to translate. Split it.")
+            raise DataError(f"{file.name}: has more than {max_characters:,} characters to translate. Split it.")
         return [unchanged(text) for text in texts]
 
-    job = {"name": name, "document_format": document_format, "languages": Languages("", target)}
-    translate_document(count, content, _Discarded(), **job)  # type: ignore[arg-type]
+    languages = Languages("", target)
+    output: Any = _Discarded()
+    translate_document(count, file.content, output, name=file.name, document_format=file.format, languages=languages)
     return Survey(num_segments, num_characters, sample)
 
 
@@ -67,3 +88,73 @@ class _Discarded(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         return len(data)
+
+
+class SurveyProcesses:
+    """Reads documents in processes of their own. May be used from several threads."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopping = False
+
+    def survey(self, file: DocumentFile, target: str, max_characters: int) -> Survey:
+        """Reads a document; see `survey`.
+
+        Raises:
+            DataError: also where that takes too much time or memory.
+            StoppingError: `stop` was called.
+        """
+        header = {"name": file.name, "format": file.format, "target": target, "max_characters": max_characters}
+        given = json.dumps(header | {"seconds": _MAX_SECONDS, "bytes": _MAX_BYTES}).encode() + b"\n" + file.content
+        with subprocess.Popen(
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # what Python says there could have text of the document
+        ) as process:
+            self._running.add(process)
+            try:
+                if self._stopping:
+                    process.kill()
+                output, _ = process.communicate(given, _PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                output = b""
+            finally:
+                process.kill()
+                self._running.discard(process)
+        if self._stopping:
+            raise StoppingError("The service is stopping.")
+        if process.returncode or not output:  # by a signal: the system ends what takes too long
+            raise DataError(f"{file.name}: takes too much time or memory to read. Split it.")
+        answer = json.loads(output)
+        if "error" in answer:
+            raise DataError(answer["error"])
+        return Survey(**answer)
+
+    def stop(self) -> None:
+        """Ends all processes."""
+        self._stopping = True
+        for process in list(self._running):
+            process.kill()
+
+
+def main() -> int:
+    """Reads what `SurveyProcesses` writes, and answers it."""
+    header = json.loads(sys.stdin.buffer.readline())
+    seconds = time.process_time() + header["seconds"]
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (header["bytes"], header["bytes"]))
+    answer: dict[str, Any]
+    try:
+        file = DocumentFile(sys.stdin.buffer.read(), header["name"], header["format"])
+        answer = asdict(survey(file, header["target"], header["max_characters"]))
+    except TransduceError as error:
+        answer = {"error": str(error)}
+    except MemoryError:
+        return 1
+    sys.stdout.write(json.dumps(answer))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

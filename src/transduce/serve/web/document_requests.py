@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from transduce.errors import suggestion
-from transduce.serve.documents.service import DocumentFile, Documents
+from transduce.serve.documents.service import Documents
+from transduce.serve.documents.survey import DocumentFile
 from transduce.serve.operations.keys import Key
 from transduce.serve.requests import UnknownPairError
 from transduce.serve.state.documents import NewDocument, StoredDocument

@@ -1,0 +1,191 @@
+"""Documents through `transduce serve`: killed in the middle, told to end, with two replicas, without its database."""
+
+import contextlib
+import io
+import json
+import secrets
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from made_models import untied_folder
+from postgres_server import PostgresServer, postgres_server
+from served_process import Answer, Serving, serving, write_config
+from transduce.translation.documents import Languages, translate_document
+from transduce.translation.pipeline import TextOptions
+from transduce.translation.translator import Translator
+
+pytestmark = [pytest.mark.computes, pytest.mark.slow]
+
+_NAME = "private.md"
+_WORDS = ["a", "dog", "runs", "over", "the", "green", "grass", "with", "ball", "man", "two"]
+_SMALL = b"# A dog\n\nTwo dogs *run* over the grass.\n"
+_PATIENCE = 300.0  # seconds: a lease must end, and the machine may be busy
+
+
+def _book() -> bytes:
+    """Returns a document whose translation takes many seconds: its paragraphs all differ."""
+    words = [_WORDS[(number * 7 + number // 11) % len(_WORDS)] for number in range(40_000)]
+    paragraphs = [f"{number} " + " ".join(words[number * 10 : number * 10 + 10]) for number in range(4000)]
+    return "\n\n".join(paragraphs).encode() + b"\n"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return untied_folder(tmp_path_factory.mktemp("model") / "made")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    yield from postgres_server()
+
+
+@pytest.fixture(scope="module")
+def offline(model: Path) -> Callable[[bytes], bytes]:
+    """Returns what `translate_document` makes of a document."""
+    translator = Translator.load(model, device="cpu", threads=1, engine="ctranslate2")
+    options = TextOptions(split="always", guard=True, language="en")
+
+    def translated(content: bytes) -> bytes:
+        output = io.BytesIO()
+        languages = Languages("", "de")
+        translate_document(translator, content, output, name=_NAME, languages=languages, text_options=options)
+        return output.getvalue()
+
+    return translated
+
+
+@pytest.fixture(scope="module")
+def book(offline: Callable[[bytes], bytes]) -> tuple[bytes, bytes]:
+    """A long document, and its translation."""
+    content = _book()
+    return content, offline(content)
+
+
+class DocumentClient:
+    """A client of one replica."""
+
+    def __init__(self, service: Serving) -> None:
+        self.service = service
+
+    def request(self, method: str, path: str, body: bytes = b"", kind: str = "") -> Answer:
+        """Sends a request."""
+        with contextlib.closing(self.service.connection()) as connection:
+            connection.request(method, path, body, {"Content-Type": kind} if kind else {})
+            response = connection.getresponse()
+            return Answer(response.status, dict(response.getheaders()), response.read())
+
+    def send(self, content: bytes) -> Answer:
+        """Sends a document."""
+        boundary = secrets.token_hex(16)
+        fields = [f'name="{name}"\r\n\r\n{value}'.encode() for name, value in (("source", "en"), ("target", "de"))]
+        parts = [*fields, f'name="file"; filename="{_NAME}"\r\n\r\n'.encode() + content]
+        body = b"".join(f"--{boundary}\r\nContent-Disposition: form-data; ".encode() + part + b"\r\n" for part in parts)
+        kind = f"multipart/form-data; boundary={boundary}"
+        return self.request("POST", "/api/documents", body + f"--{boundary}--\r\n".encode(), kind)
+
+    def state(self, document: str) -> Mapping[str, Any]:
+        """Returns the description of a document."""
+        found: Mapping[str, Any] = json.loads(self.request("GET", f"/api/documents/{document}").body)
+        return found
+
+    def result(self, document: str) -> bytes:
+        """Waits until a document has ended, and returns its result."""
+        self.service.wait_until(lambda: self.state(document)["state"] in ("done", "failed"), _PATIENCE)
+        assert self.state(document)["error"] is None
+        return self.request("GET", f"/api/documents/{document}/result").body
+
+    def begun(self, content: bytes) -> str:
+        """Sends a document, waits until a part of it is translated, and returns its id."""
+        document: str = self.send(content).json["id"]
+        self.service.wait_until(lambda: self.state(document).get("progress", 0) > 0, _PATIENCE)
+        assert self.state(document)["state"] == "translating"
+        return document
+
+
+def test_a_service_that_was_killed_translates_the_document_after_its_start(
+    tmp_path: Path, model: Path, book: tuple[bytes, bytes]
+) -> None:
+    config = write_config(tmp_path, model)
+    content, expected = book
+    with serving(config) as service:
+        document = DocumentClient(service).begun(content)
+        service.process.kill()
+        service.process.wait(60)
+    with serving(config) as service:
+        client = DocumentClient(service)
+        assert client.state(document)["state"] == "translating"  # until the lease has ended
+        assert client.result(document) == expected
+        assert client.request("DELETE", f"/api/documents/{document}").status == 204
+        assert client.request("GET", f"/api/documents/{document}").status == 404
+        assert "private" not in service.log
+        assert "grass" not in service.log
+        assert service.stop() == 0
+
+
+def test_a_service_that_is_told_to_end_puts_the_document_back(
+    tmp_path: Path, model: Path, book: tuple[bytes, bytes]
+) -> None:
+    config = write_config(tmp_path, model)
+    content, expected = book
+    with serving(config) as service:
+        document = DocumentClient(service).begun(content)
+        assert service.stop(signal.SIGTERM) == 0
+    with serving(config) as service:
+        client = DocumentClient(service)
+        assert client.result(document) == expected
+        metrics = client.request("GET", "/metrics").body.decode()
+        assert 'transduce_documents_total{end="done"} 1.0' in metrics
+
+
+def test_another_replica_takes_over_what_a_dead_one_had(
+    tmp_path: Path, model: Path, server: PostgresServer, book: tuple[bytes, bytes]
+) -> None:
+    config = write_config(tmp_path, model, state={"url": server.new_database()})
+    content, expected = book
+    with serving(config) as first:
+        dead = DocumentClient(first)
+        document = dead.begun(content)
+        first.process.send_signal(signal.SIGSTOP)
+        with serving(config) as second:
+            assert DocumentClient(second).result(document) == expected
+            first.process.send_signal(signal.SIGCONT)  # it was not dead after all
+            assert dead.result(dead.send(_SMALL).json["id"])
+            assert dead.result(document) == expected
+            assert first.stop() == 0
+            assert DocumentClient(second).result(document) == expected
+
+
+def test_a_document_that_one_replica_translates_is_deleted_by_another(
+    tmp_path: Path, model: Path, server: PostgresServer, book: tuple[bytes, bytes]
+) -> None:
+    config = write_config(tmp_path, model, state={"url": server.new_database()}, documents={"running": 1})
+    with serving(config) as first, serving(config) as second:
+        clients = [DocumentClient(first), DocumentClient(second)]
+        documents = [clients[0].begun(book[0]) for _ in range(2)]  # one for each
+        for document, client in zip(documents, clients, strict=True):
+            assert client.request("DELETE", f"/api/documents/{document}").status == 204
+        for client in clients:  # each is free again, long before the book would have ended
+            assert client.result(client.send(_SMALL).json["id"])
+        assert [client.request("GET", f"/api/documents/{documents[0]}").status for client in clients] == [404, 404]
+
+
+def test_a_document_outlasts_its_database(
+    tmp_path: Path, model: Path, server: PostgresServer, book: tuple[bytes, bytes]
+) -> None:
+    config = write_config(tmp_path, model, state={"url": server.new_database()})
+    content, expected = book
+    with serving(config) as service:
+        client = DocumentClient(service)
+        document = client.begun(content)
+        server.stop()
+        try:
+            assert client.request("GET", f"/api/documents/{document}").status == 503
+            assert client.send(_SMALL).status == 503
+        finally:
+            server.start()
+        service.wait_until(lambda: client.request("GET", f"/api/documents/{document}").status == 200, _PATIENCE)
+        assert client.result(document) == expected
