@@ -13,6 +13,7 @@ import pytest
 from described_answers import DescribedClient
 from fake_service import FakeService, fake_app
 from transduce.serve.config import DocumentsConfig, LimitsConfig, ServeConfig
+from transduce.serve.documents.survey import SurveyProcesses, survey
 from transduce.serve.operations.keys import KeyRing, add_key
 from transduce.serve.requests import ModelUnavailableError, OverloadedError, Priority
 from transduce.serve.web import uploads
@@ -34,6 +35,12 @@ def client(service: FakeService) -> Iterator[DescribedClient]:
     """A client of a service."""
     with DescribedClient(fake_app(service)) as made:
         yield made
+
+
+@pytest.fixture
+def read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets documents be read in this process, which takes less time."""
+    monkeypatch.setattr(SurveyProcesses, "survey", lambda _, *arguments: survey(*arguments))
 
 
 def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -89,6 +96,7 @@ def test_a_document_is_sent_asked_for_fetched_and_deleted(client: DescribedClien
     assert client.delete(f"/api/documents/{found['id']}").status_code == 404
 
 
+@pytest.mark.usefixtures("read_here")
 def test_a_document_that_waits_says_how_far_it_is(client: DescribedClient, service: FakeService) -> None:
     assert client.portal is not None
     gate = client.portal.call(asyncio.Event)
@@ -105,6 +113,7 @@ def test_a_document_that_waits_says_how_far_it_is(client: DescribedClient, servi
     assert ended(client, made["id"])["segments_done"] == 600
 
 
+@pytest.mark.usefixtures("read_here")
 def test_a_document_that_is_deleted_is_not_translated_further(client: DescribedClient, service: FakeService) -> None:
     assert client.portal is not None
     service.gate = client.portal.call(asyncio.Event)
@@ -117,6 +126,7 @@ def test_a_document_that_is_deleted_is_not_translated_further(client: DescribedC
     assert ended(client, send(client).json()["id"])["state"] == "done"  # others go on
 
 
+@pytest.mark.usefixtures("read_here")
 def test_options_reach_the_search(client: DescribedClient, service: FakeService) -> None:
     options = {"beam_size": "3", "length_penalty": "0.8", "glossary": '{"dog": "Hund"}', "format": "text"}
     made = send(client, name="dog.unknown", data=options).json()
@@ -128,6 +138,7 @@ def test_options_reach_the_search(client: DescribedClient, service: FakeService)
     assert (request.text_options.markup, request.text_options.split) == ("html", "always")
 
 
+@pytest.mark.usefixtures("read_here")
 @pytest.mark.parametrize(
     ("fields", "name", "message"),
     [
@@ -150,6 +161,7 @@ def test_wrong_requests_are_refused(client: DescribedClient, fields: dict[str, s
     assert message in answer.json()["error"]["message"]
 
 
+@pytest.mark.usefixtures("read_here")
 def test_a_name_has_no_folders_and_nothing_unprintable(client: DescribedClient) -> None:
     made = send(client, name="C:\\docs\\/tmp/ü \u202edog.md").json()
     assert (made["name"], made["result_name"]) == ("ü dog.md", "ü dog.de.md")
@@ -160,6 +172,7 @@ def test_a_name_has_no_folders_and_nothing_unprintable(client: DescribedClient) 
     assert send(client, name=f"{'x' * 300}.md").json()["name"] == f"{'x' * 197}.md"
 
 
+@pytest.mark.usefixtures("read_here")
 def test_the_language_is_detected(client: DescribedClient) -> None:
     made = send(client, "Das Wetter ist heute schön.\n".encode(), "a.txt", data={"source": "auto"}).json()
     assert made["source"] == "de"  # the target: it comes back as it is
@@ -193,18 +206,21 @@ def test_a_hostile_document_is_refused_and_the_service_goes_on(
     assert client.post(path, data=fields, files={"file": ("a.txt", b"A dog.")}, headers=_DEEPL).status_code < 300
 
 
-@pytest.mark.parametrize(("limit", "value"), [("_MAX_SECONDS", 0.0), ("_MAX_BYTES", 100 << 20)])
+@pytest.mark.parametrize(
+    ("limit", "value", "what"), [("_MAX_SECONDS", 0.0, "time"), ("_MAX_BYTES", 150 << 20, "memory")]
+)
 def test_a_document_that_takes_long_or_much_to_read_is_refused(
-    client: DescribedClient, monkeypatch: pytest.MonkeyPatch, limit: str, value: float
+    client: DescribedClient, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, what: str
 ) -> None:
     monkeypatch.setattr(f"transduce.serve.documents.survey.{limit}", value)
     answer = send(client, b"<b>1" * 2_000_000, "dog.html")
     assert answer.status_code == 400
-    assert "dog.html: takes too much time or memory to read" in answer.json()["error"]["message"]
+    assert f"dog.html: takes too much {what} to read" in answer.json()["error"]["message"]
     monkeypatch.undo()
     assert send(client).status_code == 202
 
 
+@pytest.mark.usefixtures("read_here")
 def test_a_service_that_has_too_much_to_do_is_asked_again(client: DescribedClient, service: FakeService) -> None:
     service.error = OverloadedError("Too much work waits.", 0)
     made = send(client).json()
@@ -213,6 +229,7 @@ def test_a_service_that_has_too_much_to_do_is_asked_again(client: DescribedClien
     assert ended(client, made["id"])["state"] == "done"
 
 
+@pytest.mark.usefixtures("read_here")
 def test_a_model_that_fails_again_and_again_fails_the_document(client: DescribedClient, service: FakeService) -> None:
     service.error = ModelUnavailableError("The model failed. Try again later.", 0)
     found = ended(client, send(client).json()["id"])
@@ -222,6 +239,7 @@ def test_a_model_that_fails_again_and_again_fails_the_document(client: Described
     assert (result.status_code, result.json()["error"]["code"]) == (409, "failed")
 
 
+@pytest.mark.usefixtures("read_here")
 def test_an_unexpected_error_fails_the_document_only(
     client: DescribedClient, service: FakeService, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -247,6 +265,7 @@ def test_large_documents_are_refused() -> None:
         assert send(client, b"A dog.\n" + b"\n" * 900).status_code == 202
 
 
+@pytest.mark.usefixtures("read_here")
 def test_only_so_many_documents_may_wait(tmp_path: Path, service: FakeService) -> None:
     path = tmp_path / "keys.toml"
     one, other = (
@@ -265,6 +284,7 @@ def test_only_so_many_documents_may_wait(tmp_path: Path, service: FakeService) -
         assert send(client, **other).status_code == 202
 
 
+@pytest.mark.usefixtures("read_here")
 def test_there_is_room_for_so_many_bytes(service: FakeService) -> None:
     service.ready = False
     config = ServeConfig(documents=DocumentsConfig(stored_bytes=2 * len(TEXT)))
@@ -272,6 +292,7 @@ def test_there_is_room_for_so_many_bytes(service: FakeService) -> None:
         assert [send(client).status_code for _ in range(3)] == [202, 202, 503]
 
 
+@pytest.mark.usefixtures("read_here")
 def test_only_so_many_documents_are_read_at_a_time(client: DescribedClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transduce.serve.documents.service._MAX_READING", 0)
     assert send(client).status_code == 503
@@ -286,6 +307,7 @@ def used(client: DescribedClient, secret: str) -> int:
     return count
 
 
+@pytest.mark.usefixtures("read_here")
 def test_a_document_belongs_to_its_key_and_is_charged_to_it(tmp_path: Path, service: FakeService) -> None:
     path = tmp_path / "keys.toml"
     secrets = [add_key(path, name, per_day=100) for name in ("one", "other")]
@@ -309,6 +331,7 @@ def test_a_document_belongs_to_its_key_and_is_charged_to_it(tmp_path: Path, serv
         assert send(client, **other).status_code == 202
 
 
+@pytest.mark.usefixtures("read_here")
 def test_characters_of_a_deleted_document_are_given_back(tmp_path: Path, service: FakeService) -> None:
     path = tmp_path / "keys.toml"
     secret = add_key(path, "one", per_minute=1000)
@@ -321,6 +344,7 @@ def test_characters_of_a_deleted_document_are_given_back(tmp_path: Path, service
         assert used(client, secret) == 0
 
 
+@pytest.mark.usefixtures("read_here")
 def test_results_expire(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("transduce.serve.documents.runner._UPKEEP_SECONDS", 0.01)
     config = ServeConfig(documents=DocumentsConfig(keep_seconds=0.01))
@@ -332,6 +356,7 @@ def test_results_expire(service: FakeService, monkeypatch: pytest.MonkeyPatch) -
 # --- forms ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("read_here")
 def test_forms_without_a_file_are_refused(client: DescribedClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.post("/api/documents", json=LANGUAGES).status_code == 415
     assert client.post("/api/documents", data=LANGUAGES).status_code == 415
@@ -348,6 +373,7 @@ def test_forms_without_a_file_are_refused(client: DescribedClient, monkeypatch: 
     assert send(client, data={"glossary": "x" * 101}).status_code == 413
 
 
+@pytest.mark.usefixtures("read_here")
 def test_a_full_disk_is_said(client: DescribedClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -361,6 +387,7 @@ def test_a_full_disk_is_said(client: DescribedClient, monkeypatch: pytest.Monkey
 # --- the other protocols --------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("read_here")
 def test_libretranslate_answers_when_the_file_is_translated(client: DescribedClient) -> None:
     answer = client.post("/translate_file", data=LANGUAGES, files={"file": ("dog.md", TEXT)})
     assert answer.status_code == 200
@@ -374,6 +401,7 @@ def test_libretranslate_answers_when_the_file_is_translated(client: DescribedCli
     assert {".docx", ".txt", ".epub"} <= set(settings["supportedFilesFormat"])
 
 
+@pytest.mark.usefixtures("read_here")
 def test_libretranslate_says_why_a_file_cannot_be_translated(client: DescribedClient, service: FakeService) -> None:
     for fields, message in (
         ({"source": "en"}, "missing target"),
@@ -388,6 +416,7 @@ def test_libretranslate_says_why_a_file_cannot_be_translated(client: DescribedCl
     assert (answer.status_code, answer.json()) == (400, {"error": "The model failed."})
 
 
+@pytest.mark.usefixtures("read_here")
 def test_libretranslate_needs_the_key_of_the_form(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
     secret = add_key(path, "one")
@@ -404,6 +433,7 @@ def deepl_status(client: DescribedClient, handle: Mapping[str, str]) -> Mapping[
     return found
 
 
+@pytest.mark.usefixtures("read_here")
 def test_deepl_gives_a_result_once(client: DescribedClient) -> None:
     made = client.post("/v2/document", data={"target_lang": "DE"}, files={"file": ("dog.md", TEXT)}, headers=_DEEPL)
     handle = made.json()
@@ -419,6 +449,7 @@ def test_deepl_gives_a_result_once(client: DescribedClient) -> None:
         assert client.post(path, json=key, headers=_DEEPL).status_code == 404
 
 
+@pytest.mark.usefixtures("read_here")
 def test_deepl_tells_the_states(client: DescribedClient, service: FakeService) -> None:
     assert client.portal is not None
     gate = client.portal.call(asyncio.Event)
@@ -442,6 +473,7 @@ def test_deepl_tells_the_states(client: DescribedClient, service: FakeService) -
     assert failed.json() == {"message": "The model failed."}
 
 
+@pytest.mark.usefixtures("read_here")
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -458,6 +490,7 @@ def test_deepl_refuses_what_it_cannot_do(client: DescribedClient, fields: dict[s
     assert (answer.status_code, message in answer.json()["message"]) == (400, True)
 
 
+@pytest.mark.usefixtures("read_here")
 def test_deepl_takes_a_glossary(client: DescribedClient, service: FakeService) -> None:
     terms = {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "dog\tHund", "entries_format": "tsv"}
     glossary = client.post("/v2/glossaries", json=terms, headers=_DEEPL).json()

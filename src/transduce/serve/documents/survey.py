@@ -6,10 +6,13 @@ computes. What it accepts, the service can read too.
 
 import io
 import json
+import logging
+import os
 import resource
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -20,6 +23,7 @@ from transduce.translation.documents import Languages, translate_document
 from transduce.translation.documents.segments import plain_text
 from transduce.translation.result import Translation
 
+_LOG = logging.getLogger("transduce.serve")
 _SAMPLE_CHARACTERS = 2000  # which show what language it is
 _MAX_SECONDS = 30.0  # of the processor; a book takes one
 _MAX_BYTES = 512 << 20  # of memory
@@ -108,25 +112,32 @@ class SurveyProcesses:
         given = json.dumps(header | {"seconds": _MAX_SECONDS, "bytes": _MAX_BYTES}).encode() + b"\n" + file.content
         with subprocess.Popen(
             [sys.executable, "-m", __name__],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # what Python says there could have text of the document
         ) as process:
             self._running.add(process)
+            output = b""
             try:
                 if self._stopping:
                     process.kill()
                 output, _ = process.communicate(given, _PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
-                output = b""
+                pass  # it is killed, which `returncode` says then
             finally:
                 process.kill()
                 self._running.discard(process)
         if self._stopping:
             raise StoppingError("The service is stopping.")
-        if process.returncode or not output:  # by a signal: the system ends what takes too long
-            raise DataError(f"{file.name}: takes too much time or memory to read. Split it.")
+        if process.returncode < 0:  # by a signal: the system ends what takes too long
+            raise DataError(f"{file.name}: takes too much time to read. Split it.")
+        if process.returncode:
+            raise RuntimeError("a process that reads documents cannot be run")
         answer = json.loads(output)
+        if "failure" in answer:
+            _LOG.error("a document could not be read: %s", answer["failure"])
+            raise DataError(f"{file.name}: cannot be read; it may be damaged. The service's log says where it failed.")
         if "error" in answer:
             raise DataError(answer["error"])
         return Survey(**answer)
@@ -151,7 +162,10 @@ def main() -> int:
     except TransduceError as error:
         answer = {"error": str(error)}
     except MemoryError:
-        return 1
+        answer = {"error": f"{header['name']}: takes too much memory to read. Split it."}
+    except Exception as error:  # its message may have text of the document
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        answer = {"failure": f"{type(error).__name__} at {frame.filename}:{frame.lineno} {frame.name}"}
     sys.stdout.write(json.dumps(answer))
     return 0
 
