@@ -68,6 +68,7 @@ class SubwordTokenizer:
         self.algorithm: Algorithm = algorithm
         self.vocab_size: int = tokenizer.get_vocab_size(with_added_tokens=False)
         self._pieces: dict[int, bytes] = dict.fromkeys(range(NUM_SPECIAL), b"")
+        self._readable: dict[int, str] = dict(enumerate(SPECIAL_TOKENS))
 
     @classmethod
     def train(
@@ -191,7 +192,7 @@ class SubwordTokenizer:
             encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         except TypeError:  # raised by the library for a lone surrogate
             for index, text in enumerate(texts):
-                _require_encodable(text, f"text {index}: " if len(texts) > 1 else "")
+                require_encodable(text, f"text {index}: " if len(texts) > 1 else "")
             raise
         return [encoding.ids for encoding in encodings]
 
@@ -251,13 +252,12 @@ class SubwordTokenizer:
         return self._pieces[index]
 
     def _shown(self, index: int) -> str:
-        if index < NUM_SPECIAL:
-            return SPECIAL_TOKENS[index]
-        text = self._piece(index).decode("utf-8", errors="backslashreplace")
-        if text.isprintable():
-            return text.replace(" ", "▁")
-        visible = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-        return "".join(visible).replace(" ", "▁")
+        """Returns one id in readable form, which is cached, too."""
+        if index not in self._readable:
+            text = self._piece(index).decode("utf-8", errors="backslashreplace")
+            visible = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+            self._readable[index] = "".join(visible).replace(" ", "▁")
+        return self._readable[index]
 
     @cached_property
     def _sorted(self) -> list[tuple[bytes, int]]:
@@ -279,7 +279,8 @@ def _pipeline(model: models.BPE | models.WordPiece, whole: str) -> Tokenizer:
     return tokenizer
 
 
-def _require_encodable(text: str, prefix: str) -> None:
+def require_encodable(text: str, prefix: str = "") -> None:
+    """Raises TokenizerError where a text has a lone surrogate; the message begins with `prefix`."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -291,5 +292,5 @@ def _require_encodable(text: str, prefix: str) -> None:
 
 def _checked(lines: Iterable[str]) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
-        _require_encodable(line, f"line {number}: ")
+        require_encodable(line, f"line {number}: ")
         yield line

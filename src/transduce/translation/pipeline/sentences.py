@@ -41,7 +41,10 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
         text: any text.
         language: its code ("de", "de-AT"); "" is English, whose rules serve most languages of Latin script.
     """
-    from sentencex import segment  # imported only if a text is cut
+    first, last = _trimmed(text, 0, len(text))
+    if not _MAY_END_WITHIN.search(text, first, last - 1):
+        return [(first, last)] if first < last else []
+    from sentencex import segment  # imported only if a text may be cut
 
     code = language.partition("-")[0].partition("_")[0].lower() or _FALLBACK_LANGUAGE
     spans: list[Span] = []
@@ -61,9 +64,6 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
 
 def num_sentences(text: str, language: str = "") -> int:
     """Returns how many sentences `text` has; 0 if it is white space. For the language see `sentence_spans`."""
-    text = text.strip()
-    if not _MAY_END_WITHIN.search(text, 0, len(text) - 1):
-        return 1 if text else 0
     return len(sentence_spans(text, language))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 
+from transduce.text.subword import require_encodable
 from transduce.translation.constraints.line_constraints import Constraints
 from transduce.translation.pipeline.checkpoints import Checkpoint, checked
 from transduce.translation.pipeline.protecting import SegmentInput
@@ -39,11 +40,15 @@ def split(
     """
     limit, wanted = model.engine.max_source_tokens, text_options.split
     spans = [[(0, len(given.text))] for given in inputs]
-    cuttable = [index for index, given in enumerate(inputs) if _may_be_cut(given, window, wanted, limit)]
-    encoded = model.tokenizer.encode_batch([inputs[index].text for index in cuttable])
-    for index, ids in checked(zip(cuttable, encoded, strict=True), checkpoint):
-        whole, is_long = inputs[index].text, len(ids) > limit
+    cuttable = [index for index, given in enumerate(inputs) if _may_be_cut(given, window, wanted)]
+    # A token holds at least one byte, and a character has at most four: shorter texts fit and need not be counted.
+    counted = [index for index in cuttable if 4 * len(inputs[index].text) >= limit]
+    encoded = model.tokenizer.encode_batch([inputs[index].text for index in counted])
+    long = {index for index, ids in zip(counted, encoded, strict=True) if len(ids) > limit}
+    for index in checked(cuttable, checkpoint):
+        whole, is_long = inputs[index].text, index in long
         if whole.strip() and (is_long or wanted == "always"):
+            require_encodable(whole)
             sentences = sentence_spans(whole, text_options.language)
             fitting = (
                 part
@@ -54,11 +59,8 @@ def split(
     return [_part(index, span, inputs[index], window) for index, each in enumerate(spans) for span in each]
 
 
-def _may_be_cut(given: SegmentInput, window: Window, wanted: Split, limit: int) -> bool:
-    if wanted == "never" or window.constraints_of(given.segment.line).bind_whole_line:
-        return False
-    # A token holds at least one byte, and a character has at most four: shorter texts fit and need not be counted.
-    return wanted == "always" or 4 * len(given.text) > limit
+def _may_be_cut(given: SegmentInput, window: Window, wanted: Split) -> bool:
+    return wanted != "never" and not window.constraints_of(given.segment.line).bind_whole_line
 
 
 def _part(index: int, span: Span, given: SegmentInput, window: Window) -> Part:
