@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transduce.serve.operations.metrics import Metrics
@@ -51,12 +51,9 @@ class Observation:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                added = MutableHeaders(scope=message)
-                added["x-request-id"] = record.request_id
-                for name, value in record.headers:
-                    added[name.decode()] = value.decode()
-                if self._is_stopping():  # so that clients go elsewhere
-                    added["connection"] = "close"
+                closing = [(b"connection", b"close")] if self._is_stopping() else []  # so that clients go elsewhere
+                own = (b"x-request-id", record.request_id.encode())
+                message["headers"] = [*message["headers"], own, *record.headers, *closing]
             await send(message)
 
         self._metrics.in_progress.inc()

@@ -1,6 +1,8 @@
 """What is measured while serving, for Prometheus. No label has a text, a key or an address."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -18,6 +20,7 @@ class Metrics:
 
     def __init__(self) -> None:
         """Declares all metrics."""
+        self._of = lru_cache(None)(_labelled)  # the library checks the labels at each look-up
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)  # memory, processor time, open files
         by_model = ["model"]
@@ -68,15 +71,15 @@ class Metrics:
 
     def batch_done(self, model: str, num_sentences: int, num_tokens: int, fill: float, seconds: float) -> None:
         """See `Recorder`."""
-        self._batches.labels(model).inc()
-        self._sentences.labels(model).inc(num_sentences)
-        self._tokens.labels(model).inc(num_tokens)
-        self._fill.labels(model).observe(fill)
-        self._engine_seconds.labels(model).inc(seconds)
+        self._of(self._batches, model).inc()
+        self._of(self._sentences, model).inc(num_sentences)
+        self._of(self._tokens, model).inc(num_tokens)
+        self._of(self._fill, model).observe(fill)
+        self._of(self._engine_seconds, model).inc(seconds)
 
     def waited(self, model: str, priority: Priority, seconds: float) -> None:
         """See `Recorder`."""
-        self._queue_seconds.labels(model, priority.name.lower()).observe(seconds)
+        self._of(self._queue_seconds, model, priority.name.lower()).observe(seconds)
 
     def model_event(self, model: str, event: str) -> None:
         """See `Recorder`."""
@@ -95,10 +98,10 @@ class Metrics:
             characters: that were translated for it.
         """
         labels = (protocol or "none", route or "unknown")
-        self._requests.labels(*labels, str(status)).inc()
-        self._seconds.labels(*labels).observe(seconds)
+        self._of(self._requests, *labels, status).inc()
+        self._of(self._seconds, *labels).observe(seconds)
         if characters:
-            self._characters.labels(labels[0]).inc(characters)
+            self._of(self._characters, labels[0]).inc(characters)
 
     def document_ended(self, end: str) -> None:
         """Counts a document that was "done", "failed", "cancelled" or "expired"."""
@@ -120,6 +123,10 @@ class Metrics:
         """Returns all metrics in the format that a client accepts, and its content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
+
+
+def _labelled(metric: Any, *labels: str | int) -> Any:
+    return metric.labels(*labels)
 
 
 class _Watched(Collector):

@@ -24,5 +24,7 @@ class RequestRecord:
 
 def record_of(scope: MutableMapping[str, Any]) -> RequestRecord:
     """Returns the record of a request; makes it at first use."""
-    record: RequestRecord = scope.setdefault(_NAME, RequestRecord())
+    record: RequestRecord | None = scope.get(_NAME)
+    if record is None:
+        record = scope[_NAME] = RequestRecord()
     return record

@@ -35,6 +35,7 @@ class Backend:
         self.config = config
         self.access = access
         self.detector = detector
+        self._pairs = [(pair.source, pair.target) for pair in service.pairs()]  # they stay while the service runs
 
     def authorise(self, request: Request, protocol: str, secret: str | None) -> Key:
         """Returns the key of the client that sent a request; `protocol` is noted for the access log.
@@ -48,15 +49,14 @@ class Backend:
     def targets_by_language(self) -> dict[str, list[str]]:
         """Returns for each served language those that it can be translated into."""
         targets: dict[str, list[str]] = {}
-        for pair in self.service.pairs():
-            targets.setdefault(pair.source, []).append(pair.target)
-            targets.setdefault(pair.target, [])
+        for source, target in self._pairs:
+            targets.setdefault(source, []).append(target)
+            targets.setdefault(target, [])
         return {code: sorted(found) for code, found in sorted(targets.items())}
 
     def sources(self, target: str | None = None) -> list[str]:
         """Returns the languages that can be translated, or can be into `target`; the first is the default."""
-        pairs = self.service.pairs()
-        return list(dict.fromkeys(pair.source for pair in pairs if target in (None, pair.target)))
+        return list(dict.fromkeys(source for source, reached in self._pairs if target in (None, reached)))
 
     def languages(self) -> list[str]:
         """Returns all served languages; those that can be translated come first."""
@@ -64,7 +64,7 @@ class Backend:
 
     def target_language(self, code: str) -> str | None:
         """Returns the served target that a client means by a code, or None."""
-        return served_language(code, {pair.target for pair in self.service.pairs()})
+        return served_language(code, {target for _, target in self._pairs})
 
     def source_language(self, code: str, target: str) -> str | None:
         """Returns the served source that a client means by a code, or None: one of those that reach `target`, if any.
@@ -140,9 +140,8 @@ class Backend:
                 results[index] = TranslatedText([unchanged_text(text)], source, target)
             else:
                 groups.setdefault(source, []).append(index)
-        served = {(pair.source, pair.target) for pair in self.service.pairs()}
         for source in groups:
-            if (source, target) not in served:
+            if (source, target) not in self._pairs:
                 raise UnknownPairError(source, target)
         waiting = record_of(request.scope).waiting = Waiting()
         fields = {"priority": key.request_priority, "waiting": waiting} | fields
@@ -191,6 +190,8 @@ class Backend:
 
     async def _all(self, requests: Sequence[TranslationRequest]) -> list[Sequence[TranslatedText]]:
         """Translates side by side; where one fails, the others are given up."""
+        if len(requests) == 1:  # as usual, and without the cost of a task
+            return [await self._one(requests[0])]
         tasks = [asyncio.create_task(self._one(each)) for each in requests]
         try:
             return await asyncio.gather(*tasks)

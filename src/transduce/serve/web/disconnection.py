@@ -19,17 +19,24 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -
     Raises:
         ClientLeftError: the client left before; then `work` was cancelled.
     """
-    task = asyncio.create_task(work)
-    watch = asyncio.create_task(disconnection(request))
-    try:
-        await asyncio.wait((task, watch), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientLeftError
-        return task.result()
-    finally:
+    task, has_left = asyncio.current_task(), False
+    assert task is not None
+
+    async def watch() -> None:
+        nonlocal has_left
+        await disconnection(request)
+        has_left = True
         task.cancel()
-        watch.cancel()
-        await asyncio.gather(task, watch, return_exceptions=True)
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if not has_left or task.uncancel():  # cancelled by another, too
+            raise
+        raise ClientLeftError from None
+    finally:
+        watching.cancel()
 
 
 async def disconnection(request: Request) -> None:
