@@ -27,13 +27,12 @@ import ctranslate2
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import learns_positions
-from transduce.config.special_ids import EOS
-from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, hypothesis
+from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, gnmt_penalty, hypothesis
 from transduce.engines import batching
 from transduce.engines import ctranslate2_forced as forced
 from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, require_pairs
 from transduce.engines.capabilities import CTRANSLATE2, check
-from transduce.engines.ctranslate2_batches import Line, line_batches
+from transduce.engines.ctranslate2_batches import Line, Output, line_batches
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.ctranslate2_loading import choose_device, compute_type, keep_in_forks, load_model
@@ -160,12 +159,12 @@ class CTranslate2Engine:
             batches = list(line_batches(waiting, self._batch_size(len(waiting), options)))
             begun = [self._begin(batch, options) for batch in batches]
             for line, search in zip(chain(*batches), chain(*begun), strict=True):
-                outputs = self._outputs(search.result(), options)
+                outputs = _outputs(search.result(), options)
                 retry = self._retry(line, outputs)
                 if retry is not None:
                     retries.append(retry)
                 else:
-                    results[line.index] = self._ranked(line, outputs, options)[:n_best] or [NOTHING_FOUND]
+                    results[line.index] = self._ranked(line, outputs, options, n_best) or [NOTHING_FOUND]
             waiting = retries
         return results
 
@@ -293,41 +292,45 @@ class CTranslate2Engine:
         )
         return begun
 
-    def _outputs(self, found: Any, options: DecodeConfig) -> list[Hypothesis]:
-        penalty, outputs = options.length_penalty or _NO_PENALTY, []
-        for tokens, score in zip(found.hypotheses, found.scores, strict=True):
-            if tokens and score > _IMPOSSIBLE:
-                ids, total = [self._ids[token] for token in tokens], score * len(tokens) ** penalty
-                finished = ids[-1] == EOS
-                outputs.append(hypothesis(ids[:-1] if finished else ids, total, finished, options.length_penalty))
-        return outputs
-
-    def _retry(self, line: Line, outputs: Sequence[Hypothesis]) -> Line | None:
+    def _retry(self, line: Line, outputs: Sequence[Output]) -> Line | None:
         """Returns how the line must be searched again, or None if its outputs are valid.
 
         If no output reached the line's own limit, the greater limit of its batch made no difference.
         """
-        if not line.exact_limit and any(len(output.ids) >= line.limit for output in outputs):
+        if not line.exact_limit and any(output.length >= line.limit for output in outputs):
             return replace(line, exact_limit=True)
-        if not line.suppress and any(not set(o.ids).isdisjoint(NEVER_GENERATED) for o in outputs):
+        if not line.suppress and any(token in output.tokens for [token] in self._never for output in outputs):
             return replace(line, suppress=True)
         return None
 
-    def _ranked(self, line: Line, outputs: Sequence[Hypothesis], options: DecodeConfig) -> list[Hypothesis]:
-        """Returns the finished outputs, best first, or else those that were open at the limit."""
+    def _ranked(self, line: Line, outputs: Sequence[Output], options: DecodeConfig, n_best: int) -> list[Hypothesis]:
+        """Returns the best finished outputs, best first, or else those that were open at the limit."""
         alpha, constraints = options.length_penalty, line.constraints
         restricted = line.suppress or bool(constraints.prefix or constraints.forbidden)
         changed = restricted or options.no_repeat_ngram > 0 or options.min_tokens > 0  # its scores are not the model's
         finished = [output for output in outputs if output.finished]
-        if not finished:
+        if finished and not changed:  # usual: only the best need ids
+            finished.sort(key=lambda o: -o.log_probability / gnmt_penalty(len(o.tokens), alpha))  # stable, as below
+            return [hypothesis(self._ids_of(o), o.log_probability, True, alpha) for o in finished[:n_best]]
+        if finished:
+            texts = [self._ids_of(output) for output in finished]
+            scores = self.score([line.source] * len(texts), texts)
+            found = [hypothesis(ids, sum(s), True, alpha) for ids, s in zip(texts, scores, strict=True)]
+        else:
             # They have one token too many, from the last step, which was for EOS. Those that differ only there are one.
-            cut = list(dict.fromkeys(tuple(output.ids[: line.limit]) for output in outputs))
+            cut = list(dict.fromkeys(tuple(self._ids_of(output)[: line.limit]) for output in outputs))
             scores = self.score([line.source] * len(cut), cut)
-            finished = [hypothesis([*ids], sum(s[:-1]), False, alpha) for ids, s in zip(cut, scores, strict=True)]
-        elif changed:
-            scores = self.score([line.source] * len(finished), [output.ids for output in finished])
-            finished = [hypothesis(o.ids, sum(s), True, alpha) for o, s in zip(finished, scores, strict=True)]
-        return sorted(finished, key=lambda h: -h.score)  # stable: of equals, CTranslate2's order
+            found = [hypothesis([*ids], sum(s[:-1]), False, alpha) for ids, s in zip(cut, scores, strict=True)]
+        return sorted(found, key=lambda h: -h.score)[:n_best]  # stable: of equals, CTranslate2's order
 
     def _named(self, ids: Sequence[int]) -> list[str]:
         return [self._tokens[index] for index in ids]
+
+    def _ids_of(self, output: Output) -> list[int]:
+        return [self._ids[token] for token in output.tokens[: output.length]]
+
+
+def _outputs(found: Any, options: DecodeConfig) -> list[Output]:
+    penalty = options.length_penalty or _NO_PENALTY
+    pairs = zip(found.hypotheses, found.scores, strict=True)
+    return [Output(tokens, score * len(tokens) ** penalty) for tokens, score in pairs if tokens and score > _IMPOSSIBLE]

@@ -1,4 +1,4 @@
-"""The lines of a call of CTranslate2, and which of them are searched together."""
+"""The lines of a call of CTranslate2, which of them are searched together, and what is found for them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Any
 
 from transduce.engines.batching import length_batches
 from transduce.engines.interface import TokenConstraints
+from transduce.text import EOS_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,18 @@ class Line:
         """What lines must have in common to be searched in one call."""
         limit = self.limit if self.exact_limit else 0
         return (limit, self.suppress, len(self.constraints.prefix), self.constraints.forbidden)
+
+
+class Output:
+    """What a search found for a line."""
+
+    __slots__ = ("finished", "length", "log_probability", "tokens")
+
+    def __init__(self, tokens: list[str], log_probability: float) -> None:
+        """Takes the tokens by their names, EOS among them if the output has finished, and their log-probability."""
+        self.tokens, self.log_probability = tokens, log_probability
+        self.finished = tokens[-1] == EOS_TOKEN
+        self.length = len(tokens) - self.finished  # without EOS
 
 
 def line_batches(lines: Sequence[Line], batch_size: int) -> Iterator[list[Line]]:
