@@ -226,6 +226,59 @@ def test_a_server_that_is_gone_is_not_asked_for_each_request(
     monkeypatch.undo()
 
 
+def test_a_server_that_became_a_standby_is_left(server: PostgresServer) -> None:
+    """A session that can only be read stays so; a new one goes to a server that can be written to."""
+    store = open_store(server.new_database())
+    store._database._connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+    assert store.add_usage("2026-01-01", {"a": 1}) == {"a": 1}
+    assert not store.is_failing
+    store.close()
+
+
+def test_a_standby_is_an_error_until_it_can_be_written_to(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    monkeypatch.setattr(database_module, "_RETRY_SECONDS", 0.0)
+    address = server.new_database()
+    store = open_store(address)
+    with psycopg.connect(address, autocommit=True, options="-c default_transaction_read_only=off") as connection:
+        database = connection.info.dbname
+
+        def set_read_only(value: str) -> None:
+            connection.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = {value}".encode())
+
+        set_read_only("on")
+        store._database._connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+        for _ in range(2):
+            with pytest.raises(StateError):
+                store.add_usage("2026-01-01", {"a": 1})
+        assert store.is_failing
+        with pytest.raises(ConfigError, match="session is read-only"):
+            open_store(address)
+        set_read_only("off")
+    assert store.add_usage("2026-01-01", {"a": 1}) == {"a": 1}
+    assert not store.is_failing
+    store.close()
+
+
+def test_nothing_is_kept_in_a_session_of_the_server(server: PostgresServer) -> None:
+    """PgBouncer may give each transaction another session."""
+    store = open_store(server.new_database())
+    for _ in range(10):
+        store.add_usage("2026-01-01", {"a": 1})
+    assert store._database.run(lambda run: run("SHOW statement_timeout") + run("SHOW lock_timeout")) == [
+        ("4s",),
+        ("3s",),
+    ]
+    connection = store._database._connection
+    assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchall() == [(0,)]
+    for setting in ("statement_timeout", "lock_timeout"):
+        assert connection.execute(f"SHOW {setting}".encode()).fetchall() == [("0",)]
+    store.close()
+
+
 def test_a_full_disk_is_an_error_until_there_is_room(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = open_store(str(tmp_path / "serve.db"))
     store.add_usage("2026-01-01", {"a": 1})
@@ -294,6 +347,36 @@ def test_a_password_is_in_no_message() -> None:
 
 
 # --- files ----------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_was_deleted_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "serve.db"
+    store = open_store(str(path))
+    store.add_usage("2026-01-01", {"a": 1})
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert store.add_usage("2026-01-01", {"a": 2}) == {"a": 2}
+    assert caplog.text.count("was deleted or replaced while it was used") == 1
+    store.close()
+    reopened = open_store(str(path))
+    assert reopened.usage_of_day("2026-01-01") == {"a": 2}
+    reopened.close()
+
+
+def test_a_file_that_was_replaced_is_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stores = {}
+    for name, count in (("serve.db", 1), ("backup.db", 10)):
+        stores[name] = open_store(str(tmp_path / name))
+        stores[name].add_usage("2026-01-01", {"a": count})
+    stores["backup.db"].close()
+    (tmp_path / "backup.db").replace(tmp_path / "serve.db")
+    assert stores["serve.db"].add_usage("2026-01-01", {"a": 1}) == {"a": 11}
+    assert stores["serve.db"].add_usage("2026-01-01", {"a": 1}) == {"a": 12}
+    assert caplog.text.count("was deleted or replaced while it was used") == 1
+    stores["serve.db"].close()
+    reopened = open_store(str(tmp_path / "serve.db"))
+    assert reopened.usage_of_day("2026-01-01") == {"a": 12}
+    reopened.close()
 
 
 def test_the_file_is_for_its_owner_only_and_in_write_ahead_mode(tmp_path: Path) -> None:

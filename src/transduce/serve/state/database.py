@@ -63,6 +63,10 @@ class Database(ABC):
     def is_lost(self, connection: Any, error: Exception) -> bool:
         """Returns whether the connection cannot be used after this error."""
 
+    def is_replaced(self) -> bool:
+        """Returns whether the connection is to a database that nobody else can find any more."""
+        return False
+
     @abstractmethod
     def lock_schema(self, connection: Any) -> None:
         """Keeps other processes from changing the schema until the transaction ends."""
@@ -137,6 +141,13 @@ class Database(ABC):
         return result
 
     def _connected(self) -> Any:
+        if self._connection is not None and self.is_replaced():
+            _LOG.error(
+                "the store %s was deleted or replaced while it was used: what was written to it since is lost, and "
+                "what is at its place now is used",
+                self.shown,
+            )
+            self._disconnect()
         if self._connection is None:
             if time.monotonic() - self._failed_at < _RETRY_SECONDS:
                 raise StateError

@@ -12,22 +12,27 @@ from transduce.serve.state.database import Database, Row
 _SCHEMA_LOCK = 7_205_759_403_792_794  # any number that no other program uses as an advisory lock
 
 # A server that is gone without a word must not hold a request for minutes.
-_TIMEOUTS = {
+_SETTINGS = {
     "connect_timeout": "3",
     "tcp_user_timeout": "5000",
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "application_name": "transduce",
+    # Of several hosts in an address, or behind one name, the one that can be written to: not a standby.
+    "target_session_attrs": "read-write",
 }
-_STATEMENT_TIMEOUTS = "-c statement_timeout=4000 -c lock_timeout=3000"
 
 
 class PostgresqlDatabase(Database):
-    """A connection to a PostgreSQL server."""
+    """A connection to a PostgreSQL server, or to a PgBouncer before it.
+
+    PgBouncer gives each transaction another connection of its own. So nothing is kept in a session: no prepared
+    statements, and the timeouts are set for each transaction.
+    """
 
     driver_error = psycopg.Error
-    begin = "BEGIN"
+    begin = "BEGIN; SET LOCAL statement_timeout = 4000; SET LOCAL lock_timeout = 3000"
 
     def __init__(self, url: str) -> None:
         """Takes the address, such as postgresql://user:password@host/database."""
@@ -36,23 +41,22 @@ class PostgresqlDatabase(Database):
         except psycopg.Error as error:
             raise ConfigError(f"[state] url: {str(error).strip()}") from error
         super().__init__(f"{given.get('dbname', '')} at {given.get('host', 'localhost')}")
-        options = f"{_STATEMENT_TIMEOUTS} {given.get('options', '')}"
-        self._conninfo = make_conninfo("", **(_TIMEOUTS | given | {"options": options.strip()}))
+        self._conninfo = make_conninfo("", **(_SETTINGS | given))
 
     def connect(self) -> "psycopg.Connection[Any]":
         """Connects to the server."""
-        return psycopg.connect(self._conninfo, autocommit=True)
+        return psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
 
     def execute(
         self, connection: "psycopg.Connection[Any]", statement: str, values: Sequence[object] = ()
     ) -> list[Row]:
         """Runs a statement; see `Database.execute`."""
-        cursor = connection.execute(statement.replace("?", "%s").encode(), tuple(values))
+        cursor = connection.execute(statement.replace("?", "%s").encode(), tuple(values) or None)
         return cursor.fetchall() if cursor.description is not None else []
 
     def is_lost(self, connection: "psycopg.Connection[Any]", error: Exception) -> bool:
-        """Returns whether the connection is closed or broken."""
-        return connection.closed
+        """Returns whether the connection is closed or broken, or its server has become a standby."""
+        return connection.closed or isinstance(error, psycopg.errors.ReadOnlySqlTransaction)
 
     def lock_schema(self, connection: "psycopg.Connection[Any]") -> None:
         """Waits for other replicas that start at the same time."""

@@ -8,7 +8,10 @@ from pathlib import Path
 from transduce.errors import ConfigError
 from transduce.serve.state.database import Database, Row
 
+_LOG_SUFFIXES = ("-wal", "-shm")  # SQLite's names for the write-ahead log and its index
 _BUSY_SECONDS = 3.0  # how long a transaction waits for another process
+
+_File = tuple[int, int]  # device and inode: another file has others, also under the same name
 
 
 class SqliteDatabase(Database):
@@ -21,15 +24,17 @@ class SqliteDatabase(Database):
         """Takes the file; None is a database in memory, which ends with the service."""
         super().__init__(str(path) if path is not None else "in memory")
         self._path = path
+        self._opened: dict[str, _File | None] = {}  # what the last connection has open, by the end of its name
 
     def connect(self) -> sqlite3.Connection:
         """Opens the file; makes it, readable for its owner only, where there is none."""
-        if self._path is not None and not self._path.exists():
-            try:
+        try:
+            self._remove_old_log()
+            if self._path is not None and not self._path.exists():
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._path.touch(mode=0o600)
-            except OSError as error:
-                raise sqlite3.OperationalError(f"cannot be made: {error.strerror}") from error
+        except OSError as error:
+            raise sqlite3.OperationalError(f"cannot be made: {error.strerror}") from error
         connection = sqlite3.connect(
             ":memory:" if self._path is None else self._path,
             timeout=_BUSY_SECONDS,
@@ -39,6 +44,8 @@ class SqliteDatabase(Database):
         _switch_to_wal(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA secure_delete = ON")  # of documents that were deleted, nothing stays in the file
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # opens the log
+        self._opened = {suffix: self._file_now(suffix) for suffix in ("", *_LOG_SUFFIXES)}
         return connection
 
     def execute(self, connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()) -> list[Row]:
@@ -49,6 +56,27 @@ class SqliteDatabase(Database):
         """Returns whether the file itself is in doubt: it was replaced, or the disk failed."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind of error
         return self._path is not None and code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB)
+
+    def is_replaced(self) -> bool:
+        """Returns whether the path has no file, or another one than the connection: SQLite itself does not notice."""
+        return self._file_now("") != self._opened[""]
+
+    def _file_now(self, suffix: str) -> _File | None:
+        """Returns what is at the path with this at the end of its name, or None."""
+        if self._path is None:
+            return None
+        try:
+            found = Path(f"{self._path}{suffix}").stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _remove_old_log(self) -> None:
+        """Removes the log of a file that was replaced: SQLite would write it into the new file."""
+        if self._opened and self.is_replaced():
+            for suffix in _LOG_SUFFIXES:
+                if self._opened[suffix] is not None and self._file_now(suffix) == self._opened[suffix]:
+                    Path(f"{self._path}{suffix}").unlink(missing_ok=True)
 
     def lock_schema(self, connection: sqlite3.Connection) -> None:
         """Does nothing: the transaction has the lock on the whole file."""
