@@ -1,11 +1,11 @@
-"""What connections may do: slow or long headers, answers that nobody reads, too many, and a thousand idle ones."""
+"""What connections may do: slow or long headers, bodies without end, answers that nobody reads, too many, idle ones."""
 
 import asyncio
 import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from transduce.serve.listening import allowed_connections, listening_socket
@@ -72,9 +72,37 @@ async def long(_: Request) -> Response:
     return PlainTextResponse(b"x" * _LONG)
 
 
+async def refused(_: Request) -> Response:
+    return PlainTextResponse("too large", 413, {"connection": "close"})
+
+
+class Endless:
+    """An answer without end, which notes when it was given up."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    async def answer(self, _: Request) -> Response:
+        return StreamingResponse(self._parts())
+
+    async def _parts(self) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"x" * (64 << 10)
+                await asyncio.sleep(0)  # so that the server sees a client that has gone
+        finally:
+            self.ended.set()
+
+
 @contextlib.contextmanager
-def running(**limits: Any) -> Iterator[Running]:
-    app = Starlette(routes=[Route("/", short), Route("/slow", slow), Route("/long", long)])
+def running(*more_routes: Route, **limits: Any) -> Iterator[Running]:
+    routes = [
+        Route("/", short, methods=["GET", "POST"]),
+        Route("/slow", slow),
+        Route("/long", long),
+        Route("/refused", refused, methods=["POST"]),
+    ]
+    app = Starlette(routes=[*routes, *more_routes])
     config = uvicorn.Config(
         app,
         http=bounded_protocol(**({"max_connections": 100} | limits)),
@@ -164,6 +192,72 @@ def test_a_client_that_does_not_read_its_answer_is_given_up() -> None:
         wait_until(lambda: server.num_connections == 1)
         wait_until(lambda: server.num_connections == 0)
         assert len(read_all(connection)) < _LONG
+
+
+def test_a_client_that_reads_steadily_but_slowly_is_given_up() -> None:
+    """Each wait for it is short; all together are not."""
+    endless = Endless()
+    with running(Route("/endless", endless.answer), answer_seconds=2.0) as server, server.connect() as connection:
+        connection.sendall(b"GET /endless HTTP/1.1\r\nhost: x\r\n\r\n")
+        end = time.monotonic() + 40
+        with contextlib.suppress(ConnectionError):
+            while not endless.ended.is_set() and time.monotonic() < end:
+                connection.recv(256 << 10)
+                time.sleep(0.05)
+        assert endless.ended.is_set()
+        wait_until(lambda: server.num_connections == 0)
+
+
+def post(path: str, content_length: int, further: str = "") -> bytes:
+    return f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {content_length}\r\n{further}\r\n".encode()
+
+
+@pytest.mark.parametrize("path", ["/refused", "/"])
+def test_a_body_that_trickles_behind_its_answer_is_cut_off(path: str) -> None:
+    with running(rest_seconds=0.5) as server, server.connect() as connection:
+        connection.sendall(post(path, 10**9))
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 ")
+        end = time.monotonic() + 40
+        with contextlib.suppress(ConnectionError):
+            while server.num_connections and time.monotonic() < end:
+                connection.sendall(b"x")
+                time.sleep(0.02)
+        assert server.num_connections == 0
+
+
+def test_a_fast_body_behind_its_answer_is_cut_off_too() -> None:
+    with running(rest_seconds=600) as server, server.connect() as connection:
+        connection.sendall(post("/refused", 10**12))
+        assert read_all(connection).startswith(b"HTTP/1.1 413 ")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(1000):
+                connection.sendall(b"x" * (1 << 20))
+        wait_until(lambda: server.num_connections == 0)
+
+
+def test_a_client_that_sends_a_whole_body_first_gets_the_answer_to_it() -> None:
+    """A connection that is closed while bytes are unread is reset, and the answer lost."""
+    with running() as server, server.connect() as connection:
+        connection.sendall(post("/refused", 8 << 20))
+        connection.sendall(b"x" * (8 << 20))
+        time.sleep(0.3)
+        assert read_all(connection).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_that_comes_behind_its_answer_does_not_end_the_connection() -> None:
+    with running(rest_seconds=20) as server, server.connect() as connection:
+        connection.sendall(post("/", 4))
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        connection.sendall(b"rest")
+        connection.sendall(post("/", 0, "connection: close\r\n"))
+        assert read_all(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_body_that_never_comes_behind_its_answer_ends_the_connection() -> None:
+    with running(rest_seconds=0.5) as server, server.connect() as connection:
+        connection.sendall(post("/", 4) + b"re")
+        assert read_all(connection).startswith(b"HTTP/1.1 200 ")
+        wait_until(lambda: server.num_connections == 0)
 
 
 def test_a_client_that_reads_gets_a_long_answer() -> None:

@@ -261,7 +261,7 @@ class Service:
             raise StoppingError("The service is stopping.") from None
         except DeadlineError:
             wait = model.scheduler.expected_wait_seconds(ticket.priority)
-            raise DeadlineError(max(1, math.ceil(wait))) from None
+            raise DeadlineError(retry_after_seconds=max(1, math.ceil(wait))) from None
         finally:
             slot.release(model)
 

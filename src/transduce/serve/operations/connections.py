@@ -1,6 +1,7 @@
 """What a connection may do: how many there are, how long headers may be and take, and how slowly answers are read.
 
-uvicorn waits for ever for the headers of a request, and for a client that does not read its answer.
+uvicorn waits for ever for the headers of a request, for a client that does not read its answer, and for the rest of a
+body that was refused.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _MAX_HEADER_BYTES = 64 << 10
+_MAX_DROPPED_BYTES = 16 << 20  # of a body whose request is answered already
 _MAX_SENT_AHEAD = 16  # requests of a connection that wait for the answer to the one before
 _REFUSAL = (
     b"HTTP/1.1 %s\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
@@ -21,12 +23,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     max_connections: ClassVar[int] = 4096
     header_seconds: ClassVar[float] = 10.0  # from the first byte of a request, or of a connection, to the last header
-    answer_seconds: ClassVar[float] = 60.0  # for a client to read what it was sent
+    answer_seconds: ClassVar[float] = 60.0  # that a client makes an answer wait in all, because it reads slowly
+    rest_seconds: ClassVar[float] = 5.0  # for the rest of a body whose request is answered already
     refused: ClassVar[Any] = None  # counts connections above the limit
 
     _headers_due: asyncio.TimerHandle | None = None
     _answer_due: asyncio.TimerHandle | None = None
+    _rest_due: asyncio.TimerHandle | None = None
     _header_bytes = 0
+    _dropped_bytes = 0
+    _ends = False  # whether the connection ends with the answer that was sent last
+    _reading_since = _reading_seconds = 0.0  # how long the answer has waited for its reader
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins to wait for the first request."""
@@ -42,10 +49,17 @@ class BoundedProtocol(HttpToolsProtocol):
         """Ends all waiting."""
         self._headers_arrived()
         self._answer_read()
+        self._rest_arrived()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Counts the bytes of headers."""
+        """Counts the bytes of headers, and of bodies that nobody reads."""
+        if self._rest_due is not None:
+            self._dropped_bytes += len(data)
+            if self._dropped_bytes > _MAX_DROPPED_BYTES:
+                self.transport.abort()
+            if self._ends:
+                return
         if self._headers_due is not None:
             self._header_bytes += len(data)
         if self.transport.is_closing():
@@ -69,16 +83,42 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Ends the waiting for headers. A client that sends too many requests ahead is cut off."""
         self._headers_arrived()
-        if len(self.pipeline) < _MAX_SENT_AHEAD:
-            super().on_headers_complete()
+        if len(self.pipeline) >= _MAX_SENT_AHEAD:
+            self.transport.abort()
             return
-        self.transport.abort()
+        if not self.transport.get_write_buffer_size():
+            self._answer_read()
+        self._reading_seconds = 0.0
+        super().on_headers_complete()
+        self.cycle.transport = _AnswerTransport(self)  # type: ignore[assignment]
+
+    def on_message_complete(self) -> None:
+        """Goes on with the next request."""
+        super().on_message_complete()
+        self._rest_arrived()
 
     def on_response_complete(self) -> None:
-        """Gives the client time to read what is left of the answer."""
+        """Gives the client time to read what is left of the answer, and to send what is left of the body."""
+        rest_is_due = self.cycle.more_body and not self.pipeline  # else the cycle is of a request sent ahead
         super().on_response_complete()
         if self.transport.get_write_buffer_size():
             self._await_reading()
+        if rest_is_due and not self.transport.is_closing():
+            self._await_rest()
+
+    def end(self) -> None:
+        """Ends the connection behind an answer.
+
+        A client that is still sending is given time to read it: the system resets a connection that is closed while
+        bytes are unread, and then the client loses the answer.
+        """
+        if not self.cycle.more_body:
+            self.transport.close()
+            return
+        self._ends = True
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._await_rest()
 
     def pause_writing(self) -> None:
         """Gives the client time to read: more waits for it than is kept."""
@@ -113,14 +153,26 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
+    def _await_rest(self) -> None:
+        if self._rest_due is None:
+            self._dropped_bytes = 0
+            self._rest_due = self.loop.call_later(self.rest_seconds, self.transport.abort)
+
+    def _rest_arrived(self) -> None:
+        if self._rest_due is not None:
+            self._rest_due.cancel()
+            self._rest_due = None
+
     def _await_reading(self) -> None:
         if self._answer_due is None:
-            self._answer_due = self.loop.call_later(self.answer_seconds, self._give_up)
+            self._reading_since = self.loop.time()
+            self._answer_due = self.loop.call_later(self.answer_seconds - self._reading_seconds, self._give_up)
 
     def _answer_read(self) -> None:
         if self._answer_due is not None:
             self._answer_due.cancel()
             self._answer_due = None
+            self._reading_seconds += self.loop.time() - self._reading_since
 
     def _give_up(self) -> None:
         """Ends the connection of a client that has not read; bytes that it was still to get are lost."""
@@ -135,8 +187,24 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
+class _AnswerTransport:
+    """What an answer is written to. uvicorn closes it where the connection is to end with the answer."""
+
+    def __init__(self, connection: BoundedProtocol) -> None:
+        self._connection = connection
+        self.write, self.is_closing = connection.transport.write, connection.transport.is_closing
+
+    def close(self) -> None:
+        self._connection.end()
+
+
 def bounded_protocol(
-    max_connections: int, *, refused: Any = None, header_seconds: float = 10.0, answer_seconds: float = 60.0
+    max_connections: int,
+    *,
+    refused: Any = None,
+    header_seconds: float = 10.0,
+    answer_seconds: float = 60.0,
+    rest_seconds: float = 5.0,
 ) -> type[BoundedProtocol]:
     """Returns the class of connections with these limits; `refused` is a counter of connections above the first."""
     limits = {
@@ -144,5 +212,6 @@ def bounded_protocol(
         "refused": refused,
         "header_seconds": header_seconds,
         "answer_seconds": answer_seconds,
+        "rest_seconds": rest_seconds,
     }
     return type("LimitedProtocol", (BoundedProtocol,), limits)

@@ -16,7 +16,11 @@ class Refusal(TransduceError):
     def headers(self) -> dict[str, str]:
         """The headers of the answer."""
         headers = {} if self.retry_after_seconds is None else {"Retry-After": str(self.retry_after_seconds)}
-        return headers | ({"WWW-Authenticate": "Bearer"} if self.status == 401 else {})
+        if self.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        if self.status in (408, 413):  # the rest of the body is not read
+            headers["Connection"] = "close"
+        return headers
 
 
 def bad_request(message: str, code: str = "bad_request") -> Refusal:
