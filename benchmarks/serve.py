@@ -8,6 +8,7 @@ The service and its competitors run on core 0, with one thread of CTranslate2; t
 Models have random weights and outputs of 30 steps (`ending_models.py`). Sentences and tokeniser are real.
 In an open loop requests arrive at random times (Poisson), and waiting counts from the time of arrival.
 
+batches     processor time of a sentence in batches of several sizes, without a service
 throughput  64 clients and one client, against `Translator.translate` without a service on the same core, and against a
             plain handler that calls bare CTranslate2 for each request
 latency     requests at half of the greatest throughput, against one request alone
@@ -69,7 +70,7 @@ def subject_of(folder: Path, args: argparse.Namespace) -> Subject:
 def measure(name: str, subject: Subject, args: argparse.Namespace) -> dict[str, Any]:
     """Runs one scenario."""
     print(f"{name}: {args.shape}, {args.quantization}", flush=True)
-    if name == "throughput":
+    if name in ("batches", "throughput"):
         return SCENARIOS[name](subject, args.rounds)
     if name in ("stops", "startup"):
         return SCENARIOS[name](subject, args.times)
@@ -88,7 +89,7 @@ def main() -> None:
     parser.add_argument("--train-text", type=Path, help="text that the tokeniser is learned from")
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--longest", type=int, default=60, help="tokens of the longest sentence that is used")
-    parser.add_argument("--rounds", type=int, default=3, help="of throughput")
+    parser.add_argument("--rounds", type=int, default=3, help="of batches and throughput")
     parser.add_argument("--times", type=int, default=7, help="of startup and stops")
     parser.add_argument("--seconds", type=float, default=60.0, help="of latency, overload and soak")
     parser.add_argument("--output", type=Path, help="also write the result here, as JSON")

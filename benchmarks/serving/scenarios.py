@@ -87,12 +87,23 @@ def offline(subject: Subject) -> tuple[float, list[str]]:
     """Returns sentences a second without a service on the service's core, and the translations."""
     source, output = subject.folder / "lines.txt", subject.folder / "translations.txt"
     source.write_text("".join(f"{line}\n" for line in subject.sentences), encoding="utf-8")
-    script = Path(__file__).with_name("offline.py")
-    command = ["taskset", "--cpu-list", str(SERVICE_CORE), sys.executable, str(script), str(subject.model)]
-    command += [subject.quantization, str(source), str(output), str(subject.config)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    printed = _without_service("offline.py", subject, source, output, subject.config)
     translations = output.read_text(encoding="utf-8").splitlines()
-    return len(subject.sentences) / float(done.stdout), translations
+    return len(subject.sentences) / float(printed), translations
+
+
+def _without_service(script: str, subject: Subject, *arguments: object) -> str:
+    """Runs a script beside this one on the service's core; returns what it prints."""
+    command = ["taskset", "--cpu-list", str(SERVICE_CORE), sys.executable, str(Path(__file__).with_name(script))]
+    command += [str(subject.model), subject.quantization, *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def batches(subject: Subject, rounds: int) -> dict[str, Any]:
+    """Measures what a sentence costs in batches of several sizes."""
+    source = subject.folder / "lines.txt"
+    source.write_text("".join(f"{line}\n" for line in subject.sentences), encoding="utf-8")
+    return {"cpu_ms_a_sentence": json.loads(_without_service("batch_cost.py", subject, source, subject.config, rounds))}
 
 
 def throughput(subject: Subject, rounds: int) -> dict[str, Any]:
@@ -262,6 +273,7 @@ def startup(subject: Subject, repeats: int) -> dict[str, Any]:
 
 
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
+    "batches": batches,
     "throughput": throughput,
     "latency": latency,
     "overload": overload,
