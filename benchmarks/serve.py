@@ -39,6 +39,9 @@ from serving.scenarios import SCENARIOS, Subject
 _TOKENISER_LINES = 200_000
 _CONFIG = """[text]
 guard = false  # the outputs of random weights repeat a word, and would all be searched again
+
+[state]
+url = "serve.db"  # of this run only
 """
 
 
