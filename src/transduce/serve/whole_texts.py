@@ -4,6 +4,7 @@ It costs less than a pipeline for each of them, which would wait for the engine 
 way if that can change nothing: the pipeline's result for a text depends on the text and its options only.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,8 @@ from transduce.translation.windows import Window
 # Characters of a text that goes this way: a longer one waits sentence by sentence, and holds up no others.
 _MAX_CHARACTERS = 1000
 _CHARACTERS_PER_TOKEN = 4
+# Scripts whose words have a character or two: Chinese, Japanese, Korean.
+_SHORT_WORDS = re.compile(r"[\u1100-\u11ff\u3000-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +52,10 @@ def are_short(request: TranslationRequest) -> bool:
 
 
 def estimated_tokens(texts: Sequence[str]) -> list[int]:
-    """Returns about how many tokens each text has."""
-    return [len(text) // _CHARACTERS_PER_TOKEN + 1 for text in texts]
+    """Returns about how many tokens each text has: one for each character of scripts with short words."""
+    return list(map(_estimated_tokens, texts))
+
+
+def _estimated_tokens(text: str) -> int:
+    num_others = len(text) if text.isascii() else len(_SHORT_WORDS.sub("", text))
+    return len(text) - num_others + num_others // _CHARACTERS_PER_TOKEN + 1
