@@ -118,7 +118,7 @@ def test_the_image_runs_a_command_that_exists_and_not_as_root(monkeypatch: pytes
     pod = kinds()["Deployment"]["spec"]["template"]["spec"]["securityContext"]
     assert pod["runAsUser"] == uid
     assert f"--uid {uid}" in _DOCKERFILE
-    assert f"localhost:{ServeConfig().server.port}" in _DOCKERFILE.replace("127.0.0.1", "localhost")
+    assert f"EXPOSE {ServeConfig().server.port}\n" in _DOCKERFILE
     state = re.search(r"XDG_STATE_HOME=(\S+)", _DOCKERFILE)
     assert state is not None
     monkeypatch.setenv("XDG_STATE_HOME", state[1])

@@ -16,13 +16,17 @@ describes the interface. What the options do not set is in serve.toml: docs/guid
 """
 
 import argparse
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transduce.cli.numbers import THREADS, whole
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
 from transduce.engines.interface import SHORTLIST_CHOICES
 from transduce.errors import ConfigError
+
+if TYPE_CHECKING:
+    from transduce.serve.config import ServerConfig
 
 SUMMARY = "answer translation requests over HTTP"
 _MODULES = ("httptools", "multipart", "prometheus_client", "py3langid", "starlette", "uvicorn")
@@ -57,6 +61,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
             f"--characters-per-{period}", type=limit, metavar="N", help="limit of the new key; 0: none (default)"
         )
     keys.add_argument("--bulk", action="store_true", help="requests with the new key wait for those of others")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="ask whether the service with these options runs, and end: with 0 if it does",
+    )
     parser.add_argument("--quiet", action="store_true", help="print warnings and errors only")
 
 
@@ -83,8 +92,22 @@ def run(args: argparse.Namespace) -> int:
     of_models = {name: getattr(args, name) for name in ("engine", "quantization", "threads", "shortlist")}
     changes = {section: _given(values) for section, values in given.items()}
     config = read_config(args.config, args.models, changes, _given(of_models))
+    if args.check:
+        return _check(config.server)
     with service_logs(access_log=config.server.access_log and not args.quiet, quiet=args.quiet):
         serve(config)
+    return 0
+
+
+def _check(server: "ServerConfig") -> int:
+    from transduce.serve.aliveness import require_alive
+    from transduce.serve.listening import ListenError
+
+    try:
+        require_alive(server)
+    except ListenError as error:
+        print(f"transduce: {error}", file=sys.stderr)
+        return 1  # what Docker takes for unhealthy
     return 0
 
 
