@@ -1,11 +1,13 @@
 """What a document costs beside its plain text: time and peak memory of `transduce translate`.
 
 Makes a book from the lines of a file, as DOCX, as EPUB and as plain lines, one sentence a line. A paragraph has four
-sentences; of three paragraphs, one has three words in bold. Each is translated by the command in a process of its own.
+sentences; of three paragraphs, one has three words in bold. Each is translated by the command in a process of its own,
+and with --service also by a service of its own, from its start to the result.
 
-    python benchmarks/documents.py MODEL --source train.en [--words 100000] [--output result.json] [OPTION …]
+    python benchmarks/documents.py MODEL --source train.en [--words N] [--service] [--output result.json] [OPTION …]
 
-Further options are those of `transduce translate`.
+Further options are those of `transduce translate`; with --service, those that `transduce serve` has too. It has a guard
+that `translate` has with --guard only: give that, where both are compared.
 """
 
 import argparse
@@ -13,10 +15,13 @@ import html
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from datetime import date
@@ -27,6 +32,7 @@ _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _WORD_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
 _CHAPTER = 50  # paragraphs
 _ROUNDS = 3
+_FOR_LINES = ("--guard",)  # options that the service has no need of
 
 
 def sentences(path: Path, num_words: int) -> list[str]:
@@ -101,12 +107,61 @@ def measured(command: list[str]) -> dict[str, Any]:
     }
 
 
+def measured_service(model: Path, document: Path, output: Path, options: list[str]) -> dict[str, Any]:
+    """Starts a service, lets it translate a document, and returns the same as `measured`."""
+    command = [sys.executable, "-m", "transduce", "serve", str(model), "--port", "0", *options]
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        with subprocess.Popen(
+            [*command, "--state", f"{folder}/serve.db"], stderr=subprocess.PIPE, text=True, encoding="utf-8"
+        ) as process:
+            assert process.stderr is not None
+            found = next(filter(None, (re.search(r"serving (\w+)→(\w+) at (\S+),", line) for line in process.stderr)))
+            threading.Thread(target=process.stderr.read, daemon=True).start()  # the access log
+            output.write_bytes(translated(found[3], document, found[1], found[2]))
+            seconds = time.perf_counter() - start
+            process_folder = Path("/proc", str(process.pid))
+            ticks = sum(map(int, (process_folder / "stat").read_text().rpartition(")")[2].split()[11:15]))
+            peak = re.search(r"VmHWM:\s+(\d+) kB", (process_folder / "status").read_text())
+            assert peak is not None
+            process.terminate()
+    return {
+        "seconds": round(seconds, 2),
+        "processor_seconds": round(ticks / os.sysconf("SC_CLK_TCK"), 2),
+        "peak_mb": round(int(peak[1]) / 1024),
+    }
+
+
+def translated(address: str, document: Path, source: str, target: str) -> bytes:
+    """Sends a document to a service, and returns the result."""
+    boundary = "a-boundary-that-no-document-has"
+    parts = [f'name="{name}"\r\n\r\n{value}'.encode() for name, value in (("source", source), ("target", target))]
+    parts.append(f'name="file"; filename="{document.name}"\r\n\r\n'.encode() + document.read_bytes())
+    body = b"".join(f"--{boundary}\r\nContent-Disposition: form-data; ".encode() + part + b"\r\n" for part in parts)
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+    sent = urllib.request.Request(
+        f"{address}/api/documents", body + f"--{boundary}--\r\n".encode(), headers, method="POST"
+    )
+    with urllib.request.urlopen(sent, timeout=120) as answer:
+        found = json.load(answer)
+    while found["state"] not in ("done", "failed"):
+        time.sleep(0.2)
+        with urllib.request.urlopen(f"{address}/api/documents/{found['id']}", timeout=120) as answer:
+            found = json.load(answer)
+    if found["error"]:
+        raise SystemExit(found["error"])
+    with urllib.request.urlopen(f"{address}/api/documents/{found['id']}/result", timeout=120) as answer:
+        result: bytes = answer.read()
+        return result
+
+
 def main() -> None:
     """Measures, and prints or writes the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--words", type=int, default=100_000)
+    parser.add_argument("--service", action="store_true", help="translate the documents by a service, too")
     parser.add_argument("--output", type=Path)
     args, options = parser.parse_known_args()  # further options are those of `transduce translate`
     lines = sentences(args.source, args.words)
@@ -123,6 +178,11 @@ def main() -> None:
             for name, given in inputs.items():
                 runs[name].append(measured([*command, *given, "--output", str(output), *further]))
                 print(name, runs[name][-1], file=sys.stderr)
+            for name, document in {"docx": docx, "epub": epub}.items() if args.service else ():
+                row = f"{name} through the service"
+                shared = [option for option in options if option not in _FOR_LINES]
+                runs.setdefault(row, []).append(measured_service(args.model, document, output, shared))
+                print(row, runs[row][-1], file=sys.stderr)
     rows = {
         name: {key: min(run[key] for run in found) for key in ("seconds", "processor_seconds")}
         | {"peak_mb": max(run["peak_mb"] for run in found)}

@@ -114,6 +114,25 @@ def test_deepl_has_glossaries(address: str, secret: str) -> None:
         client.get_glossary(made.glossary_id)
 
 
+def test_deepl_translates_documents(address: str, secret: str, tmp_path: Path) -> None:
+    client = deepl.DeepLClient(secret, server_url=address)
+    (tmp_path / "ü dog.md").write_text("# A dog\n\nIt *runs*.\n", encoding="utf-8")
+    status = client.translate_document_from_filepath(
+        tmp_path / "ü dog.md", tmp_path / "hund.md", source_lang="EN", target_lang="DE"
+    )
+    assert (status.done, status.billed_characters) == (True, len("A dogIt runs."))
+    assert (tmp_path / "hund.md").read_text(encoding="utf-8") == "# \\[de\\] A DOG\n\n\\[de\\] IT *RUNS*.\n"
+    handle = client.translate_document_upload(_GERMAN, target_lang="EN-GB", filename="a.txt")
+    _wait_for(lambda: client.translate_document_get_status(handle).done, 60)
+    response = client.translate_document_download(handle)
+    assert response is not None
+    assert response.content.decode() == f"[en] {_GERMAN.upper()}"
+    with pytest.raises(deepl.DeepLException, match="Not found"):
+        client.translate_document_download(handle)
+    with pytest.raises(deepl.DeepLException, match="Document not found"):
+        client.translate_document_get_status(deepl.DocumentHandle(handle.document_id, "wrong"))
+
+
 def test_deepl_is_told_what_is_wrong(address: str, secret: str) -> None:
     client = deepl.DeepLClient(secret, server_url=address)
     with pytest.raises(deepl.DeepLException, match="Value for 'target_lang' not supported"):
@@ -122,8 +141,8 @@ def test_deepl_is_told_what_is_wrong(address: str, secret: str) -> None:
         client.translate_text("Hello", source_lang="EN", target_lang="DE", formality=deepl.Formality.MORE)
     with pytest.raises(deepl.DeepLException, match="Glossary not found"):
         client.translate_text("Hello", source_lang="EN", target_lang="DE", glossary=str(uuid.uuid4()))
-    with pytest.raises(deepl.DeepLException, match="Documents are not translated here"):
-        client.translate_document_upload("Hello", target_lang="DE", filename="a.txt")
+    with pytest.raises(deepl.DeepLException, match=r"a\.docx: is not DOCX, or damaged"):
+        client.translate_document_upload("Hello", target_lang="DE", filename="a.docx")
     with pytest.raises(deepl.exceptions.AuthorizationException):
         deepl.DeepLClient("wrong", server_url=address).get_usage()
 
@@ -144,8 +163,8 @@ def test_work_is_given_up_when_a_client_closes_its_connection(stream: bool) -> N
         _wait_for(lambda: service.cancelled == 1)
 
 
-def _wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
+def _wait_for(condition: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.005)

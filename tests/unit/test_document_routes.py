@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from described_answers import DescribedClient
 from fake_service import FakeService, fake_app
 from transduce.serve.config import DocumentsConfig, LimitsConfig, ServeConfig
 from transduce.serve.documents.survey import SurveyProcesses, survey
 from transduce.serve.operations.keys import KeyRing, add_key
+from transduce.serve.operations.proxies import ForwardedHeaders
 from transduce.serve.requests import ModelUnavailableError, OverloadedError, Priority
+from transduce.serve.state.database import Database, StateError
 from transduce.serve.web import uploads
 
 TEXT = b"# A dog\n\nIt *runs*.\n"
@@ -353,6 +356,79 @@ def test_results_expire(service: FakeService, monkeypatch: pytest.MonkeyPatch) -
         until(lambda: client.get(f"/api/documents/{made['id']}").status_code == 404)
 
 
+# --- the store ------------------------------------------------------------------------------------------------
+
+
+class BrokenStore:
+    """Lets each use of the store fail from now on, until `mend`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.num_failures = 0
+        self._works = Database.run
+        self._monkeypatch = monkeypatch
+        monkeypatch.setattr(Database, "run", lambda *_: self._fail())
+
+    def _fail(self) -> None:
+        self.num_failures += 1
+        raise StateError
+
+    def mend(self) -> None:
+        """Lets the store work again."""
+        self._monkeypatch.setattr(Database, "run", self._works)
+
+
+@pytest.mark.usefixtures("read_here")
+def test_without_the_store_documents_are_neither_taken_nor_given(
+    client: DescribedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = ended(client, send(client).json()["id"])["id"]
+    handle = client.post("/v2/document", data={"target_lang": "DE"}, files={"file": ("a.txt", b"A dog.")}).json()
+    until(lambda: deepl_status(client, handle)["status"] == "done")
+    store = BrokenStore(monkeypatch)
+    key = {"document_key": handle["document_key"]}
+    answers = [
+        send(client),
+        client.get(f"/api/documents/{done}"),
+        client.get(f"/api/documents/{done}/result"),
+        client.delete(f"/api/documents/{done}"),
+        client.post("/translate_file", data=LANGUAGES, files={"file": ("a.txt", b"A dog.")}),
+        client.get("/download_file/x/a.txt"),
+        client.post(f"/v2/document/{handle['document_id']}", json=key),
+        client.post(f"/v2/document/{handle['document_id']}/result", json=key),
+    ]
+    assert [answer.status_code for answer in answers] == [503] * len(answers)
+    assert all(int(answer.headers["retry-after"]) > 0 for answer in answers)
+    store.mend()
+    assert client.get(f"/api/documents/{done}/result").content == TRANSLATED
+
+
+@pytest.mark.usefixtures("read_here")
+def test_a_document_waits_for_the_store_to_come_back(
+    client: DescribedClient, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert client.portal is not None
+    service.gate = client.portal.call(asyncio.Event)
+    made = send(client).json()
+    until(lambda: bool(service.requests))
+    store = BrokenStore(monkeypatch)
+    client.portal.call(service.gate.set)
+    until(lambda: store.num_failures > 5)
+    store.mend()
+    assert ended(client, made["id"])["state"] == "done"
+    assert client.get(f"/api/documents/{made['id']}/result").content == TRANSLATED
+    assert len(service.requests) == 1  # it was translated once
+
+
+@pytest.mark.usefixtures("read_here")
+def test_a_document_that_kills_the_service_is_given_up(
+    client: DescribedClient, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.serve.documents.runner._MAX_ATTEMPTS", 0)
+    found = ended(client, send(client).json()["id"])
+    assert found["error"] == "dog.md: the service ended 0 times while it was being translated."
+    assert service.requests == []
+
+
 # --- forms ----------------------------------------------------------------------------------------------------
 
 
@@ -399,6 +475,16 @@ def test_libretranslate_answers_when_the_file_is_translated(client: DescribedCli
     settings = client.get("/frontend/settings").json()
     assert settings["filesTranslation"] is True
     assert {".docx", ".txt", ".epub"} <= set(settings["supportedFilesFormat"])
+
+
+@pytest.mark.usefixtures("read_here")
+def test_the_address_of_a_file_is_the_one_that_a_trusted_proxy_forwards() -> None:
+    forwarded = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "docs.example.org"}
+    for trusted, start in ((["203.0.113.1"], "https://docs.example.org/"), ([], "http://testserver/")):
+        app = fake_app()
+        with TestClient(ForwardedHeaders(app, trusted), client=("203.0.113.1", 4000)) as client:
+            answer = client.post("/translate_file", data=LANGUAGES, files={"file": ("a.txt", b"A.")}, headers=forwarded)
+            assert answer.json()["translatedFileUrl"].startswith(f"{start}download_file/")
 
 
 @pytest.mark.usefixtures("read_here")

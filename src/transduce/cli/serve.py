@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state",
         metavar="URL",
-        help="where glossaries and usage are kept: an SQLite file, postgresql://…, or memory; default: "
+        help="where glossaries, usage and documents are kept: an SQLite file, postgresql://…, or memory; default: "
         "~/.local/state/transduce/serve.db",
     )
     machine = parser.add_argument_group("machine (for all models)")
