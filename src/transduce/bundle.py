@@ -230,6 +230,12 @@ def save_bundle(
     return Bundle.load(path)
 
 
+def save_metrics(bundle: Bundle, metrics: Mapping[str, Any]) -> None:
+    """Writes other metrics into a model folder, and the card that shows them; all else in the folder stays."""
+    files.write_json(bundle.path / _METRICS, dict(metrics))
+    files.write_text(bundle.path / _CARD, model_card(bundle.config, count_parameters(bundle.config.model), metrics))
+
+
 def model_card(config: Config, num_parameters: int, metrics: Mapping[str, Any]) -> str:
     """Returns the card as Markdown; it uses only the configuration and the measurements."""
     model, data, train = config.model, config.data, config.train

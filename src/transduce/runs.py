@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from transduce import files
-from transduce.bundle import Bundle, save_bundle
+from transduce.bundle import Bundle, save_bundle, save_metrics
 from transduce.config import Config, DecodeConfig
 from transduce.config.weights import require_memory
 from transduce.data.corpus import locate_tests
@@ -333,4 +333,5 @@ def measure_parser(bundle: Bundle, tests: Mapping[str, Sequence[Tree]], *, show_
         scores = parser.score(trees, label=f"parsing {name}" if show_progress else "")
         metrics |= {f"test_{name}_{key}": value for key, value in scores.items()}
         metrics[f"test_{name}_sentences"] = len(trees)
-    return save_bundle(bundle.path, bundle.config, bundle.weights(), bundle.tokenizer, metrics)
+    save_metrics(bundle, metrics)
+    return bundle

@@ -133,6 +133,18 @@ def test_validation_is_by_f1(run: Path) -> None:
     assert state["best_score"] == max(record["f1"] for record in validations)
 
 
+def test_the_first_run_needs_no_conversion_of_its_own(run: Path, tmp_path: Path) -> None:
+    """Training converts the model to parse the test sentences; the conversion stays beside the model."""
+    folders = run / "model" / "ctranslate2"
+    [made] = folders.iterdir()
+    before = (made / "model.bin").stat().st_ino
+    (tmp_path / "in.txt").write_text("the dog\n", encoding="utf-8")
+    given = ["--source", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out.trees"), "--device", "cpu"]
+    assert main(["parse", "run", str(run / "model"), *given]) == 0
+    assert [*folders.iterdir()] == [made]
+    assert (made / "model.bin").stat().st_ino == before
+
+
 def test_the_model_knows_what_it_is_and_how_it_did(run: Path, recipe: Path) -> None:
     bundle = Bundle.load(run / "model")
     bundle.verify()

@@ -16,6 +16,7 @@ from planted_faults import FAULTS, Fault, change_each_batch, prepacked_without_b
 from transduce import files
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import DataConfig, DecodeConfig
+from transduce.data.progress import progress_bar
 from transduce.decoding.scores import Hypothesis
 from transduce.engines import torch_search
 from transduce.engines.torch import TorchEngine
@@ -75,6 +76,24 @@ def test_a_sound_model_passes_every_check(kind: str, tmp_path: Path) -> None:
     assert all(result.outcome == "passed" for result in report.checks)
     assert all(result.finding.compared and result.promise and result.advice for result in report.checks)
     assert all(result.finding.worst < 1e-4 for result in report.checks if result.finding.worst is not None)
+
+
+def test_the_progress_bar_counts_the_checks_of_the_report(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of checks that ends with its first counts once in both."""
+    bars: list[Any] = []
+
+    def recorded(*args: Any, **options: Any) -> Any:
+        bars.append(progress_bar(*args, **options | {"shown": False}))
+        return bars[-1]
+
+    monkeypatch.setattr("transduce.verification.run.progress_bar", recorded)
+
+    def not_installed(*args: Any, **options: Any) -> Any:
+        raise MissingDependencyError("no engine")
+
+    monkeypatch.setattr(engines, "load_engine", not_installed)
+    report = verify(bundle.path, sentences=LINES, settings=SETTINGS, device="cpu", progress=True)
+    assert (bars[0].n, bars[0].total) == (len(report.checks), len(report.checks))
 
 
 # --- what is broken fails -------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The model folder: whole or not at all, and errors that say what is wrong."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from safetensors.numpy import save_file
 
 from transduce import files
-from transduce.bundle import Bundle, save_bundle
+from transduce.bundle import Bundle, save_bundle, save_metrics
 from transduce.config import Config, ModelConfig
 from transduce.config.tensors import read_weights
 from transduce.engines.ctranslate2_model import model_arrays
@@ -76,6 +77,18 @@ def test_the_card_says_what_was_measured(folder: Path) -> None:
     assert card.startswith("# small: ")
     assert "| validation_bleu | 31.25 |" in card
     assert f"| parameters | {sum(w.size for w in weights_of(1).values()):,} |" in card
+
+
+def test_new_metrics_leave_all_else_in_the_folder(folder: Path, tmp_path: Path) -> None:
+    bundle = Bundle.load(shutil.copytree(folder, tmp_path / "copy"))
+    (bundle.path / "ctranslate2").mkdir()
+    metrics = bundle.metrics | {"test_f1": 50.0}
+    save_metrics(bundle, metrics)
+    weights, tokenizer = bundle.weights(), bundle.tokenizer
+    expected = save_bundle(tmp_path / "expected", bundle.config, weights, tokenizer, metrics)
+    for file in expected.path.iterdir():
+        assert (bundle.path / file.name).read_bytes() == file.read_bytes()
+    assert (bundle.path / "ctranslate2").is_dir()
 
 
 def test_the_card_of_a_parser_shows_how_to_parse(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from transduce import files
-from transduce.bundle import save_bundle
+from transduce.bundle import save_bundle, save_metrics
 from transduce.config import Config, TextConfig
 from transduce.config.tensors import read_weights
 from transduce.errors import BundleError, ConfigError, TokenizerError
@@ -140,11 +140,10 @@ def _write(
 ) -> Certificate | None:
     """Writes the model folder and compares it with the original; `system` runs that, None where it is not installed."""
     sentences = comparison.choose_sentences(model.config)
-    parts = (model.config, model.weights, model.tokenizer.tokenizer)
     metrics: dict[str, Any] = {"imported_from": str(origin)}
     certificate = None
     with files.atomic_folder(output) as folder:
-        bundle = save_bundle(folder, *parts, metrics)
+        bundle = save_bundle(folder, model.config, model.weights, model.tokenizer.tokenizer, metrics)
         if system is not None:
             certificate = certify(bundle, system(), sentences, comparison.thresholds(EXACT), imported=True)
             certificate = replace(certificate, forced=comparison.force, original_sha256=_checksums(origin))
@@ -153,7 +152,7 @@ def _write(
                 "import_verdict": certificate.verdict,
                 "import_token_agreement": certificate.measured.token_agreement,
             }
-            save_bundle(folder, *parts, metrics)
+            save_metrics(bundle, metrics)
             card = folder / "README.md"
             text = card.read_text(encoding="utf-8").replace("trained with Transduce", "imported by Transduce")
             files.write_text(card, f"{text}\n## Certificate\n\n{certificate.to_markdown()}")

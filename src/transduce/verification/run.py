@@ -86,15 +86,16 @@ def verify(
     groups: list[tuple[Check[ModelUnderTest], ...]] = [(check,) for check in CHECKS]
     groups += of_other_engines(tested, threads) if other_engines else []
     groups += of_exports(exported)
-    num_checks = sum(map(len, groups))
+    num_checks = len(results) + sum(map(len, groups))
     with torch.inference_mode(), progress_bar("verify", num_checks, unit=" checks", shown=progress) as bar:
+        bar.update(len(results))
         for group in groups:
             for number, check in enumerate(group, start=1):
                 bar.set_postfix_str(check.name, refresh=False)
                 results.append(_run(check, tested))
                 bar.update()
                 if number == 1 and results[-1].outcome != "passed":  # then the others of the group say nothing
-                    bar.update(len(group) - 1)
+                    bar.total -= len(group) - 1
                     break
     options = tested.options
     search = f"beam {options.beam_size}, length penalty {options.length_penalty}"
