@@ -184,7 +184,7 @@ def test_n_best_lists_hold_the_terms(models: Path) -> None:
 
 
 def test_a_glossary_goes_with_what_cuts_and_marks(models: Path) -> None:
-    translator = Translator.load(models / "a", device="cpu")
+    translator = Translator.load(models / "a", engine="torch", device="cpu")
     text_options = TextOptions(split="always", markup="html", guard=True, confidence=True)
     [text] = translator.translate(
         ["A dog runs. The <b>ball</b>."], glossary={"dog": "red", "ball": "green"}, text_options=text_options

@@ -4,15 +4,19 @@ import random
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import ctranslate2
+import numpy as np
 import pytest
 
 from made_models import made_bundle, made_tokenizer
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import DecodeConfig
-from transduce.decoding.scores import Hypothesis, gnmt_penalty
-from transduce.engines.ctranslate2 import CTranslate2Engine
+from transduce.decoding.scores import Hypothesis, gnmt_penalty, hypothesis
+from transduce.engines.ctranslate2 import CTranslate2Engine, _outputs
+from transduce.engines.ctranslate2_forced import next_scores
 from transduce.engines.interface import TokenConstraints
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, DataError
@@ -262,6 +266,113 @@ def test_each_line_has_its_own_conditions(engine: CTranslate2Engine) -> None:
     for place in (0, 5, 11):
         [alone] = engine.translate([sources[place]], options, 4, [conditions[place]])
         assert [h.ids for h in alone] == [h.ids for h in found[place]]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"length_penalty": 0.0}, {"no_repeat_ngram": 2}, {"min_tokens": 4}, {"max_tokens": 3}], ids=str
+)
+def test_scores_behind_a_prefix_are_those_of_each_output_alone(
+    engine: CTranslate2Engine, settings: dict[str, Any]
+) -> None:
+    """The obvious way is to force each output; CTranslate2's own score leaves out the prefix."""
+    sources = [source for source in made_sources(30, seed=7) if source]
+    options = DecodeConfig(beam_size=4, max_extra_tokens=5, **settings)
+    alpha = options.length_penalty
+    constraints = [TokenConstraints(prefix=tuple(range(20, 20 + i % 5))) for i in range(len(sources))]
+    found = engine.translate(sources, options, 4, constraints)
+    for source, given, hypotheses in zip(sources, constraints, found, strict=True):
+        for each in hypotheses:
+            assert tuple(each.ids[: len(given.prefix)]) == given.prefix
+            [values] = engine.score([source], [each.ids])
+            expected = hypothesis(each.ids, sum(values if each.finished else values[:-1]), each.finished, alpha)
+            assert each.score == pytest.approx(expected.score, abs=_TIE)
+
+
+def test_prefixes_of_any_length_are_searched_in_one_call(
+    engine: CTranslate2Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+    begin = CTranslate2Engine._begin
+
+    def counting(self: CTranslate2Engine, batch: Any, options: DecodeConfig) -> list[Any]:
+        begun.append(len(batch))
+        return begin(self, batch, options)
+
+    monkeypatch.setattr(CTranslate2Engine, "_begin", counting)
+    sources = [[7, 8, 9]] * 6
+    options = DecodeConfig(beam_size=4, max_extra_tokens=5)
+    constraints = [TokenConstraints(prefix=tuple(range(20, 20 + i))) for i in range(6)]
+    found = engine.translate(sources, options, 2, constraints)
+    assert sorted(begun[:2]) == [1, 5]  # the one without a prefix goes alone
+    for source, given, hypotheses in zip(sources, constraints, found, strict=True):
+        [alone] = engine.translate([source], options, 2, [given])
+        assert [each.ids for each in alone] == [each.ids for each in hypotheses]
+
+
+def test_an_output_may_end_behind_its_prefix(bundle: Bundle, reference: TorchEngine, tmp_path: Path) -> None:
+    """Where the end is among the best tokens there, though another one is better."""
+    sources, prefixes = made_sources(100, seed=2), made_sources(100, seed=9, longest=8)
+    pairs = [(source, tuple(prefix)) for source, prefix in zip(sources, prefixes, strict=True) if source and prefix]
+    liked = [int(reference.next_scores(*pair)[-1].argmax()) for pair in pairs]
+    weights = {name: array.copy() for name, array in bundle.weights().items()}
+    weights["output_embedding"][EOS] = weights["output_embedding"][max(liked, key=liked.count)] * 0.97
+    ending = save_bundle(tmp_path / "model", bundle.config, weights, bundle.tokenizer, {})
+    engine = CTranslate2Engine.load(ending, device="cpu")
+    options, num_cases = DecodeConfig(beam_size=16, max_extra_tokens=6), 0
+    for source, prefix in pairs:
+        scores_V = engine.next_scores(source, prefix)[-1]
+        if -2.7 < scores_V[EOS] < scores_V.max() - 0.01:  # the bound is log 1/16, -2.77
+            num_cases += 1
+            [values] = engine.score([source], [prefix])
+            expected = hypothesis([*prefix], sum(values), True, options.length_penalty)
+            [found] = engine.translate([source], options, 16, [TokenConstraints(prefix=prefix)])
+            better = [each for each in found if each.finished and each.score > expected.score - _TIE]
+            assert list(prefix) in [each.ids for each in better] or len(better) == 16
+    assert num_cases >= 3
+
+
+def test_an_impossible_output_of_any_length_is_none(engine: CTranslate2Engine) -> None:
+    options = DecodeConfig(beam_size=2, length_penalty=2.0)
+    tokens = [engine._tokens[40]] * 60
+    found = SimpleNamespace(hypotheses=[tokens, tokens], scores=[-1e10 / 60**2, -100 / 60**2])  # as CTranslate2 ranks
+    [possible] = _outputs(found, options)
+    assert possible.log_probability == pytest.approx(-100)
+
+
+def test_a_line_at_the_limit_of_its_call_is_searched_once(
+    engine: CTranslate2Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+    begin = CTranslate2Engine._begin
+
+    def counting(self: CTranslate2Engine, batch: Any, options: DecodeConfig) -> list[Any]:
+        begun.append(len(batch))
+        return begin(self, batch, options)
+
+    monkeypatch.setattr(CTranslate2Engine, "_begin", counting)
+    engine.translate([[7, 8, 9, 10], [11, 12, 13, 14]], DecodeConfig(beam_size=4, max_tokens=2), 4)
+    assert begun == [2]
+
+
+def test_constraints_are_checked_as_in_the_torch_engine(engine: CTranslate2Engine, reference: TorchEngine) -> None:
+    wrong = ([TokenConstraints(prefix=(EOS,))], [TokenConstraints(forbidden=((),))], [TokenConstraints()] * 2)
+    for constraints in wrong:
+        for each in (engine, reference):
+            with pytest.raises(ConfigError, match="source"):
+                each.translate([[5, 6]], DecodeConfig(), 1, constraints)
+
+
+def test_what_fills_up_the_vocabulary_has_no_probability() -> None:
+    """On a GPU CTranslate2 may add columns, which repeat the first token."""
+    logits = np.log(np.array([[0.5, 0.25, 0.25, 0.5], [0.1, 0.1, 0.8, 0.1]], np.float32))
+
+    def translate_batch(*_: Any, **__: Any) -> list[Any]:
+        steps = [ctranslate2.StorageView.from_array(row) for row in logits]
+        return [SimpleNamespace(result=lambda: SimpleNamespace(logits=[steps]))]
+
+    model: Any = SimpleNamespace(num_translators=1, translate_batch=translate_batch)
+    [found] = next_scores(model, [["a"]], [["b"]], [slice(None)], 3)
+    np.testing.assert_allclose(np.exp(found), [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], rtol=1e-6)
 
 
 @pytest.mark.parametrize(

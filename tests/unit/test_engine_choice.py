@@ -15,9 +15,7 @@ from transduce import Translator
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import Precision
 from transduce.engines import loading
-from transduce.engines.automatic import AutomaticEngine
 from transduce.engines.capabilities import CTRANSLATE2, QUANTIZATIONS, TORCH
-from transduce.engines.interface import TokenConstraints
 from transduce.engines.loading import EngineChoice, choose_engine
 from transduce.engines.torch import TorchEngine
 from transduce.errors import ConfigError, MissingDependencyError
@@ -153,18 +151,17 @@ def test_auto_scores_what_is_longer_than_the_positions_of_a_conversion(
     assert auto.score(["A"], long) == torch.score(["A"], long)
 
 
-def test_terms_change_only_the_lines_that_need_them(tmp_path: Path) -> None:
+def test_terms_change_only_the_lines_that_need_them_and_need_no_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made_bundle(tmp_path / "model", ending=2.0)
+    monkeypatch.setattr(TorchEngine, "load", None)
     auto = Translator.load(tmp_path / "model", device="cpu")
     plain = auto.translate(_LINES)
     required = [["dog"], [], [], []]
     found = auto.translate(_LINES, required=required)
     assert found[1:] == plain[1:]
     assert "dog" in found[0].lower()
-    assert isinstance(auto.engine, AutomaticEngine)
-    terms = [TokenConstraints(required=(((5, 6),),))]
-    assert auto.engine.needs_reference(auto.options, terms)  # it is the faster one at them
-    assert not auto.engine.needs_reference(auto.options, [TokenConstraints(prefix=(5, 6))])
 
 
 @pytest.mark.parametrize(

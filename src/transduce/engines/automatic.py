@@ -54,9 +54,8 @@ class AutomaticEngine:
         return engine.translate(sources, options, n_best, constraints)
 
     def needs_reference(self, options: DecodeConfig, constraints: Sequence[TokenConstraints] = ()) -> bool:
-        """Returns whether the fast engine does not support a search, or is the slower one at it: required phrases."""
-        lacks = FAST.lack(options, constraints, self.config) is not None
-        return lacks or any(each.required for each in constraints)
+        """Returns whether the fast engine does not support a search."""
+        return FAST.lack(options, constraints, self.config) is not None
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """Returns the log-probability of each target token; see `Engine.score`."""

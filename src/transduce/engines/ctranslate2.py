@@ -9,7 +9,7 @@ Where CTranslate2's search differs from ours, this module makes up for it:
   ranked as ours are: by GNMT's formula, finished ones before unfinished ones.
 - A suppressed token takes no part in the softmax, which shifts all scores a little. So padding, BOS and unknown are not
   suppressed: a trained model hardly ever writes them. Lines where one occurs are searched again without them.
-- Where prefixes, forbidden phrases and the like change its scores, outputs are scored again.
+- Where prefixes, forbidden phrases and the like change its scores, the model's are found (`ctranslate2_ranking`).
 
 `engines/capabilities.py` lists the differences that remain.
 """
@@ -27,7 +27,7 @@ import ctranslate2
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig, ModelConfig
 from transduce.config.choices import learns_positions
-from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, gnmt_penalty, hypothesis
+from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
 from transduce.engines import batching
 from transduce.engines import ctranslate2_forced as forced
 from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, require_pairs
@@ -36,6 +36,7 @@ from transduce.engines.ctranslate2_batches import Line, Output, line_batches
 from transduce.engines.ctranslate2_cache import converted
 from transduce.engines.ctranslate2_limits import max_positions
 from transduce.engines.ctranslate2_loading import choose_device, compute_type, keep_in_forks, load_model
+from transduce.engines.ctranslate2_ranking import ranked
 from transduce.engines.ctranslate2_required import search_required
 from transduce.engines.interface import MAX_SOURCE_TOKENS, TokenConstraints, require_threads
 from transduce.errors import ConfigError, EngineError
@@ -144,18 +145,18 @@ class CTranslate2Engine:
             ConfigError: this engine does not support an option or constraint.
             EngineError: this process was forked after the model was loaded.
         """
-        options.require_n_best(n_best)
         if (lack := CTRANSLATE2.lack(options, constraints or ())) is not None:
             raise ConfigError(lack.refusal)
         self._require_own_process()
+        check(options, n_best, constraints, len(sources))
         if constraints is not None and any(each.required for each in constraints):
-            check(options, n_best, constraints, len(sources))
-            limits = [self._limit(len(s), options, each) for s, each in zip(sources, constraints, strict=True)]
-            return search_required(self, sources, options, n_best, constraints, limits)
+            read = [source[: self.max_source_tokens] for source in sources]
+            limits = [self._limit(len(s), options, each) for s, each in zip(read, constraints, strict=True)]
+            return search_required(self, read, options, n_best, constraints, limits)
         results: list[list[Hypothesis]] = [[EMPTY_OUTPUT] for _ in sources]
         waiting = list(self._lines(sources, options, constraints))
         while waiting:
-            retries = []
+            retries, found = [], []
             batches = list(line_batches(waiting, self._batch_size(len(waiting), options)))
             begun = [self._begin(batch, options) for batch in batches]
             for line, search in zip(chain(*batches), chain(*begun), strict=True):
@@ -164,7 +165,10 @@ class CTranslate2Engine:
                 if retry is not None:
                     retries.append(retry)
                 else:
-                    results[line.index] = self._ranked(line, outputs, options, n_best) or [NOTHING_FOUND]
+                    found.append((line, outputs))
+            best = ranked(self, found, options, n_best, shortlisted=self._shortlisted)
+            for (line, _), hypotheses in zip(found, best, strict=True):
+                results[line.index] = hypotheses or [NOTHING_FOUND]
             waiting = retries
         return results
 
@@ -204,8 +208,22 @@ class CTranslate2Engine:
             DataError: the prefix is longer than the model's positions reach.
             EngineError: this process was forked after the model was loaded.
         """
-        [read], [given] = self._pairs([source], [prefix])
-        return forced.next_scores(self._model, read, given)
+        [scores_TV] = self.scores_of([source], [prefix], [slice(None)])
+        return scores_TV
+
+    def scores_of(
+        self,
+        sources: Sequence[Sequence[int]],
+        prefixes: Sequence[Sequence[int]],
+        tokens: Sequence[Sequence[int] | slice],
+    ) -> "list[np.ndarray]":
+        """Returns for each pair the log-probability of some tokens after each beginning of the prefix, (T + 1, N).
+
+        Raises:
+            DataError: a prefix is longer than the model's positions reach.
+            EngineError: this process was forked after the model was loaded.
+        """
+        return forced.next_scores(self._model, *self._pairs(sources, prefixes), tokens, len(self._tokens))
 
     def _pairs(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
@@ -303,34 +321,16 @@ class CTranslate2Engine:
             return replace(line, suppress=True)
         return None
 
-    def _ranked(self, line: Line, outputs: Sequence[Output], options: DecodeConfig, n_best: int) -> list[Hypothesis]:
-        """Returns the best finished outputs, best first, or else those that were open at the limit."""
-        alpha, constraints = options.length_penalty, line.constraints
-        restricted = line.suppress or bool(constraints.prefix or constraints.forbidden)
-        changed = restricted or options.no_repeat_ngram > 0 or options.min_tokens > 0  # its scores are not the model's
-        finished = [output for output in outputs if output.finished]
-        if finished and not changed:  # usual: only the best need ids
-            finished.sort(key=lambda o: -o.log_probability / gnmt_penalty(len(o.tokens), alpha))  # stable, as below
-            return [hypothesis(self._ids_of(o), o.log_probability, True, alpha) for o in finished[:n_best]]
-        if finished:
-            texts = [self._ids_of(output) for output in finished]
-            scores = self.score([line.source] * len(texts), texts)
-            found = [hypothesis(ids, sum(s), True, alpha) for ids, s in zip(texts, scores, strict=True)]
-        else:
-            # They have one token too many, from the last step, which was for EOS. Those that differ only there are one.
-            cut = list(dict.fromkeys(tuple(self._ids_of(output)[: line.limit]) for output in outputs))
-            scores = self.score([line.source] * len(cut), cut)
-            found = [hypothesis([*ids], sum(s[:-1]), False, alpha) for ids, s in zip(cut, scores, strict=True)]
-        return sorted(found, key=lambda h: -h.score)[:n_best]  # stable: of equals, CTranslate2's order
-
     def _named(self, ids: Sequence[int]) -> list[str]:
         return [self._tokens[index] for index in ids]
 
-    def _ids_of(self, output: Output) -> list[int]:
+    def ids_of(self, output: Output) -> list[int]:
+        """Returns the ids of an output, without EOS."""
         return [self._ids[token] for token in output.tokens[: output.length]]
 
 
 def _outputs(found: Any, options: DecodeConfig) -> list[Output]:
     penalty = options.length_penalty or _NO_PENALTY
     pairs = zip(found.hypotheses, found.scores, strict=True)
-    return [Output(tokens, score * len(tokens) ** penalty) for tokens, score in pairs if tokens and score > _IMPOSSIBLE]
+    outputs = (Output(tokens, score * len(tokens) ** penalty) for tokens, score in pairs if tokens)
+    return [output for output in outputs if output.log_probability > _IMPOSSIBLE]

@@ -1,7 +1,7 @@
 """The lines of a call of CTranslate2, which of them are searched together, and what is found for them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from transduce.engines.batching import length_batches
@@ -17,14 +17,14 @@ class Line:
     source: tuple[int, ...]
     limit: int  # tokens of its longest output, EOS not counted
     constraints: TokenConstraints
-    exact_limit: bool = False  # search it together with lines of the same limit only
+    exact_limit: bool = False  # whether all lines of its call have the same limit
     suppress: bool = False  # exclude pad, BOS and unknown
 
     @property
     def batch_key(self) -> tuple[Any, ...]:
         """What lines must have in common to be searched in one call."""
         limit = self.limit if self.exact_limit else 0
-        return (limit, self.suppress, len(self.constraints.prefix), self.constraints.forbidden)
+        return (limit, self.suppress, bool(self.constraints.prefix), self.constraints.forbidden)
 
 
 class Output:
@@ -40,10 +40,15 @@ class Output:
 
 
 def line_batches(lines: Sequence[Line], batch_size: int) -> Iterator[list[Line]]:
-    """Yields lines of similar length that go into one call, longest first."""
+    """Yields lines of similar length that go into one call, longest first.
+
+    A call has one limit, the greatest of its lines; those that have it need no search of their own at their limit.
+    """
     groups: dict[tuple[Any, ...], list[Line]] = {}
     for line in sorted(lines, key=lambda line: -len(line.source)):
         groups.setdefault(line.batch_key, []).append(line)
     for group in groups.values():
         for batch in length_batches([len(line.source) + 1 for line in group], batch_size):
-            yield [group[index] for index in batch]
+            lines = [group[index] for index in batch]
+            greatest = max(line.limit for line in lines)
+            yield [replace(line, exact_limit=line.limit == greatest) for line in lines]

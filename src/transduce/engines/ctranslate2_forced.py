@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 # Rows of logits when pairs are scored: 300 MB at the paper's vocabulary.
 _MAX_LOGIT_ROWS = 2048
 
+# Rows of logits that a batch keeps: 75 MB.
+_MAX_KEPT_ROWS = 512
+
 Names = Sequence[list[str]]
 
 
@@ -58,21 +61,48 @@ def attention(model: ctranslate2.Translator, sources: Names, targets: Names) -> 
     return results
 
 
-def next_scores(model: ctranslate2.Translator, source: list[str], prefix: list[str]) -> "np.ndarray":
-    """Returns the log-probability of each token after each beginning of `prefix`, (T + 1, V)."""
+def next_scores(
+    model: ctranslate2.Translator, sources: Names, prefixes: Names, tokens: Sequence[Sequence[int] | slice], width: int
+) -> "list[np.ndarray]":
+    """Returns for each pair the log-probability of some tokens after each beginning of the prefix, (T + 1, N).
+
+    Args:
+        model: computes.
+        sources: of each pair.
+        prefixes: of each pair; forced.
+        tokens: which ones, of each pair.
+        width: tokens of the vocabulary. CTranslate2 may fill it up, for products of even size.
+    """
     import numpy as np
 
-    [found] = model.translate_batch(
-        [source],
-        [prefix] if prefix else None,
-        beam_size=1,
-        max_input_length=0,
-        max_decoding_length=len(prefix) + 1,
-        min_decoding_length=0,  # else the end would be impossible
-        return_logits_vocab=True,
-    )
-    [steps] = found.logits
-    logits_TV = np.array([step.to(ctranslate2.DataType.float32) for step in steps])
-    logits_TV -= logits_TV.max(axis=-1, keepdims=True)
-    scores_TV: np.ndarray = logits_TV - np.log(np.exp(logits_TV).sum(axis=-1, keepdims=True))
-    return scores_TV
+    lengths = [len(prefix) + 1 for prefix in prefixes]
+    batches = list(length_batches(lengths, SCORE_BATCH, _MAX_KEPT_ROWS))
+    results = [np.empty(0)] * len(sources)
+    for start in range(0, len(batches), model.num_translators):  # few at a time, because results have all logits
+        together = batches[start : start + model.num_translators]
+        begun: list[Any] = []
+        for batch in together:
+            begun += model.translate_batch(
+                [sources[index] for index in batch],
+                [prefixes[index] for index in batch],
+                beam_size=1,
+                max_input_length=0,
+                max_decoding_length=max(lengths[index] for index in batch),
+                min_decoding_length=0,  # else the end would be impossible
+                return_logits_vocab=True,
+                asynchronous=True,
+            )
+        for index, found in zip(chain(*together), begun, strict=True):
+            [steps] = found.result().logits
+            logits_TV = np.array([_in_memory(step) for step in steps[: lengths[index]]])[:, :width]
+            logits_TV -= logits_TV.max(axis=-1, keepdims=True)
+            sums_T1 = np.exp(logits_TV).sum(axis=-1, keepdims=True)
+            results[index] = logits_TV[:, tokens[index]] - np.log(sums_T1)
+    return results
+
+
+def _in_memory(stored: ctranslate2.StorageView) -> "np.ndarray":
+    """Returns numbers, which may be on a GPU and in another type, as float32."""
+    import numpy as np
+
+    return np.array(stored.to(ctranslate2.DataType.float32).to_device(ctranslate2.Device.cpu))

@@ -2,26 +2,26 @@
 
 An output that lacks a phrase is cut before one of its words. What stands before the cut is forced with the phrase
 behind it, and the search goes on from there. The best output is cut again for the next phrase, until all are there.
+Each search may find an output with more phrases anywhere in its beam, so all of its outputs count.
 
-The cuts are ranked by the scores of the output with the phrase put in there, once as a new word, once in place of the
-next word. The search continues the best few.
+The search continues those few cuts where the model finds the phrase's first token the most probable.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Protocol
 
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
-from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, gnmt_penalty
+from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
 from transduce.engines.interface import TokenConstraints
 
 if TYPE_CHECKING:
     import numpy as np
 
-_BEST_CUTS = 4  # of a line and round, that the search continues
+_BEST_CUTS = 3  # of a line and round, that the search continues
 
 Ids = tuple[int, ...]
 
@@ -33,8 +33,13 @@ class _Line:
     source: Sequence[int]
     constraints: TokenConstraints
     limit: int
+    ngram: int  # sequences of so many tokens may not be repeated; 0: they may
     found: dict[Ids, Hypothesis] = field(default_factory=dict)
     best: Hypothesis | None = None
+
+    def __post_init__(self) -> None:
+        self._joining, self._forbidden = {*self.constraints.joining}, {*self.constraints.forbidden}
+        self._lengths = {len(phrase) for phrase in self._forbidden}
 
     def add(self, hypotheses: Sequence[Hypothesis]) -> bool:
         """Adds outputs; returns whether one of them holds more phrases than the best so far."""
@@ -54,36 +59,55 @@ class _Line:
 
     def outputs(self) -> list[Hypothesis]:
         """Returns the outputs that hold as many phrases as the best one, best first."""
-        return sorted((each for each in self.found.values() if self.rank(each)[0] == self.num_met), key=self.rank)[::-1]
+        met = self.num_met
+        return sorted((each for each in self.found.values() if self.rank(each)[0] == met), key=self.rank, reverse=True)
 
-    def cuts(self) -> list["_Cut"]:
-        """Returns where a missing phrase may be put into the best output: before any word, and at the end."""
-        ids, places = self._places()
-        missing = [phrase for entry in self._unmet(ids) for phrase in entry]
-        return [
-            _Cut(self, (*ids[:place], *phrase), (ids[place:], ids[after:]))
-            for place, after in zip(places, [*places[1:], len(ids)], strict=True)
-            for phrase in missing
-            if place + len(phrase) <= self.limit
-        ]
+    @property
+    def base(self) -> Ids:
+        """What is cut: the best output, or the prefix where none was found."""
+        ids, prefix = tuple(self.best.ids if self.best is not None else ()), self.constraints.prefix
+        return ids if len(ids) >= len(prefix) else prefix
+
+    def missing(self) -> list[Ids]:
+        """Returns the phrases of the entries that the best output does not meet."""
+        return [phrase for entry in self._unmet(self.base) for phrase in entry]
+
+    def cuts(self, phrases: Sequence[Ids], scores_TP: "np.ndarray") -> list["_Cut"]:
+        """Returns the best cuts: a phrase put before any word, or at the end.
+
+        `scores_TP` has the log-probability of the first token of each phrase, at each place.
+        """
+        numbers = range(len(phrases))
+        order = sorted((-scores_TP[place, i], place, i) for place in self._places() for i in numbers)
+        cuts = (self._cut(place, phrases[i]) for _, place, i in order)
+        return list(islice((cut for cut in cuts if cut is not None), _BEST_CUTS))
 
     def cuts_for_all(self) -> list["_Cut"]:
         """Returns the latest cuts behind which all missing phrases have room, one behind the other."""
-        ids, places = self._places()
-        found = []
-        for place in reversed(places):
-            missing = (min(entry, key=len) for entry in self._unmet(ids[:place]))
-            beginning = (*ids[:place], *chain.from_iterable(missing))
-            if len(beginning) <= self.limit:
-                found.append(_Cut(self, beginning, ()))
-        return found[:_BEST_CUTS]
+        unmet = ((place, self._unmet(self.base[:place])) for place in reversed(self._places()))
+        cuts = (self._cut(place, tuple(chain(*(min(entry, key=len) for entry in entries)))) for place, entries in unmet)
+        return list(islice((cut for cut in cuts if cut is not None), _BEST_CUTS))
 
-    def _places(self) -> tuple[Ids, list[int]]:
-        """Returns the best output, and where it may be cut: behind the prefix, before any word, and at the end."""
-        ids, joining = tuple(self.best.ids if self.best is not None else ()), {*self.constraints.joining}
-        first = min(len(self.constraints.prefix), len(ids))
-        words = (place for place in range(first, len(ids)) if ids[place] not in joining)
-        return ids, list(dict.fromkeys([first, *words, len(ids)]))
+    def _cut(self, place: int, phrase: Ids) -> "_Cut | None":
+        """Returns the cut at a place with a phrase behind it, if that is allowed."""
+        beginning = (*self.base[:place], *phrase)
+        return _Cut(self, beginning) if len(beginning) <= self.limit and self.allows(beginning, place) else None
+
+    def allows(self, ids: Ids, start: int) -> bool:
+        """Returns whether the tokens from `start` on complete neither a forbidden phrase nor a repeated n-gram."""
+        for end in range(start + 1, len(ids) + 1):
+            if any(end >= length and ids[end - length : end] in self._forbidden for length in self._lengths):
+                return False
+            first = end - self.ngram
+            if self.ngram and any(ids[i : i + self.ngram] == ids[first:end] for i in range(first)):
+                return False
+        return True
+
+    def _places(self) -> list[int]:
+        """Returns where the best output may be cut: behind the prefix, before any word, and at the end."""
+        base, first = self.base, len(self.constraints.prefix)
+        words = (place for place in range(first, len(base)) if base[place] not in self._joining)
+        return list(dict.fromkeys([first, *words, len(base)]))
 
     def free(self, prefix: Ids | None = None) -> TokenConstraints:
         """Returns the constraints without required phrases, and with another prefix."""
@@ -98,7 +122,7 @@ class _Line:
 
     def _holds(self, ids: Ids, phrase: Ids) -> bool:
         ends = (i + len(phrase) for i in range(len(ids) - len(phrase) + 1) if ids[i : i + len(phrase)] == phrase)
-        return any(end == len(ids) or ids[end] not in self.constraints.joining for end in ends)
+        return any(end == len(ids) or ids[end] not in self._joining for end in ends)
 
 
 @dataclass(frozen=True)
@@ -107,7 +131,6 @@ class _Cut:
 
     line: _Line
     beginning: Ids  # with the phrase
-    rests: tuple[Ids, ...]  # how the output that was cut goes on: with the next word, and without it
 
 
 class Engine(Protocol):
@@ -123,12 +146,14 @@ class Engine(Protocol):
         """Returns each source's hypotheses; these constraints have no required phrases."""
         ...
 
-    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Returns the log-probabilities of given targets."""
-        ...
-
     def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> "np.ndarray":
         """Returns the log-probabilities of the next tokens."""
+        ...
+
+    def scores_of(
+        self, sources: Sequence[Sequence[int]], prefixes: Sequence[Ids], tokens: Sequence[Sequence[int]]
+    ) -> "list[np.ndarray]":
+        """Returns the log-probabilities of some tokens of each pair, after each beginning of its prefix."""
         ...
 
 
@@ -146,55 +171,54 @@ def search_required(
 
     Args:
         engine: searches and scores.
-        sources: token ids.
+        sources: token ids, no more than the model reads.
         options: of the search.
         n_best: outputs of each source.
         constraints: of each source.
         limits: the greatest number of tokens of each source's outputs: a phrase may not exceed it.
     """
-    lines = [_Line(*given) for given in zip(sources, constraints, limits, strict=True)]
-    first = engine.translate(sources, options, n_best, [line.free() for line in lines])
+    given = zip(sources, constraints, limits, strict=True)
+    lines = [_Line(*each, ngram=options.no_repeat_ngram) for each in given]
+    first = engine.translate(sources, options, options.beam_size, [line.free() for line in lines])
     for line, hypotheses in zip(lines, first, strict=True):
         line.add(hypotheses)
     waiting = [line for line in lines if line.source]
     while waiting := [line for line in waiting if line.num_met < len(line.constraints.required)]:
-        cuts = _best_cuts(engine, waiting, options)
-        better = _continued(engine, cuts, options, n_best)
+        better = _continued(engine, _best_cuts(engine, waiting), options)
         stuck = [line for line in waiting if line not in better]
-        closed = [_closed(engine, cut) for line in stuck for cut in line.cuts_for_all()]
-        waiting = better + _continued(engine, closed, options, n_best)
+        closed = [cut for line in stuck for cut in _closed(engine, line.cuts_for_all())]
+        waiting = better + _continued(engine, closed, options)
     return [line.outputs()[:n_best] for line in lines]
 
 
-def _best_cuts(engine: Engine, lines: Sequence[_Line], options: DecodeConfig) -> list[_Cut]:
-    """Returns the best cuts of each line, by the scores of the outputs with the phrase put in."""
-    cuts = [cut for line in lines for cut in line.cuts()]
-    spliced = [(cut, (*cut.beginning, *rest)) for cut in cuts for rest in cut.rests]
-    scores = engine.score([cut.line.source for cut, _ in spliced], [ids for _, ids in spliced])
-    best: dict[int, float] = {}
-    for (cut, _), values in zip(spliced, scores, strict=True):
-        value = sum(values) / gnmt_penalty(len(values), options.length_penalty)
-        best[id(cut)] = max(value, best.get(id(cut), -math.inf))
-    kept = []
-    for line in lines:
-        kept += sorted((cut for cut in cuts if cut.line is line), key=lambda cut: -best[id(cut)])[:_BEST_CUTS]
-    return kept
+def _best_cuts(engine: Engine, lines: Sequence[_Line]) -> list[_Cut]:
+    """Returns the best cuts of each line."""
+    phrases = [line.missing() for line in lines]
+    tokens = [[phrase[0] for phrase in of_line] for of_line in phrases]
+    scores = engine.scores_of([line.source for line in lines], [line.base for line in lines], tokens)
+    return list(chain(*(line.cuts(given, found) for line, given, found in zip(lines, phrases, scores, strict=True))))
 
 
-def _continued(engine: Engine, cuts: Sequence[_Cut], options: DecodeConfig, n_best: int) -> list[_Line]:
+def _continued(engine: Engine, cuts: Sequence[_Cut], options: DecodeConfig) -> list[_Line]:
     """Searches on from cuts; returns the lines that now have an output with more phrases."""
     given = [cut.line.free(cut.beginning) for cut in cuts]
-    found = engine.translate([cut.line.source for cut in cuts], options, n_best, given)
+    found = engine.translate([cut.line.source for cut in cuts], options, options.beam_size, given)
     outputs: dict[int, tuple[_Line, list[Hypothesis]]] = {}
     for cut, hypotheses in zip(cuts, found, strict=True):
-        outputs.setdefault(id(cut.line), (cut.line, []))[1].extend(hypotheses)
+        possible = [each for each in hypotheses if each.score > -math.inf]
+        outputs.setdefault(id(cut.line), (cut.line, []))[1].extend(possible)
     return [line for line, hypotheses in outputs.values() if line.add(hypotheses)]
 
 
-def _closed(engine: Engine, cut: _Cut) -> _Cut:
-    """Returns a cut with the best token behind it that does not join the phrase, if there is room."""
-    if len(cut.beginning) == cut.line.limit:
-        return cut
-    scores_V = engine.next_scores(cut.line.source, cut.beginning)[-1].copy()
-    scores_V[[*cut.line.constraints.joining, *NEVER_GENERATED, EOS]] = -math.inf
-    return replace(cut, beginning=(*cut.beginning, int(scores_V.argmax())))
+def _closed(engine: Engine, cuts: Sequence[_Cut]) -> Iterator[_Cut]:
+    """Yields cuts with the best token behind each that does not join the phrase, if there is room for one."""
+    for cut in cuts:
+        line, length = cut.line, len(cut.beginning)
+        if length == line.limit:
+            yield cut
+            continue
+        scores_V = engine.next_scores(line.source, cut.beginning)[-1].copy()
+        scores_V[[*line.constraints.joining, *NEVER_GENERATED, EOS]] = -math.inf
+        order = (int(token) for token in (-scores_V).argsort(kind="stable") if scores_V[token] > -math.inf)
+        longer = ((*cut.beginning, token) for token in order)
+        yield from islice((replace(cut, beginning=ids) for ids in longer if line.allows(ids, length)), 1)
