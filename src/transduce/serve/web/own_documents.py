@@ -13,7 +13,7 @@ from transduce.serve.web.document_requests import DocumentRequests, result_name
 from transduce.serve.web.own import client_key
 from transduce.serve.web.own_fields import SEARCH_FIELDS, glossary_field, require_known, search_options
 from transduce.serve.web.refusals import Refusal, bad_request
-from transduce.serve.web.request_body import Fields
+from transduce.serve.web.request_body import Fields, refuse_constant, require_unicode
 from transduce.serve.web.uploads import uploaded
 
 _PROTOCOL = "transduce"
@@ -94,9 +94,10 @@ def _values(fields: Fields) -> Fields:
             given |= {name: text} if text else {}
             continue
         try:
-            given[name] = json.loads(text)
+            given[name] = json.loads(text, parse_constant=refuse_constant)
         except (ValueError, RecursionError):
             raise bad_request(f"{name} = '{text[:100]}': must be JSON.", "wrong_value") from None
+        require_unicode(given[name], name)
     if "target" not in given:
         raise bad_request("The field 'target' is missing: the code of the language to translate into.")
     return given

@@ -76,7 +76,7 @@ def parse_body(body: bytes, kind: str, boundary: bytes = b"") -> Fields:
 
 def _json_fields(body: bytes) -> Fields:
     try:
-        value = json.loads(body.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        value = json.loads(body.decode("utf-8-sig"), parse_constant=refuse_constant)
     except UnicodeDecodeError as error:
         raise bad_request(f"The JSON is not UTF-8: byte {error.start} is wrong.") from None
     except json.JSONDecodeError as error:
@@ -88,16 +88,17 @@ def _json_fields(body: bytes) -> Fields:
     if not isinstance(value, dict):
         raise bad_request('The JSON must be an object, such as {"q": "Hello"}.')
     for name, field in value.items():
-        _require_unicode(name, name)
-        _require_unicode(field, name)
+        require_unicode(name, name)
+        require_unicode(field, name)
     return value
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
+    """Raises Refusal for NaN and Infinity, which Python reads and JSON does not have."""
     raise bad_request(f"The body is not JSON: there is no {name}.")
 
 
-def _require_unicode(value: Any, name: str) -> None:
+def require_unicode(value: Any, name: str) -> None:
     """Raises Refusal for half a surrogate pair, which JSON can spell and UTF-8 cannot."""
     pending = [value]
     while pending:
