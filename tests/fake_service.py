@@ -38,12 +38,16 @@ class FakeService:
     def __init__(self) -> None:
         self.ready = True
         self.stopping = False
+        self.hung: list[str] = []  # models that compute for too long
         self.requests: list[TranslationRequest] = []  # all that came
         self.cancelled = 0  # how many were given up
         self.gate: asyncio.Event | None = None  # what answers wait for
         self.error: Exception | None = None  # what is raised instead of an answer
         self.seconds_per_character = 0.0
         self.error_after = 0  # how many answers come before it
+
+    def hung_models(self) -> list[str]:
+        return self.hung
 
     def pairs(self) -> list[ServedPair]:
         return [ServedPair(source, target, "fake", "", "fake") for source, target in PAIRS]

@@ -115,6 +115,27 @@ def test_a_reload_that_fails_is_reported_and_ends_nothing(caplog: pytest.LogCapt
     assert "stopped" in caplog.text
 
 
+@pytest.mark.parametrize("error", [OSError("disk"), RuntimeError("engine"), MemoryError("full")])
+def test_a_reload_that_fails_unexpectedly_is_reported_too(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> Service:
+        service = Service(reload_error=error)
+        running = asyncio.create_task(run(service))
+        while "ready" not in service.events:
+            await asyncio.sleep(0.01)
+        for count in (1, 2):
+            os.kill(os.getpid(), signal.SIGHUP)
+            while caplog.text.count("then send SIGHUP again") < count:
+                await asyncio.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        return service
+
+    with caplog.at_level(logging.INFO):
+        service = asyncio.run(story())
+    assert service.events == ["start", "ready", "reload", "reload", "stop"]
+    assert f"reload: failed: {error}." in caplog.text
+
+
 def test_a_port_is_taken_from_the_moment_the_socket_is_made() -> None:
     with listening_socket("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]

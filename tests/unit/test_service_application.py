@@ -5,6 +5,7 @@ import base64
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from described_answers import DescribedClient, document
 from fake_service import FakeService, fake_app
 from transduce.serve.config import LibretranslateConfig, ServeConfig
 from transduce.serve.web import event_stream, request_body
+from transduce.serve.web.detection import Detector
 
 Message = dict[str, Any]
 _JSON = [(b"content-type", b"application/json")]
@@ -99,6 +101,34 @@ def test_work_for_a_client_that_leaves_is_given_up(service: FakeService, path: s
         assert connection.sent[0]["status"] == 499
 
     run(test)
+
+
+def test_a_service_whose_engine_hangs_asks_for_a_restart(service: FakeService, client: DescribedClient) -> None:
+    assert client.get("/health").status_code == 200
+    service.hung = ["m30k"]
+    for path in ("/health", "/ready"):
+        answer = client.get(path)
+        assert answer.status_code == 503
+        assert answer.json()["status"] == "hung"
+        assert "m30k" in answer.json()["reason"]
+
+
+def test_languages_are_detected_while_all_threads_wait_for_the_database() -> None:
+    gate = threading.Event()
+
+    async def detected() -> Any:
+        waiting = [asyncio.create_task(asyncio.to_thread(gate.wait, 60)) for _ in range(64)]
+        await asyncio.sleep(0)
+        try:
+            detector = Detector()
+            return await asyncio.wait_for(detector.guesses(["The dog runs over the grass."], ["de", "en"]), 30)
+        finally:
+            gate.set()
+            await asyncio.gather(*waiting)
+            await detector.stop()
+
+    [[best, _]] = asyncio.run(detected())
+    assert best.language == "en"
 
 
 def test_a_stream_ends_when_its_client_leaves(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,15 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -29,7 +31,7 @@ from transduce.serve.server import Server
 from transduce.serve.service import Service
 from transduce.serve.state.store import open_store
 from transduce.serve.statistics import ModelStatistics
-from transduce.serve.web.app import build_app
+from transduce.serve.web.app import build_app, health_response
 
 _LOG = logging.getLogger("transduce.serve")
 _SHOWN_PAIRS = 6
@@ -97,7 +99,7 @@ class Application:
         """Returns the application for a port of its own: the metrics, and whether the service is alive."""
 
         async def health(_: Request) -> Response:
-            return JSONResponse({"status": "ok"})
+            return health_response(self.service)
 
         return Starlette(routes=[self._metrics_route(), Route("/health", health)])
 
@@ -174,4 +176,8 @@ def build_server(config: ServeConfig) -> Server:
 def serve(config: ServeConfig) -> None:
     """Serves until a signal ends it; see `Server.run`."""
     server = build_server(config)
+    before = set(threading.enumerate())
     asyncio.run(server.run())
+    if left := sorted(thread.name for thread in set(threading.enumerate()) - before):
+        _LOG.error("ended, although these threads still work: %s", ", ".join(left))
+        os._exit(1)  # Python would wait for them

@@ -92,6 +92,7 @@ class BatchingConfig:
     max_waiting_sentences: Count = 20_000  # one that would make the queue longer is refused
     max_requests: Annotated[int, Range(1, 4096)] = 256  # that are worked on at once; further ones are refused
     deadline_seconds: Seconds = 30.0  # a request that is not answered by then is given up
+    max_batch_seconds: Seconds = 600.0  # a batch that takes longer hangs: /health asks for a restart
 
     def __post_init__(self) -> None:
         check_ranges("batching", self)

@@ -73,7 +73,7 @@ class ModelSlot:
         try:
             if self._model is None and time.monotonic() >= self._retry_at:
                 self.load()
-        except Exception as error:  # whatever it is, the request ends and the service goes on
+        except BaseException as error:  # an extension's panic, too: the request ends and the service goes on
             self._retry_at = time.monotonic() + _RETRY_SECONDS
             self._report_failure(error)
         if self._model is None and time.monotonic() < self._retry_at:
@@ -103,9 +103,12 @@ class ModelSlot:
                 if _languages(self.entry) != (self.source, self.target):
                     raise ConfigError(f"{self.entry.path}: its languages have changed. Start the service anew.")
                 new = self._load()
-            except Exception as error:
+            except BaseException as error:  # an extension's panic, too
                 self._report_failure(error)
-                return f"{self.name}: not reloaded, the model from before stays: {error}"
+                return (
+                    f"{self.name}: not reloaded, the model from before stays: {error} "
+                    f"Mend {self.entry.path}, or put the earlier folder back."
+                )
             self._exchange(new)
         self._recorder.model_event(self.name, "reloaded")
         return f"{self.name}: reloaded"
@@ -124,7 +127,7 @@ class ModelSlot:
     def close_unused(self) -> bool:
         """Closes the models that were exchanged and whose requests are done; returns whether there were any."""
         with self._loading:
-            unused = [model for model in self._retired if not model.num_uses]
+            unused = [model for model in self._retired if not model.num_uses and not model.is_computing]
             for model in unused:
                 self._retired.remove(model)
                 model.close()
@@ -150,7 +153,7 @@ class ModelSlot:
             self._retired.append(old)
             old.retire()
 
-    def _report_failure(self, error: Exception) -> None:
+    def _report_failure(self, error: BaseException) -> None:
         expected = isinstance(error, TransduceError)
         _log.error("%s: cannot be loaded: %s", self.name, error, exc_info=None if expected else error)
         self._recorder.model_event(self.name, "failed")

@@ -42,6 +42,7 @@ class Scheduler:
         self._work_came = threading.Condition(self._queue.lock)
         self._num_idle = 0
         self._num_computing = 0
+        self._began: dict[int, float] = {}  # when each worker began the batch that it computes, by its thread
         self._closed = False
         self._seconds_per_token = 0.0  # 0: not measured yet
         self._num_measured_tokens = 0
@@ -137,6 +138,11 @@ class Scheduler:
         """Sentences that are being computed."""
         return self._num_computing
 
+    def batch_seconds(self) -> float:
+        """Returns for how long the batch has been computed that takes longest; 0 if none is."""
+        now = time.monotonic()
+        return now - min(list(self._began.values()), default=now)
+
     def oldest_seconds(self) -> float:
         """Returns how long the call has waited that came first; 0 if none waits."""
         with self._queue.lock:
@@ -193,7 +199,12 @@ class Scheduler:
         self._report(batch, started, seconds)
 
     def _results(self, batch: Batch) -> Sequence[Any]:
-        results = self._compute(batch.work, [sentence.input for sentence in batch.sentences])
+        worker = threading.get_ident()
+        self._began[worker] = time.monotonic()
+        try:
+            results = self._compute(batch.work, [sentence.input for sentence in batch.sentences])
+        finally:
+            del self._began[worker]
         if len(results) != len(batch.sentences):
             raise RuntimeError(f"{len(batch.sentences)} inputs gave {len(results)} results")
         return results

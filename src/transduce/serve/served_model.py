@@ -194,6 +194,11 @@ class ServedModel:
         """How many use the model now."""
         return self._num_uses
 
+    @property
+    def is_computing(self) -> bool:
+        """Whether a batch is being computed, perhaps one for which nobody waits any more."""
+        return any(scheduler.num_computing for scheduler in self.schedulers)
+
     def close(self) -> None:
         """Ends the workers."""
         for scheduler in self.schedulers:

@@ -151,6 +151,12 @@ class Server:
             messages = await self._reload()
         except TransduceError as error:
             _LOG.error("reload: %s What was loaded before stays in use.", error)
+        except Exception as error:  # whatever it is, the service goes on
+            _LOG.error(
+                "reload: failed: %s. What was loaded before stays in use. Mend the cause, then send SIGHUP again.",
+                error,
+                exc_info=error,
+            )
         else:
             for message in messages or ["nothing has changed"]:
                 _LOG.info("reload: %s", message)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
@@ -39,6 +40,7 @@ from transduce.translation.result import Alternative, Translation
 _SHARE = {Priority.INTERACTIVE: 1.0, Priority.BULK: 0.5}
 _WATCH_SECONDS = 1.0  # between two looks at the model folders
 _STOP_POLL_SECONDS = 0.01
+_CLOSE_SECONDS = 30.0  # at the end, for threads to end, when nobody waits for them any more
 # Sentences of a stream that are translated in one request: few at first, so that the first ones come soon.
 _STREAM_GROUPS = (1, 2, 4, 8)
 _OF_PARTS = ("split", "guard", "markup")  # options that work on parts of texts
@@ -92,7 +94,8 @@ class Service:
     async def stop(self) -> None:
         """Takes no new requests, waits until all accepted ones are answered, and closes the models.
 
-        After `server.shutdown_seconds`, if that is set, requests that are still open end with StoppingError.
+        After `server.shutdown_seconds`, if that is set, requests that are still open end with StoppingError. A native
+        call that hangs is left behind.
         """
         self._stopping = True
         if self._watching is not None:
@@ -105,7 +108,13 @@ class Service:
             await asyncio.sleep(_STOP_POLL_SECONDS)
         for ticket in list(self._tickets):
             ticket.cancel()
-        await asyncio.to_thread(self._close)
+        closing = threading.Thread(target=self._close, name="closing", daemon=True)
+        closing.start()
+        end = time.monotonic() + min(_CLOSE_SECONDS, max(1.0, end - time.monotonic()))
+        while closing.is_alive() and time.monotonic() < end:
+            await asyncio.sleep(_STOP_POLL_SECONDS)
+        if closing.is_alive():
+            _log.error("an engine does not end its work: it is not waited for")
 
     def _close(self) -> None:
         self._threads.close()
@@ -118,7 +127,9 @@ class Service:
             await asyncio.sleep(_WATCH_SECONDS)
             try:
                 await loop.run_in_executor(self._maintenance, self._models.maintain)
-            except Exception:  # the next time may succeed, and requests do not depend on it
+            except asyncio.CancelledError:
+                raise
+            except BaseException:  # the next time may succeed, and requests do not depend on it
                 _log.exception("the models could not be looked after")
 
     async def reload(self) -> list[str]:
@@ -129,6 +140,11 @@ class Service:
     def pairs(self) -> list[ServedPair]:
         """Returns the languages between which the service translates, directly or over a pivot, sorted."""
         return self._models.pairs()
+
+    def hung_models(self) -> list[str]:
+        """Returns the names of models that have been computing a batch for longer than `batching.max_batch_seconds`."""
+        limit = self.config.batching.max_batch_seconds
+        return [model.name for model in self.statistics().models if model.batch_seconds > limit]
 
     def statistics(self) -> ServiceStatistics:
         """Returns the state of the service now."""

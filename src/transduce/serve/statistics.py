@@ -15,6 +15,7 @@ class ModelStatistics:
     num_waiting: int  # sentences in the queue
     num_computing: int  # sentences in batches
     oldest_seconds: float  # how long the first in the queue has waited
+    batch_seconds: float  # how long the batch has been computed that takes longest
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +45,5 @@ def _of_model(slot: ModelSlot) -> ModelStatistics:
         num_waiting=sum(scheduler.num_waiting for scheduler in schedulers),
         num_computing=sum(scheduler.num_computing for scheduler in schedulers),
         oldest_seconds=max((scheduler.oldest_seconds() for scheduler in schedulers), default=0.0),
+        batch_seconds=max((scheduler.batch_seconds() for scheduler in schedulers), default=0.0),
     )

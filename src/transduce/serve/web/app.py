@@ -93,9 +93,11 @@ def _routes(backend: Backend) -> list[Route]:
     service = backend.service
 
     async def health(_: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+        return health_response(service)
 
     async def ready(_: Request) -> Response:
+        if service.hung_models():
+            return health_response(service)
         if service.ready and not service.stopping:
             return JSONResponse({"status": "ready"})
         return JSONResponse({"status": "stopping" if service.stopping else "loading"}, 503, {"Retry-After": "1"})
@@ -116,6 +118,15 @@ def _routes(backend: Backend) -> list[Route]:
         Route("/api/openapi.json", api_document, methods=["GET"]),
         Route("/spec", spec, methods=["GET"]),
     ]
+
+
+def health_response(service: Service) -> Response:
+    """Returns whether the process is alive, or should be restarted because a native call hangs."""
+    hung = service.hung_models()
+    if not hung:
+        return JSONResponse({"status": "ok"})
+    reason = f"A batch takes too long. Restart the service. Models: {', '.join(hung)}."
+    return JSONResponse({"status": "hung", "reason": reason}, 503, {"Retry-After": "1"})
 
 
 _Wording = tuple[Callable[[AccessError], Refusal], Callable[[Refusal], Response]]

@@ -10,18 +10,23 @@ import functools
 import logging
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from transduce.serve.requests import UnavailableError
 from transduce.serve.web.languages import base_language
 
 _LOG = logging.getLogger(__name__)
 LONGEST = 2000  # characters that are read: more does not change the result
+_NUM_THREADS = 2
 _TAG = re.compile(r"<[^<>]*>")
 _LETTER = re.compile(r"[^\W\d_]")
 _LABELS = {"nb": "no", "fil": "tl"}  # what the identifier calls them
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +43,23 @@ class Detector:
     def __init__(self) -> None:
         self._identifier: Any = None
         self._loading: asyncio.Task[None] | None = None
+        # Threads of its own: those of asyncio may all wait for the database.
+        self._threads = ThreadPoolExecutor(_NUM_THREADS, "detection")
 
     def start(self) -> "asyncio.Task[None]":
         """Begins to load, if that has not begun; what is asked meanwhile waits for it."""
         if self._loading is None:
-            self._loading = asyncio.create_task(asyncio.to_thread(self._load))
+            self._loading = asyncio.create_task(self._on_thread(self._load))
         return self._loading
 
     async def stop(self) -> None:
         """Waits until loading has ended: a thread cannot be stopped."""
         if self._loading is not None:
             await asyncio.wait([self._loading])
+        self._threads.shutdown()
+
+    async def _on_thread(self, function: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
 
     def _load(self) -> None:
         try:
@@ -71,7 +82,7 @@ class Detector:
             await asyncio.shield(self.start())
         if self._identifier is None:
             raise UnavailableError("Language detection is not available: name the source language.", 60)
-        return await asyncio.to_thread(lambda: [self._guess(text, among, html) for text in texts])
+        return await self._on_thread(lambda: [self._guess(text, among, html) for text in texts])
 
     def _guess(self, text: str, among: Sequence[str], html: bool) -> list[Guess]:
         text = (_TAG.sub(" ", text[: 4 * LONGEST]) if html else text)[:LONGEST]
