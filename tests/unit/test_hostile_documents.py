@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fuzz_documents
 from made_documents import archive, run, translated, word
 from text_engine import text_translator
 from transduce.errors import ConfigError, DataError, TransduceError
@@ -150,3 +151,13 @@ def test_damaged_letters(data: st.DataObject) -> None:
     except TransduceError:
         return
     assert zipfile.ZipFile(io.BytesIO(found)).infolist()
+
+
+def test_damaged_documents_of_every_format() -> None:
+    """A few of what benchmarks/fuzz_documents.py does by the thousand."""
+    report = fuzz_documents.run(240, seed=7)
+    assert report["faults"] == []
+    endings = report["endings"].values()
+    assert all(each.get("error", 0) + each.get("document", 0) == 20 for each in endings)
+    assert sum(each.get("document", 0) for each in endings) > 60
+    assert sum(each.get("error", 0) for each in endings) > 60
