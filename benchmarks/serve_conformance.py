@@ -30,6 +30,15 @@ def narrowed(document: dict[str, Any], languages: list[str]) -> dict[str, Any]:
     schemas = document["components"]["schemas"]
     schemas["Language"]["enum"] = [*languages, *(code.upper() for code in languages), "auto"]
     schemas["DeeplGlossaryRequest"]["properties"]["entries"]["pattern"] = "^[a-z]{1,9}\t[A-Za-z]{1,9}$"
+    of_deepl, own = (
+        document["paths"][path]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
+        for path in ("/v2/document", "/api/documents")
+    )
+    of_deepl["properties"]["filename"]["pattern"] = "^[a-z]{1,9}\\.(txt|md|html|srt|po)$"
+    of_deepl["required"].append("filename")
+    own["properties"]["format"] = {"enum": ["text", "markdown", "html", "srt", "po"]}
+    own["properties"]["glossary"] = {"enum": ['{"dog": "Hund"}', "{}"]}
+    own["required"].append("format")
     return document
 
 
