@@ -210,15 +210,17 @@ def test_a_hostile_document_is_refused_and_the_service_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("limit", "value", "what"), [("_MAX_SECONDS", 0.0, "time"), ("_MAX_BYTES", 150 << 20, "memory")]
+    ("limit", "value", "content", "what"),
+    [("_MAX_SECONDS", 0.0, b"\n" * 10_000_000, "time"), ("_MAX_BYTES", 100 << 20, b"1 2 " * 4_500_000, "memory")],
+    ids=["time", "memory"],
 )
 def test_a_document_that_takes_long_or_much_to_read_is_refused(
-    client: DescribedClient, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, what: str
+    client: DescribedClient, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, content: bytes, what: str
 ) -> None:
     monkeypatch.setattr(f"transduce.serve.documents.survey.{limit}", value)
-    answer = send(client, b"<b>1" * 2_000_000, "dog.html")
+    answer = send(client, content, "dog.txt")
     assert answer.status_code == 400
-    assert f"dog.html: takes too much {what} to read" in answer.json()["error"]["message"]
+    assert f"dog.txt: takes too much {what} to read" in answer.json()["error"]["message"]
     monkeypatch.undo()
     assert send(client).status_code == 202
 
