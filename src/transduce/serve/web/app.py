@@ -30,10 +30,10 @@ from transduce.serve.web.deepl_glossaries import DeeplGlossaries
 from transduce.serve.web.detection import Detector
 from transduce.serve.web.disconnection import ClientLeftError
 from transduce.serve.web.document_requests import DocumentRequests
-from transduce.serve.web.documents import Page, openapi
 from transduce.serve.web.libretranslate_files import LibreTranslateFiles
 from transduce.serve.web.own_documents import OwnDocuments
 from transduce.serve.web.refusals import Refusal, refusal_of
+from transduce.serve.web.static_files import Page, openapi
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS = 0.1
@@ -63,6 +63,7 @@ def build_app(service: Service, config: ServeConfig, access: Access, store: Stor
         *DeeplDocuments(uploads, glossaries).routes(),
         *own.Own(backend).routes(),
         *OwnDocuments(uploads).routes(),
+        *Page().routes(),
         *_routes(backend),
     ]
     app = Starlette(
@@ -89,7 +90,6 @@ async def _start_when_ready(detector: Detector, service: Service) -> None:
 
 def _routes(backend: Backend) -> list[Route]:
     """Returns the routes that belong to no protocol."""
-    page = Page()
     service = backend.service
 
     async def health(_: Request) -> Response:
@@ -108,11 +108,7 @@ def _routes(backend: Backend) -> list[Route]:
     async def spec(_: Request) -> Response:
         return Response(openapi(backend.config.libretranslate.title), media_type="application/json")
 
-    async def start_page(_: Request) -> Response:
-        return page.response()
-
     return [
-        Route("/", start_page, methods=["GET"]),
         Route("/health", health, methods=["GET"]),
         Route("/ready", ready, methods=["GET"]),
         Route("/api/openapi.json", api_document, methods=["GET"]),

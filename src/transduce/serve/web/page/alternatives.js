@@ -1,0 +1,128 @@
+// Other words at a place of the translation: a list below the word. The rest of the sentence follows the choice.
+
+import { make, part, percent } from "./dom.js";
+import { choose } from "./editing.js";
+import { pivot, source, target } from "./languages.js";
+import { mark, wordAtCursor } from "./links.js";
+import { wordOf } from "./mirror.js";
+import { passage } from "./passage.js";
+import { ask } from "./requests.js";
+
+const NUMBER = 6;
+
+let running = null;
+
+export function startAlternatives() {
+  const field = part("output");
+  field.addEventListener("click", () => {
+    if (field.selectionStart === field.selectionEnd) open(false);
+  });
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.isComposing) {
+      event.preventDefault(); // a sentence has no line breaks
+      open(true);
+    } else if (event.key === "ArrowDown" && !part("choices").hidden) {
+      event.preventDefault();
+      options()[0]?.focus();
+    } else if (event.key === "Escape") {
+      close();
+    }
+  });
+  field.addEventListener("input", close);
+  part("choices").addEventListener("keydown", onKey);
+  part("choices").addEventListener("click", (event) => event.target.closest("[role=option]")?.choose());
+  document.addEventListener("pointerdown", (event) => {
+    if (event.target !== field && !part("choices").contains(event.target)) close();
+  });
+  document.addEventListener("focusin", (event) => {
+    if (event.target !== field && !part("choices").contains(event.target)) close();
+  });
+}
+
+const options = () => [...part("choices").querySelectorAll("[role=option]")];
+
+function close() {
+  running?.abort();
+  running = null;
+  part("choices").hidden = true;
+}
+
+/** Opens the list at the cursor's word; `moves` says whether the focus goes to it. */
+async function open(moves) {
+  close();
+  const element = wordAtCursor("output");
+  const word = element && wordOf(element);
+  if (!word || !passage.isCurrent) return;
+  mark(element);
+  place(element);
+  if (pivot()) {
+    note("There are none here: two models translate one after the other.");
+    return;
+  }
+  note("Looking for other words …");
+  const prefix = word.segment.text.slice(0, word.start);
+  const mine = (running = new AbortController());
+  try {
+    const fields = { text: word.segment.source, source: source(), target: target(), prefix, n: NUMBER };
+    const { alternatives } = await ask("api/alternatives", { fields, signal: mine.signal });
+    if (running !== mine) return;
+    if (alternatives.length) fill(word, prefix, alternatives);
+    else note("There are no other words here.");
+    if (moves) options()[0]?.focus();
+  } catch (error) {
+    if (error.name !== "AbortError" && running === mine) note(error.message);
+  }
+}
+
+function note(message) {
+  part("choices").replaceChildren(make("p", { textContent: message }));
+  part("choices").hidden = false;
+}
+
+function fill(word, prefix, alternatives) {
+  const now = word.segment.text.slice(word.start);
+  part("choices").replaceChildren(
+    ...alternatives.map((each) => {
+      const share = make("span", { className: "share", textContent: percent(each.probability) });
+      const option = make("div", { role: "option", tabIndex: -1 }, make("span", { textContent: each.word, dir: "auto" }), share);
+      option.setAttribute("aria-selected", String(now.startsWith(each.word)));
+      option.choose = () => {
+        close();
+        const beginning = prefix + each.word;
+        choose(word.segment, beginning, each.text.startsWith(beginning) ? each.text : beginning);
+      };
+      return option;
+    }),
+  );
+  part("choices").hidden = false;
+}
+
+/** Puts the list below a word, within the panel. */
+function place(element) {
+  const list = part("choices");
+  list.hidden = false;
+  const frame = list.offsetParent.getBoundingClientRect();
+  const [first] = element.getClientRects();
+  const left = Math.min(first.left - frame.left, frame.width - 210);
+  list.style.insetInlineStart = "auto";
+  list.style.left = `${Math.max(8, left)}px`;
+  list.style.top = `${first.bottom - frame.top + 6}px`;
+}
+
+function onKey(event) {
+  const all = options();
+  const at = all.indexOf(document.activeElement);
+  const moves = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 };
+  if (event.key in moves) {
+    event.preventDefault();
+    if (moves[event.key] < 0) part("output").focus();
+    else all[Math.min(moves[event.key], all.length - 1)]?.focus();
+  } else if (event.key === "Enter" || event.key === " ") {
+    event.preventDefault();
+    document.activeElement.choose?.();
+  } else if (event.key === "Escape" || event.key === "Tab") {
+    event.preventDefault();
+    close();
+    part("output").focus();
+  }
+}

@@ -1,0 +1,247 @@
+// Interactive translation: what is typed into the translation stays, and the rest of the sentence is suggested in grey.
+//
+// A segment's `fixed` counts the characters at its beginning that the user wrote or accepted. They become the prefix of
+// the next request; what follows them is the suggestion.
+
+import { announce, part } from "./dom.js";
+import { directionOf, source, target } from "./languages.js";
+import { addDetails, fix } from "./live.js";
+import { passage } from "./passage.js";
+import { ask } from "./requests.js";
+import { describe } from "./segments.js";
+import { failed, worked, working } from "./status.js";
+
+const PAUSE_MS = 350; // without a key, after which details are asked for, and the suggestion is read out
+const MOST_UNDONE = 200;
+
+let undone = []; // states to go back to, oldest first
+let redone = [];
+let running = null; // {segment, controller} of the request for a suggestion
+let pause = 0;
+let leaves = false; // whether Tab leaves the field although there is a suggestion
+
+/** Starts to watch the field of the translation. */
+export function startEditing() {
+  const field = part("output");
+  field.addEventListener("input", (event) => {
+    if (!event.isComposing) entered();
+  });
+  field.addEventListener("compositionend", entered);
+  field.addEventListener("keydown", onKey);
+  field.addEventListener("beforeinput", (event) => {
+    if (!event.inputType.startsWith("history")) return;
+    event.preventDefault();
+    restore(event.inputType === "historyUndo");
+  });
+  passage.addEventListener("change", show);
+}
+
+/** Writes the translation into its field, and leaves the cursor where it was. */
+function show() {
+  const field = part("output");
+  const { translation } = passage;
+  if (field.value === translation) return;
+  const cursor = cursorIn(field);
+  field.value = translation;
+  if (cursor) field.setSelectionRange(...cursor());
+}
+
+/** Returns a function that finds the cursor's place again in its segment, once the text is another. */
+function cursorIn(field) {
+  if (document.activeElement !== field) return null;
+  const { selectionStart, selectionEnd } = field;
+  const place = shownPlaces.findLast(({ start }) => start <= selectionStart);
+  if (!place || !passage.segments.includes(place.segment)) return () => [selectionStart, selectionEnd];
+  return () => {
+    const moved = passage.placeOf(place.segment).start - place.start;
+    return [selectionStart + moved, selectionEnd + moved];
+  };
+}
+
+let shownPlaces = []; // those of the text in the field
+
+/** Remembers where the segments are in the field; to be called when it was drawn. */
+export function rememberPlaces() {
+  shownPlaces = [...passage.places()];
+}
+
+/** Reads what the user changed in the field. */
+function entered() {
+  const field = part("output");
+  const before = passage.translation;
+  const after = field.value;
+  if (after === before) return;
+  leaves = false;
+  if (!passage.segments.length) {
+    field.value = ""; // nothing to translate yet
+    return;
+  }
+  const cursor = before.endsWith(after.slice(field.selectionEnd)) ? field.selectionEnd : after.length;
+  const end = before.length - (after.length - cursor);
+  let start = 0;
+  while (start < Math.min(cursor, end) && before[start] === after[start]) start += 1;
+  remember(start);
+  const segment = change(start, Math.max(start, end), after.slice(start, cursor));
+  passage.changed();
+  field.setSelectionRange(cursor, cursor);
+  if (segment) suggest(segment);
+}
+
+/** Enters an edit into the segments; returns the one whose rest is to be searched again, if any. */
+function change(start, end, inserted) {
+  const places = [...passage.places()];
+  const home = passage.placeAt(start);
+  let asks = null;
+  for (const place of places) {
+    const { segment, at } = place;
+    const isHome = segment === home.segment;
+    if (end > at && start < place.start) segment.targetGap = cut(segment.targetGap, start - at, end - at);
+    const from = Math.max(start, place.start) - place.start;
+    const to = Math.min(end, place.end) - place.start;
+    const removed = Math.max(0, to - from);
+    if (isHome) {
+      if (edit(segment, Math.min(from, segment.text.length), removed, inserted)) asks = segment;
+    } else if (removed && place.end > start) {
+      edit(segment, from, removed, "");
+    }
+  }
+  return asks;
+}
+
+const cut = (text, from, to) => text.slice(0, Math.max(0, from)) + text.slice(Math.max(0, to));
+
+/** Changes the text of a segment; returns whether what follows the fixed part is to be searched again. */
+function edit(segment, at, removed, inserted) {
+  const { text, fixed } = segment;
+  const isOwn = segment.isEdited && fixed === text.length; // nothing of it is a suggestion
+  const reachesEnd = at + removed >= fixed;
+  let rest = text.slice(at + removed);
+  if (inserted && reachesEnd && !removed && !isOwn) {
+    if (rest.startsWith(inserted)) rest = rest.slice(inserted.length); // what was suggested is typed over
+    else if (/\S$/.test(inserted)) rest = rest.replace(/^\S+/, "");
+  }
+  segment.text = text.slice(0, at) + inserted + rest;
+  segment.fixed = reachesEnd ? at + inserted.length : fixed - removed + inserted.length;
+  segment.isEdited = true;
+  const asks = inserted ? reachesEnd || !isOwn : at < fixed && !isOwn;
+  segment.isDetailed = !asks; // what was only taken out stays out
+  return asks;
+}
+
+/** Asks for the rest of a sentence. */
+export async function suggest(segment) {
+  running?.controller.abort();
+  clearTimeout(pause);
+  const mine = (running = { segment, controller: new AbortController() });
+  const prefix = segment.text.slice(0, segment.fixed);
+  const fields = {
+    ...passage.requestFields(source(), target()),
+    text: segment.source,
+    prefix,
+    confidence: false,
+    alignment: false,
+  };
+  working();
+  try {
+    const { translations } = await ask("api/translate", { fields, signal: mine.controller.signal });
+    if (running !== mine) return;
+    running = null;
+    worked();
+    if (!passage.segments.includes(segment) || segment.text.slice(0, segment.fixed) !== prefix) return;
+    take(segment, translations[0], prefix);
+    pause = setTimeout(() => {
+      if (segment.fixed < segment.text.length) announce(`Suggestion: ${segment.text.slice(segment.fixed)}`);
+      addDetails();
+    }, PAUSE_MS);
+  } catch (error) {
+    if (running === mine) running = null;
+    if (error.name !== "AbortError") failed(error, () => suggest(segment));
+  }
+}
+
+/** Enters a suggestion. What the user wrote stays, whatever the model can write itself. */
+function take(segment, translation, prefix) {
+  if (translation.text.startsWith(prefix)) {
+    describe(segment, translation);
+    fix(segment, prefix);
+  } else {
+    Object.assign(segment, { text: prefix, fixed: prefix.length, isDetailed: true });
+  }
+  segment.isEdited = prefix !== "";
+  passage.changed();
+}
+
+/** Replaces the rest of a sentence by a beginning that was chosen, and what may follow it. */
+export function choose(segment, beginning, text) {
+  remember(passage.placeOf(segment).start);
+  Object.assign(segment, { text, fixed: beginning.length, isEdited: true, isDetailed: false });
+  passage.changed();
+  const place = passage.placeOf(segment);
+  part("output").focus();
+  part("output").setSelectionRange(place.start + beginning.length, place.start + beginning.length);
+  suggest(segment);
+}
+
+/** Takes all edits back: the translation is the model's own again. */
+export function discard() {
+  remember(0);
+  for (const segment of passage.segments) {
+    if (segment.isEdited) Object.assign(segment, { fixed: 0, isEdited: false, isDetailed: false });
+  }
+  passage.changed();
+  addDetails();
+}
+
+function onKey(event) {
+  const field = event.target;
+  if (event.key === "Escape") leaves = true;
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && /^[zy]$/i.test(event.key)) {
+    event.preventDefault();
+    restore(event.key.toLowerCase() === "z" && !event.shiftKey);
+    return;
+  }
+  if (field.selectionStart !== field.selectionEnd || event.shiftKey || leaves) return;
+  const place = [...passage.places()].find(({ segment, start }) => start + segment.fixed === field.selectionStart && segment.isEdited);
+  if (!place || place.segment.fixed >= place.segment.text.length) return;
+  const rest = place.segment.text.slice(place.segment.fixed);
+  const accepted = acceptedBy(event, rest);
+  if (!accepted) return;
+  event.preventDefault();
+  remember(field.selectionStart);
+  place.segment.fixed += accepted.length;
+  place.segment.isEdited = true;
+  passage.changed();
+  field.setSelectionRange(place.start + place.segment.fixed, place.start + place.segment.fixed);
+  clearTimeout(pause);
+  pause = setTimeout(addDetails, PAUSE_MS);
+}
+
+/** Returns how much of the suggestion a key accepts: all, a word, a character, or nothing. */
+function acceptedBy({ key, ctrlKey, altKey }, rest) {
+  if (key === "Tab") return rest;
+  if (key !== (directionOf(target()) === "rtl" ? "ArrowLeft" : "ArrowRight")) return "";
+  return ctrlKey || altKey ? /^\s*\S+/.exec(rest)?.[0] ?? rest : String.fromCodePoint(rest.codePointAt(0));
+}
+
+function state(cursor) {
+  const fields = ["text", "fixed", "targetGap", "isEdited", "words", "links", "translation", "isDetailed"];
+  const kept = passage.segments.map((segment) => [segment, Object.fromEntries(fields.map((name) => [name, segment[name]]))]);
+  return { kept, cursor };
+}
+
+function remember(cursor) {
+  undone = [...undone.slice(-MOST_UNDONE), state(cursor)];
+  redone = [];
+}
+
+/** Goes a step back, or forward again. */
+function restore(isBack) {
+  const [from, to] = isBack ? [undone, redone] : [redone, undone];
+  const found = from.pop();
+  if (!found) return;
+  running?.controller.abort();
+  to.push(state(part("output").selectionStart));
+  for (const [segment, fields] of found.kept) Object.assign(segment, fields, { version: segment.version + 1 });
+  passage.changed();
+  part("output").setSelectionRange(found.cursor, found.cursor);
+}

@@ -1,0 +1,111 @@
+// The two languages: what can be chosen, what was detected, and which way they are written.
+
+import { make, part } from "./dom.js";
+import { ask } from "./requests.js";
+import { readLasting, writeLasting } from "./storage.js";
+
+const RIGHT_TO_LEFT = new Set(["ar", "ckb", "dv", "fa", "he", "ku", "ps", "sd", "ug", "ur", "yi"]);
+
+let pairs = [];
+let names = new Map();
+let detected = null; // {language, confidence} of the text, where the source is to be detected
+
+export const nameOf = (code) => names.get(code) ?? code;
+export const directionOf = (code) => (RIGHT_TO_LEFT.has(code.split("-")[0]) ? "rtl" : "ltr");
+export const target = () => part("target").value;
+export const chosenSource = () => part("source").value; // or "auto"
+export const detectedLanguage = () => detected?.language ?? "";
+export const source = () => (chosenSource() === "auto" ? detectedLanguage() : chosenSource());
+
+/** Returns the language in between, where there is one. */
+export const pivot = () => pairs.find((pair) => pair.source === source() && pair.target === target())?.via ?? "";
+
+function sorted(codes) {
+  return [...new Set(codes)].sort((a, b) => nameOf(a).localeCompare(nameOf(b)));
+}
+
+const option = (code) => make("option", { value: code, textContent: nameOf(code) });
+
+/** Fills the list of targets with what the source can be translated into. */
+function fillTargets() {
+  const chosen = target();
+  const code = chosenSource();
+  const reached = sorted(pairs.filter((pair) => code === "auto" || pair.source === code).map((pair) => pair.target));
+  part("target").replaceChildren(...reached.map(option));
+  if (reached.includes(chosen)) part("target").value = chosen;
+}
+
+/** Asks the service what it can translate, and fills both lists. */
+export async function loadLanguages() {
+  const served = await ask("api/languages");
+  pairs = served.pairs;
+  names = new Map(served.languages.map(({ code, name }) => [code, name]));
+  const sources = sorted(pairs.map((pair) => pair.source));
+  part("source").append(...sources.map(option));
+  if (sources.length === 1) part("source").value = sources[0];
+  const [lastSource, lastTarget] = readLasting("languages", []);
+  choose(lastSource, lastTarget);
+}
+
+/** Chooses languages, as far as they are served. */
+export function choose(sourceCode, targetCode) {
+  const has = (list, code) => [...part(list).options].some((each) => each.value === code);
+  if (has("source", sourceCode)) part("source").value = sourceCode;
+  fillTargets();
+  if (has("target", targetCode)) part("target").value = targetCode;
+  show();
+}
+
+/** Remembers what the service detected; null where the source was named. */
+export function setDetected(found) {
+  detected = found;
+  show();
+}
+
+/** Exchanges the languages, if there is a model for the way back; returns whether there was. */
+export function swap() {
+  const from = source();
+  const to = target();
+  if (!pairs.some((pair) => pair.source === to && pair.target === from)) return false;
+  detected = null;
+  choose(to, from);
+  remember();
+  return true;
+}
+
+function remember() {
+  writeLasting("languages", [chosenSource(), target()]);
+}
+
+function show() {
+  const isDetected = chosenSource() === "auto" && detected && part("text").value.trim();
+  part("detected").textContent = isDetected
+    ? `Detected: ${nameOf(detected.language)} (${Math.round(detected.confidence)} % sure)`
+    : "";
+  setWriting("text", source());
+  setWriting("output", target());
+}
+
+/** Sets language and direction of a field and its mirror. */
+function setWriting(id, code) {
+  for (const node of [part(id), part(`${id}-mirror`)]) {
+    node.lang = code;
+    node.dir = code ? directionOf(code) : "auto";
+  }
+}
+
+/** Calls back when the user chooses other languages. */
+export function onLanguageChoice(callback) {
+  part("source").addEventListener("change", () => {
+    detected = null;
+    fillTargets();
+    remember();
+    show();
+    callback();
+  });
+  part("target").addEventListener("change", () => {
+    remember();
+    show();
+    callback();
+  });
+}

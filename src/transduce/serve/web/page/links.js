@@ -1,0 +1,78 @@
+// Marks the word under the pointer or the cursor, and its counterpart in the other text.
+
+import { part, percent } from "./dom.js";
+import { elementAt, elementsAt, wordAtPoint, wordOf } from "./mirror.js";
+import { passage } from "./passage.js";
+
+let marked = [];
+
+/** Starts to watch pointer and cursor. */
+export function startLinks() {
+  let frame = 0;
+  for (const id of ["text", "output"]) {
+    part(id).addEventListener("pointermove", (event) => {
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(() => mark(wordAtPoint(event.clientX, event.clientY)));
+    });
+    part(id).addEventListener("pointerleave", () => {
+      cancelAnimationFrame(frame);
+      mark(undefined);
+    });
+    part(id).addEventListener("input", () => mark(undefined));
+    part(id).addEventListener("blur", () => mark(undefined));
+    for (const event of ["keyup", "click"]) {
+      part(id).addEventListener(event, ({ key }) => {
+        if (event === "click" || /^(Arrow|Home|End|Page)/.test(key)) mark(wordAtCursor(id));
+      });
+    }
+  }
+}
+
+/** Returns the element of the word at the cursor of a field. */
+export function wordAtCursor(id) {
+  const offset = part(id).selectionStart;
+  if (id === "output") {
+    const place = passage.placeAt(offset);
+    return place && elementAt("output", place.segment, offset - place.start);
+  }
+  const { head, tail } = passage.reused;
+  let at = 0;
+  for (const segment of passage.segments.slice(0, head)) {
+    const end = at + segment.gap.length + segment.source.length;
+    if (offset <= end) return elementAt("text", segment, offset - at - segment.gap.length);
+    at = end;
+  }
+  at = passage.text.trimEnd().length;
+  for (const segment of tail ? passage.segments.slice(-tail).reverse() : []) {
+    const start = at - segment.source.length;
+    if (offset >= start && offset <= at) return elementAt("text", segment, offset - start);
+    at = start - segment.gap.length;
+  }
+  return undefined;
+}
+
+/** Marks a word and its counterparts, and says what is known of it. */
+export function mark(element) {
+  for (const each of marked) each.classList.remove("linked");
+  marked = element?.isConnected ? [element] : [];
+  const word = marked.length && wordOf(element);
+  if (!word) {
+    say("");
+    return;
+  }
+  const [own, other, side] = word.side === "text" ? ["source", "target", "output"] : ["target", "source", "text"];
+  const isWritten = word.segment.translation.text === word.segment.text; // else the links are of an older wording
+  const links = isWritten ? word.segment.links.filter((link) => link[own][0] < word.end && link[own][1] > word.start) : [];
+  const counterparts = elementsAt(side, word.segment, links.map((link) => link[other]));
+  marked.push(...counterparts);
+  for (const each of marked) each.classList.add("linked");
+  const arrow = word.side === "text" ? "→" : "←";
+  const shown = counterparts.map((each) => each.textContent).join(" … ");
+  const linked = shown ? `${element.textContent} ${arrow} ${shown}` : element.textContent;
+  const probability = word.side === "output" && isWritten && word.probability !== undefined;
+  say(probability ? `${linked} · probability ${percent(word.probability)}` : linked);
+}
+
+function say(message) {
+  if (part("word").textContent !== message) part("word").textContent = message;
+}

@@ -1,0 +1,204 @@
+// Live translation: the translation follows the text while it is typed.
+//
+// One request runs at a time. While someone types it may end, and shows a translation that is a little old; the next one
+// then has the newest text. As soon as the typing pauses, a request for an older text is given up. Only sentences that
+// changed are translated again. A first, fast answer has no confidence and no links between words: these are asked for
+// when the typing pauses.
+
+import { setDetected, chosenSource, source, target } from "./languages.js";
+import { passage } from "./passage.js";
+import { ask, events } from "./requests.js";
+import { describe, joint, newSegment, unitsOf } from "./segments.js";
+import { failed, working, worked } from "./status.js";
+
+const PAUSE_MS = 220; // without a key, after which an outdated request is given up, and details are asked for
+const FAST_CHARACTERS = 600; // a longer change is asked for with its details at once
+const AT_ONCE = 12; // sentences whose details are asked for together
+
+let running = null; // {controller, text}
+let pause = 0;
+let details = null; // the controller of the request for details
+
+/** The text has changed: to be called at each input. */
+export function edited() {
+  details?.abort();
+  clearTimeout(pause);
+  pause = setTimeout(paused, PAUSE_MS);
+  if (!running) next();
+}
+
+/** Translates everything again, but for what the user wrote if `keepsWording`: languages or glossary have changed. */
+export function restart({ keepsWording = false } = {}) {
+  cancel();
+  for (const segment of passage.segments) {
+    if (segment.isEdited && keepsWording) continue;
+    passage.setAside(segment);
+    segment.source = `\0${segment.source}`; // belongs to no text any more
+  }
+  passage.changed();
+  next();
+}
+
+/** Translates now what is not translated yet. */
+export function translateNow() {
+  cancel();
+  next();
+}
+
+function cancel() {
+  clearTimeout(pause);
+  pause = 0;
+  details?.abort();
+  running?.controller.abort();
+  running = null;
+}
+
+function paused() {
+  pause = 0;
+  if (running && running.text !== passage.text) {
+    cancel();
+    next();
+  } else if (!running) {
+    addDetails();
+  }
+}
+
+/** Starts the request that the text needs now, if any. */
+async function next() {
+  if (!target()) return;
+  const { head, tail, start, end } = planned();
+  const middle = passage.text.slice(start, end);
+  const before = passage.segments.slice(0, head);
+  const after = tail ? passage.segments.slice(-tail) : [];
+  const old = passage.segments.slice(head, passage.segments.length - tail);
+  if (!middle.trim()) {
+    if (old.length) setSegments(before, [], after);
+    if (!passage.text.trim()) setDetected(null);
+    worked();
+    addDetails();
+    return;
+  }
+  const controller = new AbortController();
+  const mine = (running = { controller, text: passage.text });
+  working();
+  try {
+    await translate({ middle, before, after, old, isWhole: !head && !tail }, controller.signal);
+    if (running !== mine) return;
+    running = null;
+    worked();
+    if (passage.text !== mine.text) next();
+    else if (middle.length > FAST_CHARACTERS || !pause) addDetails();
+  } catch (error) {
+    if (running === mine) running = null;
+    if (error.name !== "AbortError") failed(error, translateNow);
+  }
+}
+
+/** Returns what stays of the segments. Where the language is to be detected, and most of the text is new, nothing does. */
+function planned() {
+  const found = passage.reused;
+  const changed = found.end - found.start;
+  const kept = passage.text.trim().length - changed;
+  const isKnown = chosenSource() !== "auto" || (source() && changed < 2 * kept + 40);
+  if (isKnown || changed <= 0 || passage.segments.some((segment) => segment.isEdited)) return found;
+  return { head: 0, tail: 0, start: 0, end: passage.text.trimEnd().length };
+}
+
+async function translate({ middle, before, after, old, isWhole }, signal) {
+  const isFast = middle.length <= FAST_CHARACTERS;
+  const fields = {
+    ...passage.requestFields(isWhole ? chosenSource() : source() || "auto", target()),
+    text: middle,
+    confidence: !isFast,
+    alignment: !isFast,
+  };
+  const kept = keptWording(middle, old);
+  if (kept) {
+    const prefix = kept.text.slice(0, kept.fixed);
+    const [found] = (await ask("api/translate", { fields: { ...fields, prefix }, signal })).translations;
+    const segment = newSegment(middle.trim(), /^\s*/.exec(middle)[0], kept.targetGap + found.text, found);
+    fix(segment, prefix);
+    setSegments(before, [segment], after);
+    return;
+  }
+  const found = [];
+  const units = unitsOf(middle);
+  let read = 0;
+  for await (const [name, data] of events("api/translate", { ...fields, stream: true }, signal)) {
+    if (name !== "sentence") continue;
+    if (isWhole && !found.length) setDetected(data.translation.detected);
+    const [start, end] = data.span.map(units);
+    const segment = newSegment(middle.slice(start, end), middle.slice(read, start), data.added, data.translation);
+    if (!found.length && before.length) segment.targetGap = joint(segment.targetGap, target());
+    if (found.length) found.at(-1).isClosed = true;
+    read = end;
+    found.push(takeWording(segment, old));
+    setSegments(before, [...found, ...old.slice(found.length)], after);
+  }
+  if (after.length && found.length) found.at(-1).isClosed = true;
+  setSegments(before, found, after);
+}
+
+/** Returns the only old segment, if the user worked on it and the new text is nearly that of the old one. */
+function keptWording(middle, old) {
+  if (old.length !== 1 || !old[0].fixed) return null;
+  const [a, b] = [middle.trim(), old[0].source];
+  let same = 0;
+  while (same < Math.min(a.length, b.length) && a[same] === b[same]) same += 1;
+  let last = 0;
+  while (last < Math.min(a.length, b.length) - same && a.at(-1 - last) === b.at(-1 - last)) last += 1;
+  return 2 * (same + last) >= Math.max(a.length, b.length) ? old[0] : null;
+}
+
+/** Returns the new segment, or the user's own translation of the same sentence. */
+function takeWording(segment, old) {
+  const own = old.find((each) => each.isEdited && each.source === segment.source);
+  return own ? Object.assign(own, { gap: segment.gap, targetGap: segment.targetGap }) : segment;
+}
+
+function setSegments(before, found, after) {
+  const kept = new Set([...before, ...found, ...after]);
+  const isCarried = found.some((each) => each.isEdited);
+  for (const each of passage.segments) {
+    if (!kept.has(each) && !isCarried) passage.setAside(each);
+  }
+  passage.segments = [...before, ...found, ...after];
+  passage.changed();
+}
+
+/** Marks the beginning of a translation as the user's own, if it is what was asked for. */
+export function fix(segment, prefix) {
+  segment.fixed = segment.text.startsWith(prefix) ? prefix.length : 0;
+  if (segment.fixed) segment.isEdited = true;
+}
+
+/** Asks for confidence and links of the sentences that have none yet. */
+export async function addDetails() {
+  details?.abort();
+  if (running || !passage.isCurrent || !source()) return;
+  const lacking = passage.segments.filter((each) => !each.isDetailed && each.source.trim()).slice(0, AT_ONCE);
+  if (!lacking.length) return;
+  details = new AbortController();
+  const { signal } = details;
+  const before = lacking.map((each) => `${each.fixed} ${each.text}`);
+  const prefixes = lacking.map((each) => each.text.slice(0, each.fixed));
+  const fields = { ...passage.requestFields(source(), target()), text: lacking.map((each) => each.source) };
+  if (prefixes.some(Boolean)) fields.prefix = prefixes;
+  try {
+    const { translations } = await ask("api/translate", { fields, signal });
+    translations.forEach((translation, index) => {
+      const segment = lacking[index];
+      if (`${segment.fixed} ${segment.text}` !== before[index] || !passage.segments.includes(segment)) return;
+      if (prefixes[index] && !translation.text.startsWith(prefixes[index])) {
+        segment.isDetailed = true; // of another wording: there is none for this one
+        return;
+      }
+      describe(segment, translation);
+      fix(segment, prefixes[index]);
+    });
+    passage.changed();
+    addDetails();
+  } catch (error) {
+    if (error.name !== "AbortError") failed(error, addDetails);
+  }
+}

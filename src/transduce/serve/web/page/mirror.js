@@ -1,0 +1,140 @@
+// Draws both texts under their fields: each word on its own, so that words can be shaded, marked and pointed at.
+
+import { part } from "./dom.js";
+import { passage } from "./passage.js";
+
+const drawn = { text: new WeakMap(), output: new WeakMap() }; // by side and segment: {version, element}
+const described = new WeakMap(); // by the element of a word: {side, segment, start, end, probability}
+const UNSURE = [0.5, 0.25, 0.1]; // probabilities below which a word is shaded, ever more strongly
+const WORD = /[\p{L}\p{N}]/u;
+
+/** Returns what is known of the word whose element this is. */
+export const wordOf = (element) => described.get(element);
+
+/** Draws what has changed. */
+export function draw() {
+  const { head, tail } = passage.reused;
+  const { segments, text } = passage;
+  const isStale = (index) => index >= head && index < segments.length - tail;
+  drawSource(segments.slice(0, head), tail ? segments.slice(-tail) : [], text);
+  part("output-mirror").replaceChildren(
+    ...segments.map((segment, index) => elementOf("output", segment, isStale(index), () => targetPieces(segment))),
+  );
+}
+
+function drawSource(before, after, text) {
+  const pieces = (segment) => () => sourcePieces(segment);
+  const elements = (segments) => segments.map((segment) => elementOf("text", segment, false, pieces(segment)));
+  const length = (segments) => segments.reduce((sum, { gap, source }) => sum + gap.length + source.length, 0);
+  const start = length(before);
+  const end = after.length ? text.trimEnd().length - length(after) : text.length;
+  const rest = after.length ? text.slice(text.trimEnd().length) : "";
+  part("text-mirror").replaceChildren(...elements(before), text.slice(start, end), ...elements(after), rest);
+}
+
+function elementOf(side, segment, isStale, pieces) {
+  const version = `${segment.version} ${segment.isEdited && segment.fixed} ${segment.gap} ${segment.targetGap} ${segment.text}`;
+  let found = drawn[side].get(segment);
+  if (found?.version !== version) {
+    const element = document.createElement("span");
+    element.className = "segment";
+    element.append(...pieces());
+    found = { version, element };
+    drawn[side].set(segment, found);
+  }
+  found.element.classList.toggle("stale", isStale);
+  return found.element;
+}
+
+function sourcePieces(segment) {
+  const spans = new Map(segment.links.map(({ source: [start, end] }) => [start, { start, end }]));
+  const units = [...spans.values()].sort((a, b) => a.start - b.start);
+  return [segment.gap, ...piecesOf("text", segment, segment.source, units, segment.source.length)];
+}
+
+function targetPieces(segment) {
+  const end = segment.isEdited ? segment.fixed : segment.text.length;
+  return [segment.targetGap, ...piecesOf("output", segment, segment.text, unitsOfTarget(segment), end)];
+}
+
+/** Returns the words of a translation: as they are linked, else as they were written, with their probabilities. */
+export function unitsOfTarget(segment) {
+  if (segment.translation.text !== segment.text) return [...segment.text.matchAll(/[\p{L}\p{N}][^\s]*/gu)].map(unitOfMatch);
+  const linked = segment.links.map(({ target: [start, end] }) => ({ start, end }));
+  const units = linked.length ? linked : segment.words.map(({ start, end }) => ({ start, end }));
+  for (const unit of units) {
+    unit.probability = segment.words.find(({ start, end }) => start < unit.end && end > unit.start)?.probability;
+  }
+  return units.length ? units : [...segment.text.matchAll(/[\p{L}\p{N}][^\s]*/gu)].map(unitOfMatch);
+}
+
+const unitOfMatch = (match) => ({ start: match.index, end: match.index + match[0].length });
+
+/** Returns the nodes of a text with an element for each unit; what comes after `suggestedFrom` is grey. */
+function piecesOf(side, segment, text, units, suggestedFrom) {
+  const nodes = [];
+  let at = 0;
+  const plain = (end) => {
+    for (const [from, to] of [[at, Math.min(end, suggestedFrom)], [Math.max(at, suggestedFrom), end]]) {
+      if (to <= from) continue;
+      const piece = document.createElement("span");
+      piece.className = from >= suggestedFrom ? "ghost" : "";
+      piece.textContent = text.slice(from, to);
+      nodes.push(piece.className ? piece : piece.textContent);
+    }
+    at = Math.max(at, end);
+  };
+  for (const unit of units) {
+    if (unit.start < at || !WORD.test(text.slice(unit.start, unit.end))) continue;
+    plain(unit.start);
+    const element = document.createElement("span");
+    element.className = `word${shade(unit)}${unit.start >= suggestedFrom ? " ghost" : ""}`;
+    element.textContent = text.slice(unit.start, unit.end);
+    if (unit.start < suggestedFrom && unit.end > suggestedFrom) splitAt(element, suggestedFrom - unit.start);
+    described.set(element, { side, segment, ...unit });
+    nodes.push(element);
+    at = unit.end;
+  }
+  plain(text.length);
+  return nodes;
+}
+
+function splitAt(element, offset) {
+  const text = element.textContent;
+  const rest = document.createElement("span");
+  rest.className = "ghost";
+  rest.textContent = text.slice(offset);
+  element.replaceChildren(text.slice(0, offset), rest);
+}
+
+function shade({ probability = 1 }) {
+  const level = UNSURE.filter((bound) => probability < bound).length;
+  return level ? ` unsure-${level}` : "";
+}
+
+/** Returns the element of the word at an offset of a segment's text, on one side. */
+export function elementAt(side, segment, offset) {
+  const element = drawn[side].get(segment)?.element;
+  return [...(element?.querySelectorAll(".word") ?? [])].find((each) => {
+    const { start, end } = described.get(each);
+    return start <= offset && offset <= end;
+  });
+}
+
+/** Returns the elements of the words of a segment that meet one of the spans, on one side. */
+export function elementsAt(side, segment, spans) {
+  const element = drawn[side].get(segment)?.element;
+  return [...(element?.querySelectorAll(".word") ?? [])].filter((each) => {
+    const { start, end } = described.get(each);
+    return spans.some(([from, to]) => from < end && to > start);
+  });
+}
+
+/** Returns the word under a point of the screen, or undefined. */
+export function wordAtPoint(x, y) {
+  for (const element of document.elementsFromPoint(x, y)) {
+    const word = element.closest(".word");
+    if (word) return word;
+  }
+  return undefined;
+}
