@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from starlette.applications import Starlette
 
+from transduce.errors import ConfigError
 from transduce.serve.config import ServeConfig
 from transduce.serve.cut_text import StreamedPart
 from transduce.serve.documents.service import Documents
@@ -18,7 +19,7 @@ from transduce.serve.requests import TranslatedText, TranslationRequest
 from transduce.serve.state.store import open_store
 from transduce.serve.web.app import build_app
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.result import Alternative, Translation
+from transduce.translation.result import Alternative, Attention, Translation
 
 PAIRS = (("en", "de"), ("de", "en"), ("en", "pt-BR"), ("he", "en"))
 
@@ -45,6 +46,7 @@ class FakeService:
         self.error: Exception | None = None  # what is raised instead of an answer
         self.seconds_per_character = 0.0
         self.error_after = 0  # how many answers come before it
+        self.attended: Attention | None = None  # what is told of every pair; None: the engine does not tell it
 
     def hung_models(self) -> list[str]:
         return self.hung
@@ -71,6 +73,12 @@ class FakeService:
         [translated] = await self.translate(request)
         [prefix] = request.prefixes or [""]
         return [Alternative(f"word{index}", 0.5, replace(translated.best[0], text=prefix)) for index in range(n)]
+
+    async def attention(self, request: TranslationRequest, translation: str | None) -> Attention:
+        await self.translate(request)
+        if self.attended is None:
+            raise ConfigError("The fake engine does not tell its attention.")
+        return self.attended
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[StreamedPart, None]:
         [text] = request.texts

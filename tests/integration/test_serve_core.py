@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from made_models import untied_folder
@@ -182,6 +183,28 @@ def test_alternatives_at_a_word_are_those_of_the_translator(folder: Path, other_
                 await service.alternatives(request_of("A dog runs."), 101)
             with pytest.raises(ConfigError, match="two models"):
                 await service.alternatives(request_of("A dog runs.", target="c"), 4)
+
+    run(test)
+
+
+def test_attention_is_that_of_the_translator_where_the_engine_tells_it(folder: Path, other_folder: Path) -> None:
+    expected = Translator.load(folder, engine="torch").attend("A dog runs.", "A dog.")
+    entries = config_of(folder, other_folder, pivot=PivotConfig(language="b"))
+    config = replace(entries, models=(replace(entries.models[0], engine="torch"), entries.models[1]))
+
+    async def test() -> None:
+        async with running(config) as service:
+            found = await service.attention(request_of("A dog runs."), "A dog.")
+            assert found.target_pieces == expected.target_pieces
+            np.testing.assert_allclose(found.cross, expected.cross, atol=1e-5)
+            assert (await service.attention(request_of("A dog runs."), None)).target
+            with pytest.raises(DataError, match="at most 256"):
+                await service.attention(request_of("A dog runs. " * 200), None)
+            with pytest.raises(ConfigError, match="two models"):
+                await service.attention(request_of("A dog runs.", target="c"), None)
+            second = TranslationRequest(texts=["A dog runs."], source="b", target="c")
+            with pytest.raises(ConfigError, match="does not tell its attention"):
+                await service.attention(second, None)
 
     run(test)
 

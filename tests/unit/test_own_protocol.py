@@ -1,6 +1,7 @@
 """Our own protocol: what goes in, what comes out, streams, and the words of its errors."""
 
-from collections.abc import Iterator
+import base64
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from described_answers import DescribedClient, document, events_of
 from fake_service import FakeService, fake_app
+from transduce import Attention
 from transduce.config.ranges import ranges_of
 from transduce.config.schema import DecodeConfig
 from transduce.errors import ConfigError
@@ -266,6 +268,25 @@ def test_alternatives_at_a_word(client: DescribedClient, service: FakeService) -
         assert client.post("/api/alternatives", json=fields | wrong).status_code == 400
     service.error = ConfigError("n = 101: must be from 1 to 100.")
     assert client.post("/api/alternatives", json=fields | {"n": 101}).status_code == 400
+
+
+def test_attention_of_a_pair(
+    client: DescribedClient, service: FakeService, random_attention: Callable[..., Attention]
+) -> None:
+    fields = {"text": "a dog runs", "source": "en", "target": "de", "translation": "ein Hund rennt"}
+    refused = client.post("/api/attention", json=fields)
+    assert (refused.status_code, refused.json()["error"]["message"]) == (
+        400,
+        "The fake engine does not tell its attention.",
+    )
+    service.attended = random_attention("a dog runs", "ein Hund rennt")
+    found = client.post("/api/attention", json=fields).json()
+    assert (found["model"], found["source"], found["target"]) == ("en→de", "a dog runs", "ein Hund rennt")
+    assert [view["kind"] for view in found["units"][0]["views"]] == ["encoder", "decoder", "cross"]
+    assert len(base64.b64decode(found["units"][0]["views"][2]["weights"])) == 2 * 3 * 4 * 4  # words and the end
+    assert client.post("/api/attention", json=fields | {"translation": None}).status_code == 200
+    for wrong in ({"text": None}, {"target": "xx"}, {"m": 1}, {"translation": "a" * 100}, {"translation": 1}):
+        assert client.post("/api/attention", json=fields | wrong).status_code == 400
 
 
 def test_detection(client: DescribedClient) -> None:

@@ -1,12 +1,11 @@
 """The application as a whole: clients that leave, unexpected errors, other methods and addresses, documents."""
 
 import asyncio
-import base64
-import hashlib
 import json
 import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -278,11 +277,35 @@ def test_descriptions_are_served(client: DescribedClient) -> None:
 def test_the_page_may_ask_its_own_server_only(client: DescribedClient) -> None:
     answer = client.get("/")
     policy = answer.headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; ")
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
     assert "unsafe" not in policy
-    for kind in ("script", "style"):
-        [content] = re.findall(rf"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL)
-        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        assert f"{kind}-src 'sha256-{digest}'" in policy
-    assert not re.findall(r"(?:src|href)=\"(?!/api/openapi.json)", answer.text)
+    assert "frame-ancestors 'none'" in policy
+    assert not re.findall(r"<style|style=|<script(?![^>]*src=)|\son\w+=", answer.text)
+    linked = re.findall(r'(?:src|href)="([^"]*)"', answer.text)
+    assert {each.partition("/")[0] for each in linked} == {"page", "api"}
+    for address in linked:
+        assert client.get(f"/{address}").status_code == 200
     assert "http" not in answer.text.replace("over HTTP", "")
+
+
+def test_a_browser_keeps_the_files_of_the_page_until_they_change(client: DescribedClient) -> None:
+    for path in ("/", "/page/main.js", "/page/explorer.html"):
+        first = client.get(path)
+        again = client.get(path, headers={"If-None-Match": first.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+        assert client.get(path, headers={"If-None-Match": '"other"'}).content == first.content
+    assert client.get("/page/none.js").status_code == 404
+    assert client.get("/page/..%2Fopenapi.json").status_code == 404
+
+
+def test_the_explorer_is_framed_by_the_page_only(client: DescribedClient) -> None:
+    answer = client.get("/page/explorer.html")
+    assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
+    assert not re.findall(r"<style|<meta http-equiv|{{", answer.text)
+    for name in re.findall(r'(?:src|href)="([^":]*)"', answer.text):
+        assert client.get(f"/page/{name}").status_code == 200
+
+
+def test_the_page_is_small() -> None:
+    folder = files("transduce.serve.web") / "page"
+    assert sum(len(file.read_bytes()) for file in folder.iterdir()) < 150_000

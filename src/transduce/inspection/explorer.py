@@ -1,5 +1,7 @@
 """The explorer: every head of every layer in one HTML file that needs neither network nor server.
 
+A server may also give out its parts, and send the data to them.
+
 `page/` holds its parts: the HTML, the style and the scripts. The data is JSON, with each weight as one byte (0 to 255),
 which is as fine as a shade on a screen. Statistics are computed before, from the exact weights.
 """
@@ -24,6 +26,11 @@ from transduce.translation.result import Attention
 # They become one script: each part can call the functions of all, and the last one starts the page.
 _SCRIPTS = ("data.js", "choices.js", "words.js", "heads.js", "tables.js", "start.js")
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+_POLICY = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; img-src data:\">\n"
+    '<link rel="icon" href="data:,">'  # else the browser asks for one
+)
 _STATISTICS = tuple(HeadStatistics.__dataclass_fields__)
 
 
@@ -35,21 +42,47 @@ def explorer_page(attention: Attention, *, model: str, words: bool = False) -> s
         model: the model's name, for the title.
         words: whether to leave out the weights by subword pieces, which keeps the page of a long pair smaller.
     """
-    parts = {
-        "title": html.escape(f"Attention of {model}"),
-        "style": _part("explorer.css"),
-        "script": '"use strict";\n\n' + "\n".join(map(_part, _SCRIPTS)),
-        "data": _json_in_html(_data(attention, model, words)),
-    }
+    return _page(
+        title=html.escape(f"Attention of {model}"),
+        policy=_POLICY,
+        style=f"<style>\n{_part('explorer.css')}\n</style>",
+        script=f"<script>\n{_script()}\n</script>",
+        data=_json_in_html(explorer_data(attention, model, words=words)),
+    )
+
+
+def explorer_files(script: str) -> dict[str, str]:
+    """Returns the page without data as files for a server, whose pages may have no script inside: name → content.
+
+    Args:
+        script: the address of a script that puts `explorer_data`, as JSON, into the element with the id "data", and
+            loads "explorer.js" then.
+    """
+    page = _page(
+        title="Attention",
+        policy="",
+        style='<link rel="stylesheet" href="explorer.css">',
+        script=f'<script src="{html.escape(script)}"></script>',
+        data="",
+    )
+    return {"explorer.html": page, "explorer.css": _part("explorer.css"), "explorer.js": _script()}
+
+
+def _page(**parts: str) -> str:
     # One pass over the HTML: text that looks like a placeholder is not replaced.
     return _PLACEHOLDER.sub(lambda match: parts[match[1]], _part("explorer.html"))
+
+
+def _script() -> str:
+    return '"use strict";\n\n' + "\n".join(map(_part, _SCRIPTS))
 
 
 def _part(name: str) -> str:
     return (files("transduce.inspection") / "page" / name).read_text(encoding="utf-8")
 
 
-def _data(attention: Attention, model: str, words: bool) -> dict[str, Any]:
+def explorer_data(attention: Attention, model: str, *, words: bool = False) -> dict[str, Any]:
+    """Returns what the page shows, ready for JSON; for the arguments see `explorer_page`."""
     weights = word_weights(attention)
     scores = alignment_scores(weights)
     best = best_heads(scores)

@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from transduce.bundle import Bundle
 from transduce.engines.automatic import AutomaticEngine
-from transduce.engines.interface import Engine
+from transduce.engines.interface import AttendingEngine, Engine
+from transduce.errors import ConfigError, DataError
 from transduce.serve.calls import Ticket
 from transduce.serve.config import BatchingConfig, ModelEntry
 from transduce.serve.marked_text import require_few_marks
@@ -17,15 +18,17 @@ from transduce.serve.requests import Recorder, TranslationRequest
 from transduce.serve.scheduler import Scheduler
 from transduce.serve.whole_texts import WholeTexts, are_short, translate_window
 from transduce.text import SubwordTokenizer
+from transduce.translation.attention import attend
 from transduce.translation.constraints.glossary import glossary_of
 from transduce.translation.constraints.line_constraints import constraints_of
 from transduce.translation.pipeline import Request, TextOptions
 from transduce.translation.pipeline.checkpoints import checked
-from transduce.translation.result import Alternative, Translation
+from transduce.translation.result import Alternative, Attention, Translation
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
 
 _WARM_UP = ["1"]  # a text that every tokenizer can write
+_MAX_ATTENTION_TOKENS = 256  # of each side: the weights grow with its square
 _KEPT_OPTIONS = 256  # sets of options whose check is not repeated
 
 
@@ -115,6 +118,21 @@ class ServedModel:
 
         [text], [prefix] = request.texts, request.prefixes or [""]
         return alternatives(self._queued(ticket), self.translator.options, text, prefix, n)
+
+    def attention(self, request: TranslationRequest, ticket: Ticket, translation: str | None) -> Attention:
+        """Returns the attention of a request's only text and a translation; see `Service.attention`."""
+        if not isinstance(self._main.engine, AttendingEngine):
+            raise ConfigError(
+                f"The engine that serves this model ({self._main.engine.name}) does not tell its attention. "
+                'For that, serve it with engine = "torch".'
+            )
+        [text] = request.texts
+        for side in (text, translation or ""):
+            num_tokens = len(self._main.tokenizer.encode(side))
+            if num_tokens > _MAX_ATTENTION_TOKENS:
+                limit = f"at most {_MAX_ATTENTION_TOKENS} are allowed"
+                raise DataError(f"{num_tokens} tokens, and {limit}: attention is of single sentences.")
+        return attend(self._queued(ticket), self.translator.options, text, translation)
 
     def _options_key(self, request: TranslationRequest) -> tuple[tuple[str, Any], ...]:
         key = tuple(sorted(request.options.items()))

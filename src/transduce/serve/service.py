@@ -34,7 +34,7 @@ from transduce.serve.served_model import ServedModel
 from transduce.serve.statistics import ServiceStatistics, statistics_of
 from transduce.serve.whole_texts import estimated_tokens
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.result import Alternative, Translation
+from transduce.translation.result import Alternative, Attention, Translation
 
 # The part of what is accepted that requests of a priority may take: bulk never shuts out those who wait for an answer.
 _SHARE = {Priority.INTERACTIVE: 1.0, Priority.BULK: 0.5}
@@ -204,6 +204,21 @@ class Service:
         with self._accepted(request, route), self._ticket(request) as ticket:
             async with self._model(route[0], ticket) as model:
                 return await self._threads.run(partial(model.alternatives, request, ticket, n), ticket)
+
+    async def attention(self, request: TranslationRequest, translation: str | None) -> Attention:
+        """Returns what every head attends to in the only text and a translation; None for the model's own.
+
+        Raises:
+            ConfigError: the engine does not tell it, or two models translate one after the other.
+            DataError: a side is empty, or too long.
+            ServiceError: see `translate`.
+        """
+        route = self._models.route(request.source, request.target)
+        if len(route) > 1:
+            raise ConfigError("There is no attention of a pair that two models translate one after the other.")
+        with self._accepted(request, route), self._ticket(request) as ticket:
+            async with self._model(route[0], ticket) as model:
+                return await self._threads.run(partial(model.attention, request, ticket, translation), ticket)
 
     def expected_seconds(self, source: str, target: str, texts: Sequence[str]) -> float:
         """Returns about how long texts would take if nothing else waited, by the measured speed.

@@ -21,7 +21,7 @@ from transduce.serve.web.disconnection import while_connected
 from transduce.serve.web.languages import served_language
 from transduce.serve.web.refusals import bad_request
 from transduce.translation.pipeline import TextOptions
-from transduce.translation.result import Alternative, Translation
+from transduce.translation.result import Alternative, Attention, Translation
 
 AUTO = "auto"
 BY_TEXT = ("prefixes", "forbidden", "required")  # fields of a request that have an entry for each text
@@ -187,6 +187,14 @@ class Backend:
         record_of(request.scope).waiting = given.waiting
         with self.access.charged(request.scope, key, sum(map(len, [*given.texts, *(given.prefixes or ())]))):
             return await while_connected(request, self.service.alternatives(given, n))
+
+    async def attention(
+        self, request: Request, key: Key, given: TranslationRequest, translation: str | None
+    ) -> Attention:
+        """Returns the attention of the only text and its translation; for the errors see `translate`."""
+        record_of(request.scope).waiting = given.waiting
+        with self.access.charged(request.scope, key, sum(map(len, [*given.texts, translation or ""]))):
+            return await while_connected(request, self.service.attention(given, translation))
 
     async def _all(self, requests: Sequence[TranslationRequest]) -> list[Sequence[TranslatedText]]:
         """Translates side by side; where one fails, the others are given up."""

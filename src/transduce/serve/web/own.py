@@ -20,7 +20,13 @@ from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.detection import Guess
 from transduce.serve.web.event_stream import Event, event_stream
 from transduce.serve.web.languages import language_name
-from transduce.serve.web.own_fields import OwnFields, read_alternatives_fields, read_own_fields, read_texts
+from transduce.serve.web.own_fields import (
+    AlternativesFields,
+    OwnFields,
+    read_own_fields,
+    read_plain_fields,
+    read_texts,
+)
 from transduce.serve.web.refusals import Refusal, bad_request, refusal_of
 from transduce.serve.web.request_body import read_fields
 from transduce.translation.result import SpanPair, Translation
@@ -101,7 +107,7 @@ class Own:
         """POST /api/alternatives: the words that may follow in a translation that has begun."""
         key = client_key(self.backend, request)
         fields = await read_fields(request, self.backend.config.limits.body_bytes)
-        given = read_alternatives_fields(fields, self.backend.config)
+        given = read_plain_fields(fields, AlternativesFields, self.backend.config, counted=("text", "prefix"))
         target = self.backend.target_language(given.target)
         if target is None:
             raise bad_request(f"The language '{given.target[:100]}' is not supported.", "unknown_language")

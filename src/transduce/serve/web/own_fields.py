@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from transduce.config.loading import convert
 from transduce.config.ranges import ranges_of, require_within, shown
@@ -75,17 +75,29 @@ class AlternativesFields:
     n: int = 5  # words
 
 
-def read_alternatives_fields(fields: Fields, config: ServeConfig) -> AlternativesFields:
-    """Returns the checked fields of a request; for the errors see `read_own_fields`."""
-    hints = get_type_hints(AlternativesFields)
+_PlainFields = TypeVar("_PlainFields")
+
+
+def read_plain_fields(
+    fields: Fields, kind: type[_PlainFields], config: ServeConfig, counted: Collection[str]
+) -> _PlainFields:
+    """Returns the checked fields of a request that are all of plain types; for the errors see `read_own_fields`.
+
+    Args:
+        fields: what the request holds.
+        kind: a dataclass of the fields.
+        config: has the greatest number of characters.
+        counted: the fields whose characters count; `text` and `target` must be there.
+    """
+    hints = get_type_hints(kind)
     require_known(fields, hints)
     given = {name: value for name, value in fields.items() if value is not None}
     for name in ("text", "target"):
         if name not in given:
             raise bad_request(f"The field '{name}' is missing.")
     values = _converted(given, hints)
-    _require_length(len(values["text"]) + len(values.get("prefix", "")), config, "text and prefix")
-    return AlternativesFields(**values)
+    _require_length(sum(len(values.get(name, "")) for name in counted), config, " and ".join(counted))
+    return kind(**values)
 
 
 def read_own_fields(fields: Fields, config: ServeConfig) -> OwnFields:

@@ -5,6 +5,7 @@ import hashlib
 import json
 from importlib.resources import files
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -21,7 +22,6 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors {ancestors}"
 )
-_FRAMED = "attention.html"  # shown by the page in a frame
 
 
 @functools.lru_cache(maxsize=4)
@@ -37,25 +37,46 @@ class Page:
 
     def __init__(self) -> None:
         folder = files("transduce.serve.web") / "page"
-        self._files = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
-        self._tags = {name: f'"{hashlib.sha256(content).hexdigest()[:32]}"' for name, content in self._files.items()}
+        self._files = {file.name: StaticFile(file.name, file.read_bytes()) for file in folder.iterdir()}
 
     def routes(self) -> list[Route]:
-        """Returns a route for each file; `index.html` is at `/`."""
-        return [
-            Route("/" if name == "index.html" else f"/page/{name}", functools.partial(self._response, name))
-            for name in sorted(self._files)
-        ]
+        """Returns the routes of the page and of its files."""
+        return [Route("/", self.start, methods=["GET"]), Route("/page/{name}", self.file, methods=["GET"])]
 
-    async def _response(self, name: str, request: Request) -> Response:
-        headers = {
+    async def start(self, request: Request) -> Response:
+        """GET /: the page."""
+        return self._files["index.html"].response(request)
+
+    async def file(self, request: Request) -> Response:
+        """GET /page/{name}: a file that the page loads."""
+        name = request.path_params["name"]
+        if name.startswith("explorer.") and name not in self._files:
+            from transduce.inspection.explorer import explorer_files  # imported here, as NumPy is slow to import
+
+            made = explorer_files(script="explorer_frame.js")
+            self._files |= {name: StaticFile(name, text.encode(), is_framed=True) for name, text in made.items()}
+        if name not in self._files:
+            raise HTTPException(404)
+        return self._files[name].response(request)
+
+
+class StaticFile:
+    """A file of the page."""
+
+    def __init__(self, name: str, content: bytes, *, is_framed: bool = False) -> None:
+        """Takes the file; `is_framed` says whether the page shows it in a frame."""
+        self._content = content
+        self._media_type = _MEDIA_TYPES[name[name.rindex(".") :]]
+        self._headers = {
             "Cache-Control": "no-cache",  # the browser asks each time whether its copy is still right
-            "Content-Security-Policy": _POLICY.format(ancestors="'self'" if name == _FRAMED else "'none'"),
-            "ETag": self._tags[name],
+            "Content-Security-Policy": _POLICY.format(ancestors="'self'" if is_framed else "'none'"),
+            "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"',
             "Referrer-Policy": "no-referrer",
             "X-Content-Type-Options": "nosniff",
         }
-        if self._tags[name] in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        suffix = name[name.rindex(".") :]
-        return Response(self._files[name], headers=headers, media_type=_MEDIA_TYPES[suffix])
+
+    def response(self, request: Request) -> Response:
+        """Returns the file, or 304 to a browser that has it."""
+        if self._headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=self._headers)
+        return Response(self._content, headers=self._headers, media_type=self._media_type)

@@ -43,6 +43,6 @@ function show(data) {
       frame.contentWindow.postMessage(data, location.origin);
       resolve();
     };
-    frame.src = "page/attention.html";
+    frame.src = "page/explorer.html";
   });
 }

@@ -1,14 +1,154 @@
 // Documents: dropped or chosen, translated as a whole, with progress; they can be cancelled and downloaded.
 
-import { make, part } from "./dom.js";
+import { announce, make, part } from "./dom.js";
 import { chosenSource, target } from "./languages.js";
+import { passage } from "./passage.js";
 import { ask, send } from "./requests.js";
+import { readSession, writeSession } from "./storage.js";
 
 const POLL_MS = 500;
+const LONGEST_POLL_MS = 8000; // while the service does not answer
+
+/** One document: its line in the list, and what the service knows of it. */
+class Job {
+  constructor(file, known = null) {
+    this.file = file; // null after the page was loaded again
+    this.known = known;
+    this.isGone = false;
+    this.state = make("span", { role: "status" });
+    this.bar = make("progress", { max: 1, value: 0 });
+    this.buttons = make("span", { className: "row" });
+    const name = file?.name ?? known.name;
+    this.bar.setAttribute("aria-label", `Progress of ${name}`);
+    this.line = make("li", {}, make("span", { className: "name", textContent: name, dir: "auto" }), this.bar, this.state, this.buttons);
+    part("jobs").append(this.line);
+  }
+
+  /** Sends the file, and follows it. */
+  async start() {
+    this.show("Sending …", { Cancel: () => this.remove() });
+    const body = new FormData();
+    body.append("file", this.file);
+    body.append("source", chosenSource());
+    body.append("target", target());
+    if (passage.glossary.size) body.append("glossary", JSON.stringify(Object.fromEntries(passage.glossary)));
+    this.sending = new AbortController();
+    try {
+      this.known = await ask("api/documents", { body, signal: this.sending.signal });
+    } catch (error) {
+      if (!this.isGone) this.show(error.message, { "Try again": () => this.start(), Remove: () => this.remove() });
+      return;
+    }
+    remember();
+    this.follow();
+  }
+
+  /** Asks how far it is until it is done. */
+  async follow() {
+    let wait = POLL_MS;
+    while (!this.isGone) {
+      try {
+        this.known = await ask(`api/documents/${this.known.id}`);
+        wait = POLL_MS;
+      } catch (error) {
+        if (!error.isTemporary) {
+          this.show(error.message, { Remove: () => this.remove() });
+          return;
+        }
+        wait = Math.min(2 * wait, LONGEST_POLL_MS);
+        this.state.textContent = `${error.message} The page asks again by itself.`;
+      }
+      if (wait === POLL_MS && this.showKnown()) return;
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+  }
+
+  /** Shows what is known; returns whether that is the end. */
+  showKnown() {
+    const { state, progress, warnings, error } = this.known;
+    this.bar.value = progress;
+    const remove = { Remove: () => this.remove() };
+    if (state === "failed") {
+      this.show(error, this.file ? { "Try again": () => this.start(), ...remove } : remove);
+    } else if (state === "done") {
+      const noted = warnings.length ? `Done. ${warnings.length} remarks: ${warnings.slice(0, 3).join(" ")}` : "Done.";
+      this.show(noted, { Download: () => this.download(), ...remove });
+    } else {
+      const shown = state === "queued" ? "Waiting" : `${Math.floor(100 * progress)} %`;
+      this.show(shown, { Cancel: () => this.remove() });
+      return false;
+    }
+    return true;
+  }
+
+  show(text, buttons) {
+    this.bar.hidden = !Object.keys(buttons).includes("Cancel");
+    if (this.state.textContent !== text) this.state.textContent = text;
+    const names = [...this.buttons.children].map((each) => each.textContent);
+    if (names.join() === Object.keys(buttons).join()) return; // a button that has the focus stays
+    const made = Object.entries(buttons).map(([textContent, act]) => {
+      const button = make("button", { type: "button", textContent, className: textContent === "Download" ? "" : "plain" });
+      button.setAttribute("aria-label", `${textContent} ${this.file?.name ?? this.known.name}`);
+      button.addEventListener("click", act);
+      return button;
+    });
+    const hadFocus = this.buttons.contains(document.activeElement);
+    this.buttons.replaceChildren(...made);
+    if (hadFocus) made[0].focus();
+  }
+
+  async download() {
+    try {
+      const response = await send(`api/documents/${this.known.id}/result`);
+      const address = URL.createObjectURL(await response.blob());
+      const link = make("a", { href: address, download: this.known.result_name });
+      link.click();
+      URL.revokeObjectURL(address);
+    } catch (error) {
+      this.state.textContent = error.message;
+    }
+  }
+
+  /** Ends its translation, and deletes it here and at the service. */
+  async remove() {
+    this.isGone = true;
+    this.sending?.abort();
+    this.line.remove();
+    jobs.delete(this);
+    remember();
+    part("file").focus();
+    announce("Removed.");
+    if (this.known) await send(`api/documents/${this.known.id}`, { method: "DELETE" }).catch(() => {}); // it expires by itself
+  }
+}
+
+const jobs = new Set();
+
+function remember() {
+  const known = [...jobs].filter((job) => job.known).map(({ known: { id, name } }) => ({ id, name }));
+  writeSession("documents", known.length ? known : null);
+}
+
+function add(files) {
+  for (const file of files) {
+    const job = new Job(file);
+    jobs.add(job);
+    job.start();
+  }
+}
+
+/** Follows the documents that were sent before the page was loaded again. */
+export function resumeDocuments() {
+  for (const known of readSession("documents", [])) {
+    const job = new Job(null, known);
+    jobs.add(job);
+    job.follow();
+  }
+}
 
 export function startDocuments() {
   part("file").addEventListener("change", ({ target: input }) => {
-    for (const file of input.files) translate(file);
+    add(input.files);
     input.value = "";
   });
   const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
@@ -24,8 +164,6 @@ export function startDocuments() {
     document.body.classList.remove("dragging");
     if (!hasFiles(event)) return;
     event.preventDefault();
-    for (const file of event.dataTransfer.files) translate(file);
+    add(event.dataTransfer.files);
   });
 }
-
-function translate(file) {}

@@ -50,7 +50,8 @@ function show() {
 function cursorIn(field) {
   if (document.activeElement !== field) return null;
   const { selectionStart, selectionEnd } = field;
-  const place = shownPlaces.findLast(({ start }) => start <= selectionStart);
+  const holds = ({ start, end }) => start <= selectionStart && selectionStart <= end;
+  const place = shownPlaces.find(holds) ?? shownPlaces.findLast(({ start }) => start <= selectionStart);
   if (!place || !passage.segments.includes(place.segment)) return () => [selectionStart, selectionEnd];
   return () => {
     const moved = passage.placeOf(place.segment).start - place.start;
@@ -123,7 +124,7 @@ function edit(segment, at, removed, inserted) {
   segment.text = text.slice(0, at) + inserted + rest;
   segment.fixed = reachesEnd ? at + inserted.length : fixed - removed + inserted.length;
   segment.isEdited = true;
-  const asks = inserted ? reachesEnd || !isOwn : at < fixed && !isOwn;
+  const asks = inserted ? reachesEnd || !isOwn : at < fixed && at + removed <= fixed && !isOwn;
   segment.isDetailed = !asks; // what was only taken out stays out
   return asks;
 }

@@ -5,14 +5,22 @@ import { elementAt, elementsAt, wordAtPoint, wordOf } from "./mirror.js";
 import { passage } from "./passage.js";
 
 let marked = [];
+let follows = false; // whether the word at the cursor is marked, and not one under the pointer
 
 /** Starts to watch pointer and cursor. */
 export function startLinks() {
   let frame = 0;
+  passage.addEventListener("change", () => {
+    const id = document.activeElement?.id;
+    if (marked.length) mark(follows && (id === "text" || id === "output") ? wordAtCursor(id) : undefined);
+  });
   for (const id of ["text", "output"]) {
     part(id).addEventListener("pointermove", (event) => {
       cancelAnimationFrame(frame);
-      frame = requestAnimationFrame(() => mark(wordAtPoint(event.clientX, event.clientY)));
+      frame = requestAnimationFrame(() => {
+        follows = false;
+        mark(wordAtPoint(event.clientX, event.clientY));
+      });
     });
     part(id).addEventListener("pointerleave", () => {
       cancelAnimationFrame(frame);
@@ -22,7 +30,9 @@ export function startLinks() {
     part(id).addEventListener("blur", () => mark(undefined));
     for (const event of ["keyup", "click"]) {
       part(id).addEventListener(event, ({ key }) => {
-        if (event === "click" || /^(Arrow|Home|End|Page)/.test(key)) mark(wordAtCursor(id));
+        if (event !== "click" && !/^(Arrow|Home|End|Page)/.test(key)) return;
+        follows = true;
+        mark(wordAtCursor(id));
       });
     }
   }

@@ -3,7 +3,7 @@
 import { startAlternatives } from "./alternatives.js";
 import { startAttention } from "./attention.js";
 import { startConfidence } from "./confidence.js";
-import { startDocuments } from "./documents.js";
+import { resumeDocuments, startDocuments } from "./documents.js";
 import { part } from "./dom.js";
 import { discard, rememberPlaces, startEditing } from "./editing.js";
 import { startGlossary } from "./glossary.js";
@@ -99,6 +99,7 @@ async function start() {
     failed(error, start);
     return;
   }
+  resumeDocuments();
   const given = linked();
   if (given) open(given);
   else write(field.value || readSession("text", ""));

@@ -1,0 +1,98 @@
+"""The service's page in a browser, for tests: opened over a service of their own, and watched for complaints."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fake_service import fake_app
+from page_service import PageService
+from running_app import running
+from transduce.serve.operations.keys import KeyRing
+
+SECONDS = 30_000  # milliseconds that anything may take: what is awaited comes at once on an idle machine
+# What a browser says of answers that tests provoke.
+_PROVOKED = ("Failed to load resource",)
+
+
+@dataclass
+class Opened:
+    """A page, its browser's page object, and the service behind it."""
+
+    page: Any
+    service: PageService
+    address: str
+
+    def value(self, selector: str, expected: str) -> None:
+        """Waits until a field has a value."""
+        self.until(f"document.querySelector({selector!r}).value === {json.dumps(expected)}")
+
+    def translation(self, expected: str) -> None:
+        """Waits until the translation is this text."""
+        self.value("#output", expected)
+
+    def text_of(self, selector: str, part: str) -> None:
+        """Waits until an element shows a text."""
+        self.page.locator(selector).filter(has_text=part).first.wait_for(timeout=SECONDS)
+
+    def until(self, condition: str) -> None:
+        """Waits until a JavaScript expression is true. The page's policy forbids Playwright's own way of waiting."""
+        deadline = time.monotonic() + SECONDS / 1000
+        while not self.page.evaluate(condition):
+            assert time.monotonic() < deadline, f"{condition}; the page has {self.page.inner_text('body')!r}"
+            self.page.wait_for_timeout(20)
+
+    def suggested(self, expected: str) -> None:
+        """Waits until this text is what is suggested in grey."""
+        grey = "[...document.querySelectorAll('#output-mirror .ghost')]"
+        outer = f"{grey}.filter((e) => !e.parentElement.closest('.ghost')).map((e) => e.textContent).join('')"
+        self.until(f"{outer} === {json.dumps(expected)}")
+
+    def detailed(self) -> None:
+        """Waits until words are linked."""
+        self.page.locator("#confidence-figure").wait_for(timeout=SECONDS)
+
+    def translate(self, text: str, expected: str) -> None:
+        """Fills in a text, and waits for its translation with links."""
+        self.page.fill("#text", text)
+        self.translation(expected)
+        self.detailed()
+
+    def cursor(self, offset: int) -> None:
+        """Puts the cursor into the translation."""
+        self.page.focus("#output")
+        self.page.evaluate(f"document.querySelector('#output').setSelectionRange({offset}, {offset})")
+
+    def marked(self, mirror: str) -> list[str]:
+        """Returns the words that are marked in a mirror."""
+        return [str(each) for each in self.page.locator(f"{mirror} .linked").all_inner_texts()]
+
+
+@contextlib.contextmanager
+def opened(browser: Any, *, keys: KeyRing | None = None, fragment: str = "", **options: Any) -> Iterator[Opened]:
+    """Yields the page; its complaints, and requests to other servers, fail the test."""
+    service = PageService()
+    trouble: list[str] = []
+    context = browser.new_context(**options)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    with running(fake_app(service, keys=keys)) as address:
+        page.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("request", lambda sent: None if _is_own(sent.url, address) else trouble.append(sent.url))
+        page.goto(address + fragment)
+        made = Opened(page, service, address)
+        made.until("document.documentElement.dataset.ready")
+        if keys is None and not fragment:
+            page.select_option("#source", "en")
+            page.select_option("#target", "de")
+        yield made
+        context.close()
+    unexpected = [each for each in trouble if not any(part in each for part in _PROVOKED)]
+    assert not unexpected, unexpected
+
+
+def _is_own(url: str, address: str) -> bool:
+    return url.startswith((f"{address}/", f"blob:{address}/"))

@@ -1,0 +1,240 @@
+"""The service's page: glossary, confidence, notices, history, links, copying, keys, documents and attention."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from opened_page import SECONDS, Opened, opened
+from transduce import Attention
+from transduce.serve.operations.keys import KeyRing, add_key
+from transduce.serve.requests import OverloadedError
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Opened]:
+    with opened(browser) as made:
+        yield made
+
+
+def _copied(page: Opened, button: str) -> str:
+    page.page.click(button)
+    page.text_of(button, "Copied")
+    return str(page.page.evaluate("navigator.clipboard.readText()"))
+
+
+def test_unsure_words_are_shaded_until_that_is_turned_off(page: Opened) -> None:
+    page.translate("A cat sleeps.", "Ein Katze schläft.")
+    unsure = page.page.locator("#output-mirror.shaded .unsure-2")
+    unsure.wait_for()
+    assert unsure.all_inner_texts() == ["schläft"]
+    page.page.uncheck("#shading")
+    page.until("!document.querySelector('#output-mirror').classList.contains('shaded')")
+    page.page.reload()
+    page.until("document.documentElement.dataset.ready")
+    assert not page.page.is_checked("#shading")
+
+
+def test_the_confidence_says_whether_it_is_calibrated(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.text_of("#confidence-figure", "Confidence 72 %, not calibrated")
+    page.page.click("#confidence-figure")
+    page.text_of("#confidence-note", "not the probability that one is good")
+    assert page.page.get_attribute("#confidence-figure", "aria-expanded") == "true"
+
+
+def test_a_glossary_tells_which_terms_were_honoured(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.page.click("#glossary-toggle")
+    page.page.keyboard.type("dog")  # the first field has the focus
+    page.page.keyboard.press("Tab")
+    page.page.keyboard.type("Dackel | Dogge")
+    page.page.keyboard.press("Enter")
+    page.translation("Ein Dackel rennt.")
+    page.text_of("#terms", "honoured")
+    page.page.keyboard.type("horse")
+    page.page.keyboard.press("Tab")
+    page.page.keyboard.type("Pferd")
+    page.page.keyboard.press("Enter")
+    page.text_of("#terms tr:nth-child(2)", "does not occur")
+    page.page.click("#terms tr:first-child button")
+    page.translation("Ein Hund rennt.")
+
+
+def test_what_happened_to_a_text_is_said_in_plain_words(page: Opened) -> None:
+    page.service.warnings = ("repeats itself", "something new.")
+    page.page.fill("#text", "A dog runs.")
+    page.text_of("#notices", "The translation repeats itself. It was searched again")
+    page.text_of("#notices", "Something new.")
+    page.service.warnings = ()
+    page.page.select_option("#source", "auto")
+    page.page.fill("#text", "Das Wetter ist heute schön, und wir gehen in den Garten.")
+    page.text_of("#notices", "The text is in German already")
+
+
+def test_languages_are_detected_and_swapped(page: Opened) -> None:
+    page.page.select_option("#source", "auto")
+    page.page.fill("#text", "A man sees a dog on the road.")
+    page.text_of("#detected", "Detected: English")
+    page.translation("Ein Mann sieht ein Hund on the road.")
+    page.page.click("#swap")
+    page.value("#text", "Ein Mann sieht ein Hund on the road.")
+    assert (page.page.input_value("#source"), page.page.input_value("#target")) == ("de", "en")
+
+
+def test_a_script_from_right_to_left(page: Opened) -> None:
+    page.page.select_option("#source", "he")
+    page.page.fill("#text", "שלום עולם")
+    page.translation("שלום עולם")
+    assert page.page.get_attribute("#text", "dir") == "rtl"
+    assert page.page.evaluate("getComputedStyle(document.querySelector('#text-mirror')).direction") == "rtl"
+    assert page.page.get_attribute("#output", "dir") == "ltr"
+
+
+def test_a_link_carries_the_text_and_no_server_sees_it(browser: Any, page: Opened) -> None:
+    page.translate("A dog & a cat?", "Ein Hund & ein Katze?")
+    link = _copied(page, "#copy-link")
+    assert link.startswith(f"{page.address}/#")
+    with opened(browser, fragment=link.removeprefix(page.address)) as other:
+        other.value("#text", "A dog & a cat?")
+        other.translation("Ein Hund & ein Katze?")
+        assert other.page.input_value("#target") == "de"
+
+
+def test_a_link_runs_no_script(browser: Any) -> None:
+    text = '<img src=x onerror="document.title=1"> dog'
+    with opened(browser, fragment=f"/#source=en&target=de&text={quote(text)}") as made:
+        made.until("document.querySelector('#output').value.includes('Hund')")
+        assert made.page.title() == "Transduce"
+        assert made.page.locator(".mirror img").count() == 0
+
+
+def test_the_translation_and_the_request_are_copied(page: Opened) -> None:
+    page.translate("A dog's cat.", "Ein Hund's Katze.")
+    assert _copied(page, "#copy") == "Ein Hund's Katze."
+    command = shlex.split(_copied(page, "#copy-curl"))
+    assert command[:2] == ["curl", f"{page.address}/api/translate"]
+    assert json.loads(command[-1]) == {"text": "A dog's cat.", "source": "en", "target": "de"}
+
+
+def test_history_is_off_until_it_is_turned_on(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.page.click("#history-toggle")
+    assert not page.page.is_checked("#history-on")
+    assert page.page.evaluate("Object.keys(localStorage).join()") == "transduce.languages"
+    page.page.check("#history-on")
+    page.text_of("#entries", "Ein Hund rennt.")
+    page.page.fill("#text", "")
+    page.translation("")
+    page.page.click("#entries button")
+    page.translation("Ein Hund rennt.")
+    page.page.uncheck("#history-on")
+    page.until("document.querySelector('#entries').children.length === 0")
+    assert page.page.evaluate("localStorage.getItem('transduce.history')") is None
+
+
+def test_a_service_that_needs_a_key(browser: Any, tmp_path: Path) -> None:
+    secret = add_key(tmp_path / "keys.toml", "one")
+    with opened(browser, keys=KeyRing(tmp_path / "keys.toml")) as made:
+        assert not made.page.is_visible("#key")
+        made.page.select_option("#source", "en")
+        made.page.select_option("#target", "de")
+        made.page.fill("#text", "A dog runs.")
+        made.page.locator("#key").wait_for(timeout=SECONDS)
+        made.text_of("#status", "A key is needed.")
+        made.page.fill("#key", secret)
+        made.page.keyboard.press("Enter")
+        made.translation("Ein Hund rennt.")
+        assert secret not in _copied(made, "#copy-curl")
+
+
+def test_a_slow_service_is_said_to_be_slow(page: Opened) -> None:
+    page.service.seconds = 3.0
+    page.page.fill("#text", "A dog runs.")
+    page.text_of("#status", "The service is slow.")
+    page.translation("Ein Hund rennt.")
+    page.until("document.querySelector('#status').textContent === ''")
+
+
+def test_a_failing_service_loses_nothing(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.service.error = OverloadedError("Too much work waits already. Try again later.")
+    page.page.fill("#text", "A dog runs. A cat sleeps.")
+    page.text_of("#status", "Too much work waits already. Try again later. Your text is kept.")
+    assert page.page.input_value("#text") == "A dog runs. A cat sleeps."
+    assert page.page.input_value("#output") == "Ein Hund rennt."
+    page.service.error = None
+    page.translation("Ein Hund rennt. Ein Katze schläft.")  # by itself
+
+
+def test_a_service_that_cannot_be_reached(page: Opened) -> None:
+    page.page.context.set_offline(True)
+    page.page.fill("#text", "A dog runs.")
+    page.text_of("#status", "The service cannot be reached.")
+    page.page.context.set_offline(False)
+    page.page.click("#retry")
+    page.translation("Ein Hund rennt.")
+
+
+def test_a_reloaded_page_has_the_text(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.page.reload()
+    page.translation("Ein Hund rennt.")
+    assert page.page.input_value("#text") == "A dog runs."
+
+
+def test_documents_are_translated_and_downloaded(page: Opened, tmp_path: Path) -> None:
+    (tmp_path / "story.txt").write_text("A dog runs.\n", encoding="utf-8")
+    page.page.set_input_files("#file", tmp_path / "story.txt")
+    page.text_of("#jobs", "Done.")
+    page.page.reload()
+    page.text_of("#jobs", "Done.")
+    with page.page.expect_download(timeout=SECONDS) as download:
+        page.page.click("#jobs button:has-text('Download')")
+    assert Path(download.value.path()).read_text(encoding="utf-8") == "Ein Hund rennt.\n"
+    page.page.click("#jobs button:has-text('Remove')")
+    page.until("document.querySelector('#jobs').children.length === 0")
+
+
+def test_a_document_is_dropped_and_cancelled(page: Opened) -> None:
+    page.service.seconds = 600.0
+    page.page.evaluate("""() => {
+      const data = new DataTransfer();
+      data.items.add(new File(["A dog runs."], "dropped.txt"));
+      document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+    }""")
+    page.page.locator("#jobs progress").wait_for(timeout=SECONDS)
+    page.page.click("#jobs button:has-text('Cancel')")
+    page.until("document.querySelector('#jobs').children.length === 0")
+
+
+def test_a_document_that_cannot_be_read(page: Opened, tmp_path: Path) -> None:
+    (tmp_path / "broken.docx").write_bytes(b"PK no archive")
+    page.page.set_input_files("#file", tmp_path / "broken.docx")
+    page.page.locator("#jobs button", has_text="Try again").wait_for(timeout=SECONDS)
+    assert "broken.docx" in page.page.inner_text("#jobs")
+
+
+def test_attention_is_one_click_away(page: Opened, random_attention: Callable[..., Attention]) -> None:
+    page.service.attended = random_attention("A dog runs.", "Ein Hund rennt.")
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.page.click("#attention-open")
+    explorer = page.page.frame_locator("#attention-frame")
+    explorer.locator("#source", has_text="A dog runs.").wait_for(timeout=SECONDS)
+    explorer.locator("#grid .cell").first.wait_for(timeout=SECONDS)
+    page.page.click("#attention button")
+    page.page.locator("#attention").wait_for(state="hidden")
+
+
+def test_attention_that_the_engine_does_not_tell(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.page.click("#attention-open")
+    page.text_of("#attention-note", "does not tell its attention")
+    page.page.keyboard.press("Escape")
+    page.page.locator("#attention").wait_for(state="hidden")

@@ -1,0 +1,182 @@
+"""The service's page: live translation, words and their counterparts, alternatives, and interactive translation."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from opened_page import Opened, opened
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Opened]:
+    with opened(browser) as made:
+        yield made
+
+
+def test_the_translation_follows_what_is_typed(page: Opened) -> None:
+    page.page.focus("#text")
+    page.page.keyboard.type("A man sees a dog.", delay=20)
+    page.translation("Ein Mann sieht ein Hund.")
+    page.page.keyboard.type(" A cat sleeps.")
+    page.translation("Ein Mann sieht ein Hund. Ein Katze schläft.")
+    page.text_of("#notices", "Translated as 2 sentences")
+    page.page.fill("#text", "")
+    page.translation("")
+
+
+def test_only_sentences_that_changed_are_translated_again(page: Opened) -> None:
+    page.translate("A dog runs. A cat sleeps. A man runs.", "Ein Hund rennt. Ein Katze schläft. Ein Mann rennt.")
+    sent: list[str] = []
+    page.page.on("request", lambda request: sent.append(request.post_data or ""))
+    page.translate("A dog runs. A cat sees. A man runs.", "Ein Hund rennt. Ein Katze sieht. Ein Mann rennt.")
+    page.until("document.querySelectorAll('#output-mirror .stale').length === 0")
+    assert any("A cat sees." in each for each in sent)
+    assert not [each for each in sent if "A dog runs." in each or "A man runs." in each]
+
+
+def test_typing_is_not_held_up_by_a_slow_service(page: Opened) -> None:
+    page.service.seconds = 0.4
+    page.page.focus("#text")
+    page.page.keyboard.type("A dog runs. A man sleeps.", delay=40)
+    assert page.page.input_value("#text") == "A dog runs. A man sleeps."
+    page.translation("Ein Hund rennt. Ein Mann schläft.")
+
+
+def test_the_counterpart_of_a_word_is_marked(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.page.locator("#output-mirror .word", has_text="Hund").wait_for()
+    box = page.page.locator("#output-mirror .word", has_text="Hund").bounding_box()
+    page.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.text_of("#word", "Hund ← dog · probability 97 %")
+    assert page.marked("#text-mirror") == ["dog"]
+    box = page.page.locator("#text-mirror .word", has_text="runs").bounding_box()
+    page.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.text_of("#word", "runs → rennt")
+    assert page.marked("#output-mirror") == ["rennt"]
+    page.page.mouse.move(1, 1)
+    page.until("document.querySelectorAll('.linked').length === 0")
+
+
+def test_the_counterpart_is_marked_by_the_cursor_too(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.cursor(4)
+    page.page.keyboard.press("ArrowRight")
+    page.text_of("#word", "Hund ← dog")
+    page.page.focus("#text")
+    page.page.keyboard.press("Home")
+    page.text_of("#word", "A → Ein")
+    assert page.marked("#output-mirror") == ["Ein"]
+
+
+@pytest.mark.parametrize("by_keyboard", [True, False])
+def test_another_word_is_chosen_and_the_rest_follows(page: Opened, by_keyboard: bool) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    if by_keyboard:
+        page.cursor(5)
+        page.page.keyboard.press("Enter")
+        page.page.locator("#choices [role=option]:focus").wait_for()
+        page.page.keyboard.press("ArrowDown")
+        page.page.locator("#choices [role=option]:focus", has_text="Köter").wait_for()
+        page.page.keyboard.press("Enter")
+    else:
+        box = page.page.locator("#output-mirror .word", has_text="Hund").bounding_box()
+        page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.page.locator("#choices [role=option]", has_text="Köter").click()
+    page.translation("Ein Köter läuft.")
+    page.suggested(" läuft.")
+    page.page.keyboard.press("Control+z")
+    page.translation("Ein Hund rennt.")
+
+
+def test_alternatives_can_be_left(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.cursor(5)
+    page.page.keyboard.press("Enter")
+    page.text_of("#choices", "75 %")
+    page.page.keyboard.press("Escape")
+    page.page.locator("#choices").wait_for(state="hidden")
+    page.until("document.activeElement.id === 'output'")
+    assert page.page.input_value("#output") == "Ein Hund rennt."
+
+
+def test_what_is_typed_stays_and_tab_accepts_the_rest(page: Opened) -> None:
+    page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
+    page.cursor(4)
+    page.page.keyboard.type("K")
+    page.translation("Ein Köter läuft. Ein Katze schläft.")
+    page.suggested("öter läuft.")
+    page.page.keyboard.press("Control+ArrowRight")
+    page.suggested(" läuft.")
+    page.page.keyboard.press("ArrowRight")
+    page.suggested("läuft.")
+    page.page.keyboard.type("lä")  # what is suggested is typed over
+    page.suggested("uft.")
+    page.page.keyboard.press("Tab")
+    page.suggested("")
+    page.translation("Ein Köter läuft. Ein Katze schläft.")
+    assert page.page.evaluate("document.querySelector('#output').selectionStart") == len("Ein Köter läuft.")
+    page.page.keyboard.press("Tab")  # nothing is suggested: on to the next control
+    page.until("document.activeElement.id !== 'output'")
+
+
+def test_tab_leaves_the_field_after_escape(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.cursor(0)
+    page.page.keyboard.type("Ein K")
+    page.suggested("öter läuft.")
+    page.page.keyboard.press("Escape")
+    page.page.keyboard.press("Tab")
+    page.until("document.activeElement.id !== 'output'")
+    page.translation("Ein Köter läuft.")
+
+
+def test_edits_can_be_taken_back_and_discarded(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.cursor(4)
+    page.page.keyboard.type("K")
+    page.suggested("öter läuft.")
+    page.page.keyboard.press("Control+z")
+    page.translation("Ein Hund rennt.")
+    page.page.keyboard.press("Control+Shift+z")
+    page.suggested("öter läuft.")
+    page.page.click("#discard")
+    page.translation("Ein Hund rennt.")
+    page.page.locator("#discard").wait_for(state="hidden")
+
+
+def test_what_is_taken_out_stays_out(page: Opened) -> None:
+    page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
+    page.page.focus("#output")
+    page.page.evaluate("document.querySelector('#output').setSelectionRange(4, 9)")
+    page.page.keyboard.press("Delete")
+    page.translation("Ein rennt. Ein Katze schläft.")
+    page.page.keyboard.press("Control+a")
+    page.page.keyboard.press("Delete")
+    page.translation("")
+    page.page.keyboard.type("Ein K")
+    page.translation("Ein Köter läuft.")
+
+
+def test_wording_is_kept_when_the_text_changes_a_little(page: Opened) -> None:
+    page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
+    page.cursor(4)
+    page.page.keyboard.type("K")
+    page.suggested("öter läuft.")
+    page.page.fill("#text", "A dog runs. A man sleeps.")
+    page.translation("Ein Köter läuft. Ein Mann schläft.")
+    page.page.fill("#text", "A dog sleeps. A man sleeps.")
+    page.translation("Ein Köter ruht. Ein Mann schläft.")
+    page.page.fill("#text", "Something else.")
+    page.translation("Something else.")
+    page.text_of("#notices", "Ein Köter ruht.")  # it is offered for copying
+
+
+def test_emoji_and_line_breaks_move_no_links(page: Opened) -> None:
+    page.translate("🙂 dog runs.\n\nA 👍 cat sleeps.\n", "🙂 Hund rennt.\n\nEin 👍 Katze schläft.")
+    page.cursor(len("🙂 Hund rennt.\n\nEin 👍 ".encode("utf-16-le")) // 2)
+    page.page.keyboard.press("ArrowRight")
+    page.text_of("#word", "Katze ← cat")
+    assert page.marked("#text-mirror") == ["cat"]
