@@ -202,7 +202,7 @@ def test_tmx() -> None:
     assert translated(TMX.encode(), "a.tmx", languages=Languages("es", "it")).decode() == TMX  # none is Spanish
     of_all = TMX.replace("en-US", "*all*")
     assert ">CHIEN<" in translated(of_all.encode(), "a.tmx", languages=Languages("", "it")).decode()
-    with pytest.raises(ConfigError, match="give --target-language CODE"):
+    with pytest.raises(ConfigError, match="name the target"):
         translated(TMX.encode(), "a.tmx")
 
 

@@ -71,7 +71,7 @@ class Archive:
             if head.startswith(magic):
                 raise DataError(f"{name}: {what}.")
         if not head.startswith(b"PK"):
-            raise DataError(f"{name}: is not {title}, or damaged. Name its format with --format if it is another.")
+            raise DataError(f"{name}: is not {title}, or damaged. If it has another format, name it (--format).")
         with self._reading():
             self.zip = _opened(file)
         self.members = self.zip.infolist()
@@ -119,7 +119,9 @@ class Archive:
         """
         member = self.member(name)
         if member is None:
-            raise DataError(f"{self.name}: is not {self.title}: it has no {name}. Name its format with --format.")
+            raise DataError(
+                f"{self.name}: is not {self.title}: it has no {name}. If it has another format, name it (--format)."
+            )
         return self.read(member)
 
     @contextlib.contextmanager

@@ -26,7 +26,7 @@ def book_members(archive: Archive) -> Mapping[str, ReadMember]:
     [root] = _attributes(archive, _CONTAINER, _ROOT_FILE)[:1] or [{}]
     package = root.get("full-path", "")
     if not package:
-        raise DataError(f"{archive.name}: is not {archive.title}. Name its format with --format.")
+        raise DataError(f"{archive.name}: is not {archive.title}. If it has another format, name it (--format).")
     readers: dict[str, ReadMember] = {}
     for item in _attributes(archive, package, _ITEM):
         name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(item.get("href", ""))))

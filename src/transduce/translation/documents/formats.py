@@ -78,7 +78,7 @@ def require_format(name: str, path: Path | None) -> Format:
     found = name or (format_of(path) if path is not None else "")
     if not found:
         where = f"{path}: its extension stands for" if path is not None else "a document without a name has"
-        raise ConfigError(f"{where} no known format. Name one with --format: {known}.")
+        raise ConfigError(f"{where} no known format. Name one (--format): {known}.")
     return FORMATS[found]
 
 

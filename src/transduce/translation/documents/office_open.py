@@ -77,7 +77,7 @@ def _members(
     parts = {unquote(each.get("PartName", "").lstrip("/")).lower(): each.get("ContentType", "") for each in overrides}
     types = {found.get(name, name): content for name, content in parts.items()}  # names of parts ignore case
     if not any(main.search(content) for content in types.values()):
-        raise DataError(f"{archive.name}: is not {archive.title}. Name its format with --format.")
+        raise DataError(f"{archive.name}: is not {archive.title}. If it has another format, name it (--format).")
     readers: dict[str, ReadMember] = {}
     for name, content in types.items():
         if with_text.search(content):

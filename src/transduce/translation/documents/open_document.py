@@ -26,7 +26,7 @@ _MEMBERS = ("content.xml", "styles.xml")
 def open_document_members(archive: Archive) -> Mapping[str, ReadMember]:
     """Returns readers of the members of an ODT file that have text."""
     if not archive.require_text("mimetype").startswith(_TYPE):
-        raise DataError(f"{archive.name}: is not {archive.title}. Name its format with --format.")
+        raise DataError(f"{archive.name}: is not {archive.title}. If it has another format, name it (--format).")
     manifest = archive.member("META-INF/manifest.xml")
     if manifest is not None and _ENCRYPTED in archive.read(manifest):
         raise DataError(f"{archive.name}: is encrypted. Save it without a password.")

@@ -87,7 +87,7 @@ def decode(data: bytes, name: str, declared_by: str = "") -> DecodedText:
     except (UnicodeError, LookupError):
         raise DataError(f"{name}: is not {encoding} text. Convert it to UTF-8.") from None
     if "\x00" in text:
-        raise DataError(f"{name}: is not text: it has null characters. Name its format with --format.")
+        raise DataError(f"{name}: is not text: it has null characters. If it has another format, name it (--format).")
     return DecodedText(text, name, encoding, bom, errors)
 
 

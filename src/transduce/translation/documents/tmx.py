@@ -23,7 +23,7 @@ def read_tmx(data: bytes, name: str, languages: Languages) -> Content:
         DataError: the file is damaged.
     """
     if not languages.target:
-        raise ConfigError(f"{name}: TMX names the language of each text: give --target-language CODE.")
+        raise ConfigError(f"{name}: TMX names the language of each text: name the target (--target-language CODE).")
     document = XmlDocument(data, name, _PREFIXES)
     reader = _Reader(document, languages)
     return Content(document.decoded.encode, pieces_of(document.blocks({"tu"}), reader.read))
