@@ -1,0 +1,143 @@
+"""The service's page for every eye and hand: axe's rules, its layout at three widths, zoom, keyboard alone."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from opened_page import Opened, opened
+
+pytestmark = pytest.mark.slow
+WIDTHS = (390, 820, 1280)
+TEXT = "A man sees a dog. A cat sleeps."
+_TRANSLATION = "Ein Mann sieht ein Hund. Ein Katze schläft."
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=WIDTHS)
+def page(browser: Any, request: pytest.FixtureRequest, scheme: str) -> Iterator[Opened]:
+    options = {"viewport": {"width": request.param, "height": 844}, "color_scheme": scheme, "reduced_motion": "reduce"}
+    with opened(browser, **options) as made:
+        yield made
+
+
+def _everything_open(page: Opened) -> None:
+    """Brings out what the page can show at once."""
+    page.service.warnings = ("repeats itself",)
+    page.translate(TEXT, _TRANSLATION)
+    page.page.click("#confidence-figure")
+    page.page.click("#history-toggle")
+    page.page.check("#history-on")
+    page.page.click("#glossary-toggle")
+    page.page.fill("#term-source", "dog")
+    page.page.fill("#term-target", "Dackel")
+    page.page.click("#term-form button")
+    page.text_of("#terms", "honoured")
+    page.cursor(4)
+    page.page.keyboard.type("K")
+    page.suggested("erl erblickt einen Dackel.")
+
+
+def _violations(page: Opened) -> list[str]:
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright",
+        reason="axe-playwright-python is not installed: axe's rules NOT checked",
+    )
+    found = axe.Axe().run(page.page).response["violations"]
+    return [f"{each['id']}: {node['html']} {node['failureSummary']}" for each in found for node in each["nodes"]]
+
+
+def test_axe_finds_nothing(page: Opened) -> None:
+    assert _violations(page) == []
+    _everything_open(page)
+    page.text_of("#entries", "Ein")
+    assert _violations(page) == []
+    page.cursor(5)
+    page.page.keyboard.press("Enter")
+    page.page.locator("#choices [role=option]:focus").wait_for()
+    assert _violations(page) == []
+    page.page.keyboard.press("Escape")
+    page.page.click("#help-open")
+    assert _violations(page) == []
+
+
+def _boxes(page: Opened) -> dict[str, dict[str, float]]:
+    names = ("#source", "#swap", "#target", "#text", "#output", "#copy", "#drop")
+    return {name: page.page.locator(name).bounding_box() for name in names}
+
+
+def test_the_layout_at_each_width(page: Opened) -> None:
+    """Compares where things are and not pixels: fonts differ between machines."""
+    _everything_open(page)
+    width = page.page.viewport_size["width"]
+    assert page.page.evaluate("document.documentElement.scrollWidth") == width
+    boxes = _boxes(page)
+    for name, box in boxes.items():
+        assert box["x"] >= 8, name
+        assert box["x"] + box["width"] <= width - 8, name
+        assert box["height"] >= 24, name  # large enough for a finger
+    text, output = boxes["#text"], boxes["#output"]
+    assert abs(text["width"] - output["width"]) <= 1
+    if width < 752:  # one below the other
+        assert output["y"] >= text["y"] + text["height"]
+        assert abs(output["x"] - text["x"]) <= 1
+    else:
+        assert abs(output["y"] - text["y"]) <= 1
+        assert output["x"] >= text["x"] + text["width"]
+        assert boxes["#target"]["x"] >= output["x"] - 20
+    assert boxes["#drop"]["y"] > boxes["#copy"]["y"]
+    # Each field lies exactly over the mirror that draws its text.
+    for name in ("text", "output"):
+        field, mirror = (page.page.locator(f"#{name}{end}").bounding_box() for end in ("", "-mirror"))
+        assert field == pytest.approx(mirror, abs=1)
+
+
+def test_colours_follow_the_scheme(page: Opened, scheme: str) -> None:
+    ground = page.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    light = sum(map(int, ground[ground.index("(") + 1 : -1].split(",")[:3])) > 3 * 128
+    assert light == (scheme == "light")
+
+
+def test_a_zoom_of_200_percent_hides_nothing(browser: Any) -> None:
+    """A zoom of 200 % gives a page half the width, and twice the pixels."""
+    options = {"viewport": {"width": 640, "height": 400}, "device_scale_factor": 2}
+    with opened(browser, **options) as made:
+        _everything_open(made)
+        assert made.page.evaluate("document.documentElement.scrollWidth") == 640
+
+
+def test_all_controls_are_reached_by_keyboard(browser: Any) -> None:
+    with opened(browser) as made:
+        made.translate(TEXT, _TRANSLATION)
+        made.page.focus("#glossary-toggle")
+        reached = []
+        for _ in range(30):
+            reached.append(made.page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+            made.page.keyboard.press("Tab")
+        wanted = "glossary-toggle history-toggle help-open source swap target text clear output confidence-figure copy"
+        wanted += " copy-link copy-curl attention-open shading file"
+        assert [each for each in reached if each in wanted.split()][: len(wanted.split())] == wanted.split()
+
+
+def test_help_opens_and_closes_by_keyboard(browser: Any) -> None:
+    with opened(browser) as made:
+        made.page.focus("#help-open")
+        made.page.keyboard.press("Enter")
+        made.text_of("#help", "Ctrl")
+        made.page.keyboard.press("Escape")
+        made.page.locator("#help").wait_for(state="hidden")
+        made.until("document.activeElement.id === 'help-open'")
+
+
+def test_screen_readers_are_told_of_suggestions(browser: Any) -> None:
+    with opened(browser) as made:
+        made.translate(TEXT, _TRANSLATION)
+        made.cursor(4)
+        made.page.keyboard.type("K")
+        said = "Suggestion: erl erblickt einen Köter."
+        made.until(f"document.querySelector('#announcer').textContent === {json.dumps(said)}")
