@@ -93,8 +93,7 @@ class PageService(FakeService):
 
 
 def _choices(request: TranslationRequest) -> list[tuple[str, Sequence[str]]]:
-    glossary = request.glossary or {}
-    assert isinstance(glossary, dict)
+    glossary = request.glossary if isinstance(request.glossary, dict) else {}  # that of a document is read already
     return [(term, [given] if isinstance(given, str) else list(given)) for term, given in glossary.items()]
 
 

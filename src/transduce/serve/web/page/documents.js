@@ -71,7 +71,7 @@ class Job {
     if (state === "failed") {
       this.show(error, this.file ? { "Try again": () => this.start(), ...remove } : remove);
     } else if (state === "done") {
-      const noted = warnings.length ? `Done. ${warnings.length} remarks: ${warnings.slice(0, 3).join(" ")}` : "Done.";
+      const noted = warnings.length ? `Done. ${warnings.length === 1 ? "One remark" : `${warnings.length} remarks`}: ${warnings.slice(0, 3).join(" ")}` : "Done.";
       this.show(noted, { Download: () => this.download(), ...remove });
     } else {
       const shown = state === "queued" ? "Waiting" : `${Math.floor(100 * progress)} %`;

@@ -27,7 +27,9 @@ export function startLinks() {
       mark(undefined);
     });
     part(id).addEventListener("input", () => mark(undefined));
-    part(id).addEventListener("blur", () => mark(undefined));
+    part(id).addEventListener("blur", ({ relatedTarget }) => {
+      if (!part("choices").contains(relatedTarget)) mark(undefined); // the word stays marked while others are listed
+    });
     for (const event of ["keyup", "click"]) {
       part(id).addEventListener(event, ({ key }) => {
         if (event !== "click" && !/^(Arrow|Home|End|Page)/.test(key)) return;
