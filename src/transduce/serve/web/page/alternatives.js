@@ -84,7 +84,8 @@ function fill(word, prefix, alternatives) {
   part("choices").replaceChildren(
     ...alternatives.map((each) => {
       const share = make("span", { className: "share", textContent: percent(each.probability) });
-      const option = make("div", { role: "option", tabIndex: -1 }, make("span", { textContent: each.word, dir: "auto" }), share);
+      const written = make("span", { textContent: each.word, dir: "auto" });
+      const option = make("div", { role: "option", tabIndex: -1 }, written, share);
       option.setAttribute("aria-selected", String(now.startsWith(each.word)));
       option.choose = () => {
         close();

@@ -20,7 +20,8 @@ class Job {
     this.buttons = make("span", { className: "row" });
     const name = file?.name ?? known.name;
     this.bar.setAttribute("aria-label", `Progress of ${name}`);
-    this.line = make("li", {}, make("span", { className: "name", textContent: name, dir: "auto" }), this.bar, this.state, this.buttons);
+    const title = make("span", { className: "name", textContent: name, dir: "auto" });
+    this.line = make("li", {}, title, this.bar, this.state, this.buttons);
     part("jobs").append(this.line);
   }
 
@@ -71,8 +72,9 @@ class Job {
     if (state === "failed") {
       this.show(error, this.file ? { "Try again": () => this.start(), ...remove } : remove);
     } else if (state === "done") {
-      const noted = warnings.length ? `Done. ${warnings.length === 1 ? "One remark" : `${warnings.length} remarks`}: ${warnings.slice(0, 3).join(" ")}` : "Done.";
-      this.show(noted, { Download: () => this.download(), ...remove });
+      const number = warnings.length === 1 ? "One remark" : `${warnings.length} remarks`;
+      const remarks = warnings.length ? ` ${number}: ${warnings.slice(0, 3).join(" ")}` : "";
+      this.show(`Done.${remarks}`, { Download: () => this.download(), ...remove });
     } else {
       const shown = state === "queued" ? "Waiting" : `${Math.floor(100 * progress)} %`;
       this.show(shown, { Cancel: () => this.remove() });
@@ -87,7 +89,8 @@ class Job {
     const names = [...this.buttons.children].map((each) => each.textContent);
     if (names.join() === Object.keys(buttons).join()) return; // a button that has the focus stays
     const made = Object.entries(buttons).map(([textContent, act]) => {
-      const button = make("button", { type: "button", textContent, className: textContent === "Download" ? "" : "plain" });
+      const className = textContent === "Download" ? "" : "plain";
+      const button = make("button", { type: "button", textContent, className });
       button.setAttribute("aria-label", `${textContent} ${this.file?.name ?? this.known.name}`);
       button.addEventListener("click", act);
       return button;
@@ -118,7 +121,10 @@ class Job {
     remember();
     part("file").focus();
     announce("Removed.");
-    if (this.known) await send(`api/documents/${this.known.id}`, { method: "DELETE" }).catch(() => {}); // it expires by itself
+    if (!this.known) return;
+    await send(`api/documents/${this.known.id}`, { method: "DELETE" }).catch(() => {
+      announce("The service could not be told. It deletes the document later."); // documents are kept for a while only
+    });
   }
 }
 

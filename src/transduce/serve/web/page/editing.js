@@ -202,7 +202,8 @@ function onKey(event) {
     return;
   }
   if (field.selectionStart !== field.selectionEnd || event.shiftKey || leaves) return;
-  const place = [...passage.places()].find(({ segment, start }) => start + segment.fixed === field.selectionStart && segment.isEdited);
+  const isHere = ({ segment, start }) => segment.isEdited && start + segment.fixed === field.selectionStart;
+  const place = [...passage.places()].find(isHere);
   if (!place || place.segment.fixed >= place.segment.text.length) return;
   const rest = place.segment.text.slice(place.segment.fixed);
   const accepted = acceptedBy(event, rest);
@@ -226,7 +227,8 @@ function acceptedBy({ key, ctrlKey, altKey }, rest) {
 
 function state(cursor) {
   const fields = ["text", "fixed", "targetGap", "isEdited", "words", "links", "translation", "isDetailed"];
-  const kept = passage.segments.map((segment) => [segment, Object.fromEntries(fields.map((name) => [name, segment[name]]))]);
+  const copy = (segment) => Object.fromEntries(fields.map((name) => [name, segment[name]]));
+  const kept = passage.segments.map((segment) => [segment, copy(segment)]);
   return { kept, cursor };
 }
 

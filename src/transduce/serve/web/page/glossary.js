@@ -39,7 +39,8 @@ function changed() {
 /** Returns in how many sentences a term was required, and in how many it came out. */
 export function outcome(choices, segments) {
   const wanted = JSON.stringify(choices);
-  const found = segments.flatMap((each) => each.translation.required).filter(({ terms }) => JSON.stringify(terms) === wanted);
+  const all = segments.flatMap((each) => each.translation.required);
+  const found = all.filter(({ terms }) => JSON.stringify(terms) === wanted);
   return { required: found.length, honoured: found.filter((each) => each.found).length };
 }
 
@@ -60,7 +61,8 @@ function row(term, choices) {
     ? make("td", { textContent: "does not occur" })
     : make("td", {
         className: honoured === required ? "honoured" : "missed",
-        textContent: required === 1 ? (honoured ? "honoured" : "not honoured") : `honoured ${honoured} of ${required} times`,
+        textContent: required > 1 ? `honoured ${honoured} of ${required} times` : honoured ? "honoured" : "not honoured",
       });
-  return make("tr", {}, make("td", { textContent: term, dir: "auto" }), make("td", { textContent: choices.join(" | "), dir: "auto" }), state, make("td", {}, remove));
+  const texts = [term, choices.join(" | ")].map((textContent) => make("td", { textContent, dir: "auto" }));
+  return make("tr", {}, ...texts, state, make("td", {}, remove));
 }

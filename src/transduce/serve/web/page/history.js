@@ -37,7 +37,8 @@ function keep() {
   if (!passage.text.trim() || !passage.isCurrent) return;
   const entry = { source: chosenSource(), target: target(), text: passage.text, translation: passage.translation };
   const [last, ...others] = readLasting("history", []);
-  const isSame = last && last.target === entry.target && (entry.text.startsWith(last.text) || last.text.startsWith(entry.text));
+  const [shorter, longer] = [entry.text, last?.text ?? ""].sort((a, b) => a.length - b.length);
+  const isSame = last && last.target === entry.target && longer.startsWith(shorter);
   writeLasting("history", [entry, ...(isSame ? others : last ? [last, ...others] : [])].slice(0, MOST));
 }
 

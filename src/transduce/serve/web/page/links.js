@@ -74,7 +74,8 @@ export function mark(element) {
   }
   const [own, other, side] = word.side === "text" ? ["source", "target", "output"] : ["target", "source", "text"];
   const isWritten = word.segment.translation.text === word.segment.text; // else the links are of an older wording
-  const links = isWritten ? word.segment.links.filter((link) => link[own][0] < word.end && link[own][1] > word.start) : [];
+  const meets = ({ [own]: [start, end] }) => start < word.end && end > word.start;
+  const links = isWritten ? word.segment.links.filter(meets) : [];
   const counterparts = elementsAt(side, word.segment, links.map((link) => link[other]));
   marked.push(...counterparts);
   for (const each of marked) each.classList.add("linked");

@@ -59,13 +59,14 @@ function targetPieces(segment) {
 
 /** Returns the words of a translation: as they are linked, else as they were written, with their probabilities. */
 export function unitsOfTarget(segment) {
-  if (segment.translation.text !== segment.text) return [...segment.text.matchAll(/[\p{L}\p{N}][^\s]*/gu)].map(unitOfMatch);
+  const plain = () => [...segment.text.matchAll(/[\p{L}\p{N}][^\s]*/gu)].map(unitOfMatch);
+  if (segment.translation.text !== segment.text) return plain();
   const linked = segment.links.map(({ target: [start, end] }) => ({ start, end }));
   const units = linked.length ? linked : segment.words.map(({ start, end }) => ({ start, end }));
   for (const unit of units) {
     unit.probability = segment.words.find(({ start, end }) => start < unit.end && end > unit.start)?.probability;
   }
-  return units.length ? units : [...segment.text.matchAll(/[\p{L}\p{N}][^\s]*/gu)].map(unitOfMatch);
+  return units.length ? units : plain();
 }
 
 const unitOfMatch = (match) => ({ start: match.index, end: match.index + match[0].length });
