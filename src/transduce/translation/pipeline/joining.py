@@ -10,6 +10,8 @@ from transduce.translation.pipeline.sentences import NO_SPACES, Span
 from transduce.translation.pipeline.splitting import Part
 from transduce.translation.result import SpanPair, Translation
 
+_SCORE_DIGITS = 3  # beyond which two scores count as equal
+
 
 def join(
     inputs: Sequence[SegmentInput],
@@ -39,14 +41,17 @@ def join(
 def choices_of_parts(found: Sequence[list[Translation]], n_best: int, drawn: bool) -> list[list[Translation]]:
     """Returns the `n_best` choices of one translation for each part with the greatest sums of scores.
 
+    Sums that differ by rounding only, as where a sentence comes twice, are equal: then the part that comes first has the
+    better translation. So the order does not depend on the batches that the parts were in.
+
     Of random draws, the k-th of all parts together are the k-th of the whole: then it is a fair sample as well.
     """
     if drawn:
         return [[*each] for each in zip(*found, strict=False)][:n_best]
     choices: list[tuple[float, list[Translation]]] = [(0.0, [])]
     for options in found:
-        extended = [(total + t.score, [*chosen, t]) for total, chosen in choices for t in options]
-        choices = heapq.nlargest(n_best, extended, key=lambda choice: choice[0])
+        extended = [(loss + options[0].score - t.score, [*chosen, t]) for loss, chosen in choices for t in options]
+        choices = heapq.nsmallest(n_best, extended, key=lambda choice: round(choice[0], _SCORE_DIGITS))
     return [chosen for _, chosen in choices]
 
 
