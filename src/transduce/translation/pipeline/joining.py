@@ -41,8 +41,8 @@ def join(
 def choices_of_parts(found: Sequence[list[Translation]], n_best: int, drawn: bool) -> list[list[Translation]]:
     """Returns the `n_best` choices of one translation for each part with the greatest sums of scores.
 
-    Sums that differ by rounding only, as where a sentence comes twice, are equal: then the part that comes first has the
-    better translation. So the order does not depend on the batches that the parts were in.
+    Sums that differ by rounding only, as where a sentence comes twice, are equal: then the part that comes first has
+    the better translation. So the order does not depend on the batches that the parts were in.
 
     Of random draws, the k-th of all parts together are the k-th of the whole: then it is a fair sample as well.
     """
