@@ -52,7 +52,8 @@ class FakeService:
         return self.hung
 
     def pairs(self) -> list[ServedPair]:
-        return [ServedPair(source, target, "fake", "", "fake") for source, target in PAIRS]
+        attends = self.attended is not None
+        return [ServedPair(source, target, "fake", "", "fake", attends) for source, target in PAIRS]
 
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
         self.requests.append(request)

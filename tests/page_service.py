@@ -40,6 +40,7 @@ class PageService(FakeService):
         super().__init__()
         self.seconds = 0.0  # that an answer takes
         self.warnings: tuple[str, ...] = ()  # of every translation
+        self.forces = False  # whether the terms that come out were forced
 
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
         await asyncio.sleep(self.seconds)
@@ -89,6 +90,7 @@ class PageService(FakeService):
             alignment=tuple((each.source, each.target) for each in links) if options.alignment else (),
             warnings=self.warnings,
             required=required,
+            forced=tuple(choices for choices, _ in required) if self.forces else (),
         )
 
 

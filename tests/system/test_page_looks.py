@@ -120,7 +120,7 @@ def test_all_controls_are_reached_by_keyboard(browser: Any) -> None:
             reached.append(made.page.evaluate("document.activeElement.id || document.activeElement.tagName"))
             made.page.keyboard.press("Tab")
         wanted = "glossary-toggle history-toggle help-open source swap target text clear output confidence-figure copy"
-        wanted += " copy-link copy-curl attention-open shading file"
+        wanted += " copy-link copy-curl shading file"
         assert [each for each in reached if each in wanted.split()][: len(wanted.split())] == wanted.split()
 
 

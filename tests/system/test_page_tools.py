@@ -67,6 +67,35 @@ def test_a_glossary_tells_which_terms_were_honoured(page: Opened) -> None:
     page.translation("Ein Hund rennt.")
 
 
+def test_a_forced_term_is_to_be_checked(page: Opened) -> None:
+    page.service.forces = True
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    _add_term(page, "dog", "Dackel")
+    page.text_of("#terms .missed", "forced – please check")
+
+
+def test_a_term_of_an_edited_sentence_is_checked_too(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.cursor(4)
+    page.page.keyboard.type("K")
+    page.suggested("öter läuft.")
+    page.page.keyboard.press("Tab")
+    page.suggested("")
+    _add_term(page, "dog", "Dackel")
+    page.text_of("#terms .missed", "not honoured")
+    _add_term(page, "runs", "läuft")
+    page.text_of("#terms .honoured", "honoured")
+    page.translation("Ein Köter läuft.")
+
+
+def _add_term(page: Opened, term: str, translation: str) -> None:
+    if not page.page.is_visible("#glossary"):
+        page.page.click("#glossary-toggle")
+    page.page.fill("#term-source", term)
+    page.page.fill("#term-target", translation)
+    page.page.click("#term-form button")
+
+
 def test_what_happened_to_a_text_is_said_in_plain_words(page: Opened) -> None:
     page.service.warnings = ("repeats itself", "something new.")
     page.page.fill("#text", "A dog runs.")
@@ -223,6 +252,7 @@ def test_a_document_that_cannot_be_read(page: Opened, tmp_path: Path) -> None:
 
 def test_attention_is_one_click_away(page: Opened, random_attention: Callable[..., Attention]) -> None:
     page.service.attended = random_attention("A dog runs.", "Ein Hund rennt.")
+    page.page.reload()
     page.translate("A dog runs.", "Ein Hund rennt.")
     page.page.click("#attention-open")
     explorer = page.page.frame_locator("#attention-frame")
@@ -232,9 +262,16 @@ def test_attention_is_one_click_away(page: Opened, random_attention: Callable[..
     page.page.locator("#attention").wait_for(state="hidden")
 
 
-def test_attention_that_the_engine_does_not_tell(page: Opened) -> None:
+def test_attention_is_not_offered_where_the_engine_does_not_return_it(
+    page: Opened, random_attention: Callable[..., Attention]
+) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
+    assert not page.page.is_visible("#attention-open")
+    page.service.attended = random_attention("A dog runs.", "Ein Hund rennt.")
+    page.page.reload()
+    page.translation("Ein Hund rennt.")
+    page.page.locator("#attention-open").wait_for(timeout=SECONDS)
+    page.service.attended = None  # the model was exchanged meanwhile
     page.page.click("#attention-open")
-    page.text_of("#attention-note", "does not tell its attention")
-    page.page.keyboard.press("Escape")
-    page.page.locator("#attention").wait_for(state="hidden")
+    page.text_of("#status", "does not tell its attention")
+    assert not page.page.is_visible("#attention")

@@ -157,7 +157,31 @@ def test_what_is_taken_out_stays_out(page: Opened) -> None:
     page.page.keyboard.press("Delete")
     page.translation("")
     page.page.keyboard.type("Ein K")
-    page.translation("Ein Köter läuft.")
+    page.translation("Ein Köter läuft. Ein Katze schläft.")  # who begins anew works on the whole text
+
+
+def test_what_is_typed_over_all_belongs_to_its_sentence(page: Opened) -> None:
+    page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
+    page.page.focus("#output")
+    page.page.keyboard.press("Control+a")
+    page.page.keyboard.type("Ein K")
+    page.translation("Ein Köter läuft. Ein Katze schläft.")
+    page.suggested("öter läuft.")
+    page.page.keyboard.type("öter läuft. Ein M")  # on into the next sentence
+    page.translation("Ein Köter läuft. Ein Mieze ruht.")
+    page.suggested("ieze ruht.")
+
+
+@pytest.mark.parametrize("before", ["A dog runs.", "A dog runs"])
+def test_a_sentence_that_is_added_after_an_edit_is_translated(page: Opened, before: str) -> None:
+    page.translate(before, before.replace("A dog runs", "Ein Hund rennt"))
+    page.cursor(4)
+    page.page.keyboard.type("K")
+    page.suggested(before.replace("A dog runs", "öter läuft"))
+    page.page.fill("#text", "A dog runs. Cat.")
+    page.translation("Ein Köter läuft. Katze.")
+    page.page.fill("#text", "A dog runs. Cat. A man sees.")
+    page.translation("Ein Köter läuft. Katze. Ein Mann sieht.")
 
 
 def test_wording_is_kept_when_the_text_changes_a_little(page: Opened) -> None:

@@ -300,7 +300,7 @@ def test_detection(client: DescribedClient) -> None:
 def test_languages(client: DescribedClient) -> None:
     found = client.get("/api/languages").json()
     assert found["languages"][-1] == {"code": "pt-BR", "name": "Portuguese (Brazil)"}
-    assert found["pairs"][0] == {"source": "en", "target": "de", "via": None, "model": "fake"}
+    assert found["pairs"][0] == {"source": "en", "target": "de", "via": None, "model": "fake", "attention": False}
 
 
 def test_keys(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ class ServedPair:
     model: str  # its name; of a pivot, both names
     via: str = ""  # code of the pivot language; "": none
     engine: str = ""  # the name of the engine that runs it; "" while it is not loaded
+    attention: bool | None = None  # whether that engine returns attention weights; None while it is not loaded
 
 
 class Models:
@@ -85,7 +86,10 @@ class Models:
                 model.translator.engine.name for slot in route if (model := slot.loaded) is not None
             )
             via = self._pivot if len(route) > 1 else ""
-            found.append(ServedPair(source, target, " + ".join(slot.name for slot in route), via, " + ".join(engines)))
+            name = " + ".join(slot.name for slot in route)
+            model = route[0].loaded
+            attention = False if via else None if model is None else model.returns_attention
+            found.append(ServedPair(source, target, name, via, " + ".join(engines), attention))
         return found
 
     def reload(self, *, always: bool = False) -> list[str]:

@@ -119,9 +119,14 @@ class ServedModel:
         [text], [prefix] = request.texts, request.prefixes or [""]
         return alternatives(self._queued(ticket), self.translator.options, text, prefix, n)
 
+    @property
+    def returns_attention(self) -> bool:
+        """Whether the engine returns attention weights."""
+        return isinstance(self._main.engine, AttendingEngine)
+
     def attention(self, request: TranslationRequest, ticket: Ticket, translation: str | None) -> Attention:
         """Returns the attention of a request's only text and a translation; see `Service.attention`."""
-        if not isinstance(self._main.engine, AttendingEngine):
+        if not self.returns_attention:
             raise ConfigError(
                 f"The engine that serves this model ({self._main.engine.name}) does not tell its attention. "
                 'For that, serve it with engine = "torch".'

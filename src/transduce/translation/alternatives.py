@@ -1,6 +1,7 @@
 """The words that may follow in a translation that has begun, each with the translation that continues it."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
 
@@ -18,6 +19,7 @@ from transduce.translation.result import Alternative, Translation
 from transduce.translation.text_model import TextModel, encode_lines
 
 _NUMBER = Range(1, 100)
+_JOINED = re.compile(r"(?<=\w)[-\u2010\u2011'\u2019]\w+")  # what a hyphen or an apostrophe adds to a word
 _SPARE = 4  # beginnings that are tried beyond twice the number of words: several may lead to the same word
 
 
@@ -58,7 +60,7 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
     for each, values in zip(found, scores, strict=True):
         translation = with_words(_translation(model, source, source_ids, each), values, tokenizer)
         text = translation.text
-        end = next((end for _, end in atoms(text) if end > len(beginning)), 0)
+        end = word_end(text, len(beginning))
         if end and text.startswith(beginning):
             ends = accumulate(len(piece) for piece in tokenizer.piece_bytes(each.ids))
             num_tokens = sum(at < len(f" {text[:end]}".encode()) for at in ends) + 1  # the last reaches the word's end
@@ -66,6 +68,15 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
             if text[:end] not in best or best[text[:end]].probability < probability:
                 best[text[:end]] = Alternative(text[len(beginning) : end].strip(), probability, translation)
     return sorted(best.values(), key=lambda alternative: -alternative.probability)[:n]
+
+
+def word_end(text: str, start: int) -> int:
+    """Returns where the first word that goes beyond `start` ends, 0 if there is none: "T-Shirt" and "dog's" are one."""
+    joined = _JOINED.match(text, start)
+    end = joined.end() if joined else next((end for _, end in atoms(text) if end > start), 0)
+    while joined := _JOINED.match(text, end):
+        end = joined.end()
+    return end
 
 
 def _beginnings(

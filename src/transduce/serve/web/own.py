@@ -137,7 +137,13 @@ class Own:
     async def languages(self, request: Request) -> Response:
         """GET /api/languages: all pairs, and the names of their languages."""
         pairs = [
-            {"source": each.source, "target": each.target, "via": each.via or None, "model": each.model}
+            {
+                "source": each.source,
+                "target": each.target,
+                "via": each.via or None,
+                "model": each.model,
+                "attention": each.attention,
+            }
             for each in self.backend.service.pairs()
         ]
         languages = [{"code": code, "name": language_name(code)} for code in self.backend.targets_by_language()]

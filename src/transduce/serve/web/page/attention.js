@@ -1,35 +1,39 @@
 // The attention of a sentence: what each head of the model looks at. Shown by the explorer, in a frame of its own.
 
 import { part } from "./dom.js";
-import { source, target } from "./languages.js";
+import { attends, source, target } from "./languages.js";
 import { passage } from "./passage.js";
 import { ask } from "./requests.js";
+import { show as say } from "./status.js";
 
 export function startAttention() {
   part("attention-open").addEventListener("click", open);
+  passage.addEventListener("change", offer);
   part("attention").addEventListener("close", () => {
     part("attention-frame").hidden = true;
     part("attention-frame").removeAttribute("src");
   });
 }
 
+/** Offers the attention where the engine can tell it, and there is a translation. */
+export function offer() {
+  part("attention-open").hidden = !attends();
+  part("attention-open").disabled = !passage.translation || !passage.isCurrent;
+}
+
 /** Shows the attention of the sentence at the cursor, or of the first one. */
 async function open() {
-  const note = part("attention-note");
   const segment = passage.placeAt(part("output").selectionStart)?.segment;
-  part("attention").showModal();
-  if (!segment?.text || !passage.isCurrent) {
-    note.textContent = "There is no translation yet.";
-    return;
-  }
-  note.textContent = "The model reads the sentence again …";
+  if (!segment?.text || !passage.isCurrent) return;
+  say("The model reads the sentence again …");
   try {
     const fields = { text: segment.source, source: source(), target: target(), translation: segment.text };
     const data = await ask("api/attention", { fields });
+    say("");
+    part("attention").showModal();
     await show(data);
-    note.textContent = "";
   } catch (error) {
-    note.textContent = error.message;
+    say(`The attention cannot be shown: ${error.message}`, true);
   }
 }
 

@@ -8,7 +8,7 @@ import { directionOf, source, target } from "./languages.js";
 import { addDetails, fix } from "./live.js";
 import { passage } from "./passage.js";
 import { ask } from "./requests.js";
-import { describe } from "./segments.js";
+import { describe, ENDS } from "./segments.js";
 import { failed, worked, working } from "./status.js";
 
 const PAUSE_MS = 350; // without a key, after which details are asked for, and the suggestion is read out
@@ -18,6 +18,7 @@ let undone = []; // states to go back to, oldest first
 let redone = [];
 let running = null; // {segment, controller} of the request for a suggestion
 let pause = 0;
+let insertedAt = Infinity; // where the browser is about to insert something
 let leaves = false; // whether Tab leaves the field although there is a suggestion
 
 /** Starts to watch the field of the translation. */
@@ -29,6 +30,7 @@ export function startEditing() {
   field.addEventListener("compositionend", entered);
   field.addEventListener("keydown", onKey);
   field.addEventListener("beforeinput", (event) => {
+    insertedAt = event.inputType.startsWith("insert") ? field.selectionStart : Infinity;
     if (!event.inputType.startsWith("history")) return;
     event.preventDefault();
     restore(event.inputType === "historyUndo");
@@ -72,6 +74,8 @@ function entered() {
   const before = passage.translation;
   const after = field.value;
   if (after === before) return;
+  const replacedFrom = insertedAt;
+  insertedAt = Infinity;
   leaves = false;
   if (!passage.segments.length) {
     field.value = ""; // nothing to translate yet
@@ -80,12 +84,41 @@ function entered() {
   const cursor = before.endsWith(after.slice(field.selectionEnd)) ? field.selectionEnd : after.length;
   const end = before.length - (after.length - cursor);
   let start = 0;
-  while (start < Math.min(cursor, end) && before[start] === after[start]) start += 1;
+  const most = Math.min(cursor, end, replacedFrom);
+  while (start < most && before[start] === after[start]) start += 1;
+  const typed = after.slice(start, cursor);
+  if (start >= end && isOverGap(start, typed)) {
+    field.value = before;
+    field.setSelectionRange(cursor, cursor);
+    return;
+  }
   remember(start);
-  const segment = change(start, Math.max(start, end), after.slice(start, cursor));
+  const segment = change(start, Math.max(start, end), typed);
+  if (typed && !(before.slice(0, start) + before.slice(end)).trim()) bringBack();
   passage.changed();
   field.setSelectionRange(cursor, cursor);
   if (segment) suggest(segment);
+}
+
+/** Returns whether a typed space is the one that stands already after a sentence that is complete. */
+function isOverGap(start, typed) {
+  const places = [...passage.places()];
+  const index = places.findIndex(({ segment, end }) => end === start && isWhole(segment));
+  return Boolean(typed) && index >= 0 && places[index + 1]?.segment.targetGap.startsWith(typed);
+}
+
+/** Returns whether an edited sentence has its end: that which the model wrote too, or a sign where it writes no more. */
+function isWhole({ isEdited, text, translation }) {
+  if (!isEdited) return false;
+  return text === translation.text || (ENDS.test(text) && !running);
+}
+
+/** Gives all sentences but the first their own translations again: who types over all begins with the first. */
+function bringBack() {
+  for (const segment of passage.segments.slice(1)) {
+    const { ownGap: targetGap, translation } = segment;
+    Object.assign(segment, { text: translation.text, targetGap, fixed: 0, isEdited: false, isDetailed: false });
+  }
 }
 
 /** Enters an edit into the segments; returns the one whose rest is to be searched again, if any. */

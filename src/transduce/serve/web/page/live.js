@@ -8,7 +8,7 @@
 import { setDetected, chosenSource, source, target } from "./languages.js";
 import { passage } from "./passage.js";
 import { ask, events } from "./requests.js";
-import { describe, joint, newSegment, unitsOf } from "./segments.js";
+import { describe, ENDS, joint, newSegment, unitsOf } from "./segments.js";
 import { failed, working, worked } from "./status.js";
 
 const PAUSE_MS = 220; // without a key, after which an outdated request is given up, and details are asked for
@@ -82,11 +82,11 @@ async function next() {
   const mine = (running = { controller, text: passage.text });
   working();
   try {
-    await translate({ middle, before, after, old, isWhole: !head && !tail }, controller.signal);
+    const isPart = await translate({ middle, before, after, old, isWhole: !head && !tail }, controller.signal);
     if (running !== mine) return;
     running = null;
     worked();
-    if (passage.text !== mine.text) next();
+    if (passage.text !== mine.text || isPart) next();
     else if (middle.length > FAST_CHARACTERS || !pause) addDetails();
   } catch (error) {
     if (running === mine) running = null;
@@ -104,6 +104,7 @@ function planned() {
   return { head: 0, tail: 0, start: 0, end: passage.text.trimEnd().length };
 }
 
+/** Translates a part of the text; returns whether some of it is left. */
 async function translate({ middle, before, after, old, isWhole }, signal) {
   const isFast = middle.length <= FAST_CHARACTERS;
   const fields = {
@@ -114,12 +115,14 @@ async function translate({ middle, before, after, old, isWhole }, signal) {
   };
   const kept = keptWording(middle, old);
   if (kept) {
-    const prefix = kept.text.slice(0, kept.fixed);
-    const [found] = (await ask("api/translate", { fields: { ...fields, prefix }, signal })).translations;
-    const segment = newSegment(middle.trim(), /^\s*/.exec(middle)[0], kept.targetGap + found.text, found);
+    const { own, sentence } = kept;
+    const prefix = own.text.slice(0, own.fixed);
+    const asked = { ...fields, text: sentence, prefix };
+    const [found] = (await ask("api/translate", { fields: asked, signal })).translations;
+    const segment = newSegment(sentence, /^\s*/.exec(middle)[0], own.targetGap + found.text, found);
     fix(segment, prefix);
     setSegments(before, [segment], after);
-    return;
+    return sentence.length < middle.trim().length;
   }
   const found = [];
   const units = unitsOf(middle);
@@ -130,6 +133,7 @@ async function translate({ middle, before, after, old, isWhole }, signal) {
     const [start, end] = data.span.map(units);
     const segment = newSegment(middle.slice(start, end), middle.slice(read, start), data.added, data.translation);
     if (!found.length && before.length) segment.targetGap = joint(segment.targetGap, target());
+    segment.ownGap = segment.targetGap;
     if (found.length) found.at(-1).isClosed = true;
     read = end;
     found.push(takeWording(segment, old));
@@ -137,17 +141,25 @@ async function translate({ middle, before, after, old, isWhole }, signal) {
   }
   if (after.length && found.length) found.at(-1).isClosed = true;
   setSegments(before, found, after);
+  return false;
 }
 
-/** Returns the only old segment, if the user worked on it and the new text is nearly that of the old one. */
+/** Returns the only old segment with its sentence in the new text, if the user worked on it and it is nearly the same. */
 function keptWording(middle, old) {
   if (old.length !== 1 || !old[0].fixed) return null;
-  const [a, b] = [middle.trim(), old[0].source];
+  const b = old[0].source;
+  const a = firstSentence(b) === b ? firstSentence(middle.trim()) : middle.trim();
   let same = 0;
   while (same < Math.min(a.length, b.length) && a[same] === b[same]) same += 1;
   let last = 0;
   while (last < Math.min(a.length, b.length) - same && a.at(-1 - last) === b.at(-1 - last)) last += 1;
-  return 2 * (same + last) >= Math.max(a.length, b.length) ? old[0] : null;
+  return 2 * (same + last) >= Math.max(a.length, b.length) ? { own: old[0], sentence: a } : null;
+}
+
+/** Returns a text up to the first sign that ends a sentence. */
+function firstSentence(text) {
+  const found = [...text.matchAll(/\s/g)].find(({ index }) => ENDS.test(text.slice(0, index)));
+  return found ? text.slice(0, found.index) : text;
 }
 
 /** Returns the new segment, or the user's own translation of the same sentence. */

@@ -1,7 +1,7 @@
 // Starts the page.
 
 import { startAlternatives } from "./alternatives.js";
-import { startAttention } from "./attention.js";
+import { offer, startAttention } from "./attention.js";
 import { startConfidence } from "./confidence.js";
 import { resumeDocuments, startDocuments } from "./documents.js";
 import { part } from "./dom.js";
@@ -94,6 +94,7 @@ function startDialogs() {
 async function start() {
   try {
     await loadLanguages();
+    offer();
     show("");
   } catch (error) {
     failed(error, start);
@@ -119,5 +120,8 @@ startSharing();
 startAttention();
 startDocuments();
 startDialogs();
-onLanguageChoice(restart);
+onLanguageChoice(() => {
+  offer();
+  restart();
+});
 start();

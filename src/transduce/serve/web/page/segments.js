@@ -4,12 +4,13 @@
 // lies between them is translated again.
 
 const UNSPACED = new Set(["ja", "km", "lo", "my", "th", "yue", "zh"]); // written without spaces between words
-const ENDS = /[.!?…。！？؟।]["'”’»)\]]*$/u;
+export const ENDS = /[.!?…。！？؟।]["'”’»)\]]*$/u;
 
 /** Returns the segment for a sentence that the service translated; spans become UTF-16 offsets. */
 export function newSegment(source, gap, added, translation) {
   const at = translation.text ? Math.max(0, added.lastIndexOf(translation.text)) : 0;
-  const segment = { source, gap, targetGap: added.slice(0, at), isClosed: false, isEdited: false };
+  const targetGap = added.slice(0, at);
+  const segment = { source, gap, targetGap, ownGap: targetGap, isClosed: false, isEdited: false };
   return describe(segment, translation);
 }
 
@@ -93,7 +94,8 @@ export function reused(segments, text) {
 /** Returns whether the sentence could be longer than the segment, with what follows it now. */
 function mayGoOn(segment, rest) {
   if (/^\s*\n/.test(rest)) return false;
-  return !segment.isClosed || !/^\s/.test(rest);
+  const isClosed = segment.isClosed || (segment.isEdited && ENDS.test(segment.source)); // a wording is of one sentence
+  return !isClosed || !/^\s/.test(rest);
 }
 
 /** Returns the white space between two translations, where that of the sources says nothing. */
