@@ -21,7 +21,7 @@ WORDS = {
     "runs": ("rennt", "läuft"),
     "sleeps": ("schläft", "ruht"),
 }
-DOUBTED = "schläft"  # the only word with a low probability
+DOUBTED = "schläft"  # the only word with a low probability, unless a test says otherwise
 _WORD = re.compile(r"\w+")
 
 
@@ -40,6 +40,8 @@ class PageService(FakeService):
         super().__init__()
         self.seconds = 0.0  # that an answer takes
         self.warnings: tuple[str, ...] = ()  # of every translation
+        self.probabilities = {DOUBTED: 0.2}  # of words that the model is not sure of
+        self.links = True  # whether words are linked
         self.forces = False  # whether the terms that come out were forced
 
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
@@ -76,7 +78,7 @@ class PageService(FakeService):
             for term, choices in terms.items()
             if term in text.lower()
         )
-        words = tuple((word, 0.2 if word.strip(".") == DOUBTED else 0.97) for word in written.split())
+        words = tuple((word, self.probabilities.get(word.strip("."), 0.97)) for word in written.split())
         return Translation(
             written,
             score=-0.5,
@@ -87,7 +89,7 @@ class PageService(FakeService):
             confidence=0.72 if options.confidence else None,
             words=words if options.confidence else (),
             sentences=(((0, len(text)), (0, len(written))),) if written else (),
-            alignment=tuple((each.source, each.target) for each in links) if options.alignment else (),
+            alignment=tuple((each.source, each.target) for each in links) if options.alignment and self.links else (),
             warnings=self.warnings,
             required=required,
             forced=tuple(choices for choices, _ in required) if self.forces else (),

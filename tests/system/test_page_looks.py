@@ -111,6 +111,52 @@ def test_a_zoom_of_200_percent_hides_nothing(browser: Any) -> None:
         assert made.page.evaluate("document.documentElement.scrollWidth") == 640
 
 
+@pytest.mark.parametrize("size", [(390, 500), (640, 400), (1280, 500)])
+def test_the_list_of_alternatives_lies_inside_the_window(browser: Any, size: tuple[int, int]) -> None:
+    with opened(browser, viewport={"width": size[0], "height": size[1]}) as made:
+        sentences = 12
+        made.translate("A man sees a dog. " * sentences, ("Ein Mann sieht ein Hund. " * sentences).rstrip())
+        for at in (1, 5, 20):
+            made.page.locator("#output-mirror .word").nth(at).scroll_into_view_if_needed()
+            box = made.page.locator("#output-mirror .word").nth(at).bounding_box()
+            made.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+            made.text_of("#choices", "20 %")
+            found = made.page.locator("#choices").bounding_box()
+            assert found["x"] >= 0
+            assert found["y"] >= 0
+            assert found["x"] + found["width"] <= size[0]
+            assert found["y"] + found["height"] <= size[1]
+            made.page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_moves_when_words_are_marked_texts_edited_and_copied(browser: Any, width: int) -> None:
+    with opened(browser, viewport={"width": width, "height": 844}) as made:
+        made.translate(TEXT, _TRANSLATION)
+        before = _boxes(made)
+        made.cursor(5)
+        made.page.keyboard.press("ArrowRight")
+        made.text_of("#word", "Mann")
+        made.page.click("#copy")
+        made.text_of("#said", "Translation copied.")
+        made.cursor(4)
+        made.page.keyboard.type("K")
+        made.suggested("erl erblickt einen Köter.")
+        assert _boxes(made) == before
+
+
+def test_a_suggestion_is_accepted_without_a_keyboard(browser: Any) -> None:
+    with opened(browser, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True) as made:
+        made.translate("A dog runs.", "Ein Hund rennt.")
+        assert not made.page.is_visible("#accept")
+        made.cursor(4)
+        made.page.keyboard.type("K")
+        made.suggested("öter läuft.")
+        made.page.tap("#accept")
+        made.suggested("")
+        made.translation("Ein Köter läuft.")
+
+
 def test_all_controls_are_reached_by_keyboard(browser: Any) -> None:
     with opened(browser) as made:
         made.translate(TEXT, _TRANSLATION)
@@ -119,8 +165,8 @@ def test_all_controls_are_reached_by_keyboard(browser: Any) -> None:
         for _ in range(30):
             reached.append(made.page.evaluate("document.activeElement.id || document.activeElement.tagName"))
             made.page.keyboard.press("Tab")
-        wanted = "glossary-toggle history-toggle help-open source swap target text clear output confidence-figure copy"
-        wanted += " copy-link copy-curl shading file"
+        wanted = "glossary-toggle history-toggle help-open source swap target clear text output confidence-figure"
+        wanted += " unsure copy copy-link copy-curl shading file"
         assert [each for each in reached if each in wanted.split()][: len(wanted.split())] == wanted.split()
 
 

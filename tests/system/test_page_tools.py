@@ -25,13 +25,13 @@ def page(browser: Any) -> Iterator[Opened]:
 
 def _copied(page: Opened, button: str) -> str:
     page.page.click(button)
-    page.text_of(button, "Copied")
+    page.text_of("#said", "copied.")
     return str(page.page.evaluate("navigator.clipboard.readText()"))
 
 
 def test_unsure_words_are_shaded_until_that_is_turned_off(page: Opened) -> None:
     page.translate("A cat sleeps.", "Ein Katze schläft.")
-    unsure = page.page.locator("#output-mirror.shaded .unsure-2")
+    unsure = page.page.locator("#output-mirror.shaded .unsure")
     unsure.wait_for()
     assert unsure.all_inner_texts() == ["schläft"]
     page.page.uncheck("#shading")
@@ -43,10 +43,67 @@ def test_unsure_words_are_shaded_until_that_is_turned_off(page: Opened) -> None:
 
 def test_the_confidence_says_whether_it_is_calibrated(page: Opened) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
-    page.text_of("#confidence-figure", "Confidence 72 %, not calibrated")
+    page.text_of("#confidence-figure", "Confidence 72 %, a rough estimate")
     page.page.click("#confidence-figure")
     page.text_of("#confidence-note", "not the probability that one is good")
     assert page.page.get_attribute("#confidence-figure", "aria-expanded") == "true"
+    page.page.keyboard.press("Escape")
+    page.page.locator("#confidence-note").wait_for(state="hidden")
+
+
+def test_the_least_sure_word_is_gone_to_first(page: Opened) -> None:
+    page.service.probabilities = {"Katze": 0.45, "schläft": 0.38}
+    page.translate("A cat sleeps. A dog runs.", "Ein Katze schläft. Ein Hund rennt.")
+    page.page.locator("#output-mirror .unsure").first.wait_for()
+    shades = page.page.evaluate(
+        "[...document.querySelectorAll('.unsure')].map((e) => parseInt(e.style.getPropertyValue('--doubt')))"
+    )
+    assert shades[0] < shades[1]
+    page.page.keyboard.press("F8")
+    page.text_of("#announcer", "schläft: 38 %. Unsure word 1 of 2.")
+    assert page.page.evaluate("document.querySelector('#output').selectionStart") == len("Ein Katze ")
+    page.page.click("#unsure")
+    page.text_of("#announcer", "Katze: 45 %. Unsure word 2 of 2.")
+    page.page.keyboard.press("F8")
+    page.text_of("#announcer", "schläft: 38 %. Unsure word 1 of 2.")
+
+
+def test_screen_readers_are_told_what_has_arrived(page: Opened) -> None:
+    page.service.warnings = ("repeats itself",)
+    page.service.forces = True
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.text_of("#announcer", "Translated. Confidence 72 %, a rough estimate. The translation repeats itself.")
+    _add_term(page, "dog", "Dackel")
+    page.text_of("#announcer", "Term dog: forced – please check.")
+
+
+def test_a_cleared_text_can_be_brought_back(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.page.click("#clear")
+    page.translation("")
+    page.page.keyboard.press("Control+z")
+    page.value("#text", "A dog runs.")
+    page.translation("Ein Hund rennt.")
+
+
+def test_nothing_is_said_to_be_copied_where_there_is_nothing(page: Opened) -> None:
+    page.page.click("#copy")
+    page.text_of("#said", "There is nothing to copy yet.")
+
+
+def test_a_link_carries_the_glossary_and_not_the_edits(browser: Any, page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    _add_term(page, "dog", "Dackel")
+    page.translation("Ein Dackel rennt.")
+    page.cursor(len("Ein Dackel "))
+    page.page.keyboard.type("lä")
+    page.suggested("uft.")
+    link = _copied(page, "#copy-link")
+    page.text_of("#said", "Link copied. Your edits are not in it.")
+    with opened(browser, fragment=link.removeprefix(page.address)) as other:
+        other.translation("Ein Dackel rennt.")
+    page.page.reload()
+    page.text_of("#said", "Your edits of the translation were not kept.")
 
 
 def test_a_glossary_tells_which_terms_were_honoured(page: Opened) -> None:
@@ -147,6 +204,7 @@ def test_a_link_runs_no_script(browser: Any) -> None:
 def test_the_translation_and_the_request_are_copied(page: Opened) -> None:
     page.translate("A dog's cat.", "Ein Hund's Katze.")
     assert _copied(page, "#copy") == "Ein Hund's Katze."
+    page.until("document.querySelector('#said').textContent === ''")
     command = shlex.split(_copied(page, "#copy-curl"))
     assert command[:2] == ["curl", f"{page.address}/api/translate"]
     assert json.loads(command[-1]) == {"text": "A dog's cat.", "source": "en", "target": "de"}
@@ -246,7 +304,10 @@ def test_a_document_is_dropped_and_cancelled(page: Opened) -> None:
 def test_a_document_that_cannot_be_read(page: Opened, tmp_path: Path) -> None:
     (tmp_path / "broken.docx").write_bytes(b"PK no archive")
     page.page.set_input_files("#file", tmp_path / "broken.docx")
-    page.page.locator("#jobs button", has_text="Try again").wait_for(timeout=SECONDS)
+    page.page.locator("#jobs button", has_text="Remove").wait_for(timeout=SECONDS)
+    page.page.locator("#jobs progress").wait_for(state="hidden")
+    assert page.page.locator("#jobs button", has_text="Try again").count() == 0  # the file itself is wrong
+    page.text_of("#formats", "Formats: DOCX, EPUB, HTML,")
     assert "broken.docx" in page.page.inner_text("#jobs")
 
 

@@ -89,13 +89,31 @@ def test_another_word_is_chosen_and_the_rest_follows(page: Opened, by_keyboard: 
     page.suggested(" läuft.")
     page.page.keyboard.press("Control+z")
     page.translation("Ein Hund rennt.")
+    page.until(f"document.querySelector('#output').selectionStart === {len('Ein ')}")
+
+
+def test_enter_at_the_end_lists_words_for_the_last_one(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.cursor(len("Ein Hund rennt."))
+    page.page.keyboard.press("Enter")
+    option = page.page.locator("#choices [role=option][aria-selected=true]", has_text="rennt")
+    option.wait_for()
+    assert "97 %" in option.inner_text()  # as the line below says
+
+
+def test_a_word_without_a_counterpart(page: Opened) -> None:
+    page.service.links = False
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.cursor(4)
+    page.page.keyboard.press("ArrowRight")
+    page.text_of("#word", "Hund · no counterpart · probability 97 %")
 
 
 def test_alternatives_can_be_left(page: Opened) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
     page.cursor(5)
     page.page.keyboard.press("Enter")
-    page.text_of("#choices", "75 %")
+    page.text_of("#choices", "20 %")
     page.page.keyboard.press("Escape")
     page.page.locator("#choices").wait_for(state="hidden")
     page.until("document.activeElement.id === 'output'")
@@ -144,7 +162,7 @@ def test_edits_can_be_taken_back_and_discarded(page: Opened) -> None:
     page.suggested("öter läuft.")
     page.page.click("#discard")
     page.translation("Ein Hund rennt.")
-    page.page.locator("#discard").wait_for(state="hidden")
+    page.until("document.querySelector('#discard').disabled")
 
 
 def test_what_is_taken_out_stays_out(page: Opened) -> None:

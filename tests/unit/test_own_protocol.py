@@ -301,6 +301,7 @@ def test_languages(client: DescribedClient) -> None:
     found = client.get("/api/languages").json()
     assert found["languages"][-1] == {"code": "pt-BR", "name": "Portuguese (Brazil)"}
     assert found["pairs"][0] == {"source": "en", "target": "de", "via": None, "model": "fake", "attention": False}
+    assert "DOCX" in found["document_formats"]
 
 
 def test_keys(tmp_path: Path) -> None:

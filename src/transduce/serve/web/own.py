@@ -29,6 +29,7 @@ from transduce.serve.web.own_fields import (
 )
 from transduce.serve.web.refusals import Refusal, bad_request, refusal_of
 from transduce.serve.web.request_body import read_fields
+from transduce.translation.documents import FORMATS
 from transduce.translation.result import SpanPair, Translation
 
 
@@ -135,7 +136,7 @@ class Own:
         return JSONResponse({"detections": [[_detected(guess) for guess in guesses] for guesses in found]})
 
     async def languages(self, request: Request) -> Response:
-        """GET /api/languages: all pairs, and the names of their languages."""
+        """GET /api/languages: all pairs, the names of their languages, and the formats of documents."""
         pairs = [
             {
                 "source": each.source,
@@ -147,7 +148,8 @@ class Own:
             for each in self.backend.service.pairs()
         ]
         languages = [{"code": code, "name": language_name(code)} for code in self.backend.targets_by_language()]
-        return JSONResponse({"languages": languages, "pairs": pairs})
+        formats = [each.title for each in FORMATS.values()]
+        return JSONResponse({"languages": languages, "pairs": pairs, "document_formats": formats})
 
 
 def client_key(backend: Backend, request: Request) -> Key:

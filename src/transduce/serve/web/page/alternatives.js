@@ -4,11 +4,12 @@ import { make, part, percent } from "./dom.js";
 import { choose } from "./editing.js";
 import { pivot, source, target } from "./languages.js";
 import { mark, wordAtCursor } from "./links.js";
-import { wordOf } from "./mirror.js";
+import { elementBefore, wordOf } from "./mirror.js";
 import { passage } from "./passage.js";
 import { ask } from "./requests.js";
 
 const NUMBER = 6;
+const EDGE = 6; // pixels around the list
 
 let running = null;
 
@@ -50,7 +51,7 @@ function close() {
 /** Opens the list at the cursor's word; `moves` says whether the focus goes to it. */
 async function open(moves) {
   close();
-  const element = wordAtCursor("output");
+  const element = wordAtCursor("output") ?? (moves ? lastWord() : undefined);
   const word = element && wordOf(element);
   if (!word || !passage.isCurrent) return;
   mark(element);
@@ -68,10 +69,18 @@ async function open(moves) {
     if (running !== mine) return;
     if (alternatives.length) fill(word, prefix, alternatives);
     else note("There are no other words here.");
+    place(element.isConnected ? element : wordAtCursor("output"));
     if (moves) options()[0]?.focus();
   } catch (error) {
     if (error.name !== "AbortError" && running === mine) note(error.message);
   }
+}
+
+/** Returns the last word before the cursor. */
+function lastWord() {
+  const { selectionStart } = part("output");
+  const found = passage.placeAt(selectionStart);
+  return found && elementBefore(found.segment, selectionStart - found.start);
 }
 
 function note(message) {
@@ -83,14 +92,16 @@ function fill(word, prefix, alternatives) {
   const now = word.segment.text.slice(word.start);
   part("choices").replaceChildren(
     ...alternatives.map((each) => {
-      const share = make("span", { className: "share", textContent: percent(each.probability) });
+      const isNow = now.startsWith(each.word) && !/^[\p{L}\p{N}]/u.test(now.slice(each.word.length));
+      const probability = (isNow && word.probability) || each.probability; // that which the line below says too
+      const share = make("span", { className: "share", textContent: percent(probability) });
       const written = make("span", { textContent: each.word, dir: "auto" });
       const option = make("div", { role: "option", tabIndex: -1 }, written, share);
-      option.setAttribute("aria-selected", String(now.startsWith(each.word)));
+      option.setAttribute("aria-selected", String(isNow));
       option.choose = () => {
         close();
         const beginning = prefix + each.word;
-        choose(word.segment, beginning, each.text.startsWith(beginning) ? each.text : beginning);
+        choose(word.segment, beginning, each.text.startsWith(beginning) ? each.text : beginning, word.start);
       };
       return option;
     }),
@@ -98,16 +109,22 @@ function fill(word, prefix, alternatives) {
   part("choices").hidden = false;
 }
 
-/** Puts the list below a word, within the panel. */
+/** Puts the list below a word, or above it where there is more room, wholly inside the window. */
 function place(element) {
+  if (!element) return;
   const list = part("choices");
   list.hidden = false;
+  list.style.maxHeight = "none";
   const frame = list.offsetParent.getBoundingClientRect();
   const [first] = element.getClientRects();
-  const left = Math.min(first.left - frame.left, frame.width - 210);
+  const left = Math.min(first.left - frame.left, frame.width - list.offsetWidth - EDGE);
   list.style.insetInlineStart = "auto";
-  list.style.left = `${Math.max(8, left)}px`;
-  list.style.top = `${first.bottom - frame.top + 6}px`;
+  list.style.left = `${Math.max(EDGE, left)}px`;
+  const below = window.innerHeight - first.bottom - 2 * EDGE;
+  const above = first.top - 2 * EDGE;
+  const isAbove = list.offsetHeight > below && above > below;
+  list.style.maxHeight = `${Math.max(isAbove ? above : below, 0)}px`;
+  list.style.top = `${(isAbove ? first.top - list.offsetHeight - EDGE : first.bottom + EDGE) - frame.top}px`;
 }
 
 function onKey(event) {

@@ -7,7 +7,7 @@ import { readLasting, writeLasting } from "./storage.js";
 const MEANING = {
   true: "Calibrated: the figure was fitted to data. Of translations with this figure, about this share was good there.",
   false:
-    "Not calibrated: this is the mean probability that the model gave its own words. It can rank translations, but it is " +
+    "A rough estimate, which is not calibrated: this is the mean probability that the model gave its own words. It can rank translations, but it is " +
     "not the probability that one is good.",
 };
 
@@ -20,7 +20,10 @@ export function startConfidence() {
     shade();
   });
   shade();
-  disclosure(part("confidence-figure"), part("confidence-note"));
+  const set = disclosure(part("confidence-figure"), part("confidence-note"));
+  document.addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") set(false);
+  });
   passage.addEventListener("change", show);
 }
 
@@ -36,7 +39,7 @@ function show() {
   const length = known.reduce((sum, each) => sum + each.source.length, 0);
   const mean = known.reduce((sum, each) => sum + each.source.length * each.translation.confidence, 0) / length;
   const isCalibrated = known.every((each) => each.translation.calibrated);
-  part("confidence-figure").textContent = `Confidence ${percent(mean)}, ${isCalibrated ? "calibrated" : "not calibrated"}`;
+  part("confidence-figure").textContent = `Confidence ${percent(mean)}, ${isCalibrated ? "calibrated" : "a rough estimate"}`;
   const several = known.length > 1 ? " It is the mean over the sentences, by their length." : "";
   part("confidence-note").textContent = MEANING[isCalibrated] + several;
 }

@@ -1,7 +1,7 @@
 // Documents: dropped or chosen, translated as a whole, with progress; they can be cancelled and downloaded.
 
 import { announce, make, part } from "./dom.js";
-import { chosenSource, target } from "./languages.js";
+import { chosenSource, formats, target } from "./languages.js";
 import { passage } from "./passage.js";
 import { ask, send } from "./requests.js";
 import { readSession, writeSession } from "./storage.js";
@@ -37,7 +37,8 @@ class Job {
     try {
       this.known = await ask("api/documents", { body, signal: this.sending.signal });
     } catch (error) {
-      if (!this.isGone) this.show(error.message, { "Try again": () => this.start(), Remove: () => this.remove() });
+      const again = error.isTemporary ? { "Try again": () => this.start() } : {}; // else the file itself is refused
+      if (!this.isGone) this.show(error.message, { ...again, Remove: () => this.remove() });
       return;
     }
     remember();
@@ -70,7 +71,7 @@ class Job {
     this.bar.value = progress;
     const remove = { Remove: () => this.remove() };
     if (state === "failed") {
-      this.show(error, this.file ? { "Try again": () => this.start(), ...remove } : remove);
+      this.show(error, remove);
     } else if (state === "done") {
       const number = warnings.length === 1 ? "One remark" : `${warnings.length} remarks`;
       const remarks = warnings.length ? ` ${number}: ${warnings.slice(0, 3).join(" ")}` : "";
@@ -130,6 +131,13 @@ class Job {
 
 const jobs = new Set();
 
+/** Says which documents can be translated, and that the glossary is for them too. */
+function showFormats() {
+  const terms = passage.glossary.size ? " The glossary applies to documents too." : "";
+  const text = formats().length ? `Formats: ${formats().join(", ")}.${terms}` : "";
+  if (part("formats").textContent !== text) part("formats").textContent = text;
+}
+
 function remember() {
   const known = [...jobs].filter((job) => job.known).map(({ known: { id, name } }) => ({ id, name }));
   writeSession("documents", known.length ? known : null);
@@ -145,6 +153,7 @@ function add(files) {
 
 /** Follows the documents that were sent before the page was loaded again. */
 export function resumeDocuments() {
+  showFormats();
   for (const known of readSession("documents", [])) {
     const job = new Job(null, known);
     jobs.add(job);
@@ -153,6 +162,7 @@ export function resumeDocuments() {
 }
 
 export function startDocuments() {
+  passage.addEventListener("change", showFormats);
   part("file").addEventListener("change", ({ target: input }) => {
     add(input.files);
     input.value = "";

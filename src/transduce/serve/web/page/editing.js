@@ -35,8 +35,19 @@ export function startEditing() {
     event.preventDefault();
     restore(event.inputType === "historyUndo");
   });
-  passage.addEventListener("change", show);
+  part("accept").addEventListener("click", () => {
+    const place = suggestedPlace();
+    field.focus();
+    if (place) accept(place, place.segment.text.slice(place.segment.fixed));
+  });
+  passage.addEventListener("change", () => {
+    show();
+    part("accept").hidden = !suggestedPlace();
+  });
 }
+
+/** Returns the first place that has a suggestion. */
+const suggestedPlace = () => [...passage.places()].find(({ segment }) => segment.isEdited && segment.fixed < segment.text.length);
 
 /** Writes the translation into its field, and leaves the cursor where it was. */
 function show() {
@@ -205,9 +216,9 @@ function take(segment, translation, prefix) {
   passage.changed();
 }
 
-/** Replaces the rest of a sentence by a beginning that was chosen, and what may follow it. */
-export function choose(segment, beginning, text) {
-  remember(passage.placeOf(segment).start);
+/** Replaces the rest of a sentence from the offset `changed` by a beginning that was chosen, and what may follow it. */
+export function choose(segment, beginning, text, changed) {
+  remember(passage.placeOf(segment).start + changed);
   Object.assign(segment, { text, fixed: beginning.length, isEdited: true, isDetailed: false });
   passage.changed();
   const place = passage.placeOf(segment);
@@ -218,7 +229,7 @@ export function choose(segment, beginning, text) {
 
 /** Takes all edits back: the translation is the model's own again. */
 export function discard() {
-  remember(0);
+  remember(part("output").selectionStart);
   for (const segment of passage.segments) {
     if (segment.isEdited) Object.assign(segment, { fixed: 0, isEdited: false, isDetailed: false });
   }
@@ -242,6 +253,12 @@ function onKey(event) {
   const accepted = acceptedBy(event, rest);
   if (!accepted) return;
   event.preventDefault();
+  accept(place, accepted);
+}
+
+/** Makes a part of the suggestion at a place the user's own. */
+function accept(place, accepted) {
+  const field = part("output");
   remember(field.selectionStart);
   place.segment.fixed += accepted.length;
   place.segment.isEdited = true;

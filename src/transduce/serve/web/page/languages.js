@@ -8,8 +8,10 @@ const RIGHT_TO_LEFT = new Set(["ar", "ckb", "dv", "fa", "he", "ku", "ps", "sd", 
 
 let pairs = [];
 let names = new Map();
+let documentFormats = [];
 let detected = null; // {language, confidence} of the text, where the source is to be detected
 
+export const formats = () => documentFormats; // the titles of those that the service can translate
 export const nameOf = (code) => names.get(code) ?? code;
 export const directionOf = (code) => (RIGHT_TO_LEFT.has(code.split("-")[0]) ? "rtl" : "ltr");
 export const target = () => part("target").value;
@@ -45,6 +47,7 @@ function fillTargets() {
 export async function loadLanguages() {
   const served = await ask("api/languages");
   pairs = served.pairs;
+  documentFormats = served.document_formats;
   names = new Map(served.languages.map(({ code, name }) => [code, name]));
   const sources = sorted(pairs.map((pair) => pair.source));
   part("source").append(...sources.map(option));

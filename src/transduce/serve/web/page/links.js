@@ -81,7 +81,9 @@ export function mark(element) {
   for (const each of marked) each.classList.add("linked");
   const arrow = word.side === "text" ? "→" : "←";
   const shown = counterparts.map((each) => each.textContent).join(" … ");
-  const linked = shown ? `${element.textContent} ${arrow} ${shown}` : element.textContent;
+  const isLinked = isWritten && word.segment.isDetailed;
+  const none = isLinked ? `${element.textContent} · no counterpart` : element.textContent;
+  const linked = shown ? `${element.textContent} ${arrow} ${shown}` : none;
   const probability = word.side === "output" && isWritten && word.probability !== undefined;
   say(probability ? `${linked} · probability ${percent(word.probability)}` : linked);
 }

@@ -1,6 +1,7 @@
 // Starts the page.
 
 import { startAlternatives } from "./alternatives.js";
+import { startAnnouncements } from "./announcements.js";
 import { offer, startAttention } from "./attention.js";
 import { startConfidence } from "./confidence.js";
 import { resumeDocuments, startDocuments } from "./documents.js";
@@ -15,9 +16,10 @@ import { draw } from "./mirror.js";
 import { startNotices } from "./notices.js";
 import { passage } from "./passage.js";
 import { setKey } from "./requests.js";
-import { linked, startSharing } from "./sharing.js";
+import { linked, startSharing, tell } from "./sharing.js";
 import { failed, show } from "./status.js";
 import { readSession, writeSession } from "./storage.js";
+import { startUnsure } from "./unsure.js";
 
 const field = part("text");
 
@@ -37,7 +39,8 @@ function write(text) {
 }
 
 /** Puts languages and text back, of a link or of the history. */
-function open({ source: from, target: to, text }) {
+function open({ source: from, target: to, text, glossary = [] }) {
+  for (const [term, choices] of glossary) passage.glossary.set(term, choices);
   choose(from, to);
   write(text);
   restart();
@@ -47,8 +50,8 @@ function showText() {
   draw();
   rememberPlaces();
   part("count").textContent = passage.text ? `${passage.text.length.toLocaleString("en")} characters` : "";
-  part("clear").hidden = !passage.text;
-  part("discard").hidden = !passage.segments.some((each) => each.isEdited);
+  part("clear").disabled = !passage.text;
+  part("discard").disabled = !passage.isEdited;
 }
 
 function startText() {
@@ -60,8 +63,9 @@ function startText() {
     translateNow();
   });
   part("clear").addEventListener("click", () => {
-    write("");
     field.focus();
+    field.select();
+    if (!document.execCommand("delete")) write(""); // by the command, so that the browser can undo it
   });
   part("discard").addEventListener("click", () => {
     discard();
@@ -104,6 +108,8 @@ async function start() {
   const given = linked();
   if (given) open(given);
   else write(field.value || readSession("text", ""));
+  if (field.value && readSession("edited", false)) tell("Your edits of the translation were not kept.");
+  window.addEventListener("pagehide", () => writeSession("edited", passage.isEdited || null));
   window.addEventListener("hashchange", () => linked() && open(linked()));
   document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds, for whoever waits or measures
 }
@@ -113,7 +119,9 @@ startText();
 startLinks();
 startAlternatives();
 startConfidence();
+startUnsure();
 startNotices();
+startAnnouncements();
 startGlossary();
 startHistory(open);
 startSharing();

@@ -5,7 +5,7 @@ import { passage } from "./passage.js";
 
 const drawn = { text: new WeakMap(), output: new WeakMap() }; // by side and segment: {version, element}
 const described = new WeakMap(); // by the element of a word: {side, segment, start, end, probability}
-const UNSURE = [0.5, 0.25, 0.1]; // probabilities below which a word is shaded, ever more strongly
+const UNSURE = 0.5; // a word below this probability is shaded, the less probable the darker
 const WORD = /[\p{L}\p{N}]/u;
 
 /** Returns what is known of the word whose element this is. */
@@ -89,7 +89,8 @@ function piecesOf(side, segment, text, units, suggestedFrom) {
     if (unit.start < at || !WORD.test(text.slice(unit.start, unit.end))) continue;
     plain(unit.start);
     const element = document.createElement("span");
-    element.className = `word${shade(unit)}${unit.start >= suggestedFrom ? " ghost" : ""}`;
+    element.className = unit.start >= suggestedFrom ? "word ghost" : "word";
+    if (isUnsure(unit)) shade(element, unit.probability);
     element.textContent = text.slice(unit.start, unit.end);
     if (unit.start < suggestedFrom && unit.end > suggestedFrom) splitAt(element, suggestedFrom - unit.start);
     described.set(element, { side, segment, ...unit });
@@ -108,9 +109,15 @@ function splitAt(element, offset) {
   element.replaceChildren(text.slice(0, offset), rest);
 }
 
-function shade({ probability = 1 }) {
-  const level = UNSURE.filter((bound) => probability < bound).length;
-  return level ? ` unsure-${level}` : "";
+/** Returns whether a word is shaded. */
+export const isUnsure = ({ probability = 1 }) => probability < UNSURE;
+
+/** Shades a word by how unsure it is, and underlines it, the thicker the less sure. */
+function shade(element, probability) {
+  const doubt = 1 - probability / UNSURE; // from 0, just unsure, to 1
+  element.classList.add("unsure");
+  element.style.setProperty("--doubt", `${Math.round(12 + 43 * doubt)}%`);
+  element.style.setProperty("--line-width", `${1 + Math.round(2 * doubt)}px`);
 }
 
 /** Returns the element of the word at an offset of a segment's text, on one side. */
@@ -120,6 +127,12 @@ export function elementAt(side, segment, offset) {
     const { start, end } = described.get(each);
     return start <= offset && offset <= end;
   });
+}
+
+/** Returns the element of the last word that begins before an offset of a translated segment. */
+export function elementBefore(segment, offset) {
+  const words = [...(drawn.output.get(segment)?.element.querySelectorAll(".word") ?? [])];
+  return words.findLast((each) => described.get(each).start <= offset);
 }
 
 /** Returns the elements of the words of a segment that meet one of the spans, on one side. */

@@ -13,6 +13,10 @@ class Passage extends EventTarget {
     return reused(this.segments, this.text);
   }
 
+  get isEdited() {
+    return this.segments.some((each) => each.isEdited);
+  }
+
   get translation() {
     return targetOf(this.segments);
   }

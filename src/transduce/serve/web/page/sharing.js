@@ -1,28 +1,43 @@
 // Copying: the translation, a link that carries the text, and the request as a command.
 
-import { announce, part } from "./dom.js";
+import { part } from "./dom.js";
 import { chosenSource, target } from "./languages.js";
 import { passage } from "./passage.js";
 import { hasKey } from "./requests.js";
 
-const SHOWN_MS = 1600;
+const SHOWN_MS = 4000;
+
+let timer = 0;
 
 export function startSharing() {
-  button("copy", () => passage.translation);
-  button("copy-link", link);
-  button("copy-curl", command);
+  const edits = () => (passage.isEdited ? " Your edits are not in it." : "");
+  button("copy", () => passage.translation, () => "Translation copied.");
+  button("copy-link", () => passage.text && link(), () => `Link copied.${edits()}`);
+  button("copy-curl", () => passage.text && command(), () => "Command copied.");
 }
 
-/** Returns the address of this page with the text. It is in the fragment, which browsers never send to a server. */
+/** Returns the address of this page with the text and the glossary. They are in the fragment, which browsers never send to a server. */
 export function link() {
   const fields = new URLSearchParams({ source: chosenSource(), target: target(), text: passage.text });
+  if (passage.glossary.size) fields.set("glossary", JSON.stringify([...passage.glossary]));
   return `${location.origin}${location.pathname}#${fields}`;
 }
 
-/** Returns what a link carries: {source, target, text}, or null. */
+/** Returns what a link carries: {source, target, text, glossary}, or null. */
 export function linked() {
   const fields = new URLSearchParams(location.hash.slice(1));
-  return fields.has("text") ? Object.fromEntries(fields) : null;
+  return fields.has("text") ? { ...Object.fromEntries(fields), glossary: termsOf(fields.get("glossary")) } : null;
+}
+
+/** Returns the terms of a link; what is no list of terms is left out. */
+function termsOf(written) {
+  try {
+    const isText = (each) => typeof each === "string" && each !== "";
+    const isTerm = (each) => isText(each?.[0]) && Array.isArray(each[1]) && each[1].length > 0 && each[1].every(isText);
+    return JSON.parse(written ?? "[]").filter(isTerm);
+  } catch {
+    return []; // the link was cut, say
+  }
 }
 
 /** Returns the command that asks the service for this translation; the key is named and not told. */
@@ -34,20 +49,25 @@ export function command() {
   return `curl ${address} -H 'Content-Type: application/json'${key} -d ${quote(JSON.stringify(fields))}`;
 }
 
-function button(id, text) {
-  const { textContent: name } = part(id);
+/** Says for a while what was done. */
+export function tell(message) {
+  clearTimeout(timer);
+  part("said").textContent = message;
+  timer = setTimeout(() => (part("said").textContent = ""), SHOWN_MS);
+}
+
+function button(id, text, done) {
   part(id).addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(text());
-      part(id).textContent = "Copied";
-      announce("Copied");
-    } catch {
-      part(id).textContent = "Not allowed"; // by the browser
-      announce("The browser does not allow copying.");
+    const copied = text();
+    if (!copied) {
+      tell("There is nothing to copy yet.");
+      return;
     }
-    setTimeout(() => {
-      part(id).textContent = name;
-      announce("");
-    }, SHOWN_MS);
+    try {
+      await navigator.clipboard.writeText(copied);
+      tell(done());
+    } catch {
+      tell("The browser does not allow copying.");
+    }
   });
 }
