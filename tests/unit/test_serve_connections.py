@@ -247,7 +247,9 @@ def test_a_client_that_sends_a_whole_body_first_gets_the_answer_to_it() -> None:
 def test_a_body_that_comes_behind_its_answer_does_not_end_the_connection() -> None:
     with running(rest_seconds=20) as server, server.connect() as connection:
         connection.sendall(post("/", 4))
-        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        answer = b""
+        while not answer.endswith(b"short"):  # head and body may come one by one
+            answer += connection.recv(1 << 16)
         connection.sendall(b"rest")
         connection.sendall(post("/", 0, "connection: close\r\n"))
         assert read_all(connection).startswith(b"HTTP/1.1 200 ")
