@@ -159,7 +159,7 @@ MEASUREMENTS = {"load": load, "live": live, "prefix": prefix, "keys": keys}
 
 
 def main() -> None:
-    """Measures what was asked for, prints it, and writes it."""
+    """Runs the chosen measurements, prints the results, and writes them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measurements", nargs="+", choices=MEASUREMENTS)
     parser.add_argument("--address", default="http://127.0.0.1:5000", help="of the service")

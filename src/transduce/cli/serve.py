@@ -1,4 +1,4 @@
-"""Serves models over HTTP: to clients of LibreTranslate, to clients of DeepL, and by an interface of our own.
+"""Translates texts and documents over HTTP, for clients of LibreTranslate and DeepL, and has a page for people.
 
 examples:
   transduce serve models/m30k

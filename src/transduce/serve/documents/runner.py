@@ -95,7 +95,7 @@ class DocumentRunner:
                 if self._service.ready:
                     claimed = await asyncio.to_thread(self._store.claim, claim, LEASE_SECONDS)
             except StateError:
-                pass  # the store has told the log, and is asked again
+                pass  # the store has logged it; this is tried again
             if claimed is None:
                 await self._pause(self._came, _POLL_SECONDS)
             else:
@@ -146,7 +146,7 @@ class DocumentRunner:
                     translation.give_up()
                     return
             except StateError:
-                continue  # the store has told the log; the lease may end, and then this is found out
+                continue  # the store has logged it; if the lease ends meanwhile, the next renewal fails
 
     async def _save(self, translation: DocumentTranslation, claim: str, result: IO[bytes]) -> None:
         document, keep = translation.document, self._config.documents.keep_seconds
@@ -195,5 +195,5 @@ class DocumentRunner:
                         self._give_back(document, document.num_characters - document.characters_done)
                 self.counts = await asyncio.to_thread(self._store.counts)
             except StateError:
-                pass  # the store has told the log, and is asked again
+                pass  # the store has logged it; this is tried again
             await self._pause(self._ending, _UPKEEP_SECONDS)

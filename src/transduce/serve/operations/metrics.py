@@ -130,7 +130,7 @@ def _labelled(metric: Any, *labels: str | int) -> Any:
 
 
 class _Watched(Collector):
-    """Values that are read at the time when they are asked for; those of "" have no label."""
+    """Values that are read when the metrics are collected; those of "" have no label."""
 
     def __init__(self, label: str, name: str, about: str, values: Callable[[], Mapping[str, float]]) -> None:
         self._label, self._name, self._about, self._values = label, name, about, values

@@ -40,7 +40,7 @@ class DocumentRequests:
         Args:
             request: with which it came.
             key: the client's, which is charged with the characters.
-            protocol: in which it may be asked for.
+            protocol: by which the document can be fetched.
             upload: the document.
             languages: the source, or AUTO, and the served target.
             options: how it is translated; `format` names its format where its ending does not.

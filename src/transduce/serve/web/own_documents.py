@@ -1,4 +1,4 @@
-"""Documents in our own protocol: sent, asked for and fetched in requests of their own."""
+"""Documents in our own protocol: separate requests send, look up, fetch and delete them."""
 
 import json
 from typing import Any
