@@ -1,4 +1,4 @@
-"""Word alignments without torch are the attention that torch computes."""
+"""Both engines align words alike: by the attention of the same heads."""
 
 from pathlib import Path
 
@@ -8,7 +8,6 @@ import pytest
 from made_models import KINDS, made_bundle
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
-from transduce.decoding.alignment import alignment_scores, best_heads
 from transduce.engines.aligning_heads import (
     AligningHeads,
     aligning_heads,
@@ -17,11 +16,12 @@ from transduce.engines.aligning_heads import (
 )
 from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.numpy_model import greedy_translations
-from transduce.engines.torch import TorchEngine
-from transduce.errors import DataError
+from transduce.engines.torch import TorchEngine, load_model
+from transduce.errors import ConfigError, DataError
 
 SOURCES = [[7, 8, 9, 200], [10, 11, 10, 8, 7, 5, 6], [4], [5, 6], []]
 TARGETS = [[5, 6, 7], [8], [9, 10, 11, 12, 13, 14], [], [8]]
+WINDOWS = {f"window of {width}": {"attention_window": width} for width in (1, 5)}
 
 
 @pytest.fixture(autouse=True)
@@ -30,9 +30,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.computes
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *WINDOWS])
 def test_the_forward_pass_in_numpy_is_that_of_the_model(tmp_path: Path, kind: str) -> None:
-    bundle = made_bundle(tmp_path / "model", **KINDS[kind])
+    bundle = made_bundle(tmp_path / "model", **(KINDS | WINDOWS)[kind])
     source_BS = sample_sources(bundle.config.model, bundle.tokenizer)[:3]
     target_BT, weights_LBHTS = greedy_translations(bundle.config.model, bundle.weights(), source_BS, 15)
     engine = TorchEngine.load(bundle, device="cpu")
@@ -45,27 +45,43 @@ def test_the_forward_pass_in_numpy_is_that_of_the_model(tmp_path: Path, kind: st
 
 @pytest.mark.computes
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_ctranslate2_engine_returns_the_chosen_heads(tmp_path: Path, kind: str) -> None:
+def test_both_engines_return_the_attention_of_the_chosen_heads(tmp_path: Path, kind: str) -> None:
     bundle = made_bundle(tmp_path / "model", **KINDS[kind])
     layer, order, count = aligning_heads(bundle.config.model, bundle.weights(), bundle.tokenizer)
     torch = TorchEngine.load(bundle, device="cpu")
-    found = CTranslate2Engine.load(bundle, device="cpu").align(SOURCES, TARGETS)
-    for source, target, weights in zip(SOURCES, TARGETS, found, strict=True):
-        assert weights.shape == (len(target), len(source))
-        if source:
-            cross_HTS = torch.attend(source, target).cross[layer, list(order[:count]), :-1, :-1]
-            np.testing.assert_allclose(weights, cross_HTS.mean(axis=0), atol=1e-5)
+    found = [each.align(SOURCES, TARGETS) for each in (torch, CTranslate2Engine.load(bundle, device="cpu"))]
+    for source, target, *both in zip(SOURCES, TARGETS, *found, strict=True):
+        for weights in both:
+            assert weights.shape == (len(target), len(source))
+            if source:
+                cross_HTS = torch.attend(source, target).cross[layer, list(order[:count]), :-1, :-1]
+                np.testing.assert_allclose(weights, cross_HTS.mean(axis=0), atol=1e-5)
 
 
-def test_the_torch_engine_takes_the_best_heads_of_each_pair(tmp_path: Path) -> None:
-    engine = TorchEngine.load(made_bundle(tmp_path / "model", num_heads=4), device="cpu")
-    found = engine.align(SOURCES, TARGETS)
-    for source, target, weights in zip(SOURCES, TARGETS, found, strict=True):
-        assert weights.shape == (len(target), len(source))
-        if source and target:
-            cross = engine.attend(source, target).cross[:, :, :-1, :-1]
-            best = [cross[layer - 1, head - 1] for layer, head in best_heads(alignment_scores(cross))]
-            np.testing.assert_allclose(weights, np.mean(best, axis=0), atol=1e-6)
+@pytest.mark.computes
+def test_an_ensemble_aligns_as_its_first_model_and_a_quantized_one_by_the_same_heads(tmp_path: Path) -> None:
+    first, second = (made_bundle(tmp_path / f"model{seed}", seed=seed, num_heads=4) for seed in (1, 2))
+    expected = TorchEngine.load(first, device="cpu").align(SOURCES, TARGETS)
+    both = TorchEngine.load(first, device="cpu", others=[second])
+    for weights, one in zip(both.align(SOURCES, TARGETS), expected, strict=True):
+        np.testing.assert_array_equal(weights, one)
+    for precision in ("int8", "bfloat16"):
+        try:
+            engine = TorchEngine.load(first, device="cpu", precision=precision)  # type: ignore[arg-type]
+        except ConfigError:
+            continue  # this processor does not have it
+        for weights, one in zip(engine.align(SOURCES, TARGETS), expected, strict=True):
+            np.testing.assert_allclose(weights, one, atol=0.05)
+
+
+@pytest.mark.computes
+def test_a_model_without_a_folder_aligns_by_heads_of_one_layer(tmp_path: Path) -> None:
+    bundle = made_bundle(tmp_path / "model", num_heads=4)
+    engine = TorchEngine(load_model(bundle))
+    layer, order, count = aligning_heads(bundle.config.model, bundle.weights(), None)
+    [weights] = engine.align(SOURCES[:1], TARGETS[:1])
+    cross_HTS = engine.attend(SOURCES[0], TARGETS[0]).cross[layer, list(order[:count]), :-1, :-1]
+    np.testing.assert_allclose(weights, cross_HTS.mean(axis=0), atol=1e-6)
 
 
 def test_what_is_not_read_of_a_source_has_no_weight(tmp_path: Path) -> None:

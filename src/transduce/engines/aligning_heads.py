@@ -1,7 +1,7 @@
-"""Chooses the heads whose attention is the word alignment of a converted model; needs no data and no torch.
+"""Chooses the heads whose attention is a model's word alignment, the same for every engine; needs no data, no torch.
 
-CTranslate2 returns the mean attention of the first heads of one decoder layer. So a conversion puts the heads that
-align best first (`with_heads_first`), which changes nothing that the model computes.
+CTranslate2 returns the mean attention of the first heads of one decoder layer. So a conversion puts the chosen heads
+first (`with_heads_first`), which changes nothing that the model computes.
 
 They are found on translations that the model makes of random words of its vocabulary
 (docs/decisions/0020-alignments-without-torch.md).
@@ -31,8 +31,11 @@ class AligningHeads(NamedTuple):
     num_aligning: int  # the first of them
 
 
-def aligning_heads(config: ModelConfig, weights: Weights, tokenizer: SubwordTokenizer) -> AligningHeads:
-    """Returns the `BEST_HEADS` best heads of the layer where their scores are the highest."""
+def aligning_heads(config: ModelConfig, weights: Weights, tokenizer: SubwordTokenizer | None) -> AligningHeads:
+    """Returns the `BEST_HEADS` best heads of the layer where their scores are the highest.
+
+    Without a tokenizer, any pieces of the vocabulary take the place of words.
+    """
     source_BS = sample_sources(config, tokenizer)
     num_steps = min(_TARGET_TOKENS, config.max_positions) if learns_positions(config) else _TARGET_TOKENS
     with np.errstate(over="ignore", invalid="ignore"):  # with senseless weights, the heads have any order
@@ -45,12 +48,12 @@ def aligning_heads(config: ModelConfig, weights: Weights, tokenizer: SubwordToke
     return AligningHeads(layer, tuple(order_LH[layer].tolist()), count)
 
 
-def sample_sources(config: ModelConfig, tokenizer: SubwordTokenizer) -> np.ndarray:
+def sample_sources(config: ModelConfig, tokenizer: SubwordTokenizer | None) -> np.ndarray:
     """Returns sources of random words, each a piece of its own, that end in EOS: (B, S)."""
-    pieces = enumerate(tokenizer.piece_bytes(range(tokenizer.vocab_size)))
+    pieces = enumerate(tokenizer.piece_bytes(range(config.vocab_size)) if tokenizer is not None else ())
     words = [index for index, piece in pieces if piece[:1] == b" " and piece[1:].decode(errors="replace").isalpha()]
     if not words:
-        words = [index for index in range(tokenizer.vocab_size) if index not in (*NEVER_GENERATED, EOS)]
+        words = [index for index in range(config.vocab_size) if index not in (*NEVER_GENERATED, EOS)]
     length = min(_SOURCE_WORDS, config.max_positions - 1) if learns_positions(config) else _SOURCE_WORDS
     places = np.arange(_NUM_SENTENCES * length) * _STRIDE % len(words)
     chosen_BS = np.array(words)[places].reshape(_NUM_SENTENCES, length)

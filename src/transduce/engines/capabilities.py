@@ -140,7 +140,6 @@ TORCH = EngineCapabilities(
         "longest sequence (sinusoidal positions)": "any",
         "required phrases": "yes, with a beam",
         "shortlist (`--shortlist on`)": "of each line its own",
-        "word alignments": "by the three heads that align best in the pair",
     },
     quantizations=("float32", "bfloat16", "int8"),
     shortlist_per_line=True,
@@ -167,7 +166,6 @@ CTRANSLATE2 = EngineCapabilities(
         "sampling": _NO,
         "shortlist (`--shortlist on`)": "of each batch the union of its lines': a translation may depend on its "
         "neighbours",
-        "word alignments": "by the three heads of one layer that align best, chosen when the model is converted",
         "attention weights": _NO,
     },
     quantizations=ctranslate2_limits.QUANTIZATIONS,

@@ -115,7 +115,9 @@ class _Model:
         name, widths = f"{layer}.self_attention", (self.config.d_k, self.config.d_k, self.config.d_v)
         query, *newest = self._heads(self._enter(x, name), f"{name}.query_key_value", widths)
         past[:] = [np.concatenate(pair, axis=-2) for pair in zip(past, newest, strict=True)] if past else newest
-        attended, weights = self._attend(query, *past)
+        window = self.config.attention_window
+        key, value = past
+        attended, weights = self._attend(query, key, value, window // 2 if window else None)
         return self._leave(x, self._linear(attended, f"{name}.output"), name), weights
 
     def _feed_forward(self, x: np.ndarray, layer: str) -> np.ndarray:
@@ -146,9 +148,18 @@ class _Model:
         parts = np.split(self._linear(x, name), cuts, axis=-1)
         return [part.reshape(*x.shape[:2], self.config.num_heads, -1).swapaxes(1, 2) for part in parts]
 
-    def _attend(self, query: np.ndarray, key: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the attended values, heads joined, (B, T, H × E), and the weights, (B, H, T, S); eq. 1."""
+    def _attend(
+        self, query: np.ndarray, key: np.ndarray, value: np.ndarray, reach: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the attended values, heads joined, (B, T, H × E), and the weights, (B, H, T, S); eq. 1.
+
+        With `reach`, only keys at most so many positions from the query; the last query is at the last key.
+        """
         scores = query @ key.swapaxes(-1, -2) / np.float32(math.sqrt(self.config.d_k))
+        if reach is not None:
+            keys_S = np.arange(key.shape[-2])
+            queries_T = keys_S[-query.shape[-2] :]
+            scores = np.where(np.abs(queries_T[:, None] - keys_S) <= reach, scores, -np.inf)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
         attended = (weights @ value).swapaxes(1, 2)

@@ -3,7 +3,8 @@
 import contextlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
@@ -14,9 +15,9 @@ from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.config.choices import Precision
 from transduce.config.special_ids import EOS
-from transduce.decoding.alignment import alignment_scores, best_heads
 from transduce.decoding.ensemble import mean_log_probabilities
 from transduce.decoding.scores import Hypothesis
+from transduce.engines.aligning_heads import AligningHeads, aligning_heads
 from transduce.engines.allocator import keep_memory
 from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, SCORE_BATCH, length_batches, require_pairs
 from transduce.engines.capabilities import check
@@ -56,13 +57,15 @@ class TorchEngine:
         others: Sequence[Transformer] = (),
         shortlist: Shortlist | None = None,
         *,
+        heads: Callable[[], AligningHeads] | None = None,
         record_steps: bool = True,
     ) -> None:
         """Makes an engine of `model` on its device, from a copy of its weights where these are prepacked (`prepack`).
 
         With `others`, on the same device, the probability of a token is the mean over all models. With a `shortlist`,
         each source is searched in its own part of the vocabulary, and probabilities are over that part; `score` and
-        `attend` use the whole vocabulary.
+        `attend` use the whole vocabulary. `heads` chooses those that align words, when these are first needed; by
+        default they are chosen from `model`, which is then kept.
 
         On a CPU the process keeps the memory of its peaks from now on: see `keep_memory`. On a GPU, decoding
         steps are recorded as CUDA graphs (`GraphDecoder`), unless TRANSDUCE_CUDA_GRAPHS is 0 in the environment or
@@ -71,6 +74,7 @@ class TorchEngine:
         self.model = prepack(model, precision)
         self.others = [prepack(other, precision) for other in others]
         self.precision, self.shortlist = precision, shortlist
+        self._choose_heads = heads or partial(_heads_of, model)
         self.device = next(model.parameters()).device
         self.name = f"torch on {self.device}{'' if precision == 'float32' else f' in {precision}'}"
         self.name += f", {1 + len(others)} models as one" if others else ""
@@ -106,7 +110,11 @@ class TorchEngine:
             torch.set_num_threads(threads)
         target = choose_device(device)
         first, *rest = (load_model(each, target) for each in (bundle, *others))
-        return cls(first, precision, rest, shortlist)
+
+        def heads() -> AligningHeads:
+            return aligning_heads(bundle.config.model, bundle.weights(), bundle.tokenizer)
+
+        return cls(first, precision, rest, shortlist, heads=heads)
 
     @property
     def models(self) -> list[Transformer]:
@@ -195,10 +203,11 @@ class TorchEngine:
     def align(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Returns for each pair how much each target token comes from each source token, (T, S); see `Engine.align`.
 
-        The mean of the heads that align best in the pair (`decoding.alignment`).
+        The heads are those of a conversion (`aligning_heads`); of an ensemble, those of its first model.
 
         Raises:
             DataError: a side is longer than the model's learned positions reach.
+            BundleError: the model folder has changed since it was loaded, and these are the first pairs.
         """
         self._require_pairs(sources, targets)
         results = []
@@ -206,11 +215,15 @@ class TorchEngine:
             weights = np.zeros((len(target), len(source)))
             if source and target:
                 read = source[: self.max_source_tokens]
-                cross = self.attend(read, target).cross[:, :, :-1, :-1].astype(np.float64)
-                heads = best_heads(alignment_scores(cross))
-                weights[:, : len(read)] = np.mean([cross[layer - 1, head - 1] for layer, head in heads], axis=0)
+                layer, order, count = self._aligning_heads
+                cross_HTS = self.attend(read, target).cross[layer, list(order[:count]), :-1, :-1]
+                weights[:, : len(read)] = cross_HTS.mean(axis=0)
             results.append(weights)
         return results
+
+    @cached_property
+    def _aligning_heads(self) -> AligningHeads:
+        return self._choose_heads()
 
     def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> np.ndarray:
         """Returns the log-probability of each token after each beginning of a prefix, (T + 1, V).
@@ -263,6 +276,12 @@ class TorchEngine:
         total_N = gains[0] if len(gains) == 1 else mean_log_probabilities(torch.stack(gains))
         found: list[float] = total_N.tolist()
         return found
+
+
+def _heads_of(model: Transformer) -> AligningHeads:
+    """Returns the heads of a model that align best, where neither its folder nor its tokenizer is known."""
+    weights = {name: value.float().cpu().numpy() for name, value in model.state_dict().items()}
+    return aligning_heads(model.config, weights, None)
 
 
 def _chosen(model: Transformer, states_ND: Tensor, ids_N: Tensor) -> Tensor:
