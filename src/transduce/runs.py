@@ -7,6 +7,7 @@ RUN/
     checkpoints/      the last ones
     best/             the checkpoint with the best validation score
     metrics.jsonl     every logged step and validation; tensorboard/ has the same
+    quarantine.jsonl  batches whose loss was a spike or not finite, with their text
     model/            the averaged model, written at the end
 """
 

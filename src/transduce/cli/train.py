@@ -10,7 +10,7 @@ examples:
 Ctrl-C or SIGTERM finishes the current step, writes a checkpoint and exits. --resume then continues exactly as if
 training had not stopped; what was --set at the start still holds. A second Ctrl-C exits at once. The run folder gets
 config.json, checkpoints/, best/, metrics.jsonl, tensorboard/ and, at the end, model/: the averaged model, ready for
-'transduce translate'.
+'transduce translate'. Batches whose loss is a spike or not finite are set aside, with their text, in quarantine.jsonl.
 """
 
 import argparse

@@ -44,6 +44,7 @@ Minutes = Annotated[float, Range(0, 10_000_000)]
 Norm = Annotated[float, Range(0, 1_000_000_000)]
 
 _REPEATS = Range(1, 1_000_000)  # of `data.repeat`
+_STEPS = Range(1, 1_000_000_000)  # in `train.skip_steps`
 _LEAST_TEMPERATURE = 0.001
 
 
@@ -162,6 +163,10 @@ class TrainConfig:
     adam_beta2: Rate = 0.98  # β₂ of Adam
     adam_epsilon: Fraction = 1e-9  # ε of Adam
     max_gradient_norm: Norm = 0.0  # clip gradients to this norm; 0 disables (the paper)
+    skip_steps: tuple[int, ...] = ()  # steps whose update is left out, such as those in a run's quarantine.jsonl
+    max_skipped_steps: Count = 20  # training ends after this many updates in a row whose loss or gradient is not finite
+    # A loss a token this many deviations above the median of the last 100 steps is reported as a spike; 0 disables.
+    spike_deviations: Weight = 8.0
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where the device computes in it
     compile: bool = False  # use torch.compile; on a CPU it takes minutes and gains nothing
     device: str = "auto"  # auto: a GPU if there is one; or cpu, cuda, cuda:1, …
@@ -191,6 +196,8 @@ class TrainConfig:
         if self.average_last > self.keep_checkpoints:
             demand = f"at most train.keep_checkpoints ({self.keep_checkpoints}): only kept checkpoints can be averaged"
             raise _refused(self, "train.average_last", demand)
+        if not all(step in _STEPS for step in self.skip_steps):
+            raise _refused(self, "train.skip_steps", f"numbers of steps, {_STEPS}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,6 @@
 """The log of a training: a live line, metrics as JSON lines, TensorBoard."""
 
 import contextlib
-import json
 import math
 import sys
 import time
@@ -12,10 +11,9 @@ from typing import Any, Self
 from tqdm import tqdm
 
 from transduce.config import TrainConfig
-from transduce.errors import TrainingError
-from transduce.files import is_special, write_text
 from transduce.reporting.tables import clock
 from transduce.training.progress import Progress
+from transduce.training.records import RecordFile
 from transduce.training.step import StepResult
 
 
@@ -65,8 +63,7 @@ class TrainingLog:
     """Collects the results of steps and shows and writes them every `log_steps` steps.
 
     On a terminal it is one live line; elsewhere, a plain line each time. `metrics.jsonl` gets one object for each
-    record, whose `"kind"` is `train` or `validation`. A resumed training continues from its checkpoint: records of
-    later steps, which a crashed session wrote, are dropped, since those steps are made again.
+    record, whose `"kind"` is `train` or `validation`.
     """
 
     def __init__(self, run: Path, train: TrainConfig, *, show: bool, write: bool = True) -> None:
@@ -77,7 +74,7 @@ class TrainingLog:
         self._since = time.perf_counter()
         self._left = TimeLeft(train.max_steps)
         self._brief = ""
-        self._metrics: Any = None
+        self._metrics = RecordFile(run / "metrics.jsonl")
         self._board: Any = None
 
     def __enter__(self) -> Self:
@@ -100,11 +97,7 @@ class TrainingLog:
             TrainingError: `metrics.jsonl` is a pipe or a device: opening it could wait for ever, or lose the records.
         """
         if self.write:
-            metrics = self.run / "metrics.jsonl"
-            if is_special(metrics):
-                raise TrainingError(f"{metrics}: a pipe or a device, where records of training belong. Remove it.")
-            _drop_records_after(step, metrics)
-            self._metrics = metrics.open("a", encoding="utf-8", buffering=1)
+            self._metrics.begin(step)
             with self._for_viewing():
                 self._board = _tensorboard(self.run / "tensorboard", step)
         if self.show and sys.stderr.isatty():
@@ -161,10 +154,12 @@ class TrainingLog:
     def _flush(self, progress: Progress) -> None:
         seconds = max(time.perf_counter() - self._since, 1e-9)
         tokens = sum(result.target_tokens for result in self._results)
+        made = [result for result in self._results if result.finite]
+        made_tokens = sum(result.target_tokens for result in made) or math.nan
         last = self._results[-1]
         values = {
-            "loss": sum(r.loss for r in self._results) / tokens,
-            "perplexity": math.exp(min(sum(r.negative_log_likelihood for r in self._results) / tokens, 700.0)),
+            "loss": sum(r.loss for r in made) / made_tokens,
+            "perplexity": math.exp(min(sum(r.negative_log_likelihood for r in made) / made_tokens, 700.0)),
             "learning_rate": last.learning_rate,
             "gradient_norm": last.gradient_norm,
             "target_tokens_per_second": tokens / seconds,
@@ -180,17 +175,12 @@ class TrainingLog:
         self._since = time.perf_counter()
 
     def _record(self, kind: str, progress: Progress, values: dict[str, float]) -> None:
-        if self._metrics is None:
+        if not self.write:
             return
         record = {"kind": kind, "step": progress.step, "epoch": progress.epoch, "seconds": round(progress.seconds, 3)}
         record |= {"target_tokens": progress.target_tokens}
         record |= {name: value if math.isfinite(value) else None for name, value in values.items()}
-        try:
-            self._metrics.write(json.dumps(record) + "\n")
-        except OSError as error:
-            raise TrainingError(
-                f"{self._metrics.name}: cannot be written: {error.strerror}. Make room and continue with --resume."
-            ) from error
+        self._metrics.write(record)
         with self._for_viewing():
             for name, value in values.items() if self._board is not None else ():
                 self._board.add_scalar(f"{kind}/{name}", value, progress.step)
@@ -206,23 +196,6 @@ class TrainingLog:
                 f"warning: {self.run / 'tensorboard'}: cannot be written ({error.strerror}); continuing without. "
                 "metrics.jsonl has the same numbers."
             )
-
-
-def _drop_records_after(step: int, metrics: Path) -> None:
-    """Removes the records of later steps than `step`, and a line that a crash cut short."""
-    if not metrics.is_file():
-        return
-    lines = metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    kept = [line for line in lines if (recorded := _step_of(line)) is not None and recorded <= step]
-    if len(kept) < len(lines):
-        write_text(metrics, "".join(kept))
-
-
-def _step_of(line: str) -> int | None:
-    try:
-        return int(json.loads(line)["step"]) if line.endswith("\n") else None
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def _tensorboard(folder: Path, step: int) -> Any:

@@ -18,6 +18,7 @@ from transduce import files
 from transduce.errors import BundleError
 from transduce.training.cost import CostAccount
 from transduce.training.run_folder import STATE, checkpoints
+from transduce.training.spikes import RecentSteps
 
 WEIGHTS, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 _FORMAT = 1
@@ -41,13 +42,14 @@ class Progress:
     batch: int = 0  # batches of this epoch's plan that are done
     target_tokens: int = 0  # seen so far
     seconds: float = 0.0  # of training so far, in all sessions together
-    skipped_steps: int = 0  # updates left out because a gradient was not finite
+    skipped_steps: int = 0  # updates left out because the loss or a gradient was not finite
     best_score: float | None = None
     best_by: str = ""  # the measure of `best_score`
     best_step: int = 0
     validations_since_best: int = 0
     validations: dict[str, float] = field(default_factory=dict)  # the last ones
     cost: CostAccount = field(default_factory=CostAccount)
+    recent: RecentSteps = field(default_factory=RecentSteps)
 
     def metrics(self) -> dict[str, Any]:
         """Returns what a model folder's metrics.json says of the training."""
@@ -106,8 +108,9 @@ def check_checkpoint(path: Path) -> Progress:
 def write_state(folder: Path, progress: Progress, kind: CheckpointKind) -> None:
     """Writes state.json, after the other files of the checkpoint."""
     values = asdict(progress)
+    recent = values.pop("recent")  # beside the progress: checkpoints from before it was recorded have the same keys
     checksums = {name: files.sha256(folder / name) for name in (WEIGHTS, OPTIMIZER)}
-    state = {"format": _FORMAT, "purpose": kind, "progress": values, "sha256": checksums}
+    state = {"format": _FORMAT, "purpose": kind, "progress": values, "recent": recent, "sha256": checksums}
     files.write_json(folder / STATE, state | {"progress_sha256": _digest(values)})
 
 
@@ -121,7 +124,8 @@ def read_progress(path: Path) -> Progress:
             raise ValueError(f"the progress in {STATE} was changed")
         if "cost" in values:  # checkpoints from before costs were counted have none
             values["cost"] = CostAccount.from_dict(values["cost"])
-        progress = Progress(step=values.pop("step"), **values)
+        recent = RecentSteps(**state.get("recent", {}))
+        progress = Progress(step=values.pop("step"), recent=recent, **values)
         _require_sound(progress)
     return progress
 

@@ -17,13 +17,13 @@ _MAY_CHANGE = {
     "train.max_steps", "train.max_minutes", "train.device", "train.compile", "train.log_steps",
     "train.checkpoint_steps", "train.checkpoint_minutes", "train.keep_checkpoints", "train.average_last",
     "train.validate_steps", "train.validate_bleu", "train.validate_bleu_sentences", "train.validate_beam_size",
-    "train.early_stopping", "train.best_by",
+    "train.early_stopping", "train.best_by", "train.max_skipped_steps", "train.spike_deviations",
     "train.micro_batch_tokens",  # as the number of processes: rounding, and which numbers dropout draws
     "name", "data.folder", "data.download", "data.source_language", "data.target_language", "data.test",
     "decode.beam_size", "decode.length_penalty", "decode.max_extra_tokens", "decode.batch_size",
 }  # fmt: skip
 # These change updates. A training that diverged needs them, so --set may change them; an edited recipe may not.
-_MAY_CHANGE_IF_SET = {"train.learning_rate_factor", "train.max_gradient_norm"}
+_MAY_CHANGE_IF_SET = {"train.learning_rate_factor", "train.max_gradient_norm", "train.skip_steps"}
 
 
 def merge_settings(before: Sequence[str], settings: Sequence[str]) -> list[str]:

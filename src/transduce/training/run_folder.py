@@ -15,6 +15,7 @@ from transduce.data.prepared import Prepared, is_prepared, load_prepared
 from transduce.errors import TrainingError
 
 CONFIG, DATA, STATE = "config.json", "data.json", "state.json"
+QUARANTINE = "quarantine.jsonl"  # see `transduce.training.quarantine`
 CHECKPOINT = re.compile(r"step-(\d{8,})")  # a checkpoint's name
 _NOT_CONFIGURATION = ("transduce", "torch", "set")
 

@@ -33,8 +33,11 @@ class StepResult:
 
     @property
     def finite(self) -> bool:
-        """Whether the update was made. DEVIATION: one whose gradient is not finite is left out; the paper is silent."""
-        return math.isfinite(self.gradient_norm)
+        """Whether the update was made.
+
+        DEVIATION: one whose loss or gradient is not finite is left out; the paper is silent.
+        """
+        return math.isfinite(self.gradient_norm) and math.isfinite(self.loss)
 
 
 def make_optimizer(model: TrainableModel, config: Config) -> torch.optim.Adam:

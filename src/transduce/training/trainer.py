@@ -4,7 +4,7 @@ import contextlib
 import enum
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from transduce.training.guidance import Guidance
 from transduce.training.log import TrainingLog
 from transduce.training.loss import Smoothing
 from transduce.training.progress import CheckpointKind, Progress
+from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
 from transduce.training.run_folder import checkpoint_path, checkpoints
 from transduce.training.step import (
     StepResult,
@@ -39,8 +40,6 @@ from transduce.training.step import (
 from transduce.training.stop_signals import StopSignals
 from transduce.training.trainable import TrainableModel
 from transduce.training.validation import Validation, perplexity, update_best
-
-_MAX_SKIPPED_IN_A_ROW = 20
 
 
 class End(enum.Enum):
@@ -92,6 +91,7 @@ class Trainer:
             model.compile(dynamic=True)
         is_main = self.ranks.is_main
         self.log = TrainingLog(run, config.train, show=show_progress and is_main, write=is_main)
+        self.quarantine = Quarantine(run, config.train, model, train, self.compute, self.ranks, self.log)
 
     def announce(self) -> None:
         """Prints the sizes of the model, the data and the training."""
@@ -141,17 +141,19 @@ class Trainer:
         Raises:
             TrainingError: weights or gradients are not finite, memory is short, or a checkpoint cannot be written.
         """
-        with self.log, StopSignals() as stop:
+        with self.log, contextlib.closing(self.quarantine), StopSignals() as stop:
             self.log.begin(self.progress.step)
+            self.quarantine.begin(self.progress.step)
             self.checkpoint_schedule.start()
             if self.progress.step and self._validation_is_due() and not self._is_validated():
                 self._validate()  # a signal came before this validation could be made
             while (end := self._end()) is None:
                 started = time.perf_counter()
                 rows = self._next_rows()
+                left_out = self.progress.step + 1 in self.config.train.skip_steps
                 with self._named_memory_error():
-                    result = self.train_step(rows)
-                self._advance(result, started)
+                    result = self._left_out() if left_out else self.train_step(rows)
+                self._advance(result, rows, started)
                 stopped = self._any_rank(stop.received is not None)
                 if not stopped and self._validation_is_due():
                     self._validate()
@@ -198,7 +200,7 @@ class Trainer:
         model.train()
         self.optimizer.zero_grad(set_to_none=True)
         sums = torch.zeros(2, dtype=torch.float64, device=self.compute.device)
-        flops = 0
+        flops, passes = 0, list[MicroBatch]()
         for part in micro_batches(own, store.source_lengths, store.target_lengths, limit):
             batch = collate(store, part, self.compute.device)
             with self.compute.autocast():
@@ -206,7 +208,9 @@ class Trainer:
             loss, nll = states_loss(states_ND, model, batch, smoothing, self.compute, self.guidance)
             (loss / num_target_tokens).backward()
             sums += torch.stack([loss.detach(), nll])
+            passes.append(MicroBatch(part, loss.detach()))
             flops += step_flops(model, self.config.model, batch)
+        self._micro_batches = passes
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         if ranks.world_size > 1:
             flops = self._sum_over_ranks(parameters, sums, flops)
@@ -216,12 +220,18 @@ class Trainer:
         rate = learning_rate(step, self.config)
         # The host waits once for all that it needs; a GPU then updates while the next batch is made.
         gradient_norm, total_loss, total_nll = torch.cat([norm.double()[None], sums]).tolist()
-        if math.isfinite(gradient_norm):
+        num_source_tokens = int(store.source_lengths[rows].sum())
+        result = StepResult(total_loss, total_nll, num_target_tokens, num_source_tokens, gradient_norm, rate, flops)
+        if result.finite:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             self.optimizer.step()
-        num_source_tokens = int(store.source_lengths[rows].sum())
-        return StepResult(total_loss, total_nll, num_target_tokens, num_source_tokens, gradient_norm, rate, flops)
+        return result
+
+    def _left_out(self) -> StepResult:
+        """Makes no update, of a step in `train.skip_steps`."""
+        self.log.warn(f"step {self.progress.step + 1}: left out, as train.skip_steps says")
+        return StepResult(math.nan, math.nan, 0, 0, math.nan, learning_rate(self.progress.step + 1, self.config))
 
     def _sum_over_ranks(self, parameters: list[torch.nn.Parameter], sums: torch.Tensor, flops: int) -> int:
         """Sums gradients and `sums` in place over all processes; returns the sum of `flops`."""
@@ -252,9 +262,10 @@ class Trainer:
                 "train.micro_batch_tokens=4000."
             ) from error
 
-    def _advance(self, result: StepResult, started: float) -> None:
-        """Records the result of a step that began at `started`."""
+    def _advance(self, result: StepResult, rows: np.ndarray, started: float) -> None:
+        """Records the result of a step on `rows` that began at `started`."""
         progress = self.progress
+        batch = TrainedBatch(progress.epoch, progress.batch, rows, self._micro_batches)
         progress.step, progress.batch = progress.step + 1, progress.batch + 1
         if progress.batch == len(self.plan(progress.epoch)):
             progress.epoch, progress.batch = progress.epoch + 1, 0
@@ -262,25 +273,11 @@ class Trainer:
         seconds = time.perf_counter() - started
         progress.seconds += seconds
         progress.cost.add(result.flops, seconds, str(self.compute), self.capacity, self.ranks.world_size)
-        self._count_skipped(result)
+        if result.target_tokens:
+            self.quarantine.examine(result, batch, progress)
         self.log.step(result, progress)
 
-    def _count_skipped(self, result: StepResult) -> None:
-        """Counts updates that were left out; too many in a row end the training."""
-        if result.finite:
-            self._skipped_in_a_row = 0
-            return
-        self.progress.skipped_steps += 1
-        self._skipped_in_a_row += 1
-        step = self.progress.step
-        self.log.warn(f"warning: step {step}: the gradient is not finite (loss {result.loss}); update left out")
-        if self._skipped_in_a_row >= _MAX_SKIPPED_IN_A_ROW:
-            raise TrainingError(
-                f"{self.run}: {_MAX_SKIPPED_IN_A_ROW} updates in a row up to step {step} had gradients that are not "
-                f"finite. {advice_not_finite(self.run)}"
-            )
-
-    _skipped_in_a_row = 0
+    _micro_batches: Sequence[MicroBatch] = ()  # of the last step
     _planned: tuple[int, BatchPlan] | None = None
 
     def plan(self, epoch: int) -> BatchPlan:

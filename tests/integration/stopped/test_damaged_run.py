@@ -1,6 +1,5 @@
 """A run folder with damaged or missing files, leftovers, or a full disk."""
 
-import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -19,7 +18,7 @@ from transduce.data.prepare import prepare
 from transduce.errors import DataError, TrainingError
 from transduce.runs import average_run
 from transduce.training import checkpoints as checkpoints_module
-from transduce.training.progress import Progress, check_checkpoint
+from transduce.training.progress import check_checkpoint
 from transduce.training.run_folder import checkpoint_path, checkpoints
 
 
@@ -166,9 +165,14 @@ def test_a_full_disk_leaves_the_checkpoint_before(
     assert_same_model(run / "model", whole / "model")
 
 
-def test_progress_has_the_fields_of_version_0_1_0() -> None:
-    """Older versions read what this one writes: what is new stands beside the progress."""
-    assert {field.name for field in dataclasses.fields(Progress)} == {
+def test_a_checkpoint_has_the_progress_of_before(stopped: tuple[Path, Path]) -> None:
+    """What is new stands beside the progress, whose keys readers of it know."""
+    state = json.loads((checkpoint_path(stopped[1], 7) / "state.json").read_text())
+    assert state["progress"].keys() == {
         *("step", "epoch", "batch", "target_tokens", "seconds", "skipped_steps", "best_score", "best_by", "best_step"),
         *("validations_since_best", "validations", "cost"),
     }
+    assert len(state["recent"]["losses"]) == 7
+    del state["recent"]
+    (checkpoint_path(stopped[1], 7) / "state.json").write_text(json.dumps(state))
+    assert check_checkpoint(checkpoint_path(stopped[1], 7)).recent.losses == []

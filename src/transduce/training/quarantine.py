@@ -1,0 +1,217 @@
+"""Batches that went wrong, set aside with their text: RUN/quarantine.jsonl.
+
+An update whose loss or gradient is not finite is left out. A spike of the loss (`transduce.training.spikes`) is
+reported, and its update is made. Both get a line, which a resumed training neither doubles nor loses:
+
+    kind            "not finite" or "spike"
+    step            the number of the update, from 1
+    epoch, batch    which batch it was, from 0
+    loss            a token, of the whole batch; "nan" or "inf" where it is no number
+    limit           the loss a token above which it is a spike; null where it is not finite
+    gradient_norm   of the whole batch
+    at_fault        [{"rank", "micro_batch", "loss"}]: micro-batches whose own loss is not finite; empty if none is
+    pairs           [{"row", "rank", "micro_batch", "loss", "source", "target"}], the highest loss first: the row in
+                    train.arrow, which process had it in which micro-batch, its loss a token without dropout, its text
+
+The text is decoded from the prepared data; it is null where their tokenizer is not beside them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transduce.config import TrainConfig
+from transduce.data.batching import Indices, share
+from transduce.data.prepared import TOKENIZER
+from transduce.data.store import ParallelStore
+from transduce.errors import TrainingError
+from transduce.text import SubwordTokenizer
+from transduce.training.batch import collate
+from transduce.training.checkpoints import advice_not_finite
+from transduce.training.device import Compute
+from transduce.training.distributed import Ranks
+from transduce.training.log import TrainingLog
+from transduce.training.loss import Smoothing, projected_loss
+from transduce.training.progress import Progress
+from transduce.training.records import RecordFile
+from transduce.training.run_folder import QUARANTINE
+from transduce.training.step import StepResult
+from transduce.training.trainable import TrainableModel
+
+_NO_SMOOTHING = Smoothing(1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """One forward and backward pass of this process: its rows, and its summed loss, still on the device."""
+
+    rows: Indices
+    loss: Tensor
+
+
+@dataclass(frozen=True)
+class TrainedBatch:
+    """A global batch that an update was made of: its place in the plan, its rows, and this process's part of it."""
+
+    epoch: int
+    number: int
+    rows: Indices
+    own: Sequence[MicroBatch]
+
+
+class Quarantine:
+    """Examines each update, and sets the batches that went wrong aside."""
+
+    def __init__(
+        self,
+        run: Path,
+        train: TrainConfig,
+        model: TrainableModel,
+        store: ParallelStore,
+        compute: Compute,
+        ranks: Ranks,
+        log: TrainingLog,
+    ) -> None:
+        self.run, self.train, self.model, self.store = run, train, model, store
+        self.compute, self.ranks, self.log = compute, ranks, log
+        self._records = RecordFile(run / QUARANTINE)
+
+    def begin(self, step: int) -> None:
+        """Prepares the file for the steps after `step`."""
+        if self.ranks.is_main:
+            self._records.begin(step)
+
+    def close(self) -> None:
+        """Closes the file; an OSError passes."""
+        self._records.close()
+
+    def examine(self, result: StepResult, batch: TrainedBatch, progress: Progress) -> None:
+        """Counts an update that was left out and looks for a spike, after `progress` was advanced.
+
+        All processes decide alike, since they have the same sums.
+
+        Raises:
+            TrainingError: `train.max_skipped_steps` updates in a row were not finite, or the disk is full.
+        """
+        recent, step, loss = progress.recent, progress.step, result.loss / result.target_tokens
+        if result.finite:
+            limit = recent.limit(self.train.spike_deviations) if self.train.spike_deviations else None
+            if limit is not None and loss > limit:
+                self._set_aside("spike", result, batch, step, limit)
+                self.log.warn(
+                    f"warning: step {step}: a spike of the loss, {loss:.3f} a token (limit {limit:.3f}); its pairs are "
+                    f"in {self._records.path}"
+                )
+            recent.add(loss)
+            return
+        progress.skipped_steps += 1
+        recent.skipped += 1
+        self._set_aside("not finite", result, batch, step, None)
+        self.log.warn(
+            f"warning: step {step}: not finite (loss {loss}, gradient norm {result.gradient_norm}); update left out, "
+            f"its pairs are in {self._records.path}"
+        )
+        if recent.skipped >= self.train.max_skipped_steps:
+            raise TrainingError(
+                f"{self.run}: {recent.skipped} updates in a row up to step {step} had a loss or gradients that are not "
+                f"finite. Their pairs are in {self._records.path}. {advice_not_finite(self.run)}"
+            )
+
+    def _set_aside(self, kind: str, result: StepResult, batch: TrainedBatch, step: int, limit: float | None) -> None:
+        """Writes a line about a batch; all processes take part."""
+        ranks, micro_batches, losses, own_losses = self._gather(batch)
+        at_fault = {
+            (rank, number): _json(loss)
+            for rank, number, loss in zip(ranks.tolist(), micro_batches.tolist(), own_losses.tolist(), strict=True)
+            if not math.isfinite(loss)
+        }
+        if not self.ranks.is_main:
+            return
+        texts = self._texts(batch.rows)
+        order = np.argsort(-np.where(np.isfinite(losses), losses, np.inf), kind="stable").tolist()
+        record = {
+            "kind": kind,
+            "step": step,
+            "epoch": batch.epoch,
+            "batch": batch.number,
+            "loss": _json(result.loss / result.target_tokens),
+            "limit": limit,
+            "gradient_norm": _json(result.gradient_norm),
+            "at_fault": [
+                {"rank": rank, "micro_batch": number, "loss": loss} for (rank, number), loss in sorted(at_fault.items())
+            ],
+            "pairs": [
+                {
+                    "row": int(batch.rows[i]),
+                    "rank": int(ranks[i]),
+                    "micro_batch": int(micro_batches[i]),
+                    "loss": _json(float(losses[i])),
+                    "source": texts[i][0],
+                    "target": texts[i][1],
+                }
+                for i in order
+            ],
+        }
+        self._records.write(record, durable=True)
+
+    def _gather(self, batch: TrainedBatch) -> tuple[NDArray[Any], ...]:
+        """Returns of each pair its process, its micro-batch, its own loss a token and the loss of its micro-batch."""
+        count, rank, world_size = len(batch.rows), self.ranks.rank, self.ranks.world_size
+        gathered = np.zeros((4, count))
+        own = share(np.arange(count), rank, world_size)
+        passes = batch.own or [MicroBatch(batch.rows[own], torch.tensor(0.0))] * (len(own) > 0)
+        # Micro-batches hold the same rows in another order; a row may occur twice.
+        in_order = np.concatenate([each.rows for each in passes]) if passes else batch.rows[:0]
+        places = np.empty_like(own)
+        places[np.argsort(in_order, kind="stable")] = own[np.argsort(batch.rows[own], kind="stable")]
+        start = 0
+        for number, each in enumerate(passes):
+            at = places[start : start + len(each.rows)]
+            start += len(each.rows)
+            pair_losses = losses_a_token(self.model, self.store, each.rows, self.compute)
+            gathered[0, at], gathered[1, at], gathered[2, at], gathered[3, at] = (
+                rank,
+                number,
+                pair_losses,
+                float(each.loss),
+            )
+        shared = torch.from_numpy(gathered).to(self.compute.device)
+        self.ranks.sum([shared])
+        ranks, micro_batches, losses, own_losses = shared.cpu().numpy()
+        return ranks.astype(int), micro_batches.astype(int), losses, own_losses
+
+    def _texts(self, rows: Indices) -> list[tuple[str | None, str | None]]:
+        path = self.store.path.with_name(TOKENIZER)
+        tokenizer = SubwordTokenizer.load(path) if path.is_file() else None
+        if tokenizer is None or tokenizer.fingerprint != self.store.tokenizer_fingerprint:
+            return [(None, None)] * len(rows)
+        sources, targets = ([ids.tolist() for ids in side] for side in self.store.pairs(rows))
+        return list(zip(tokenizer.decode_batch(sources), tokenizer.decode_batch(targets), strict=True))
+
+
+def losses_a_token(model: TrainableModel, store: ParallelStore, rows: Indices, compute: Compute) -> NDArray[np.float64]:
+    """Returns the mean -log p of each pair's target tokens, EOS counted, without dropout and label smoothing."""
+    was_training = model.training
+    model.eval()
+    batch = collate(store, rows, compute.device)
+    with torch.no_grad():
+        with compute.autocast():
+            states_ND = model(*batch.inputs)
+        states_ND, lengths = states_ND.to(compute.dtype), batch.target_lengths_B.tolist()
+        pairs = zip(states_ND.split(lengths), batch.targets_N.split(lengths), strict=True)
+        sums = [projected_loss(states, model.output_embedding, targets, _NO_SMOOTHING)[1] for states, targets in pairs]
+        losses = torch.stack(sums).cpu().double().numpy() / np.asarray(lengths)
+    model.train(was_training)
+    return np.asarray(losses, np.float64)
+
+
+def _json(value: float) -> float | str:
+    """Returns a number as JSON can hold it."""
+    return value if math.isfinite(value) else str(value)

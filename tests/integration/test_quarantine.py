@@ -1,0 +1,270 @@
+"""Batches that went wrong: set aside with their text, once each, whatever interrupts the training."""
+
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import Tensor
+
+from small_training import assert_identical, make_trainer, state_of, with_train, without_clock
+from transduce.cli.main import main as command_line
+from transduce.config import Config
+from transduce.errors import ConfigError, TrainingError
+from transduce.training import trainer as trainer_module
+from transduce.training.progress import read_progress
+from transduce.training.quarantine import losses_a_token
+from transduce.training.run_folder import checkpoints
+from transduce.training.step import StepResult
+from transduce.training.trainer import Trainer
+from transduce.training.validation import perplexity
+
+pytestmark = pytest.mark.computes
+
+
+@pytest.fixture
+def spoiled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Returns a function that multiplies the loss of given steps, of their first micro-batch or of all."""
+
+    def spoil(factors: dict[int, float], *, first_only: bool = False) -> None:
+        original, train_step = trainer_module.states_loss, Trainer.train_step
+        now, passes = 0, 0
+
+        def counted(trainer: Trainer, rows: np.ndarray) -> StepResult:
+            nonlocal now, passes
+            now, passes = trainer.progress.step + 1, 0
+            return train_step(trainer, rows)
+
+        def multiplied(*arguments: Any) -> tuple[Tensor, Tensor]:
+            nonlocal passes
+            passes += 1
+            loss, nll = original(*arguments)
+            return (loss * factors[now] if now in factors and not (first_only and passes > 1) else loss), nll
+
+        monkeypatch.setattr(Trainer, "train_step", counted)
+        monkeypatch.setattr(trainer_module, "states_loss", multiplied)
+
+    return spoil
+
+
+def quarantined(run: Path) -> list[dict[str, Any]]:
+    path = run / "quarantine.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.mark.parametrize("factor", [math.nan, math.inf])
+def test_a_batch_that_is_not_finite_is_set_aside_with_its_lines(
+    recipe: Path, config: Config, data: Path, tmp_path: Path, spoiled: Callable[..., None], factor: float
+) -> None:
+    spoiled({3: factor}, first_only=True)
+    trainer = make_trainer(with_train(config, max_steps=4, micro_batch_tokens=60), tmp_path / "run", data)
+    trainer.fit()
+    (line,) = quarantined(tmp_path / "run")
+    rows = trainer.plan(0).batch(2)
+    assert (line["kind"], line["step"], line["epoch"], line["batch"], line["limit"]) == ("not finite", 3, 0, 2, None)
+    assert line["loss"] == line["at_fault"][0]["loss"] == str(factor)
+    assert line["gradient_norm"] in ("nan", "inf")
+    assert [(each["rank"], each["micro_batch"]) for each in line["at_fault"]] == [(0, 0)]
+    assert sorted(pair["row"] for pair in line["pairs"]) == sorted(rows.tolist())
+    sources = (recipe.parent / "train.en").read_text().splitlines()
+    assert all(pair["source"].strip() == sources[pair["row"]].strip() for pair in line["pairs"])
+    assert all(pair["target"] == pair["source"].upper() for pair in line["pairs"])
+    losses = [pair["loss"] for pair in line["pairs"]]
+    assert losses == sorted(losses, reverse=True)
+    # Which micro-batch a pair was in: they are split the longest first.
+    lengths = trainer.train.target_lengths
+    first = [lengths[pair["row"]] for pair in line["pairs"] if pair["micro_batch"] == 0]
+    rest = [lengths[pair["row"]] for pair in line["pairs"] if pair["micro_batch"] > 0]
+    assert first
+    assert min(first) >= max(rest)
+
+
+def test_the_weights_are_those_of_a_run_told_to_leave_the_steps_out(
+    config: Config, data: Path, tmp_path: Path, spoiled: Callable[..., None]
+) -> None:
+    told = make_trainer(with_train(config, max_steps=8, skip_steps=(3, 4)), tmp_path / "told", data)
+    told.fit()
+    assert quarantined(tmp_path / "told") == []
+    assert told.progress.skipped_steps == 0
+    whole = make_trainer(with_train(config, max_steps=8), tmp_path / "whole", data)
+    whole.fit()
+    spoiled({3: math.nan, 4: math.inf})
+    found = make_trainer(with_train(config, max_steps=8), tmp_path / "found", data)
+    found.fit()
+    assert [line["step"] for line in quarantined(tmp_path / "found")] == [3, 4]
+    assert_identical(state_of(found), state_of(told))
+    assert any(not value.equal(state_of(whole)[name]) for name, value in state_of(told).items())
+    records = [json.loads(line) for line in (tmp_path / "told" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in records if record["loss"] is None] == [3, 4]
+
+
+def test_a_mean_of_the_log_is_of_the_updates_that_were_made(
+    config: Config, data: Path, tmp_path: Path, spoiled: Callable[..., None]
+) -> None:
+    spoiled({3: math.nan})
+    trainer = make_trainer(with_train(config, max_steps=4, log_steps=4), tmp_path / "run", data)
+    trainer.fit()
+    last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["step"] == 4
+    assert 0 < last["loss"] < 20
+
+
+def test_lines_are_neither_doubled_nor_lost_over_a_kill(
+    config: Config, data: Path, tmp_path: Path, spoiled: Callable[..., None]
+) -> None:
+    """Killed after step 6; the last checkpoint is that after step 4."""
+    config = with_train(config, max_steps=9, checkpoint_steps=4)
+    spoiled({3: math.nan, 4: math.nan, 5: math.nan, 6: math.inf, 8: math.nan})
+    whole = make_trainer(config, tmp_path / "whole", data)
+    whole.fit()
+    assert [line["step"] for line in quarantined(tmp_path / "whole")] == [3, 4, 5, 6, 8]
+    killed = make_trainer(config, tmp_path / "run", data)
+    train_step = killed.train_step
+
+    def kill_after_six(rows: np.ndarray) -> StepResult:
+        if killed.progress.step == 6:
+            raise KeyboardInterrupt
+        return train_step(rows)
+
+    killed.train_step = kill_after_six  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        killed.fit()
+    assert [line["step"] for line in quarantined(tmp_path / "run")] == [3, 4, 5, 6]
+    with (tmp_path / "run" / "quarantine.jsonl").open("a") as file:
+        file.write('{"kind": "not finite", "step": 7, "pai')  # the kill came while a line was written
+    resumed = make_trainer(config, tmp_path / "run", data)
+    assert resumed.resume()
+    resumed.fit()
+    assert quarantined(tmp_path / "run") == quarantined(tmp_path / "whole")
+    assert_identical(state_of(resumed), state_of(whole))
+    assert without_clock(resumed.progress) == without_clock(whole.progress)
+
+
+def test_updates_left_out_in_a_row_are_counted_over_a_stop(
+    config: Config, data: Path, tmp_path: Path, spoiled: Callable[..., None]
+) -> None:
+    config = with_train(config, max_steps=50, max_skipped_steps=5, checkpoint_steps=1)
+    spoiled(dict.fromkeys(range(3, 50), math.nan))
+    first = make_trainer(with_train(config, max_steps=5), tmp_path / "run", data)
+    first.fit()
+    assert first.progress.recent.skipped == 3
+    second = make_trainer(config, tmp_path / "run", data)
+    assert second.resume()
+    with pytest.raises(TrainingError, match=r"5 updates in a row up to step 7.*quarantine\.jsonl"):
+        second.fit()
+    assert [line["step"] for line in quarantined(tmp_path / "run")] == [3, 4, 5, 6, 7]
+
+
+def test_a_spike_is_reported_and_its_update_is_made(
+    config: Config, data: Path, tmp_path: Path, spoiled: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = with_train(config, max_steps=32, checkpoint_steps=20)
+    spoiled({30: 10.0})
+    run = tmp_path / "run"
+    make_trainer(with_train(config, max_steps=25), run, data).fit()
+    trainer = make_trainer(config, run, data)
+    assert trainer.resume()  # the losses that it is compared with come from the checkpoint
+    trainer.fit()
+    (line,) = quarantined(run)
+    assert (line["kind"], line["step"], line["at_fault"]) == ("spike", 30, [])
+    assert line["loss"] > line["limit"] > max(trainer.progress.recent.losses[:25])
+    assert "step 30: a spike of the loss" in capsys.readouterr().err
+    silent = make_trainer(with_train(config, spike_deviations=0.0), tmp_path / "silent", data)
+    silent.fit()
+    assert quarantined(tmp_path / "silent") == []
+    assert_identical(state_of(trainer), state_of(silent))
+    assert trainer.progress.skipped_steps == 0
+
+
+def test_losses_of_pairs_add_up_to_the_perplexity(config: Config, data: Path, tmp_path: Path) -> None:
+    trainer = make_trainer(config, tmp_path / "run", data)
+    store, rows = trainer.train, np.array([3, 80, 17, 3])
+    losses = losses_a_token(trainer.model, store, rows, trainer.compute)
+    assert losses[0] == losses[3]
+    everything = np.arange(len(store))
+    total = losses_a_token(trainer.model, store, everything, trainer.compute) @ store.target_lengths
+    mean = total / store.target_lengths.sum()
+    assert math.exp(mean) == pytest.approx(perplexity(trainer.model, store, trainer.compute), rel=1e-4)
+
+
+def test_data_without_their_tokenizer_are_set_aside_without_text(
+    config: Config, data: Path, tmp_path: Path, spoiled: Callable[..., None]
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.arrow").write_bytes((data / "train.arrow").read_bytes())
+    spoiled({1: math.nan})
+    make_trainer(with_train(config, max_steps=1), tmp_path / "run", tmp_path / "data").fit()
+    (line,) = quarantined(tmp_path / "run")
+    assert {(pair["source"], pair["target"]) for pair in line["pairs"]} == {(None, None)}
+
+
+@pytest.mark.parametrize("steps", ["[0]", "[3, -1]", "[1000000001]"])
+def test_steps_to_leave_out_are_numbers_of_steps(
+    recipe: Path, tmp_path: Path, steps: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", str(recipe), "--output", str(tmp_path / "run"), "--set", f"train.skip_steps={steps}"]
+    assert command_line(arguments) == ConfigError.exit_code
+    assert "train.skip_steps" in capsys.readouterr().err
+
+
+PROGRAM = """
+import math, sys
+from transduce.cli.main import main
+from transduce.training import trainer
+from transduce.training.trainer import Trainer
+
+original, train_step, now = trainer.states_loss, Trainer.train_step, 0
+
+def counted(self, rows):
+    global now
+    now = self.progress.step + 1
+    return train_step(self, rows)
+
+def spoiled(*arguments):
+    loss, nll = original(*arguments)
+    return (loss * math.nan if now == 2 and len(arguments[2].targets_N) < 60 else loss), nll
+
+Trainer.train_step, trainer.states_loss = counted, spoiled
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_two_processes_name_the_one_at_fault(recipe: Path, data: Path, tmp_path: Path) -> None:
+    """Its smaller micro-batches, the last of each process, are not finite."""
+    run, program = tmp_path / "run", tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    settings = ["train.max_steps=3", "train.micro_batch_tokens=60"]
+    arguments = ["train", str(recipe), "--data", str(data), "--output", str(run), "--quiet"]
+    arguments += [word for setting in settings for word in ("--set", setting)]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(program), *arguments],
+            env=os.environ | world | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for process in processes:
+        _, messages = process.communicate(timeout=600)
+        assert process.returncode == 0, messages
+    (line,) = quarantined(run)
+    assert line["step"] == 2
+    ranks = {pair["rank"]: set() for pair in line["pairs"]}
+    for pair in line["pairs"]:
+        ranks[pair["rank"]].add(pair["micro_batch"])
+    assert ranks.keys() == {0, 1}
+    faults = {(each["rank"], each["micro_batch"]) for each in line["at_fault"]}
+    assert {(rank, max(numbers)) for rank, numbers in ranks.items()} <= faults
+    assert read_progress(checkpoints(run)[-1]).skipped_steps == 1
