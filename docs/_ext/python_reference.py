@@ -12,6 +12,7 @@ PACKAGES = (
     "transduce.translation.streams",
     "transduce.translation.documents",
     "transduce.evaluation",
+    "transduce.augmentation",
     "transduce.inspection",
     "transduce.treebank",
     "transduce.export",

@@ -22,6 +22,7 @@ _SOURCE = _REPOSITORY / "src" / "transduce"
 _TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(_SOURCE.rglob("*.py"))}
 
 _FOLDERS = {
+    "augmentation",
     "cli",
     "config",
     "data",

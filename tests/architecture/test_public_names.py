@@ -22,6 +22,7 @@ from transduce.translation.streams.cluster import ray_workers
 
 PUBLIC = {
     "transduce": {"Attention", "Parse", "Parser", "TargetScore", "Translation", "Translator", "__version__"},
+    "transduce.augmentation": {"MadeCorpus", "back_translate", "distill", "forward_translate"},
     "transduce.config": {
         "Config",
         "DataConfig",
@@ -266,6 +267,7 @@ def test_translator_and_parser_keep_their_keywords() -> None:
     assert {"lines"} | stream <= keywords_of(transduce.Translator.stream)
     job = {"layout", "options", "n_best", "text_options", "handling", "constraints", "glossary", "constraints_name"}
     job |= {"inline_terms", "check_end", "window", "resume", "overwrite", "progress", "warn"}
+    job |= {"warn_of_lines", "lines", "to_continue"}
     assert {"translator", "source", "output"} | job <= keywords_of(translate_file)
     search = {"beam_size", "length_penalty", "max_extra_tokens", "batch_size"}
     assert {"source", "target"} <= keywords_of(transduce.Translator.attend)

@@ -9,6 +9,7 @@ import pytest
 
 from made_models import made_bundle
 from transduce import Translator
+from transduce.cli.augment import SUBCOMMANDS as AUGMENT
 from transduce.cli.main import COMMANDS
 from transduce.cli.parse import SUBCOMMANDS
 from transduce.experiments.paper.catalogue import EXPERIMENTS
@@ -53,7 +54,14 @@ print(*sorted({{name.partition(".")[0] for name in sys.modules}}), file=sys.stde
 
 
 @pytest.mark.parametrize(
-    "command", ["", *COMMANDS, *(f"parse {name}" for name in SUBCOMMANDS), *(f"paper {name}" for name in EXPERIMENTS)]
+    "command",
+    [
+        "",
+        *COMMANDS,
+        *(f"augment {name}" for name in AUGMENT),
+        *(f"parse {name}" for name in SUBCOMMANDS),
+        *(f"paper {name}" for name in EXPERIMENTS),
+    ],
 )
 def test_help_has_an_example_and_loads_nothing_heavy(command: str) -> None:
     done = help_of([*command.split(), "--help"])

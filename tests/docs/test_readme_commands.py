@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from transduce.cli.augment import SUBCOMMANDS as AUGMENT
 from transduce.cli.main import COMMANDS, build_parser
 from transduce.cli.parse import SUBCOMMANDS
 from transduce.config import Config, apply_settings, load_recipe, preset_names
@@ -47,7 +48,7 @@ def shown_commands() -> list[tuple[str, list[str]]]:
     """Returns (where, arguments) of every command shown anywhere."""
     shown = [(page.name, args) for page in _PAGES for body in blocks(page, "sh") for args in commands_in(body)]
     parser = build_parser()
-    for command in [*COMMANDS, *(f"parse_{name}" for name in SUBCOMMANDS)]:
+    for command in [*COMMANDS, *(f"parse_{name}" for name in SUBCOMMANDS), *AUGMENT.values()]:
         module = __import__(f"transduce.cli.{command}", fromlist=["__doc__"])
         examples = (module.__doc__ or "").partition("examples:\n")[2].partition("\n\n")[0]
         shown += [(f"{command.replace('_', ' ')} --help", args) for args in commands_in(examples)]

@@ -5,7 +5,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from transduce.cli.numbers import THREADS, setting
+from transduce.cli.numbers import THREADS, setting, whole
 from transduce.config import DecodeConfig
 from transduce.config.ranges import flags_of
 from transduce.engines.capabilities import ENGINE_NAMES, QUANTIZATIONS
@@ -80,15 +80,20 @@ def add_constraints(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_text_options(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `TextOptions`."""
-    lines = parser.add_argument_group("lines")
-    lines.add_argument(
+def add_split(group: Any) -> None:
+    """Declares which lines are split into sentences."""
+    group.add_argument(
         "--split-sentences",
         choices=_SPLIT,
         default="auto",
         help="split into sentences: lines longer than the model reads (auto, the default), all lines, or none",
     )
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `TextOptions`."""
+    lines = parser.add_argument_group("lines")
+    add_split(lines)
     lines.add_argument(
         "--markup",
         choices=_MARKUP,
@@ -124,6 +129,36 @@ def add_shortlist(parser: argparse.ArgumentParser) -> None:
         help="use only output pieces that can translate the source, as 'transduce shortlist' has learned; "
         "auto: if the model has a shortlist and the engine is torch; default: %(default)s",
     )
+
+
+def add_window(group: Any) -> None:
+    """Declares how many lines are translated together."""
+    group.add_argument(
+        "--window",
+        type=whole(1, 10_000_000),
+        metavar="LINES",
+        help="lines read, sorted by length and written together: fewer for slow input (1: each line is "
+        "answered at once), more for speed; default: 32 batches",
+    )
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Declares workers on many machines."""
+    cluster = parser.add_argument_group("many machines (needs the extra 'ray')")
+    cluster.add_argument("--ray", metavar="ADDRESS", help="local, auto, HOST:6379 or ray://HOST:10001")
+    cluster.add_argument(
+        "--workers", type=whole(1, 100_000), metavar="N", help="default: one a GPU, else one a processor or --threads"
+    )
+
+
+def require_cluster(args: argparse.Namespace) -> None:
+    """Raises an error where the arguments of `add_cluster` need something that is missing."""
+    if args.workers is not None and args.ray is None:
+        raise ConfigError("--workers is for many workers in a Ray cluster: give --ray ADDRESS as well, such as local.")
+    if args.ray is not None:
+        from transduce.translation.streams.cluster import imported_ray
+
+        imported_ray()
 
 
 def require_both(args: argparse.Namespace, first: str, second: str) -> None:

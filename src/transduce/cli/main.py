@@ -25,6 +25,7 @@ COMMANDS = (
     "prepare",
     "train",
     "average",
+    "augment",
     "translate",
     "serve",
     "score",

@@ -1,17 +1,21 @@
 """Opens a model folder for a command, and chooses the engine that runs it."""
 
 import argparse
+import contextlib
 import dataclasses
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import decode_changes
 from transduce.config import DecodeConfig
 from transduce.engines.interface import Engine
+from transduce.errors import ConfigError
 
 if TYPE_CHECKING:
     from transduce.bundle import Bundle
     from transduce.engines.loading import EngineChoice
+    from transduce.translation.streams.cluster import RayWorkers
     from transduce.translation.translator import Translator
 
 
@@ -64,6 +68,17 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
     return Opened(bundle, options, choice, required if choice.fallback else "")
 
 
+def open_translator(args: argparse.Namespace, *, required: str = "") -> Opened:
+    """Opens the model folder of a translator; for arguments and errors see `open_model`."""
+    opened = open_model(args, required=required)
+    if opened.bundle.config.data.format == "trees":
+        path = opened.bundle.path
+        raise ConfigError(f"{path}: this model is a parser. 'transduce parse run {path}' makes trees of sentences.")
+    if args.diversity_penalty is not None and opened.options.diversity_groups == 1:
+        raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
+    return opened
+
+
 def loading_arguments(args: argparse.Namespace, choice: "EngineChoice") -> dict[str, Any]:
     """Returns the options of loading that the command declares, as keywords of `Translator.load`."""
     names = ("device", "threads", "quantization", "ensemble", "shortlist")
@@ -78,6 +93,21 @@ def load_translator(args: argparse.Namespace, opened: Opened) -> "Translator":
     translator = Translator.load(args.model, **loading_arguments(args, opened.choice))
     say_engine(args, opened, translator.engine)
     return translator
+
+
+@contextlib.contextmanager
+def loaded_workers(args: argparse.Namespace, opened: Opened) -> "Iterator[Translator | RayWorkers]":
+    """Yields the model, or workers in a cluster that have it (`arguments.add_cluster`)."""
+    if args.ray is None:
+        yield load_translator(args, opened)
+        return
+    from transduce.translation.streams.cluster import ray_workers
+
+    loading = loading_arguments(args, opened.choice)
+    with ray_workers(args.model, address=args.ray, num_workers=args.workers, **loading) as workers:
+        if not args.quiet:
+            print(f"transduce: workers: {workers.num_workers}", file=sys.stderr)
+        yield workers
 
 
 def say_engine(args: argparse.Namespace, opened: Opened, engine: Engine) -> None:

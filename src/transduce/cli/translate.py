@@ -76,15 +76,14 @@ was translated separately. They count characters (Unicode code points) from 0; t
 """
 
 import argparse
-import contextlib
 import os
 import stat
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import (
+    add_cluster,
     add_constraints,
     add_document,
     add_ensemble,
@@ -93,10 +92,12 @@ from transduce.cli.arguments import (
     add_options,
     add_shortlist,
     add_text_options,
+    add_window,
+    require_cluster,
 )
 from transduce.cli.constraint_files import ConstraintFiles
 from transduce.cli.numbers import whole
-from transduce.cli.open_model import Opened, load_translator, loading_arguments, open_model
+from transduce.cli.open_model import Opened, loaded_workers, open_translator
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError
 from transduce.reporting.tables import counted
@@ -104,8 +105,6 @@ from transduce.reporting.tables import counted
 if TYPE_CHECKING:
     from transduce.translation.pipeline import TextOptions
     from transduce.translation.streams import Layout, Summary
-    from transduce.translation.streams.cluster import RayWorkers
-    from transduce.translation.translator import Translator
 
 SUMMARY = "translate a file or standard input with a trained model"
 
@@ -116,13 +115,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_document(parser)
     files = parser.add_argument_group("files")
     files.add_argument("--resume", action="store_true", help="continue what an earlier run of this command left")
-    files.add_argument(
-        "--window",
-        type=whole(1, 10_000_000),
-        metavar="LINES",
-        help="lines read, sorted by length and written together: fewer for slow input (1: each line is "
-        "answered at once), more for speed; default: 32 batches",
-    )
+    add_window(files)
     files.add_argument("--field", metavar="NAME", help="lines are JSON objects; translate this field")
     files.add_argument("--into", metavar="NAME", help="the new field for the translation; default: translation")
     files.add_argument(
@@ -141,11 +134,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_ensemble(parser)
     add_machine(parser)
     add_shortlist(parser)
-    cluster = parser.add_argument_group("many machines (needs the extra 'ray')")
-    cluster.add_argument("--ray", metavar="ADDRESS", help="local, auto, HOST:6379 or ray://HOST:10001")
-    cluster.add_argument(
-        "--workers", type=whole(1, 100_000), metavar="N", help="default: one a GPU, else one a processor or --threads"
-    )
+    add_cluster(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -171,18 +160,13 @@ def run(args: argparse.Namespace) -> int:
     require_apart(args.output, args.source, *named)
     if args.output is not None and not args.resume:
         require_free(args.output, overwrite=args.overwrite)
-    if args.workers is not None and args.ray is None:
-        raise ConfigError("--workers is for many workers in a Ray cluster: give --ray ADDRESS as well, such as local.")
-    if args.ray is not None:
-        from transduce.translation.streams.cluster import imported_ray
-
-        imported_ray()
+    require_cluster(args)
     files = ConstraintFiles(args)
     text_options = _text_options(args)
     typed = args.source == STDIN and sys.stdin.isatty()
     opened = _opened(args)
     Request(opened.options, args.n_best, text_options)  # refuses a wrong --n-best before the model is loaded
-    with _loaded(args, opened) as translator:
+    with loaded_workers(args, opened) as translator:
         if typed:
             print("Type a line to translate; Ctrl-D ends.", file=sys.stderr)
         summary = translate_file(
@@ -251,12 +235,7 @@ def _is_file(output: Path | None) -> bool:
 def _opened(args: argparse.Namespace) -> Opened:
     """Opens the model folder, and refuses wrong options before the model is loaded."""
     terms = [name for name in ("glossary", "require_by_line", "inline_terms") if getattr(args, name)]
-    opened = open_model(args, required=f"--{terms[0].replace('_', '-')}" if terms else "")
-    if opened.bundle.config.data.format == "trees":
-        path = opened.bundle.path
-        raise ConfigError(f"{path}: this model is a parser. 'transduce parse run {path}' makes trees of sentences.")
-    if args.diversity_penalty is not None and opened.options.diversity_groups == 1:
-        raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
+    opened = open_translator(args, required=f"--{terms[0].replace('_', '-')}" if terms else "")
     if args.confidence:
         from transduce.translation.pipeline.calibration import load_calibration
 
@@ -267,21 +246,6 @@ def _opened(args: argparse.Namespace) -> Opened:
                 file=sys.stderr,
             )
     return opened
-
-
-@contextlib.contextmanager
-def _loaded(args: argparse.Namespace, opened: Opened) -> "Iterator[Translator | RayWorkers]":
-    """Yields the model, or workers that have it."""
-    if args.ray is None:
-        yield load_translator(args, opened)
-        return
-    from transduce.translation.streams.cluster import ray_workers
-
-    loading = loading_arguments(args, opened.choice)
-    with ray_workers(args.model, address=args.ray, num_workers=args.workers, **loading) as workers:
-        if not args.quiet:
-            print(f"transduce: workers: {workers.num_workers}", file=sys.stderr)
-        yield workers
 
 
 def _layout(args: argparse.Namespace) -> "Layout":

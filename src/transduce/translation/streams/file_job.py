@@ -55,6 +55,9 @@ class JobOptions(TypedDict, total=False):
     overwrite: bool  # whether to replace a file at `output`; not together with `resume`
     progress: bool  # whether to show a bar with an estimate of the time left
     warn: Callable[[str], None] | None  # called with each warning; None issues Python's
+    warn_of_lines: bool  # whether to warn of what is doubtful in a line; True by default
+    lines: Iterable[str] | None  # read in place of those of `source`, which is then their name and has as many
+    to_continue: str  # what the warning of a job that was stopped advises; by default to add --resume
     handling: TextOptions | None  # the old name of `text_options`
 
 
@@ -98,11 +101,12 @@ def translate_file(
     description = _description(workers.fingerprint(request), request, window)
     description["constraints"] = job.get("constraints_name", "")
     resume, overwrite, progress = (job.get(name, False) for name in ("resume", "overwrite", "progress"))
-    lines = read_lines(source)
+    given = job.get("lines")
+    lines = read_lines(source) if given is None else iter(given)
     beside = None if constraints is None else iter(constraints)
     with (
         open_stream(output, description, resume=bool(resume), overwrite=bool(overwrite)) as sink,
-        _hint(sink, output, warn),
+        _hint(sink, output, warn, job.get("to_continue", "Add --resume to continue.")),
     ):
         sink.skip(lines if beside is None else _with_constraints(lines, beside))
         num_resumed = sink.num_lines
@@ -113,7 +117,7 @@ def translate_file(
             size, origin = window or Translator.window_lines(translation.options), f"{shown_name(source)}, "
             windows = cut_windows(lines, size, beside, first=num_resumed + 1, origin=origin)
             for done, rows in workers.translate(windows, request):
-                tally.add(rows)
+                tally.add(rows if job.get("warn_of_lines", True) else replace(rows, warnings=()))
                 read = done.lines if done.constraints is None else _with_constraints(done.lines, done.constraints)
                 sink.write(list(read), rows.rows)
                 bar.update(len(done.lines))
@@ -220,16 +224,16 @@ class _Tally:
 
 
 @contextlib.contextmanager
-def _hint(sink: StreamOutput, output: Path | None, warn: Callable[[str], None] | None) -> Iterator[None]:
-    """Warns that a job which was stopped can be resumed."""
+def _hint(
+    sink: StreamOutput, output: Path | None, warn: Callable[[str], None] | None, to_continue: str
+) -> Iterator[None]:
+    """Warns that a job which was stopped can be resumed, and how."""
     try:
         yield
     except BaseException:
         if warn is not None and isinstance(sink, ResumableOutput) and sink.num_lines and not sink.already_whole:
             verb = "is" if sink.num_lines == 1 else "are"
-            warn(
-                f"{output}: stopped; {counted(sink.num_lines, 'line')} {verb} done and kept. Add --resume to continue."
-            )
+            warn(f"{output}: stopped; {counted(sink.num_lines, 'line')} {verb} done and kept. {to_continue}")
         raise
 
 

@@ -22,6 +22,11 @@ _JOURNAL = {
 _LONGEST_JOURNAL = 1 << 20  # bytes; a job with a hundred options needs a few thousand
 
 
+def finished_journal(output: Path) -> Path:
+    """Returns where the journal of a finished output is kept."""
+    return output.with_name(f".{output.name}.journal.json")
+
+
 def read_journal(path: Path) -> dict[str, Any] | None:
     """Returns the journal, or None if there is none; raises DataError if it is damaged."""
     if not path.is_file():

@@ -27,7 +27,7 @@ from transduce import files
 from transduce.errors import ConfigError, DataError
 from transduce.files import zstd
 from transduce.reporting.tables import counted
-from transduce.translation.streams.journal import FORMAT, START_AGAIN, damaged, read_journal
+from transduce.translation.streams.journal import FORMAT, START_AGAIN, damaged, finished_journal, read_journal
 
 _STDOUT = Path("-")
 # Without a checksum, damage to a frame would not be noticed; gzip always has one.
@@ -122,7 +122,7 @@ class ResumableOutput:
         self.path = path
         self.partial = path.with_name(path.name + ".partial")
         self.journal = path.with_name(path.name + ".partial.json")
-        self.record = path.with_name(f".{path.name}.journal.json")
+        self.record = finished_journal(path)
         self.num_lines = 0
         self.already_whole = False
         self._job = json.loads(json.dumps(dict(job)))

@@ -1,0 +1,145 @@
+"""Translates a text, and makes a pair of aligned files of it, ready for a recipe.
+
+The work is done by `translate_file`: any engine, any number of machines, resumed where it was stopped. It writes a
+record for each line. The files are made from the records at the end, in one pass.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from transduce.augmentation.made_corpus import RECORDS, MadeCorpus, complete, prepare_folder, write_corpus
+from transduce.augmentation.translation_records import Nearness, TranslationRecords, line_of_pair
+from transduce.config import DecodeConfig
+from transduce.data.readers import PairReader
+from transduce.errors import ConfigError
+from transduce.translation.pipeline import TextOptions
+from transduce.translation.streams import translate_file
+from transduce.translation.streams.journal import finished_journal, read_journal
+from transduce.translation.streams.workers import Workers
+from transduce.translation.translator import Translator
+
+
+class JobOptions(TypedDict, total=False):
+    """Further keywords of `back_translate`, `forward_translate` and `distill`."""
+
+    options: DecodeConfig | None  # of the search or of sampling; None takes the model's own
+    text_options: TextOptions | None  # None: long lines are split, and the guard is on
+    window: int | None  # lines translated together; None chooses by batch size
+    overwrite: bool  # whether to start again; else a second call continues or finds the job finished
+    progress: bool  # whether to show a bar with an estimate of the time left
+    warn: Callable[[str], None] | None  # called with each warning; None issues Python's
+
+
+def back_translate(translator: Translator | Workers, text: Path, output: Path, **job: Unpack[JobOptions]) -> MadeCorpus:
+    """Makes pairs of a text in the target language: its lines are the target side, their translations the source side.
+
+    Args:
+        translator: a model of the reverse direction, or workers that have it (`streams.cluster`).
+        text: plain, `.gz` or `.zst`; "-" is standard input.
+        output: a folder: see `made_corpus`.
+        job: see `JobOptions`.
+
+    Raises:
+        ConfigError: an option is wrong, or is not the one with which the job was begun.
+        DataError: a file cannot be read or written, or `output` is something else.
+    """
+    return _make(translator, [text], output, TranslationRecords("back-translate"), job)
+
+
+def forward_translate(
+    translator: Translator | Workers, text: Path, output: Path, **job: Unpack[JobOptions]
+) -> MadeCorpus:
+    """Makes pairs of a text in the source language: its lines are the source side, their translations the target side.
+
+    For the arguments see `back_translate`; the model is one of the direction that is to be trained.
+    """
+    return _make(translator, [text], output, TranslationRecords("forward-translate"), job)
+
+
+def distill(
+    translator: Translator | Workers,
+    corpus: Path | Sequence[Path],
+    output: Path,
+    *,
+    nearest: Nearness | None = None,
+    n_best: int | None = None,
+    **job: Unpack[JobOptions],
+) -> MadeCorpus:
+    """Makes pairs of a teacher's translations, for a student (Kim and Rush 2016: sequence-level distillation).
+
+    Args:
+        translator: the teacher, or workers that have it.
+        corpus: a text in the source language; for `nearest` a list as in recipes: two aligned files, or one TSV.
+        output: a folder: see `made_corpus`.
+        nearest: takes of each line's translations the one nearest to the reference, by sentence BLEU or chrF ("sequence
+            interpolation"); None takes the best.
+        n_best: translations to choose from; None: as many as the beam has.
+        job: see `JobOptions`.
+
+    Raises:
+        ConfigError: an option is wrong, or is not the one with which the job was begun.
+        DataError: a file cannot be read or written, both sides have not as many lines, or `output` is something else.
+    """
+    records = TranslationRecords("distill", nearest)
+    if nearest is None:
+        if not isinstance(corpus, Path) or n_best is not None:
+            raise ConfigError("References and n_best are for choosing among translations: name `nearest` as well.")
+        return _make(translator, [corpus], output, records, job)
+    if isinstance(corpus, Path):
+        raise ConfigError(f"{corpus}: has no references: give two aligned files, or one TSV in a list.")
+    for _ in PairReader(corpus):  # before hours of work: both sides have as many lines, and all are UTF-8
+        pass
+    options = job.get("options") or translator.options
+    lines = (line_of_pair(*pair) for pair in PairReader(corpus))
+    return _make(translator, corpus, output, records, job, n_best=n_best or options.beam_size, lines=lines)
+
+
+def _make(
+    translator: Translator | Workers,
+    inputs: Sequence[Path],
+    output: Path,
+    records: TranslationRecords,
+    job: JobOptions,
+    *,
+    n_best: int = 1,
+    lines: Iterable[str] | None = None,
+) -> MadeCorpus:
+    """Translates `lines`, by default those of the first input, and makes the folder."""
+    overwrite, text_options = job.get("overwrite", False), job.get("text_options") or TextOptions(guard=True)
+    prepare_folder(output, overwrite=overwrite)
+    summary = translate_file(
+        translator,
+        inputs[0],
+        output / RECORDS,
+        layout=replace(records, guard=text_options.guard),
+        options=job.get("options"),
+        n_best=n_best,
+        text_options=text_options,
+        window=job.get("window"),
+        resume=not overwrite,
+        overwrite=overwrite,
+        progress=job.get("progress", False),
+        warn=job.get("warn"),
+        warn_of_lines=False,  # the folder says which lines are left out, and why
+        to_continue="The same command continues.",
+        lines=lines,
+    )
+    manifest = complete(output) if summary.was_finished else None
+    if manifest is None:
+        journal = read_journal(finished_journal(output / RECORDS))
+        assert journal is not None  # written with the records
+        read = {"files": [str(path) for path in inputs], "sha256_of_lines": journal["read_sha256"]}
+        made_by = {"command": records.kind, "input": read, "job": journal["job"]}
+        manifest = write_corpus(output, made_by, text_is_target=records.kind == "back-translate")
+    counts = manifest["counts"]
+    return MadeCorpus(
+        output,
+        counts["lines"],
+        counts["pairs"],
+        counts["left_out"],
+        manifest,
+        summary.num_resumed,
+        summary.was_finished,
+    )

@@ -1,0 +1,39 @@
+"""Makes training data with a model: pairs of a text and its translations.
+
+examples:
+  transduce augment back-translate models/de-en mono.de --output data/bt
+  transduce augment back-translate models/de-en mono.de --output data/bt --temperature 1 --top-p 0.9
+  transduce augment forward-translate models/en-de mono.en --output data/ft
+  transduce augment distill models/teacher train.en --output data/distilled
+  transduce augment distill models/teacher train.en --reference train.de --nearest-reference chrf --output data/near
+
+  back-translate      your text is the target side: more text of the language that the new model is to write
+  forward-translate   your text is the source side: text of the domain that the new model is to read
+  distill             as forward-translate, of a teacher's training sources, for a smaller and faster student
+
+'transduce augment SUBCOMMAND --help' explains each one. docs/guides/data-from-data.md says which helps when.
+"""
+
+import argparse
+
+from transduce.cli.help import add_commands
+
+SUMMARY = "make training data with a model: back-translation, forward translation, distillation"
+
+# The module of each: see `add_commands`.
+SUBCOMMANDS = {
+    "back-translate": "augment_back_translate",
+    "forward-translate": "augment_forward_translate",
+    "distill": "augment_distill",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the subcommands and their arguments."""
+    add_commands(parser, "subcommands", SUBCOMMANDS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the help, as no subcommand was chosen; returns the exit code."""
+    args.parser.print_help()
+    return 0

@@ -1,0 +1,69 @@
+"""Translates training sources with a teacher; a student that learns from these pairs can be smaller and faster.
+
+A teacher's translations are more regular than those of people, and easier to learn (Kim and Rush 2016).
+'transduce student' does the whole of it; this command makes the data only.
+
+examples:
+  transduce augment distill models/teacher train.en --output data/distilled
+  transduce augment distill models/teacher train.en --ensemble models/second --output data/distilled
+  transduce augment distill models/teacher train.en --reference train.de --nearest-reference chrf --output data/near
+  transduce augment distill models/teacher pairs.tsv --columns --nearest-reference bleu --beam-size 8 --output data/near
+
+--nearest-reference takes of each line's translations not the best, but the one nearest to its reference, by the BLEU or
+chrF of the sentence. The beam's translations are the choice, or --n-best of them.
+
+OUTPUT is a folder:
+  source.txt, target.txt    the pairs, for a recipe
+  left-out.tsv              lines that were left out: number, reason, text, translation
+  translations.jsonl.zst    the translation of every line, with its score
+  manifest.json             command, model with checksums, options, counts
+
+Left out are empty lines, lines or translations that were cut, and those that the guard finds: they loop, or copy their
+source. If the command is stopped, the same command continues, and the files are the same as without the stop.
+"""
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+from transduce.cli.augment_job import add_job, run_job
+from transduce.cli.numbers import whole
+from transduce.errors import ConfigError
+
+SUMMARY = "a teacher's translations of training sources, for a student"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    add_job(parser, "training text in the source language")
+    group = parser.add_argument_group("references")
+    group.add_argument("--reference", type=Path, metavar="FILE", help="the translations of TEXT, line by line")
+    group.add_argument("--columns", action="store_true", help="instead: TEXT is a TSV of sources and references")
+    group.add_argument(
+        "--nearest-reference", choices=("bleu", "chrf"), help="take the translation nearest to the reference"
+    )
+    group.add_argument(
+        "--n-best", type=whole(1, 1_000_000), metavar="N", help="translations to choose from; default: the beam size"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Translates, and returns the exit code."""
+    from transduce.augmentation import distill
+    from transduce.data.readers import require_file
+
+    if args.reference is not None and args.columns:
+        raise ConfigError("References are in a file (--reference) or in TEXT (--columns): give one of them.")
+    has_references = args.reference is not None or args.columns
+    if args.nearest_reference is None:
+        for option in (name for name in ("reference", "columns", "n_best") if getattr(args, name)):
+            name = option.replace("_", "-")
+            raise ConfigError(f"--{name} is for --nearest-reference bleu or chrf: give that as well.")
+        return run_job(args, partial(distill, corpus=args.text), tag="distilled")
+    if not has_references:
+        raise ConfigError("--nearest-reference needs references: give --reference FILE, or --columns.")
+    corpus = [args.text] if args.columns else [args.text, args.reference]
+    for path in corpus:
+        require_file(path)
+    make = partial(distill, corpus=corpus, nearest=args.nearest_reference, n_best=args.n_best)
+    return run_job(args, make, tag="distilled")

@@ -1,0 +1,92 @@
+"""What the subcommands of `transduce augment` share: their arguments, and how a job is run and reported."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.cli.arguments import (
+    add_cluster,
+    add_ensemble,
+    add_machine,
+    add_options,
+    add_overwrite,
+    add_shortlist,
+    add_split,
+    add_window,
+    require_cluster,
+)
+from transduce.cli.open_model import loaded_workers, open_translator
+from transduce.config import DecodeConfig
+from transduce.reporting.tables import counted
+
+if TYPE_CHECKING:
+    from transduce.augmentation import MadeCorpus
+
+
+def add_job(parser: argparse.ArgumentParser, text: str) -> None:
+    """Declares model, text, output and the options of translation."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="model folder")
+    parser.add_argument("text", metavar="TEXT", type=Path, help=f"{text}, a line each; .gz or .zst, or - for stdin")
+    parser.add_argument("--output", metavar="DIR", type=Path, required=True, help="folder to write or to continue")
+    add_overwrite(parser, "what an earlier run wrote, and start again")
+    lines = parser.add_argument_group("lines")
+    add_split(lines)
+    lines.add_argument("--no-guard", action="store_true", help="keep translations that loop or copy their source")
+    add_window(lines)
+    add_options(parser, "search", paper=DecodeConfig())
+    for group in ("limits", "diversity", "sampling"):
+        add_options(parser, group)
+    add_ensemble(parser)
+    add_machine(parser)
+    add_shortlist(parser)
+    add_cluster(parser)
+
+
+def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: str) -> int:
+    """Runs the job, prints what was made and how a recipe names it, and returns the exit code.
+
+    Args:
+        args: those of `add_job`.
+        make: a function of `transduce.augmentation`, perhaps with its own arguments bound.
+        tag: the name of such data in a recipe.
+    """
+    from transduce.data.readers import STDIN, require_file
+    from transduce.translation.pipeline import TextOptions
+
+    if args.text != STDIN:
+        require_file(args.text)
+    require_cluster(args)
+    opened = open_translator(args)
+    if not args.quiet:
+        print(f"transduce: {opened.bundle.path}: {opened.bundle.summary}", file=sys.stderr)
+    given = {} if "corpus" in getattr(make, "keywords", {}) else {"text": args.text}
+    with loaded_workers(args, opened) as translator:
+        made = make(
+            translator,
+            **given,
+            output=args.output,
+            options=opened.options,
+            text_options=TextOptions(split=args.split_sentences, guard=not args.no_guard),
+            window=args.window,
+            overwrite=args.overwrite,
+            progress=sys.stderr.isatty(),
+            warn=lambda message: print(f"transduce: warning: {message}", file=sys.stderr),
+        )
+    if not args.quiet:
+        _report(made)
+    print(made.recipe_lines(tag))
+    return 0
+
+
+def _report(made: "MadeCorpus") -> None:
+    """Says what was made, on standard error."""
+    if made.was_finished:
+        print(f"transduce: {made.folder}: finished already, by the same command.", file=sys.stderr)
+    elif made.num_resumed:
+        print(f"transduce: continued after {counted(made.num_resumed, 'line')} done before.", file=sys.stderr)
+    print(f"transduce: {counted(made.num_pairs, 'pair')} of {counted(made.num_lines, 'line')}", file=sys.stderr)
+    for reason, count in made.left_out.items():
+        print(f"transduce: left out: {count:,}: {reason}", file=sys.stderr)
+    print("transduce: the lines of a recipe that use them:", file=sys.stderr)

@@ -1,0 +1,127 @@
+"""`transduce augment`: what each subcommand writes and prints, and what it refuses."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from made_models import made_bundle
+from transduce.cli.main import main
+from transduce.errors import ConfigError, DataError
+
+pytestmark = pytest.mark.computes
+
+_LINES = ["A dog runs.", "", "Two dogs run over the green grass."]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return str(made_bundle(tmp_path / "model", ending=3.0).path)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    (tmp_path / "mono").write_text("".join(line + "\n" for line in _LINES))
+    return str(tmp_path / "mono")
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().split("\n")[:-1]
+
+
+@pytest.mark.parametrize(("command", "text_side"), [("back-translate", 1), ("forward-translate", 0), ("distill", 0)])
+def test_it_makes_pairs_and_prints_the_lines_of_a_recipe(
+    model: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, text_side: int
+) -> None:
+    output = tmp_path / "new data"
+    assert main(["augment", command, model, text, "--output", str(output)]) == 0
+    shown = capsys.readouterr()
+    [corpus] = tomllib.loads(shown.out)["data"]["corpora"]
+    assert corpus["files"] == [str(output / "source.txt"), str(output / "target.txt")]
+    assert corpus["name"] == "new-data"
+    assert "of 3 lines" in shown.err
+    assert "left out: 1: empty line" in shown.err
+    sides = [lines(Path(name)) for name in corpus["files"]]
+    assert sides[text_side] == [line for line in _LINES if line][: len(sides[text_side])]
+    assert len(sides[0]) == len(sides[1]) == json.loads((output / "manifest.json").read_text())["counts"]["pairs"]
+
+
+def test_a_second_start_does_nothing_and_other_options_are_refused(
+    model: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["augment", "back-translate", model, text, "--output", str(tmp_path / "bt"), "--beam-size", "2"]
+    assert main(command) == 0
+    first = capsys.readouterr().out
+    assert main(command) == 0
+    again = capsys.readouterr()
+    assert again.out == first
+    assert "finished already" in again.err
+    assert main([*command[:-1], "3"]) == ConfigError.exit_code
+    assert "was made with beam_size = 2, and now beam_size = 3" in capsys.readouterr().err
+    assert main([*command[:-1], "3", "--overwrite", "--quiet"]) == 0
+    assert capsys.readouterr().err.count("transduce:") == 0
+
+
+def test_the_translation_nearest_to_the_reference(model: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "reference").write_text("Ein Hund\n\nZwei Hunde\n")
+    (tmp_path / "tsv").write_text("A dog runs.\tEin Hund\n\t\nTwo dogs run over the green grass.\tZwei Hunde\n")
+    options = ["--nearest-reference", "chrf", "--quiet"]
+    two, one = tmp_path / "two", tmp_path / "one"
+    references = ["--reference", str(tmp_path / "reference")]
+    assert main(["augment", "distill", model, text, *references, *options, "--output", str(two)]) == 0
+    tsv = str(tmp_path / "tsv")
+    assert main(["augment", "distill", model, tsv, "--columns", *options, "--output", str(one)]) == 0
+    assert (two / "target.txt").read_bytes() == (one / "target.txt").read_bytes()
+    manifest = json.loads((two / "manifest.json").read_text())
+    assert manifest["input"]["files"] == [text, str(tmp_path / "reference")]
+    assert manifest["job"]["n_best"] == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--nearest-reference", "bleu"], "needs references"),
+        (["--columns"], "--columns is for --nearest-reference"),
+        (["--n-best", "3"], "--n-best is for --nearest-reference"),
+        (["--columns", "--reference", "x", "--nearest-reference", "bleu"], "give one of them"),
+        (["--top-p", "0.5"], "--top-p 0.5: must be 1"),
+        (["--workers", "2"], "give --ray"),
+        (["--diversity-penalty", "2"], "add --diversity-groups"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    model: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], message: str
+) -> None:
+    output = tmp_path / "out"
+    assert main(["augment", "distill", model, text, "--output", str(output), *given]) == ConfigError.exit_code
+    assert message in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_wrong_files(model: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = ["--output", str(tmp_path / "out")]
+    assert main(["augment", "forward-translate", model, f"{text}x", *output]) == DataError.exit_code
+    assert "no such file. Did you mean 'mono'?" in capsys.readouterr().err
+    nearest = ["--nearest-reference", "bleu", "--reference", str(tmp_path / "missing")]
+    assert main(["augment", "distill", model, text, *nearest, *output]) == DataError.exit_code
+    assert "missing: no such file" in capsys.readouterr().err
+    (tmp_path / "short").write_text("Ein Hund\n")
+    nearest[-1] = str(tmp_path / "short")
+    assert main(["augment", "distill", model, text, *nearest, *output]) == DataError.exit_code
+    assert "3 lines, " in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    made_bundle(tmp_path / "parser")
+    config = tmp_path / "parser" / "config.json"
+    values = json.loads(config.read_text())
+    values["config"]["data"]["format"] = "trees"
+    del values["config_sha256"]
+    config.write_text(json.dumps(values))
+    parser = str(tmp_path / "parser")
+    assert main(["augment", "forward-translate", parser, text, *output]) == ConfigError.exit_code
+    assert "this model is a parser" in capsys.readouterr().err
+
+
+def test_without_a_subcommand_it_shows_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["augment"]) == 0
+    assert "back-translate" in capsys.readouterr().out
