@@ -1,7 +1,9 @@
 """The words that may follow in a translation: the same in both engines, distinct, of the probability that is told."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,10 +77,13 @@ def test_they_are_distinct_words_after_the_prefix_to_the_letter(translator: Tran
     words = []
     for each in found:
         text = each.translation.text
+        if not each.word:
+            assert text.rstrip(".!?") == prefix.rstrip().rstrip(".!?")
+            continue
         assert text.startswith(prefix)
         rest = text[len(prefix) :]
         words.append(rest[: rest.index(each.word) + len(each.word)])
-        assert words[-1].strip() == each.word != ""
+        assert words[-1].strip() == each.word
         assert any(start < len(prefix) + len(words[-1]) == end for start, end in atoms(text))
         assert each.translation.words
         assert len(each.translation.token_log_probabilities) == len(each.translation.ids) + 1
@@ -92,18 +97,64 @@ def test_they_are_distinct_words_after_the_prefix_to_the_letter(translator: Tran
 
 @pytest.mark.computes
 def test_a_probability_is_that_of_the_words_pieces_given_the_prefix(translator: Translator) -> None:
-    """For a prefix that a space ends, all is known: pieces that begin with a space may follow."""
+    """For a prefix that a space ends, all is known: pieces that begin with a space may follow, or signs, or the end."""
     tokenizer, prefix = translator.tokenizer, "Two dogs"
     ids = tokenizer.encode(prefix)
     source_ids = tokenizer.encode(SOURCE)
     next_V = translator.engine.next_scores(source_ids, ids)[-1]
-    total = sum(math.exp(next_V[token]) for token in tokenizer.ids_beginning_with(b" "))
+    signs = [token for token in range(tokenizer.vocab_size) if tokenizer.decode([token]) in set(".!?…。！？।؟")]
+    total = sum(math.exp(next_V[token]) for token in [*tokenizer.ids_beginning_with(b" "), *signs, EOS])
     for each in translator.alternatives(SOURCE, prefix + " ", 4):
+        if not each.word:
+            continue
         word_ids = list(each.translation.ids[: len(ids)])
         while not tokenizer.decode(word_ids).startswith(f"{prefix} {each.word}"):
             word_ids.append(each.translation.ids[len(word_ids)])
         [values] = translator.engine.score([source_ids], [word_ids])
         assert each.probability == pytest.approx(math.exp(sum(values[len(ids) : -1])) / total, rel=1e-3)
+
+
+class _Ending:
+    """An engine that is sure of the end after a full stop. Else the end, a full stop and " A" have these shares."""
+
+    def __init__(self, translator: Translator, end: float, stop: float) -> None:
+        pieces = translator.tokenizer.piece_bytes(range(translator.tokenizer.vocab_size))
+        self._engine, self._stop = translator.engine, pieces.index(b".")
+        self._shares = {EOS: end, self._stop: stop, pieces.index(b" A"): 1.0 - end - stop}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def next_scores(self, source: Sequence[int], prefix: Sequence[int]) -> np.ndarray:
+        scores_TV = np.full_like(self._engine.next_scores(source, prefix), -50.0)
+        for row_V, last in zip(scores_TV, [None, *prefix], strict=True):
+            for token, share in ({EOS: 1.0} if last == self._stop else self._shares).items():
+                row_V[token] = math.log(share)
+        return scores_TV
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        pairs = [(self.next_scores(source, ids), [*ids, EOS]) for source, ids in zip(sources, targets, strict=True)]
+        return [[float(row_V[token]) for row_V, token in zip(*pair, strict=True)] for pair in pairs]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "end", "stop", "expected"),
+    [
+        ("Two dogs ", 0.5, 0.1, [("Two dogs", 0.5)]),  # as it stands
+        ("Two dogs ", 0.1, 0.5, [("Two dogs.", 0.5)]),
+        ("Two dogs. ", 0.1, 0.5, [("Two dogs.", 1.0)]),
+        ("Two dogs ", 0.001, 0.001, []),
+        ("", 0.5, 0.1, []),  # no translation is empty
+    ],
+)
+def test_the_end_is_an_alternative_where_it_is_likely(
+    tmp_path: Path, prefix: str, end: float, stop: float, expected: list[tuple[str, float]]
+) -> None:
+    translator = Translator.load(untied_folder(tmp_path / "model"), engine="ctranslate2", device="cpu")
+    translator.engine = _Ending(translator, end, stop)
+    ends = [each for each in translator.alternatives(SOURCE, prefix, 5) if not each.word]
+    assert [(each.translation.text, pytest.approx(each.probability)) for each in ends] == expected
+    assert all(each.translation.finished for each in ends)
 
 
 def test_the_most_probable_beginning_is_tried_and_continued_greedily(translator: Translator) -> None:

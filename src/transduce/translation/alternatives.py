@@ -10,8 +10,9 @@ import numpy as np
 from transduce.config import DecodeConfig
 from transduce.config.ranges import Range, require_within
 from transduce.config.special_ids import EOS
-from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
+from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, hypothesis
 from transduce.engines.interface import TokenConstraints
+from transduce.text import SubwordTokenizer
 from transduce.translation.constraints.constrained_search import prefix_constraints
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.confidence import with_words
@@ -20,6 +21,8 @@ from transduce.translation.text_model import TextModel, encode_lines
 
 _NUMBER = Range(1, 100)
 _JOINED = re.compile(r"(?<=\w)[-\u2010\u2011'\u2019]\w+")  # what a hyphen or an apostrophe adds to a word
+_SIGNS = ".!?…。！？।؟"  # that end a sentence
+_NOTICEABLE = 0.01  # the least probability with which the end of the translation is among the alternatives
 _SPARE = 4  # beginnings that are tried beyond twice the number of words: several may lead to the same word
 
 
@@ -27,7 +30,8 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
     """Returns at most `n` words that may follow; see `Translator.alternatives`.
 
     The pieces that may follow the prefix are ranked by their probability, and a greedy search continues the best of
-    them. If the prefix ends within a word, pieces that may replace those of the word are ranked with them.
+    them. If the prefix ends within a word, pieces that may replace those of the word are ranked with them. The end of
+    the translation is scored as it stands and, where a new word is asked for, after each sign that ends a sentence.
 
     Args:
         model: translates.
@@ -48,12 +52,14 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
     first = len(given.prefix)  # of the pieces that are ranked
     if not begins_word:
         first = next((i for i, each in enumerate(given.completions) if each), first)
+    signs = _sign_ids(tokenizer) if begins_word else ()  # else they are among the words
     following = tokenizer.ids_beginning_with(b" ") if begins_word else range(tokenizer.vocab_size)
     scores_TV = engine.next_scores(source_ids, given.prefix)
-    total, begun = _beginnings(scores_TV, given, first, following)
-    tried = list(islice(begun, 2 * n + _SPARE))
+    total, begun = _beginnings(scores_TV, given, first, (*following, *signs, EOS))
+    tried = list(islice((ids for ids in begun if ids[-1] not in signs), 2 * n + _SPARE))
     constraints = [TokenConstraints(prefix=ids) for ids in tried]
     found = [best for [best] in engine.translate([source_ids] * len(tried), _greedy(options), 1, constraints)]
+    scores = engine.score([source_ids] * len(tried), [each.ids for each in found])
     scores = engine.score([source_ids] * len(tried), [each.ids for each in found])
     beginning = prefix + " " * begins_word
     best: dict[str, Alternative] = {}
@@ -67,7 +73,33 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
             probability = math.exp(math.fsum(values[first:num_tokens]) - total)
             if text[:end] not in best or best[text[:end]].probability < probability:
                 best[text[:end]] = Alternative(text[len(beginning) : end].strip(), probability, translation)
+    likely = [token for token in (EOS, *signs) if prefix and scores_TV[-1, token] - total > math.log(_NOTICEABLE)]
+    for translation in _ended(model, options, source, [given.prefix + (token,) * (token != EOS) for token in likely]):
+        probability = math.exp(math.fsum(translation.token_log_probabilities[first:]) - total)
+        if probability > (best[""].probability if "" in best else _NOTICEABLE):
+            best[""] = Alternative("", probability, translation)
     return sorted(best.values(), key=lambda alternative: -alternative.probability)[:n]
+
+
+def _sign_ids(tokenizer: SubwordTokenizer) -> list[int]:
+    """Returns the ids of the pieces that are one sign at the end of a sentence, without white space."""
+    return [
+        token
+        for sign in map(str.encode, _SIGNS)
+        for token in tokenizer.ids_beginning_with(sign)
+        if tokenizer.piece_bytes([token]) == [sign]
+    ]
+
+
+def _ended(
+    model: TextModel, options: DecodeConfig, source: str, outputs: Sequence[Sequence[int]]
+) -> Iterator[Translation]:
+    """Yields the translations that end after the tokens given, with their scores."""
+    [source_ids] = encode_lines(model.tokenizer, [source])
+    scores = model.engine.score([source_ids] * len(outputs), outputs) if outputs else []
+    for ids, values in zip(outputs, scores, strict=True):
+        found = hypothesis(list(ids), math.fsum(values), finished=True, alpha=options.length_penalty)
+        yield with_words(_translation(model, source, source_ids, found), values, model.tokenizer)
 
 
 def word_end(text: str, start: int) -> int:

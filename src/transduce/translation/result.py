@@ -39,9 +39,9 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A word that may follow in a translation that has begun."""
+    """A word that may follow in a translation that has begun, or its end."""
 
-    word: str  # without white space; where it continues the last word of the beginning, only the rest of it
+    word: str  # without white space; of one that continues the last word of the beginning, the rest; "": the end
     probability: float  # of this word, given the source and that the translation begins so
     translation: Translation  # the whole text, with this word; it has `words` and `token_log_probabilities`
 

@@ -300,7 +300,9 @@ class Translator:
         """Returns at most `n` different words that may follow in a translation, the most probable first.
 
         Each comes with the translation that continues it, found by greedy search. Of words that begin with the same
-        piece, only the best is found.
+        piece, only the best is found. Where the translation ends here with a probability of at least 1 %, its end is
+        one of them, with the word "": then white space at the end of the prefix is left out, and a full stop or another
+        sign may be added.
 
         Args:
             source: a line, which is searched whole.
