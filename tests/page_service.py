@@ -42,6 +42,8 @@ class PageService(FakeService):
         self.warnings: tuple[str, ...] = ()  # of every translation
         self.probabilities = {DOUBTED: 0.2}  # of words that the model is not sure of
         self.links = True  # whether words are linked
+        self.end = 0.0  # the probability that a translation ends after any word
+        self.calibrated = False  # whether confidences are
         self.forces = False  # whether the terms that come out were forced
 
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
@@ -64,10 +66,13 @@ class PageService(FakeService):
         [text], [prefix] = request.texts, request.prefixes or [""]
         at = len(_WORD.findall(prefix))
         source = _WORD.findall(text)[at]
-        return [
+        found = [
             Alternative(word, share, self._translation(text, prefix + word, request))
             for word, share in zip(WORDS.get(source.lower(), (source,)), (0.75, 0.2), strict=False)
-        ][:n]
+        ]
+        if self.end:
+            found.append(Alternative("", self.end, self._translation(text, f"{prefix.rstrip()}.", request)))
+        return found[:n]
 
     def _translation(self, text: str, prefix: str, request: TranslationRequest) -> Translation:
         options = request.text_options or TextOptions()
@@ -87,6 +92,7 @@ class PageService(FakeService):
             finished=True,
             source_truncated=False,
             confidence=0.72 if options.confidence else None,
+            calibrated=self.calibrated,
             words=words if options.confidence else (),
             sentences=(((0, len(text)), (0, len(written))),) if written else (),
             alignment=tuple((each.source, each.target) for each in links) if options.alignment and self.links else (),

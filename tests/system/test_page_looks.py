@@ -157,6 +157,35 @@ def test_a_suggestion_is_accepted_without_a_keyboard(browser: Any) -> None:
         made.translation("Ein Köter läuft.")
 
 
+def test_a_suggestion_says_which_key_accepts_it(browser: Any) -> None:
+    with opened(browser) as made:
+        made.translate("A dog runs.", "Ein Hund rennt.")
+        assert not made.page.is_visible("#accept-hint")
+        made.cursor(4)
+        made.page.keyboard.type("K")
+        made.suggested("öter läuft.")
+        made.text_of("#accept-hint", "Tab accepts the grey words")
+        made.page.keyboard.press("Tab")
+        made.suggested("")
+        made.page.locator("#accept-hint").wait_for(state="hidden")
+
+
+@pytest.mark.parametrize("size", [(390, 844), (640, 400), (1280, 800)])
+def test_what_was_copied_is_said_at_the_button(browser: Any, size: tuple[int, int]) -> None:
+    with opened(browser, viewport={"width": size[0], "height": size[1]}) as made:
+        made.translate("A dog runs.", "Ein Hund rennt.")
+        for name, message in (("copy", "Translation copied."), ("copy-curl", "Command copied.")):
+            made.page.click(f"#{name}")
+            made.text_of("#said", message)
+            button, said = (made.page.locator(each).bounding_box() for each in (f"#{name}", "#said"))
+            assert 0 < button["y"] - said["y"] < 60
+            assert said["x"] < button["x"] + button["width"]
+            assert said["x"] + said["width"] > button["x"]
+            assert said["x"] >= 0
+            assert said["x"] + said["width"] <= size[0]
+            assert 0 <= said["y"] <= size[1] - said["height"]
+
+
 def test_all_controls_are_reached_by_keyboard(browser: Any) -> None:
     with opened(browser) as made:
         made.translate(TEXT, _TRANSLATION)
@@ -171,10 +200,12 @@ def test_all_controls_are_reached_by_keyboard(browser: Any) -> None:
 
 
 def test_help_opens_and_closes_by_keyboard(browser: Any) -> None:
-    with opened(browser) as made:
+    with opened(browser, viewport={"width": 640, "height": 400}) as made:
         made.page.focus("#help-open")
         made.page.keyboard.press("Enter")
         made.text_of("#help", "Ctrl")
+        assert made.page.evaluate("document.querySelector('#help').scrollTop") == 0
+        assert {"Glossary", "Documents", "Attention"} <= set(made.page.locator("#help dt").all_inner_texts())
         made.page.keyboard.press("Escape")
         made.page.locator("#help").wait_for(state="hidden")
         made.until("document.activeElement.id === 'help-open'")

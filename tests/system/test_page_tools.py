@@ -51,6 +51,53 @@ def test_the_confidence_says_whether_it_is_calibrated(page: Opened) -> None:
     page.page.locator("#confidence-note").wait_for(state="hidden")
 
 
+def test_a_calibrated_confidence_is_told_in_plain_words(page: Opened) -> None:
+    page.service.calibrated = True
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.text_of("#confidence-figure", "Confidence 72 %, checked on data")
+    page.page.click("#confidence-figure")
+    page.text_of("#confidence-note", "compared with translations whose quality is known")
+
+
+def test_the_confidence_is_of_what_the_model_wrote(page: Opened) -> None:
+    page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
+    page.cursor(4)
+    page.page.keyboard.type("K")
+    page.suggested("öter läuft.")
+    page.page.click("#confidence-figure")
+    page.text_of("#confidence-note", "Sentences that you edited do not count.")
+    page.page.click("#discard")
+    page.translation("Ein Hund rennt. Ein Katze schläft.")
+    page.detailed()
+    page.page.click("#confidence-figure")
+    page.page.fill("#text", "A dog runs.")
+    page.translation("Ein Hund rennt.")
+    page.detailed()
+    page.page.evaluate("document.querySelector('#output').focus()")
+    page.page.evaluate("document.querySelector('#output').setSelectionRange(4, 9)")
+    page.page.keyboard.press("Delete")
+    page.translation("Ein rennt.")
+    page.until("document.querySelector('#confidence-figure').hidden")
+    page.page.keyboard.press("Control+z")
+    page.translation("Ein Hund rennt.")
+    page.detailed()
+
+
+def test_words_of_the_user_are_not_shaded(page: Opened) -> None:
+    page.service.probabilities = {"Ein": 0.4, "Köter": 0.2, "läuft": 0.3}
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.cursor(4)
+    page.page.keyboard.type("K")
+    page.suggested("öter läuft.")
+    unsure = "[...document.querySelectorAll('#output-mirror .unsure')].map((each) => each.textContent).join(' ')"
+    page.until(f"{unsure} === 'Ein läuft'")
+    page.page.keyboard.press("Tab")
+    page.suggested("")
+    page.until(f"{unsure} === 'Ein'")
+    page.page.keyboard.press("F8")
+    page.text_of("#announcer", "Ein: 40 %. Unsure word 1 of 1.")
+
+
 def test_the_least_sure_word_is_gone_to_first(page: Opened) -> None:
     page.service.probabilities = {"Katze": 0.45, "schläft": 0.38}
     page.translate("A cat sleeps. A dog runs.", "Ein Katze schläft. Ein Hund rennt.")
@@ -129,6 +176,37 @@ def test_a_forced_term_is_to_be_checked(page: Opened) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
     _add_term(page, "dog", "Dackel")
     page.text_of("#terms .missed", "forced – please check")
+    page.text_of("#notices", "The term “Dackel” was forced")
+    page.translation("Ein Dackel rennt.")
+    page.page.focus("#output")
+    page.page.evaluate("document.querySelector('#output').setSelectionRange(4, 11)")
+    page.page.keyboard.press("Delete")
+    page.translation("Ein rennt.")
+    page.text_of("#terms .missed", "not honoured")
+    page.text_of("#notices", "The term “Dackel” did not come out.")
+    assert "forced" not in page.page.inner_text("#notices")
+    page.page.keyboard.type("Dackel ")
+    page.text_of("#terms .honoured", "honoured")  # the user saw a place for it
+    page.until("document.querySelector('#notices').textContent === ''")
+
+
+def test_notices_of_a_term_leave_with_it(page: Opened) -> None:
+    page.service.forces = True
+    page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
+    _add_term(page, "dog", "Dackel")
+    _add_term(page, "cat", "Kater")
+    page.translation("Ein Dackel rennt. Ein Kater schläft.")
+    page.cursor(len("Ein Dackel "))
+    page.page.keyboard.type("l")
+    page.suggested("äuft.")
+    page.text_of("#notices", "The term “Dackel” was forced")
+    page.page.click("[aria-label='Remove dog']")
+    page.until("!document.querySelector('#notices').textContent.includes('Dackel')")
+    page.text_of("#notices", "The term “Kater” was forced")
+    page.text_of("#terms .missed", "forced – please check")
+    page.page.click("[aria-label='Remove cat']")
+    page.translation("Ein Dackel läuft. Ein Katze schläft.")
+    page.until("!document.querySelector('#notices').textContent.includes('forced')")
 
 
 def test_a_term_of_an_edited_sentence_is_checked_too(page: Opened) -> None:

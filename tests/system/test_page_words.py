@@ -101,6 +101,39 @@ def test_enter_at_the_end_lists_words_for_the_last_one(page: Opened) -> None:
     assert "97 %" in option.inner_text()  # as the line below says
 
 
+def test_the_word_that_stands_there_is_marked_and_can_be_kept(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.cursor(5)
+    page.page.keyboard.press("Enter")
+    page.page.locator("#choices [aria-selected=true]:focus", has_text="Hund").wait_for()
+    page.page.keyboard.press("Enter")
+    page.page.locator("#choices").wait_for(state="hidden")
+    page.until("document.activeElement.id === 'output'")
+    assert page.page.input_value("#output") == "Ein Hund rennt."
+    assert page.page.is_disabled("#discard")  # nothing was changed
+    page.page.keyboard.type("X")
+    page.suggested(" läuft.")
+    page.page.keyboard.press("Enter")
+    page.page.locator("#choices [aria-selected=true]:focus").wait_for()
+    options = page.page.locator("#choices [role=option]").all_inner_texts()
+    assert [each.split()[0] for each in options][1:] == ["Hund", "Köter"]  # and the user's own word before them
+
+
+def test_a_sentence_can_be_ended(page: Opened) -> None:
+    page.service.end = 0.2
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.cursor(len("Ein Hund re"))
+    page.page.keyboard.press("Enter")
+    page.page.locator("#choices [aria-selected=true]:focus", has_text="rennt").wait_for()
+    page.page.keyboard.press("End")
+    page.page.locator("#choices [role=option]:focus", has_text="End the sentence here").wait_for()
+    page.page.keyboard.press("Enter")
+    page.translation("Ein Hund.")
+    page.suggested("")
+    page.page.keyboard.press("Control+z")
+    page.translation("Ein Hund rennt.")
+
+
 def test_a_word_without_a_counterpart(page: Opened) -> None:
     page.service.links = False
     page.translate("A dog runs.", "Ein Hund rennt.")

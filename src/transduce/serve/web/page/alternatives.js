@@ -24,7 +24,7 @@ export function startAlternatives() {
       open(true);
     } else if (event.key === "ArrowDown" && !part("choices").hidden) {
       event.preventDefault();
-      options()[0]?.focus();
+      current()?.focus();
     } else if (event.key === "Escape") {
       close();
     }
@@ -41,6 +41,7 @@ export function startAlternatives() {
 }
 
 const options = () => [...part("choices").querySelectorAll("[role=option]")];
+const current = () => options().find((each) => each.getAttribute("aria-selected") === "true") ?? options()[0];
 
 function close() {
   running?.abort();
@@ -70,7 +71,7 @@ async function open(moves) {
     if (alternatives.length) fill(word, prefix, alternatives);
     else note("There are no other words here.");
     place(element.isConnected ? element : wordAtCursor("output"));
-    if (moves) options()[0]?.focus();
+    if (moves) current()?.focus();
   } catch (error) {
     if (error.name !== "AbortError" && running === mine) note(error.message);
   }
@@ -88,25 +89,44 @@ function note(message) {
   part("choices").hidden = false;
 }
 
+/** Lists the words, with that which stands there now, and the end of the sentence where it is likely. */
 function fill(word, prefix, alternatives) {
   const now = word.segment.text.slice(word.start);
+  const agrees = (each) => now.startsWith(each.word) && !/^[\p{L}\p{N}]/u.test(now.slice(each.word.length));
+  const words = alternatives.filter((each) => each.word);
+  const found = words.filter(agrees).sort((a, b) => b.word.length - a.word.length)[0];
+  const standing = found ?? { word: now.slice(0, word.end - word.start).replace(/[^\p{L}\p{N}]+$/u, "") };
+  const share = word.probability ?? standing.probability; // that which the line below says too
+  const keep = option(standing.word, share, () => part("output").focus());
+  keep.setAttribute("aria-selected", "true");
   part("choices").replaceChildren(
-    ...alternatives.map((each) => {
-      const isNow = now.startsWith(each.word) && !/^[\p{L}\p{N}]/u.test(now.slice(each.word.length));
-      const probability = (isNow && word.probability) || each.probability; // that which the line below says too
-      const share = make("span", { className: "share", textContent: percent(probability) });
-      const written = make("span", { textContent: each.word, dir: "auto" });
-      const option = make("div", { role: "option", tabIndex: -1 }, written, share);
-      option.setAttribute("aria-selected", String(isNow));
-      option.choose = () => {
-        close();
-        const beginning = prefix + each.word;
-        choose(word.segment, beginning, each.text.startsWith(beginning) ? each.text : beginning, word.start);
-      };
-      return option;
-    }),
+    ...(found ? [] : [keep]),
+    ...words.map((each) => (each === found ? keep : option(each.word, each.probability, () => take(word, prefix, each)))),
   );
+  for (const each of alternatives.filter(({ word: written, text }) => !written && text !== word.segment.text)) {
+    const end = option("End the sentence here", each.probability, () => choose(word.segment, each.text, each.text, word.start));
+    end.classList.add("end");
+    part("choices").append(end);
+  }
   part("choices").hidden = false;
+}
+
+function take(word, prefix, { word: written, text }) {
+  const beginning = prefix + written;
+  choose(word.segment, beginning, text.startsWith(beginning) ? text : beginning, word.start);
+}
+
+/** Returns an entry of the list. */
+function option(text, probability, chosen) {
+  const written = make("span", { textContent: text, dir: "auto" });
+  const share = make("span", { className: "share", textContent: probability === undefined ? "" : percent(probability) });
+  const entry = make("div", { role: "option", tabIndex: -1 }, written, share);
+  entry.setAttribute("aria-selected", "false");
+  entry.choose = () => {
+    close();
+    chosen();
+  };
+  return entry;
 }
 
 /** Puts the list below a word, or above it where there is more room, wholly inside the window. */
@@ -115,6 +135,7 @@ function place(element) {
   const list = part("choices");
   list.hidden = false;
   list.style.maxHeight = "none";
+  list.style.left = "0"; // where it can be as wide as it likes
   const frame = list.offsetParent.getBoundingClientRect();
   const [first] = element.getClientRects();
   const left = Math.min(first.left - frame.left, frame.width - list.offsetWidth - EDGE);

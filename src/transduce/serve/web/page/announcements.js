@@ -24,7 +24,7 @@ function say() {
   const troubles = [...part("notices").querySelectorAll(":not(.plainly)")].map((each) => each.textContent);
   const now = { translation, troubles: [...troubles, ...terms].join(" ") };
   const hasArrived = translation && translation !== said.translation && !isTyped;
-  const confidence = part("confidence").hidden ? "" : ` ${part("confidence-figure").textContent}.`;
+  const confidence = part("confidence-figure").hidden ? "" : ` ${part("confidence-figure").textContent}.`;
   const message = [
     hasArrived ? `Translated.${confidence}` : "",
     now.troubles === said.troubles && !hasArrived ? "" : now.troubles,

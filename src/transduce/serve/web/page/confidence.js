@@ -2,13 +2,16 @@
 
 import { disclosure, part, percent } from "./dom.js";
 import { passage } from "./passage.js";
+import { isPresent } from "./segments.js";
 import { readLasting, writeLasting } from "./storage.js";
 
 const MEANING = {
-  true: "Calibrated: the figure was fitted to data. Of translations with this figure, about this share was good there.",
+  true:
+    "The figure was compared with translations whose quality is known: of those with this figure, about this share was " +
+    "good.",
   false:
-    "A rough estimate, which is not calibrated: this is the mean probability that the model gave its own words. It can rank translations, but it is " +
-    "not the probability that one is good.",
+    "A rough estimate: the mean probability that the model gave to the pieces of its words. Of two translations, the one " +
+    "with the higher figure is more likely to be good. But the figure is not the probability that one is good.",
 };
 
 export function startConfidence() {
@@ -27,19 +30,24 @@ export function startConfidence() {
   passage.addEventListener("change", show);
 }
 
+/** Shows the confidence in what the model wrote by itself: a sentence that the user worked on does not count. */
 function show() {
-  const known = passage.segments.filter((each) => each.source.trim() && each.text);
-  const isKnown = known.length > 0 && passage.isCurrent && known.every((each) => each.translation.confidence !== null);
-  part("confidence").hidden = !isKnown;
-  if (!isKnown) {
+  const filled = passage.segments.filter((each) => each.source.trim() && each.text);
+  const counted = filled.filter((each) => !each.isEdited);
+  const isKnown = (each) => each.isDetailed && isPresent(each) && each.translation.confidence !== null;
+  const isShown = counted.length > 0 && passage.isCurrent && counted.every(isKnown);
+  part("confidence-figure").hidden = !isShown;
+  if (!isShown) {
     part("confidence-note").hidden = true;
     part("confidence-figure").setAttribute("aria-expanded", "false");
     return;
   }
-  const length = known.reduce((sum, each) => sum + each.source.length, 0);
-  const mean = known.reduce((sum, each) => sum + each.source.length * each.translation.confidence, 0) / length;
-  const isCalibrated = known.every((each) => each.translation.calibrated);
-  part("confidence-figure").textContent = `Confidence ${percent(mean)}, ${isCalibrated ? "calibrated" : "a rough estimate"}`;
-  const several = known.length > 1 ? " It is the mean over the sentences, by their length." : "";
-  part("confidence-note").textContent = MEANING[isCalibrated] + several;
+  const length = counted.reduce((sum, each) => sum + each.source.length, 0);
+  const mean = counted.reduce((sum, each) => sum + each.source.length * each.translation.confidence, 0) / length;
+  const isCalibrated = counted.every((each) => each.translation.calibrated);
+  const basis = isCalibrated ? "checked on data" : "a rough estimate";
+  part("confidence-figure").textContent = `Confidence ${percent(mean)}, ${basis}`;
+  const several = counted.length > 1 ? " It is the mean over the sentences, by their length." : "";
+  const edited = counted.length < filled.length ? " Sentences that you edited do not count." : "";
+  part("confidence-note").textContent = MEANING[isCalibrated] + several + edited;
 }

@@ -6,6 +6,7 @@
 import { announce, part } from "./dom.js";
 import { directionOf, source, target } from "./languages.js";
 import { addDetails, fix } from "./live.js";
+import { spansAfter, spansBefore } from "./own_spans.js";
 import { passage } from "./passage.js";
 import { ask } from "./requests.js";
 import { describe, ENDS } from "./segments.js";
@@ -42,7 +43,9 @@ export function startEditing() {
   });
   passage.addEventListener("change", () => {
     show();
-    part("accept").hidden = !suggestedPlace();
+    const isSuggested = Boolean(suggestedPlace());
+    part("accept").hidden = !isSuggested;
+    part("accept-hint").hidden = !isSuggested;
   });
 }
 
@@ -128,7 +131,8 @@ function isWhole({ isEdited, text, translation }) {
 function bringBack() {
   for (const segment of passage.segments.slice(1)) {
     const { ownGap: targetGap, translation } = segment;
-    Object.assign(segment, { text: translation.text, targetGap, fixed: 0, isEdited: false, isDetailed: false });
+    const plain = { fixed: 0, isEdited: false, isDetailed: false, ownSpans: [] };
+    Object.assign(segment, { text: translation.text, targetGap, ...plain });
   }
 }
 
@@ -167,6 +171,7 @@ function edit(segment, at, removed, inserted) {
   }
   segment.text = text.slice(0, at) + inserted + rest;
   segment.fixed = reachesEnd ? at + inserted.length : fixed - removed + inserted.length;
+  segment.ownSpans = spansBefore(spansAfter(segment.ownSpans, at, removed, inserted.length), segment.fixed);
   segment.isEdited = true;
   const asks = inserted ? reachesEnd || !isOwn : at < fixed && at + removed <= fixed && !isOwn;
   segment.isDetailed = !asks; // what was only taken out stays out
@@ -219,7 +224,8 @@ function take(segment, translation, prefix) {
 /** Replaces the rest of a sentence from the offset `changed` by a beginning that was chosen, and what may follow it. */
 export function choose(segment, beginning, text, changed) {
   remember(passage.placeOf(segment).start + changed);
-  Object.assign(segment, { text, fixed: beginning.length, isEdited: true, isDetailed: false });
+  const ownSpans = [...spansBefore(segment.ownSpans, changed), [changed, beginning.length]];
+  Object.assign(segment, { text, fixed: beginning.length, isEdited: true, isDetailed: false, ownSpans });
   passage.changed();
   const place = passage.placeOf(segment);
   part("output").focus();
@@ -231,7 +237,7 @@ export function choose(segment, beginning, text, changed) {
 export function discard() {
   remember(part("output").selectionStart);
   for (const segment of passage.segments) {
-    if (segment.isEdited) Object.assign(segment, { fixed: 0, isEdited: false, isDetailed: false });
+    if (segment.isEdited) Object.assign(segment, { fixed: 0, isEdited: false, isDetailed: false, ownSpans: [] });
   }
   passage.changed();
   addDetails();
@@ -260,8 +266,10 @@ function onKey(event) {
 function accept(place, accepted) {
   const field = part("output");
   remember(field.selectionStart);
-  place.segment.fixed += accepted.length;
-  place.segment.isEdited = true;
+  const { segment } = place;
+  segment.ownSpans = [...segment.ownSpans, [segment.fixed, segment.fixed + accepted.length]];
+  segment.fixed += accepted.length;
+  segment.isEdited = true;
   passage.changed();
   field.setSelectionRange(place.start + place.segment.fixed, place.start + place.segment.fixed);
   clearTimeout(pause);
@@ -276,7 +284,7 @@ function acceptedBy({ key, ctrlKey, altKey }, rest) {
 }
 
 function state(cursor) {
-  const fields = ["text", "fixed", "targetGap", "isEdited", "words", "links", "translation", "isDetailed"];
+  const fields = ["text", "fixed", "targetGap", "isEdited", "ownSpans", "words", "links", "translation", "isDetailed"];
   const copy = (segment) => Object.fromEntries(fields.map((name) => [name, segment[name]]));
   const kept = passage.segments.map((segment) => [segment, copy(segment)]);
   return { kept, cursor };

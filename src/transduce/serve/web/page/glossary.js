@@ -3,8 +3,10 @@
 import { disclosure, make, part } from "./dom.js";
 import { source, target } from "./languages.js";
 import { restart } from "./live.js";
+import { isOwn } from "./own_spans.js";
 import { passage } from "./passage.js";
 import { ask } from "./requests.js";
+import { isPresent } from "./segments.js";
 import { failed } from "./status.js";
 import { readLasting, writeLasting } from "./storage.js";
 
@@ -40,32 +42,51 @@ function changed() {
   recheck();
 }
 
+let checking = null; // the controller of the request that asks for terms
+
 /** Asks which terms occur in the sentences that the user worked on: these are not translated again. */
 async function recheck() {
+  checking?.abort();
   const edited = passage.segments.filter((each) => each.isEdited);
   if (!edited.length || !source()) return;
+  const before = edited.map((each) => each.translation.required ?? []);
+  const enter = (index, required) => (edited[index].translation = { ...edited[index].translation, required });
+  edited.forEach((_, index) => enter(index, null)); // not known
+  passage.changed();
+  checking = new AbortController();
+  const { signal } = checking;
   const text = edited.map((each) => each.source);
   const fields = { ...passage.requestFields(source(), target()), text, confidence: false, alignment: false };
   try {
-    const { translations } = await ask("api/translate", { fields });
-    edited.forEach((segment, index) => {
-      segment.translation = { ...segment.translation, required: translations[index].required };
+    const { translations } = await ask("api/translate", { fields, signal });
+    translations.forEach(({ required }, index) => {
+      const wasForced = ({ terms }) => before[index].some((each) => each.forced && isSame(each.terms, terms));
+      enter(index, required.map((each) => ({ ...each, forced: wasForced(each) }))); // as they are in the user's wording
     });
     passage.changed();
   } catch (error) {
-    failed(error, recheck);
+    if (error.name !== "AbortError") failed(error, recheck);
   }
 }
 
-/** Returns in how many sentences a term was required, in how many it came out, and in how many only by force. */
-export function outcome(choices, segments) {
-  const wanted = JSON.stringify(choices);
-  const all = segments.flatMap((segment) => segment.translation.required.map((each) => ({ segment, ...each })));
-  const required = all.filter(({ terms }) => JSON.stringify(terms) === wanted);
-  const isIn = ({ segment, terms }) => terms.some((term) => segment.text.toLowerCase().includes(term.toLowerCase()));
-  const honoured = required.filter((each) => (each.segment.isEdited ? isIn(each) : each.found));
-  const forced = honoured.filter((each) => each.forced && !each.segment.isEdited);
-  return { required: required.length, honoured: honoured.length, forced: forced.length };
+const isSame = (terms, others) => JSON.stringify(terms) === JSON.stringify(others);
+
+/** Returns whether it is known which terms are in a sentence. */
+const isChecked = ({ source: text, translation }) => !text.startsWith("\0") && translation.required !== null;
+
+/** Returns what became of each term of the glossary that a sentence requires: {terms, isHonoured, isForced}. */
+export function outcomes(segment) {
+  if (!isChecked(segment)) return [];
+  const inGlossary = ({ terms }) => [...passage.glossary.values()].some((choices) => isSame(terms, choices));
+  return segment.translation.required.filter(inGlossary).map(({ terms, found, forced }) => {
+    const written = terms.flatMap((term) => {
+      const start = segment.text.toLowerCase().indexOf(term.toLowerCase());
+      return start < 0 ? [] : [{ start, end: start + term.length }];
+    });
+    const isHonoured = isPresent(segment) && !segment.isEdited ? found : written.length > 0;
+    const isUsers = written.some((span) => isOwn(segment, span));
+    return { terms, isHonoured, isForced: isHonoured && isPresent(segment) && forced && !isUsers };
+  });
 }
 
 function show() {
@@ -80,14 +101,21 @@ function row(term, choices) {
     changed();
     part("term-source").focus();
   });
-  const { required, honoured, forced } = outcome(choices, passage.segments);
-  const counted = required > 1 ? `honoured ${honoured} of ${required} times` : honoured ? "honoured" : "not honoured";
-  const state = !required
-    ? make("td", { textContent: "does not occur" })
-    : make("td", {
-        className: honoured === required && !forced ? "honoured" : "missed",
-        textContent: forced ? `${required > 1 ? `${counted}, ` : ""}forced – please check` : counted,
-      });
   const texts = [term, choices.join(" | ")].map((textContent) => make("td", { textContent, dir: "auto" }));
-  return make("tr", {}, ...texts, state, make("td", {}, remove));
+  return make("tr", {}, ...texts, make("td", stateOf(choices)), make("td", {}, remove));
+}
+
+/** Returns how a term came out in the text, in words, and their class. */
+function stateOf(choices) {
+  if (!passage.segments.every(isChecked)) return { textContent: "…" };
+  const found = passage.segments.flatMap(outcomes).filter(({ terms }) => isSame(terms, choices));
+  if (!found.length) return { textContent: "does not occur" };
+  const honoured = found.filter((each) => each.isHonoured).length;
+  const isForced = found.some((each) => each.isForced);
+  const times = found.length;
+  const counted = times > 1 ? `honoured ${honoured} of ${times} times` : honoured ? "honoured" : "not honoured";
+  return {
+    className: honoured === times && !isForced ? "honoured" : "missed",
+    textContent: isForced ? `${times > 1 ? `${counted}, ` : ""}forced – please check` : counted,
+  };
 }

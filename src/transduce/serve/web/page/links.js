@@ -3,6 +3,7 @@
 import { part, percent } from "./dom.js";
 import { elementAt, elementsAt, wordAtPoint, wordOf } from "./mirror.js";
 import { passage } from "./passage.js";
+import { isPresent } from "./segments.js";
 
 let marked = [];
 let follows = false; // whether the word at the cursor is marked, and not one under the pointer
@@ -73,7 +74,7 @@ export function mark(element) {
     return;
   }
   const [own, other, side] = word.side === "text" ? ["source", "target", "output"] : ["target", "source", "text"];
-  const isWritten = word.segment.translation.text === word.segment.text; // else the links are of an older wording
+  const isWritten = isPresent(word.segment); // else the links are of an older wording
   const meets = ({ [own]: [start, end] }) => start < word.end && end > word.start;
   const links = isWritten ? word.segment.links.filter(meets) : [];
   const counterparts = elementsAt(side, word.segment, links.map((link) => link[other]));

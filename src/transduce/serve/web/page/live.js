@@ -6,6 +6,7 @@
 // when the typing pauses.
 
 import { setDetected, chosenSource, source, target } from "./languages.js";
+import { spansBefore } from "./own_spans.js";
 import { passage } from "./passage.js";
 import { ask, events } from "./requests.js";
 import { describe, ENDS, joint, newSegment, unitsOf } from "./segments.js";
@@ -120,6 +121,7 @@ async function translate({ middle, before, after, old, isWhole }, signal) {
     const asked = { ...fields, text: sentence, prefix };
     const [found] = (await ask("api/translate", { fields: asked, signal })).translations;
     const segment = newSegment(sentence, /^\s*/.exec(middle)[0], own.targetGap + found.text, found);
+    segment.ownSpans = own.ownSpans;
     fix(segment, prefix);
     setSegments(before, [segment], after);
     return sentence.length < middle.trim().length;
@@ -181,6 +183,7 @@ function setSegments(before, found, after) {
 /** Marks the beginning of a translation as the user's own, if it is what was asked for. */
 export function fix(segment, prefix) {
   segment.fixed = segment.text.startsWith(prefix) ? prefix.length : 0;
+  segment.ownSpans = spansBefore(segment.ownSpans, segment.fixed);
   if (segment.fixed) segment.isEdited = true;
 }
 

@@ -1,10 +1,12 @@
 // Draws both texts under their fields: each word on its own, so that words can be shaded, marked and pointed at.
 
 import { part } from "./dom.js";
+import { isOwn } from "./own_spans.js";
 import { passage } from "./passage.js";
+import { isPresent } from "./segments.js";
 
 const drawn = { text: new WeakMap(), output: new WeakMap() }; // by side and segment: {version, element}
-const described = new WeakMap(); // by the element of a word: {side, segment, start, end, probability}
+const described = new WeakMap(); // by the element of a word: {side, segment, start, end, probability, isOwn}
 const UNSURE = 0.5; // a word below this probability is shaded, the less probable the darker
 const WORD = /[\p{L}\p{N}]/u;
 
@@ -33,7 +35,8 @@ function drawSource(before, after, text) {
 }
 
 function elementOf(side, segment, isStale, pieces) {
-  const version = `${segment.version} ${segment.isEdited && segment.fixed} ${segment.gap} ${segment.targetGap} ${segment.text}`;
+  const { isEdited, fixed, ownSpans, gap, targetGap, text } = segment;
+  const version = `${segment.version} ${isEdited && fixed} ${ownSpans} ${gap} ${targetGap} ${text}`;
   let found = drawn[side].get(segment);
   if (found?.version !== version) {
     const element = document.createElement("span");
@@ -60,11 +63,12 @@ function targetPieces(segment) {
 /** Returns the words of a translation: as they are linked, else as they were written, with their probabilities. */
 export function unitsOfTarget(segment) {
   const plain = () => [...segment.text.matchAll(/[\p{L}\p{N}][^\s]*/gu)].map(unitOfMatch);
-  if (segment.translation.text !== segment.text) return plain();
+  if (!isPresent(segment)) return plain();
   const linked = segment.links.map(({ target: [start, end] }) => ({ start, end }));
   const units = linked.length ? linked : segment.words.map(({ start, end }) => ({ start, end }));
   for (const unit of units) {
     unit.probability = segment.words.find(({ start, end }) => start < unit.end && end > unit.start)?.probability;
+    unit.isOwn = isOwn(segment, unit);
   }
   return units.length ? units : plain();
 }
@@ -109,8 +113,8 @@ function splitAt(element, offset) {
   element.replaceChildren(text.slice(0, offset), rest);
 }
 
-/** Returns whether a word is shaded. */
-export const isUnsure = ({ probability = 1 }) => probability < UNSURE;
+/** Returns whether a word is shaded: the model wrote it, and was not sure. */
+export const isUnsure = ({ probability = 1, isOwn: isUsers }) => !isUsers && probability < UNSURE;
 
 /** Shades a word by how unsure it is, and underlines it, the thicker the less sure. */
 function shade(element, probability) {

@@ -1,8 +1,10 @@
 // What happened to the text on its way: cut, guarded, split, left out, forced. In plain words.
 
 import { make, part } from "./dom.js";
+import { outcomes } from "./glossary.js";
 import { nameOf, pivot, source, target } from "./languages.js";
 import { passage } from "./passage.js";
+import { isPresent } from "./segments.js";
 
 const LONGEST_QUOTE = 40; // characters
 const PLAIN = [
@@ -10,9 +12,8 @@ const PLAIN = [
   [/^copies the source/, "The translation copies the text. It was searched again, and this was the best that was found."],
   [/^has more sentences than/, "This part has more sentences than the model was trained on. What comes last may be missing."],
   [/^the markup would not survive/, "The tags would not have survived. This part was left as it was, in its own language."],
-  [/^the required term (.+) was forced/, (term) => `The term ${term} was forced: the model saw no place for it.`],
-  [/^the required term (.+) did not come out/, (term) => `The term ${term} did not come out.`],
 ];
+const OF_A_TERM = /^the required term /; // told of the present text by `outcomes`
 
 export function startNotices() {
   passage.addEventListener("change", show);
@@ -20,19 +21,26 @@ export function startNotices() {
 
 /** Returns a warning of the service in plain words; an unknown one as it is. */
 export function plainly(warning) {
-  for (const [pattern, words] of PLAIN) {
-    const found = pattern.exec(warning);
-    if (found) return typeof words === "string" ? words : words(found[1]);
-  }
-  return warning[0].toUpperCase() + warning.slice(1);
+  const known = PLAIN.find(([pattern]) => pattern.test(warning));
+  return known ? known[1] : warning[0].toUpperCase() + warning.slice(1);
 }
 
-function* troubles({ finished, source_truncated: isTruncated, warnings, sentences }, isEmpty) {
+/** Yields what the user should know of the text that stands there now. */
+function* troubles(segment) {
+  if (!segment.text && !segment.isEdited) yield "The model left this sentence out: its translation is empty.";
+  if (isPresent(segment)) yield* ownTroubles(segment.translation);
+  for (const { terms, isHonoured, isForced } of outcomes(segment)) {
+    const shown = terms.map((term) => `“${term}”`).join(" or ");
+    if (isForced) yield `The term ${shown} was forced: the model saw no place for it.`;
+    else if (!isHonoured) yield `The term ${shown} did not come out.`;
+  }
+}
+
+function* ownTroubles({ finished, source_truncated: isTruncated, warnings, sentences }) {
   if (!finished) yield "The translation reached its greatest length and was cut off.";
   if (isTruncated) yield "This sentence is longer than the model can read. Only its beginning was translated.";
-  if (isEmpty) yield "The model left this sentence out: its translation is empty.";
   if (sentences.length > 1) yield `This sentence was too long, and was translated in ${sentences.length} parts.`;
-  for (const warning of warnings) yield plainly(warning);
+  for (const warning of warnings) if (!OF_A_TERM.test(warning)) yield plainly(warning);
 }
 
 function quoted(text) {
@@ -43,8 +51,7 @@ function show() {
   const items = [];
   const sentences = passage.segments.filter((each) => each.source.trim() && !each.source.startsWith("\0"));
   for (const segment of sentences) {
-    const isEmpty = !segment.text && !segment.isEdited;
-    for (const trouble of troubles(segment.translation, isEmpty)) {
+    for (const trouble of troubles(segment)) {
       items.push(make("li", { textContent: sentences.length > 1 ? `${quoted(segment.source)}: ${trouble}` : trouble }));
     }
   }

@@ -62,7 +62,7 @@ class Passage extends EventTarget {
   setAside(segment) {
     if (!segment.isEdited) return;
     this.lostWordings = [...this.lostWordings.slice(-4), segment.text];
-    Object.assign(segment, { fixed: 0, isEdited: false });
+    Object.assign(segment, { fixed: 0, isEdited: false, ownSpans: [] });
   }
 
   /** Returns the fields that every request for a translation has. */

@@ -10,7 +10,7 @@ export const ENDS = /[.!?…。！？؟।]["'”’»)\]]*$/u;
 export function newSegment(source, gap, added, translation) {
   const at = translation.text ? Math.max(0, added.lastIndexOf(translation.text)) : 0;
   const targetGap = added.slice(0, at);
-  const segment = { source, gap, targetGap, ownGap: targetGap, isClosed: false, isEdited: false };
+  const segment = { source, gap, targetGap, ownGap: targetGap, isClosed: false, isEdited: false, ownSpans: [] };
   return describe(segment, translation);
 }
 
@@ -32,6 +32,9 @@ export function describe(segment, translation) {
     version: (segment.version ?? 0) + 1,
   });
 }
+
+/** Returns whether what is known of a segment's translation is of the text that stands there now. */
+export const isPresent = ({ text, translation }) => text === translation.text;
 
 /** Returns a function from offsets in code points, which the service counts, to those in UTF-16, which scripts do. */
 export function unitsOf(text) {

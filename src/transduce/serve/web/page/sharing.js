@@ -6,6 +6,7 @@ import { passage } from "./passage.js";
 import { hasKey } from "./requests.js";
 
 const SHOWN_MS = 4000;
+const EDGE = 4; // pixels between what is said and the button, and the edge of the panel
 
 let timer = 0;
 
@@ -49,10 +50,14 @@ export function command() {
   return `curl ${address} -H 'Content-Type: application/json'${key} -d ${quote(JSON.stringify(fields))}`;
 }
 
-/** Says for a while what was done. */
-export function tell(message) {
+/** Says for a while what was done, above the button that did it. */
+export function tell(message, from = part("copy")) {
   clearTimeout(timer);
-  part("said").textContent = message;
+  const said = part("said");
+  said.textContent = message;
+  const { offsetLeft, offsetTop } = from;
+  said.style.left = `${Math.max(0, Math.min(offsetLeft, said.offsetParent.clientWidth - said.offsetWidth - EDGE))}px`;
+  said.style.top = `${offsetTop - said.offsetHeight - EDGE}px`;
   timer = setTimeout(() => (part("said").textContent = ""), SHOWN_MS);
 }
 
@@ -60,14 +65,14 @@ function button(id, text, done) {
   part(id).addEventListener("click", async () => {
     const copied = text();
     if (!copied) {
-      tell("There is nothing to copy yet.");
+      tell("There is nothing to copy yet.", part(id));
       return;
     }
     try {
       await navigator.clipboard.writeText(copied);
-      tell(done());
+      tell(done(), part(id));
     } catch {
-      tell("The browser does not allow copying.");
+      tell("The browser does not allow copying.", part(id));
     }
   });
 }

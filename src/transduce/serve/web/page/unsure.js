@@ -15,6 +15,7 @@ export function startUnsure() {
     next();
   });
   passage.addEventListener("change", () => {
+    part("unsure").hidden = !passage.translation;
     part("unsure").disabled = !words().length;
   });
 }
