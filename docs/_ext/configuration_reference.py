@@ -6,14 +6,16 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from comments import comments_of
 from transduce.config.ranges import flags_of, ranges_of
-from transduce.config.schema import SECTIONS
+from transduce.config.schema import SECTIONS, TABLES
+
+_KINDS: dict[str, Any] = {**SECTIONS, **TABLES}  # what is a table of a recipe, by its name
 
 _TYPES = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 
 def meanings_of(section: str) -> dict[str, str]:
     """Returns what each key means: its comment in the schema, or the help of its command-line option."""
-    kind: Any = SECTIONS[section]
+    kind: Any = _KINDS[section]
     meanings = {name: text for name, text in comments_of(kind).items() if name in get_type_hints(kind)}
     for key, flag in flags_of(kind).items():
         meanings[key] = f"{flag.help} (`--{key.replace('_', '-')} {flag.metavar}`)"
@@ -47,7 +49,7 @@ def _written(value: Any) -> str:
 
 def rows(section: str) -> Iterator[str]:
     """Yields the rows of a section's table."""
-    kind: Any = SECTIONS[section]
+    kind: Any = _KINDS[section]
     hints, meanings = get_type_hints(kind), meanings_of(section)
     for field in fields(kind):
         default = field.default if field.default is not MISSING else field.default_factory()  # type: ignore[misc]
@@ -58,6 +60,7 @@ def rows(section: str) -> Iterator[str]:
 
 
 def reference() -> str:
-    """Returns a heading and a table for each section."""
+    """Returns a heading and a table for each section, and for each key that is an array of tables."""
     head = "{.entries}\n| key | default | values | meaning |\n|---|---|---|---|"
-    return "\n\n".join("\n".join([f"## `[{section}]`\n", head, *rows(section)]) for section in SECTIONS)
+    names = {name: f"[{name}]" for name in SECTIONS} | {name: f"[[{name}]]" for name in TABLES}
+    return "\n\n".join("\n".join([f"## `{name}`\n", head, *rows(section)]) for section, name in names.items())

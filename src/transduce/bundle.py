@@ -245,7 +245,7 @@ def model_card(config: Config, num_parameters: int, metrics: Mapping[str, Any]) 
         if is_parser
         else f"{data.source_language or 'source'} → {data.target_language or 'target'}"
     )
-    corpus = data.download or ", ".join(" + ".join(pair) for pair in data.train) or "not recorded"
+    corpus = data.download or ", ".join(" + ".join(corpus.files) for corpus in data.training_corpora) or "not recorded"
     rows = "\n".join(
         f"| {name} | {format_metric(value)} |" for name, value in metrics.items() if not isinstance(value, dict)
     )

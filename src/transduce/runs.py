@@ -184,7 +184,7 @@ def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, sh
         model,
         config,
         run,
-        ParallelStore.open(prepared.train),
+        ParallelStore.open(prepared.train, prepared.corpora),
         validation,
         guidance=guidance,
         compute=compute,

@@ -7,19 +7,21 @@ import pytest
 
 from configuration_reference import meanings_of, reference
 from transduce.config.ranges import ranges_of
-from transduce.config.schema import SECTIONS
+from transduce.config.schema import SECTIONS, TABLES
+
+KINDS = {**SECTIONS, **TABLES}
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("section", KINDS)
 def test_each_key_is_explained(section: str) -> None:
     meanings = meanings_of(section)
     assert all(meanings.values()), meanings
-    assert meanings.keys() == {field.name for field in fields(SECTIONS[section])}
+    assert meanings.keys() == {field.name for field in fields(KINDS[section])}
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("section", KINDS)
 def test_each_number_has_a_range(section: str) -> None:
-    kind: Any = SECTIONS[section]
+    kind: Any = KINDS[section]
     numbers = {name for name, hint in get_type_hints(kind).items() if hint in (int, float)}
     assert numbers == ranges_of(kind).keys()
 
@@ -29,6 +31,8 @@ def test_each_number_has_a_range(section: str) -> None:
     [
         "| `model.d_v` | `64` | whole number, from 1 to 1,000,000 | width of a head's values |",
         '| `model.positions` | `"sinusoidal"` | `"sinusoidal"` or `"learned"` | §3.5, Table 3 (E) |',
+        "| `train.phases.from_step` | `0` | whole number, from 0 to 1,000,000,000 "
+        "| the number of updates after which it begins |",
         "| `data.test` | `{}` | table | named test sets, never trained on |",
         "| `decode.top_k` | `0` | whole number, from 0 to 10,000,000 "
         "| sample from the K most probable tokens; 0: from all (`--top-k K`) |",

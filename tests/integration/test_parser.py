@@ -249,9 +249,10 @@ def test_silver_trees_beside_gold(recipe: Path, run: Path, tmp_path: Path, capsy
     arguments = ["parse", "train", str(recipe), "--output", str(tmp_path / "run")]
     assert main([*arguments, *(word for setting in settings for word in ("--set", setting))]) == 0
     messages = capsys.readouterr().err
-    assert "training pairs     180 kept of 180" in messages
+    assert "training pairs     100 kept of 100" in messages
+    assert "| train  |    80 |           2.00 |" in messages
     assert "made: f1 " in messages
-    assert load_prepared(tmp_path / "run" / "data").manifest["num_pairs"]["train"] == 180
+    assert [corpus.num_pairs for corpus in load_prepared(tmp_path / "run" / "data").corpora] == [80, 20]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -301,8 +302,7 @@ def test_a_folder_prepared_before_there_were_trees_is_reused(tmp_path: Path) -> 
     config = Config(data=DataConfig(folder=str(tmp_path), train=(("a.en", "a.de"),)))
     prepare(config, tmp_path / "data", progress=False)
     manifest = json.loads((tmp_path / "data" / "manifest.json").read_text())
-    for key in ("format", "repeat"):
-        del manifest["identity"]["data"][key]
+    del manifest["identity"]["data"]["format"]
     (tmp_path / "data" / "manifest.json").write_text(json.dumps(manifest))
     assert prepare(config, tmp_path / "data", progress=False).reused
 

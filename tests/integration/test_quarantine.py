@@ -67,7 +67,7 @@ def test_a_batch_that_is_not_finite_is_set_aside_with_its_lines(
     trainer = make_trainer(with_train(config, max_steps=4, micro_batch_tokens=60), tmp_path / "run", data)
     trainer.fit()
     (line,) = quarantined(tmp_path / "run")
-    rows = trainer.plan(0).batch(2)
+    rows = trainer.order.plan(0, 0).batch(2)
     assert (line["kind"], line["step"], line["epoch"], line["batch"], line["limit"]) == ("not finite", 3, 0, 2, None)
     assert line["loss"] == line["at_fault"][0]["loss"] == str(factor)
     assert line["gradient_norm"] in ("nan", "inf")

@@ -116,7 +116,7 @@ def test_the_plan_is_that_of_its_epoch(config: Config, data: Path, tmp_path: Pat
     def batches(plan: BatchPlan) -> list[list[int]]:
         return [plan.batch(index).tolist() for index in range(len(plan))]
 
-    plans = {epoch: batches(trainer.plan(epoch)) for epoch in (0, 1, 1, 0, 2)}
+    plans = {epoch: batches(trainer.order.plan(0, epoch)) for epoch in (0, 1, 1, 0, 2)}
     assert len({str(plan) for plan in plans.values()}) == 3
     for epoch, plan in plans.items():
         expected = plan_epoch(

@@ -9,7 +9,6 @@ from transduce.config import DataConfig
 from transduce.data import corpus as corpus_module
 from transduce.data.corpus import Part, locate, read_chunks
 from transduce.data.doctor import examine
-from transduce.data.prepare import repeated
 from transduce.data.treebank_reader import TreeReader, read_treebank, treebank_files
 from transduce.errors import ConfigError, DataError
 
@@ -113,17 +112,12 @@ def test_a_sentence_leaks_and_brackets_do_not(folder: Path, monkeypatch: pytest.
     assert findings.empty.examples == [f"{folder}/train.trees: tree 2"]
 
 
-def test_parts_are_repeated_with_what_is_kept_of_them(folder: Path) -> None:
+def test_parts_have_the_weights_of_repeat(folder: Path) -> None:
     data = config(folder, repeat=(3, 1), drop_duplicates=True)
-    files = locate(data)
-    examination = examine(files, data, progress=False)
+    examination = examine(locate(data), data, progress=False)
     assert examination.part_sizes == [3, 2]
     assert examination.kept.tolist() == [True, False, True, False, False]
-    parts, kept = repeated(files.train, examination, data.repeat)
-    assert parts == [files.train[0]] * 3 + [files.train[1]]
-    assert kept.tolist() == [True, False, True] * 3 + [False, False]
-    parts, kept = repeated(files.train, examination, ())
-    assert (tuple(parts), kept.tolist()) == (files.train, examination.kept.tolist())
+    assert [(corpus.name, corpus.weight) for corpus in data.training_corpora] == [("02", 3), ("03", 1)]
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         from transduce.data.prepare_report import describe_examination
 
         examination = preparation.check(config, progress=not args.quiet, mirror=args.mirror)
-        print(describe_examination(examination), flush=True)
+        print(describe_examination(examination, config), flush=True)
         require_aligned(examination.findings, config.data)
         return 0
     report = preparation.prepare(

@@ -167,6 +167,8 @@ def convert(value: Any, hint: Any, key: str) -> Any:
         raise ConfigError(f"{key} = {shown(value)}: must be one of {choices}.{near}")
     if origin is tuple and isinstance(value, list | tuple):
         return tuple(convert(item, arguments[0], f"{key}[{index}]") for index, item in enumerate(value))
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, dict | hint):
+        return apply_section(hint(), value, key) if isinstance(value, dict) else value
     if origin is dict and isinstance(value, dict):
         return {_text(k, key): convert(item, arguments[1], f"{key}.{k}") for k, item in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
@@ -176,7 +178,7 @@ def convert(value: Any, hint: Any, key: str) -> Any:
     if isinstance(hint, type) and isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
         return value
     example = next((f" Write {text}." for name, text in _EXAMPLES.items() if key.startswith(name)), "")
-    raise ConfigError(f"{key} = {shown(value)}: must be {_TYPE_NAMES[origin or hint]}.{example}")
+    raise ConfigError(f"{key} = {shown(value)}: must be {_TYPE_NAMES.get(origin or hint, 'a table')}.{example}")
 
 
 def _text(value: str, key: str) -> str:
@@ -199,6 +201,8 @@ _RENAMED_VALUES = {"train.best_by": {"bleu": "score"}}
 
 # Examples of keys whose type does not show their shape.
 _EXAMPLES = {
+    "data.corpora": '[[data.corpora]] and below it files = ["train.en", "train.de"]',
+    "train.phases": "[[train.phases]] and below it from_step = 5000 and weights = { web = 0.5 }",
     "data.train": 'train = [["train.en", "train.de"]]: a list of pairs of files',
     "data.validation": 'validation = ["dev.en", "dev.de"]',
     "data.test": 'test = { news = ["news.en", "news.de"] }',

@@ -5,9 +5,10 @@ are those of the paper's base model (§3, §5) unless a comment says otherwise. 
 file, then `--set section.key=value`: see `transduce.config.loading`.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal, TypedDict
 
+from transduce.config.corpora import CorpusConfig, PhaseConfig, require_phases, with_names
 from transduce.config.ranges import Flag, Range, check_ranges, shown
 from transduce.errors import ConfigError
 
@@ -42,6 +43,7 @@ Factor = Annotated[float, Range(0, 1_000_000, above=True)]
 Ratio = Annotated[float, Range(0, 1_000_000)]
 Minutes = Annotated[float, Range(0, 10_000_000)]
 Norm = Annotated[float, Range(0, 1_000_000_000)]
+Temperature = Annotated[float, Range(0, 1000)]
 
 _REPEATS = Range(1, 1_000_000)  # of `data.repeat`
 _STEPS = Range(1, 1_000_000_000)  # in `train.skip_steps`
@@ -100,6 +102,8 @@ class DataConfig:
     A pair of files is `["a.en", "a.de"]`; one file with tab-separated columns is `["a.tsv"]`. Names may end in
     `.gz` or `.zst`. Relative names start at `folder`.
 
+    `train` and `repeat` are the short form of `corpora`. Whoever reads the corpora asks for `training_corpora`.
+
     With the format "trees" the names are treebanks: files of bracketed trees, folders of them, and patterns such as
     "wsj/0[2-9]". Each tree becomes a pair, its words and its brackets, and the model becomes a parser (§6.3).
 
@@ -113,6 +117,8 @@ class DataConfig:
     download: str = ""  # a named corpus (`transduce.data.named_corpora`), fetched into `folder` if it is not there
     train: tuple[tuple[str, ...], ...] = ()  # pairs of files, or TSV files
     repeat: tuple[int, ...] = ()  # how often an epoch repeats each entry of `train`; empty: once
+    corpora: tuple[CorpusConfig, ...] = ()  # instead of `train`: files, name, weight and languages of each corpus
+    temperature: Temperature = 0.0  # T ≥ 1: a corpus of n pairs has the share n^(1/T) of an epoch; 0: by `weight`
     validation: tuple[str, ...] = ()  # a pair of files, or a TSV file
     test: dict[str, tuple[str, ...]] = field(default_factory=dict)  # named test sets, never trained on
     # Treebanks only: rare words are cut into pieces, or replaced by one token for their shape (a signature).
@@ -130,7 +136,10 @@ class DataConfig:
         if self.rare_words != "pieces" and self.format != "trees":
             demand = "'pieces' where data.format is not 'trees': a translator needs the words themselves"
             raise _refused(self, "data.rare_words", demand)
-        named = [("train", names) for names in self.train]
+        named = [("train", names) for names in self.train] + [("corpora", corpus.files) for corpus in self.corpora]
+        given = [corpus.name for corpus in self.corpora if corpus.name]
+        if twice := next((name for name in given if given.count(name) > 1), ""):
+            raise ConfigError(f"data.corpora: two corpora have the name '{twice}'. Give each a name of its own.")
         named += [("validation", self.validation)] if self.validation else []
         named += [(f"test.{name}", names) for name, names in self.test.items()]
         demand = "one or more files of trees" if self.format == "trees" else "a pair of files or one TSV file"
@@ -141,6 +150,33 @@ class DataConfig:
         if self.repeat and not fits:
             demand = f"a number {_REPEATS} for each of the {len(self.train)} entries of data.train, or empty"
             raise _refused(self, "data.repeat", demand)
+        if self.train and self.corpora:
+            raise _refused(self, "data.train", "left out where there are [[data.corpora]]: it is their short form")
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        weights = [corpus.weight for corpus in self.corpora]
+        if weights and not any(weights):
+            raise ConfigError("data.corpora: weight = 0 for all corpora: nothing would be left to train on.")
+        if self.temperature:
+            if self.temperature < 1:
+                raise _refused(self, "data.temperature", "0, or at least 1")
+            if self.repeat or any(weight != 1 for weight in weights):
+                raise _refused(self, "data.temperature", "0 where corpora have weights: it gives them all")
+
+    @property
+    def training_corpora(self) -> tuple[CorpusConfig, ...]:
+        """The corpora to train on, each with a name, a weight and languages, whichever form the recipe has."""
+        repeats = self.repeat or (1,) * len(self.train)
+        short = [CorpusConfig(files=files, weight=float(n)) for files, n in zip(self.train, repeats, strict=True)]
+        return tuple(
+            replace(
+                corpus,
+                source_language=corpus.source_language or self.source_language,
+                target_language=corpus.target_language or self.target_language,
+            )
+            for corpus in with_names(self.corpora or short)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +192,7 @@ class TrainConfig:
     # Parsers only: weight of a loss that makes a head of each inner decoder layer attend to the current word.
     guided_attention: Weight = 0.0
     smoothing: Literal["uniform", "others"] = "uniform"  # ε spread over V (Szegedy et al.) or over V - 1 (t2t)
+    phases: tuple[PhaseConfig, ...] = ()  # from which step on other weights of the corpora hold
     learning_rate_factor: Factor = 1.0  # multiplies eq. 3
     warmup_steps: Count = 4000  # warmup of eq. 3
     cooldown_steps: CountOrNone = 0  # the learning rate falls to 0 over the last steps; 0 disables (the paper)
@@ -280,5 +317,10 @@ class Config:
     train: TrainConfig = field(default_factory=TrainConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
+    def __post_init__(self) -> None:
+        if self.train.phases:
+            require_phases(self.train.phases, self.data.training_corpora)
 
+
+TABLES = {"data.corpora": CorpusConfig, "train.phases": PhaseConfig}  # keys that are arrays of tables
 SECTIONS = {f.name: f.default_factory for f in fields(Config) if f.name != "name"}

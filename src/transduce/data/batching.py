@@ -70,9 +70,16 @@ def _share_of_padding(real: int, padded: int) -> float:
 
 
 def plan_epoch(
-    source_lengths: Lengths, target_lengths: Lengths, *, source_budget: int, target_budget: int, seed: int, epoch: int
+    source_lengths: Lengths,
+    target_lengths: Lengths,
+    *,
+    source_budget: int,
+    target_budget: int,
+    seed: int,
+    epoch: int,
+    rows: Indices | None = None,
 ) -> BatchPlan:
-    """Returns the batches of an epoch: each pair exactly once, like lengths together, order shuffled.
+    """Returns the batches of an epoch: like lengths together, order shuffled.
 
     Args:
         source_lengths: tokens of each source, EOS counted.
@@ -82,17 +89,22 @@ def plan_epoch(
         target_budget: the same for the target.
         seed: of the run.
         epoch: number of the epoch; each has another order.
+        rows: the pairs of the epoch, some perhaps several times, others not at all; None: each pair once.
     """
     if source_budget < 1 or target_budget < 1:
         raise ValueError(f"budgets must be positive, not {source_budget} and {target_budget}")
     source, target = np.asarray(source_lengths), np.asarray(target_lengths)
     if source.shape != target.shape:
         raise ValueError(f"{len(source)} source lengths, but {len(target)} target lengths")
-    rows = _arrange(source, _groups(target, target_budget), _hash(len(source), seed, epoch, salt=0))
-    starts = _cut(source[rows], target[rows], source_budget, target_budget)
-    order = np.argsort(_hash(len(starts) - 1, seed, epoch, salt=1), kind="stable")
-    padded = tuple(_padded_tokens(lengths[rows], starts) for lengths in (source, target))
-    return BatchPlan(rows, starts, order, (int(source.sum()), int(target.sum())), (padded[0], padded[1]))
+    if rows is not None:
+        source, target = source[rows], target[rows]
+    places = _arrange(source, _groups(target, target_budget), random_numbers(len(source), seed, epoch, salt=0))
+    source, target = source[places], target[places]
+    starts = _cut(source, target, source_budget, target_budget)
+    order = np.argsort(random_numbers(len(starts) - 1, seed, epoch, salt=1), kind="stable")
+    padded = (_padded_tokens(source, starts), _padded_tokens(target, starts))
+    chosen = places if rows is None else rows[places]
+    return BatchPlan(chosen, starts, order, (int(source.sum()), int(target.sum())), padded)
 
 
 def _groups(target: Lengths, target_budget: int) -> NDArray[np.int32]:
@@ -150,7 +162,7 @@ def _padded_tokens(lengths: Lengths, starts: Indices) -> int:
     return int((longest * np.diff(starts)).sum())
 
 
-def _hash(count: int, seed: int, epoch: int, *, salt: int) -> NDArray[np.uint64]:
+def random_numbers(count: int, seed: int, epoch: int, *, salt: int) -> NDArray[np.uint64]:
     """Returns `count` 64-bit numbers that look random: the finaliser of SplitMix64, applied to counters."""
     key = np.zeros(1, dtype=np.uint64)
     for part in (seed, epoch, salt):

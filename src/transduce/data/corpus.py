@@ -18,10 +18,17 @@ Reader = PairReader | TreeReader
 
 @dataclass(frozen=True)
 class Part:
-    """Files that are read together: two aligned files, one TSV file, or all files of a treebank."""
+    """Files that are read together: two aligned files, one TSV file, or all files of a treebank.
+
+    Attributes:
+        paths: the files.
+        trees: whether they are treebanks.
+        languages: codes of source and target, "" where unknown. Only parts of the same pair are compared.
+    """
 
     paths: tuple[Path, ...]
     trees: bool = False
+    languages: tuple[str, str] = ("", "")
 
     def open(self) -> Reader:
         """Returns a reader of the part's pairs."""
@@ -36,7 +43,7 @@ class CorpusFiles:
     """The files of each split of a corpus.
 
     Attributes:
-        train: the parts of the training corpus.
+        train: a part for each of `DataConfig.training_corpora`.
         validation: the validation set, or None.
         test: the test sets by name.
     """
@@ -62,18 +69,19 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
         DataError: no training files are named, or a file is missing.
         DownloadError: the named corpus cannot be fetched.
     """
-    if not data.train:
+    corpora = data.training_corpora
+    if not corpora:
         raise DataError(
             'data.train names no files. Give a pair of files or a TSV, for example [["train.en", "train.de"]].'
         )
-    named = (*data.train, data.validation, *data.test.values())
+    named = (*(corpus.files for corpus in corpora), data.validation, *data.test.values())
     if data.download and not all(path.exists() for names in named for path in _paths(data, names)):
         from transduce.data import named_corpora  # imports the network modules: only when needed
 
         named_corpora.fetch(data.download, Path(data.folder).expanduser(), mirror=mirror, progress=progress)
     files = CorpusFiles(
-        train=tuple(_part(data, names) for names in data.train),
-        validation=_part(data, data.validation) if data.validation else None,
+        train=tuple(_part(data, each.files, (each.source_language, each.target_language)) for each in corpora),
+        validation=_part(data, data.validation, _held_out_languages(data)) if data.validation else None,
         test=locate_tests(data),
     )
     for path in files.all():
@@ -89,18 +97,25 @@ def locate_tests(data: DataConfig) -> dict[str, Part]:
     Raises:
         DataError: a treebank is missing.
     """
-    return {name: _part(data, names) for name, names in data.test.items()}
+    return {name: _part(data, names, _held_out_languages(data)) for name, names in data.test.items()}
+
+
+def _held_out_languages(data: DataConfig) -> tuple[str, str]:
+    """Returns the languages of validation and test sets: those of the recipe, or of all its corpora."""
+    own = (data.source_language, data.target_language)
+    of_corpora = {(corpus.source_language, corpus.target_language) for corpus in data.training_corpora}
+    return own if all(own) or len(of_corpora) != 1 else of_corpora.pop()
 
 
 def _paths(data: DataConfig, names: Sequence[str]) -> tuple[Path, ...]:
     return tuple(Path(data.folder).expanduser() / Path(name).expanduser() for name in names)
 
 
-def _part(data: DataConfig, names: Sequence[str]) -> Part:
+def _part(data: DataConfig, names: Sequence[str], languages: tuple[str, str]) -> Part:
     paths = _paths(data, names)
     if data.format == "trees":
         return Part(tuple(file for path in paths for file in treebank_files(path)), trees=True)
-    return Part(paths)
+    return Part(paths, languages=languages)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ In a treebank, only the sentence can leak: many sentences have the same brackets
 
 import unicodedata
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,6 +35,8 @@ from transduce.data.swapped_sides import Sides, compare_sides
 from transduce.data.wrong_language import SideLanguages
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
+
+Pair = tuple[str, str]  # the languages of a part
 
 MIN_LEAK_BYTES = 16  # in UTF-8: five Chinese characters say as much as sixteen English letters
 NUM_EXAMPLES = 3
@@ -112,12 +114,14 @@ class Examination:
         findings: the counts.
         kept: for each training pair, whether it is kept.
         part_sizes: number of pairs in each part of the training corpus.
+        part_characters: number of target characters in each part.
         num_held_out: number of pairs in `validation` and in each `test.NAME`.
     """
 
     findings: Findings
     kept: NDArray[np.bool_]
     part_sizes: list[int]
+    part_characters: list[int]
     num_held_out: dict[str, int]
 
 
@@ -135,22 +139,24 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examinat
         DataError: a file is not UTF-8 or damaged, or two files differ in their number of lines.
     """
     findings = Findings()
-    sides = compare_sides(files, data)
-    alignment = AlignmentCheck(sides)
-    held_out, num_held_out = _read_held_out(files, sides, alignment, findings)
+    sides = compare_sides(files)
+    alignments = {pair: AlignmentCheck(of_pair) for pair, of_pair in sides.items()}
+    held_out, num_held_out = _read_held_out(files, sides, alignments, findings)
     kept: list[NDArray[np.bool_]] = []
-    part_sizes = [0] * len(files.train)
+    part_sizes, part_characters = [0] * len(files.train), [0] * len(files.train)
     hashes = array("q")  # 8 bytes a pair
     first_chunks: list[Chunk] = []  # of each part
     for chunk in read_chunks(files.train, "checking the corpus", progress=progress):
         part = files.train[chunk.part]
         # If a whole part is in the wrong language, that is reported once, and not for each line.
-        check_languages = data.drop_wrong_language or part not in sides.faults
-        kept.append(_examine_chunk(chunk, data, held_out, sides.languages if check_languages else None, findings))
+        of_pair = sides[part.languages]
+        check_languages = data.drop_wrong_language or part not in of_pair.faults
+        kept.append(_examine_chunk(chunk, data, held_out, of_pair.languages if check_languages else None, findings))
         if files.train.index(part) == chunk.part:  # a part that is listed twice is checked once
-            alignment.add(part, chunk)
+            alignments[part.languages].add(part, chunk)
         hashes.extend(hash(pair) for pair in chunk.pairs)
         part_sizes[chunk.part] += len(kept[-1])
+        part_characters[chunk.part] += sum(len(target) for _, target in chunk.pairs)
         if chunk.line == 1:
             first_chunks.append(chunk)
     mask = np.concatenate(kept) if kept else np.zeros(0, dtype=bool)
@@ -159,9 +165,10 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examinat
     findings.duplicates = Finding(len(duplicates), examples)
     if data.drop_duplicates:
         mask[duplicates] = False
-    for misaligned in alignment.finish(files, progress=progress):
-        findings.misaligned[misaligned.fault] = Finding(misaligned.count, [misaligned.location])
-    return Examination(findings, mask, part_sizes, num_held_out)
+    for alignment in alignments.values():
+        for misaligned in alignment.finish(files, progress=progress):
+            findings.misaligned[misaligned.fault] = Finding(misaligned.count, [misaligned.location])
+    return Examination(findings, mask, part_sizes, part_characters, num_held_out)
 
 
 def _examine_chunk(
@@ -214,7 +221,10 @@ def find_duplicates(hashes: NDArray[np.int64], among: NDArray[np.bool_]) -> NDAr
 
 
 def _read_held_out(
-    files: CorpusFiles, sides: Sides, alignment: AlignmentCheck, findings: Findings
+    files: CorpusFiles,
+    sides: Mapping[Pair, Sides],
+    alignments: Mapping[Pair, AlignmentCheck],
+    findings: Findings,
 ) -> tuple[_HeldOut, dict[str, int]]:
     """Returns the lines of validation and test sets, and the number of pairs in each set."""
     all_sets, counts = _HeldOut(), dict.fromkeys(files.held_out(), 0)
@@ -224,8 +234,9 @@ def _read_held_out(
             counts[name] += len(chunk.pairs)
             _find_hidden_breaks(chunk, findings)
             findings.held_out_empty.add(chunk.locations(_empty(chunk)))
-            alignment.add(part, chunk)
-            sources, targets = _wrong_language(chunk, None if part in sides.faults else sides.languages)
+            alignments[part.languages].add(part, chunk)
+            of_pair = sides[part.languages]
+            sources, targets = _wrong_language(chunk, None if part in of_pair.faults else of_pair.languages)
             wrong = sorted({*sources, *targets})
             findings.held_out_wrong_language.add([chunk.location(i, side=i not in sources) for i in wrong])
             pairs = [(src.strip(), tgt.strip()) for src, tgt in chunk.pairs]

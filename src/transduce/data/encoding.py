@@ -28,28 +28,47 @@ _CHUNKS_IN_FLIGHT_A_THREAD = 2
 
 
 @dataclass
-class EncodedSplit:
-    """The outcome of encoding a split.
+class EncodedPart:
+    """What is stored of one part of a split.
 
     Attributes:
         num_read: pairs read.
-        num_kept: pairs stored.
+        num_kept: pairs stored, one after the other.
         source_tokens: source tokens stored, EOS counted.
         target_tokens: target tokens stored, EOS counted.
-        over_long: pairs with a side longer than `data.max_tokens`.
-        odd_ratio: other pairs whose lengths differ by more than `data.max_ratio` allows.
     """
 
     num_read: int = 0
     num_kept: int = 0
     source_tokens: int = 0
     target_tokens: int = 0
+
+    def add(self, other: "EncodedPart") -> None:
+        """Adds the counts of what is stored behind it."""
+        self.num_read += other.num_read
+        self.num_kept += other.num_kept
+        self.source_tokens += other.source_tokens
+        self.target_tokens += other.target_tokens
+
+
+@dataclass
+class EncodedSplit(EncodedPart):
+    """The outcome of encoding a split.
+
+    Attributes:
+        over_long: pairs with a side longer than `data.max_tokens`.
+        odd_ratio: other pairs whose lengths differ by more than `data.max_ratio` allows.
+        parts: the counts of each part, in the order of the store.
+    """
+
     over_long: Finding = field(default_factory=Finding)
     odd_ratio: Finding = field(default_factory=Finding)
+    parts: list[EncodedPart] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class _EncodedChunk:
+    part: int
     num_read: int
     sources: list[list[int]]
     targets: list[list[int]]
@@ -83,10 +102,13 @@ def encode_split(
     with StoreWriter.open(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
         for encoded in _in_order(encode, chunks, num_workers):
             writer.write(encoded.sources, encoded.targets)
-            result.num_read += encoded.num_read
-            result.num_kept += len(encoded.sources)
-            result.source_tokens += sum(len(ids) + 1 for ids in encoded.sources)
-            result.target_tokens += sum(len(ids) + 1 for ids in encoded.targets)
+            source_tokens = sum(len(ids) + 1 for ids in encoded.sources)
+            target_tokens = sum(len(ids) + 1 for ids in encoded.targets)
+            counts = EncodedPart(encoded.num_read, len(encoded.sources), source_tokens, target_tokens)
+            result.add(counts)
+            while len(result.parts) <= encoded.part:
+                result.parts.append(EncodedPart())
+            result.parts[encoded.part].add(counts)
             result.over_long.add(encoded.over_long)
             result.odd_ratio.add(encoded.odd_ratio)
     return result
@@ -150,7 +172,7 @@ def _encode_chunk(
         over_long, odd_ratio = locations(long), locations(odd)
         keep = np.flatnonzero(~(long | odd)).tolist()
         sources, targets = [sources[i] for i in keep], [targets[i] for i in keep]
-    return _EncodedChunk(len(chunk.pairs), sources, targets, over_long, odd_ratio)
+    return _EncodedChunk(chunk.part, len(chunk.pairs), sources, targets, over_long, odd_ratio)
 
 
 def exceeds(source: Lengths, target: Lengths, limits: DataConfig) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from numpy.typing import NDArray
 
 from transduce.__about__ import __version__
 from transduce.config import Config
-from transduce.data.corpus import CorpusFiles, Part, locate, read_chunks
+from transduce.data.corpus import CorpusFiles, locate, read_chunks
 from transduce.data.doctor import Examination, examine, require_aligned
-from transduce.data.encoding import EncodedSplit, encode_split
+from transduce.data.encoding import EncodedPart, EncodedSplit, encode_split
+from transduce.data.mixture import CorpusRows, Mixture
+from transduce.data.mixture_report import corpus_shares
 from transduce.data.prepare_report import EpochReport, PrepareReport
 from transduce.data.prepared import (
     FORMAT_VERSION,
@@ -79,13 +82,13 @@ def prepare(
     wanted = identity(config, files, given.fingerprint if given else None)
     if overwrite:
         (output / MANIFEST).unlink(missing_ok=True)
-    elif report := _reuse(output, wanted):
+    elif report := _reuse(output, wanted, config):
         return report
     output.mkdir(parents=True, exist_ok=True)
     remove_leftovers(output, TOKENIZER, TRAIN, VALIDATION, REPORT, MANIFEST)
     report = _prepare(config, files, output, given, progress=progress, num_workers=num_workers)
     write_json(output / REPORT, report.to_dict())
-    _write_manifest(output, wanted, report)
+    _write_manifest(output, wanted, report, _corpora(config, report.train))
     return report
 
 
@@ -117,7 +120,8 @@ def _prepare(
     with stage("encode"):
         train, validation = _encode(files, output, tokenizer, examination, config, progress, num_workers)
     with stage("plan"):
-        epoch = _epoch_report(output, config)
+        mixture = Mixture.of(config, _corpora(config, train))
+        epoch = _epoch_report(output, config, mixture)
     return PrepareReport(
         folder=str(output),
         tokenizer={
@@ -131,6 +135,7 @@ def _prepare(
         validation=validation,
         held_out_pairs=examination.num_held_out,
         epoch=epoch,
+        shares=corpus_shares(mixture, config.train, epoch.target_tokens / max(1, epoch.num_batches)),
         seconds=seconds,
     )
 
@@ -147,7 +152,7 @@ def check(config: Config, *, progress: bool = True, mirror: Path | None = None) 
     return examination
 
 
-def _reuse(output: Path, wanted: dict[str, Any]) -> PrepareReport | None:
+def _reuse(output: Path, wanted: dict[str, Any], config: Config) -> PrepareReport | None:
     """Returns the report of `output` if it is prepared as required, None if it is not prepared.
 
     Raises:
@@ -161,9 +166,11 @@ def _reuse(output: Path, wanted: dict[str, Any]) -> PrepareReport | None:
             f"{output}: was prepared differently: {differs}. Name another folder, or prepare this one again: "
             f"transduce prepare RECIPE --output {output} --overwrite"
         )
-    load_prepared(output)
+    prepared = load_prepared(output)
     report = PrepareReport.from_dict(read_json_object(output / REPORT))
     report.folder, report.reused = str(output), True
+    mixture = Mixture.of(config, prepared.corpora)  # the weights may be others than before
+    report.shares = corpus_shares(mixture, config.train, report.epoch.target_tokens / max(1, report.epoch.num_batches))
     return report
 
 
@@ -239,9 +246,9 @@ def _encode(
 ) -> tuple[EncodedSplit, EncodedSplit | None]:
     """Writes the stores. No limits apply to validation, so that its scores do not depend on them."""
     read = sentence_reader(config.data, tokenizer)
-    parts, kept = repeated(files.train, examination, config.data.repeat)
     encode = partial(encode_split, tokenizer=tokenizer, read=read, num_workers=num_workers)
-    train = encode(read_chunks(parts, "encoding", progress=progress), output / TRAIN, kept=kept, limits=config.data)
+    chunks = read_chunks(files.train, "encoding", progress=progress)
+    train = encode(chunks, output / TRAIN, kept=examination.kept, limits=config.data)
     if not train.num_kept:
         raise DataError(
             f"no training pairs are left of {train.num_read}: {train.over_long.count} are longer than "
@@ -259,23 +266,25 @@ def _encode(
     return train, validation
 
 
-def repeated(
-    parts: Sequence[Part], examination: Examination, repeat: Sequence[int]
-) -> tuple[list[Part], NDArray[np.bool_]]:
-    """Returns the training parts, each repeated as `repeat` says (empty: once each), and which pairs are kept."""
-    counts = repeat or [1] * len(parts)
-    masks = np.split(examination.kept, np.cumsum(examination.part_sizes)[:-1])
-    chosen = [index for index, count in enumerate(counts) for _ in range(count)]
-    return [parts[index] for index in chosen], np.concatenate([masks[index] for index in chosen])
+def _corpora(config: Config, train: EncodedSplit) -> list[CorpusRows]:
+    """Returns which rows of the store are of which corpus. A corpus of an empty file has none."""
+    corpora = config.data.training_corpora
+    counts = [*train.parts, *[EncodedPart()] * (len(corpora) - len(train.parts))]
+    return [
+        CorpusRows(corpus.name, part.num_kept, part.source_tokens, part.target_tokens)
+        for corpus, part in zip(corpora, counts, strict=True)
+    ]
 
 
-def _epoch_report(output: Path, config: Config) -> EpochReport:
-    plan = ParallelStore.open(output / TRAIN).plan_epoch(config.train, epoch=0)
+def _epoch_report(output: Path, config: Config, mixture: Mixture) -> EpochReport:
+    rows = mixture.rows(mixture.phases[0], config.train.seed, epoch=0)
+    plan = ParallelStore.open(output / TRAIN).plan_epoch(config.train, epoch=0, rows=rows)
+    budgets = (config.train.source_batch_tokens, config.train.target_batch_tokens)
     shares = (plan.source_padding_share, plan.target_padding_share, plan.padding_share)
-    return EpochReport(config.train.source_batch_tokens, config.train.target_batch_tokens, len(plan), *shares)
+    return EpochReport(*budgets, len(plan), *shares, *plan.real_tokens)
 
 
-def _write_manifest(output: Path, wanted: dict[str, Any], report: PrepareReport) -> None:
+def _write_manifest(output: Path, wanted: dict[str, Any], report: PrepareReport, corpora: Sequence[CorpusRows]) -> None:
     """Writes the manifest, which makes the folder a prepared one."""
     names = [TOKENIZER, TRAIN, REPORT] + ([VALIDATION] if report.validation else [])
     manifest = {
@@ -287,6 +296,7 @@ def _write_manifest(output: Path, wanted: dict[str, Any], report: PrepareReport)
             "train": report.train.num_kept,
             "validation": report.validation.num_kept if report.validation else 0,
         },
+        "corpora": [asdict(corpus) for corpus in corpora],
         "identity": wanted | {"inputs": with_checksums(wanted["inputs"])},
         "files": {name: {"bytes": (output / name).stat().st_size, "sha256": sha256(output / name)} for name in names},
     }

@@ -3,9 +3,17 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
+from transduce.config import Config
 from transduce.data.doctor import Examination, Finding, Findings, describe_findings, describe_left_out
-from transduce.data.encoding import EncodedSplit
+from transduce.data.encoding import EncodedPart, EncodedSplit
+from transduce.data.mixture import CorpusRows, Mixture
+from transduce.data.mixture_report import CorpusShare, corpus_shares, describe_shares
 from transduce.reporting.tables import counted
+
+_CHARACTERS_A_TOKEN = 4  # of European languages, with subwords of usual size
+_FILLED_SHARE = 0.9  # of a batch, the rest being padding
 
 
 @dataclass
@@ -19,6 +27,8 @@ class EpochReport:
         source_padding_share: share of source positions that are padding.
         target_padding_share: share of target positions that are padding.
         padding_share: share of all positions that are padding.
+        source_tokens: of the epoch, without padding.
+        target_tokens: likewise.
     """
 
     source_budget: int
@@ -27,6 +37,8 @@ class EpochReport:
     source_padding_share: float
     target_padding_share: float
     padding_share: float
+    source_tokens: int = 0  # not in reports of earlier versions
+    target_tokens: int = 0
 
 
 @dataclass
@@ -40,7 +52,8 @@ class PrepareReport:
         train: the training split.
         validation: the validation split, if there is one.
         held_out_pairs: number of pairs in the validation set and in each test set.
-        epoch: the batches of an epoch.
+        epoch: the batches of the first epoch.
+        shares: how often training sees each corpus.
         seconds: time of each stage.
         reused: whether the folder was prepared already, so that nothing was done.
     """
@@ -52,6 +65,7 @@ class PrepareReport:
     validation: EncodedSplit | None
     held_out_pairs: dict[str, int]
     epoch: EpochReport
+    shares: list[CorpusShare] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     reused: bool = False
 
@@ -64,7 +78,9 @@ class PrepareReport:
         """Rebuilds a report from what `to_dict` returned."""
         values = _with_findings(values)
         kinds = {"findings": Findings, "train": EncodedSplit, "validation": EncodedSplit, "epoch": EpochReport}
-        return cls(**(values | {name: kind(**values[name]) for name, kind in kinds.items() if values[name]}))
+        values["train"]["parts"] = [EncodedPart(**part) for part in values["train"].get("parts", ())]
+        values |= {name: kind(**values[name]) for name, kind in kinds.items() if values[name]}
+        return cls(**(values | {"shares": [CorpusShare(**share) for share in values.get("shares", ())]}))
 
     def __str__(self) -> str:
         train, epoch, tokenizer = self.train, self.epoch, self.tokenizer
@@ -83,12 +99,14 @@ class PrepareReport:
             size += f" ({tokenizer['vocab_size_asked']:,} were requested; the text yields no more)"
         lines += [
             f"  tokenizer          {tokenizer['algorithm']}, {size} pieces, {tokenizer['fingerprint'][:12]}",
-            f"  tokens an epoch    {train.source_tokens:,} source, {train.target_tokens:,} target; "
+            f"  tokens an epoch    {epoch.source_tokens:,} source, {epoch.target_tokens:,} target; "
             f"mean per pair {train.source_tokens / max(1, train.num_kept):.1f} and "
             f"{train.target_tokens / max(1, train.num_kept):.1f}",
             f"  batches an epoch   {epoch.num_batches:,} of at most {epoch.source_budget:,} source "
             f"and {epoch.target_budget:,} target tokens; {epoch.padding_share:.1%} padding",
         ]
+        if shares := describe_shares(self.shares):
+            lines += ["  corpora", *(f"    {line}" for line in shares.splitlines())]
         found = describe_findings(self.findings)
         if train.over_long.count:
             found["training pair", "longer than data.max_tokens (dropped)"] = train.over_long
@@ -97,13 +115,28 @@ class PrepareReport:
         return "\n".join(lines + describe_lines(found))
 
 
-def describe_examination(examination: Examination) -> str:
-    """Returns what the doctor found, as text, before anything is encoded."""
+def describe_examination(examination: Examination, config: Config) -> str:
+    """Returns what the doctor found, as text, before anything is encoded; tokens are estimated."""
     kept = int(examination.kept.sum())
     lines = [f"training pairs     {kept:,} kept of {len(examination.kept):,}"]
     lines += [f"{name + ' pairs':<18} {count:,}" for name, count in examination.num_held_out.items()]
+    lines += _estimated_shares(examination, config)
     found = _left_out_lines(examination.findings) + describe_lines(describe_findings(examination.findings))
     return "\n".join(lines + [line.removeprefix("  ") for line in found])
+
+
+def _estimated_shares(examination: Examination, config: Config) -> list[str]:
+    ends = np.cumsum(examination.part_sizes)
+    kept = [int(mask.sum()) for mask in np.split(examination.kept, ends[:-1])]
+    corpora = [
+        CorpusRows(corpus.name, count, 0, characters // _CHARACTERS_A_TOKEN + count)
+        for corpus, count, characters in zip(
+            config.data.training_corpora, kept, examination.part_characters, strict=True
+        )
+    ]
+    filled = config.train.target_batch_tokens * _FILLED_SHARE
+    shares = describe_shares(corpus_shares(Mixture.of(config, corpora), config.train, filled), estimated=True)
+    return ["corpora", *(f"  {line}" for line in shares.splitlines())] if shares else []
 
 
 def _left_out_lines(findings: Findings) -> list[str]:

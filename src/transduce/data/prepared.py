@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.config import Config
 from transduce.config.differences import describe, differences
+from transduce.data.mixture import CorpusRows
 from transduce.errors import DataError
 from transduce.files import read_json_object, sha256
 from transduce.reporting.tables import counted
@@ -25,6 +26,8 @@ TRAIN, VALIDATION = "train.arrow", "validation.arrow"
 
 # Where the corpus is and what it is called: the prepared files do not depend on these.
 _IRRELEVANT = {"folder", "download", "source_language", "target_language", "allow_misaligned"}
+# How often pairs are seen is decided when an epoch is planned. The corpora stand under "train", as in the short form.
+_IRRELEVANT |= {"repeat", "corpora", "temperature"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Prepared:
         tokenizer_fingerprint: fingerprint of the tokenizer that made the stores.
         vocab_size: its vocabulary size.
         manifest: the contents of `manifest.json`.
+        corpora: which rows of the training pairs belong to which corpus; empty in folders of earlier versions.
     """
 
     folder: Path
@@ -48,6 +52,7 @@ class Prepared:
     tokenizer_fingerprint: str
     vocab_size: int
     manifest: dict[str, Any]
+    corpora: tuple[CorpusRows, ...]
 
 
 def is_prepared(folder: Path) -> bool:
@@ -88,6 +93,7 @@ def load_prepared(folder: Path, *, checksums: bool = True) -> Prepared:
         tokenizer_fingerprint=manifest["tokenizer_fingerprint"],
         vocab_size=manifest["vocab_size"],
         manifest=manifest,
+        corpora=tuple(CorpusRows(**corpus) for corpus in manifest.get("corpora", ())),
     )
 
 
@@ -144,6 +150,10 @@ def _require_valid(manifest: dict[str, Any]) -> None:
     for name, expected in manifest["files"].items():
         if Path(name).name != name or type(expected["bytes"]) is not int or not isinstance(expected["sha256"], str):
             raise ValueError(f"'files' has a wrong entry for {name!r}")
+    for corpus in manifest.get("corpora", ()):
+        counts = CorpusRows(**corpus)
+        if not all(type(count) is int for count in (counts.num_pairs, counts.source_tokens, counts.target_tokens)):
+            raise ValueError(f"'corpora' has a wrong entry: {corpus}")
     found = manifest["identity"]
     if not all(isinstance(found[section], dict) for section in ("text", "data")):
         raise ValueError("'identity' has no sections 'text' and 'data'")
@@ -162,6 +172,7 @@ def identity(config: Config, files: "CorpusFiles", tokenizer_fingerprint: str | 
 
 def _settings(config: Config) -> dict[str, Any]:
     data = {key: value for key, value in asdict(config.data).items() if key not in _IRRELEVANT}
+    data["train"] = [corpus.files for corpus in config.data.training_corpora]
     plain: dict[str, Any] = json.loads(json.dumps({"text": asdict(config.text), "data": data}))
     return plain
 
@@ -213,4 +224,6 @@ def difference_from(config: Config, prepared: Prepared) -> str:
 def _changed_settings(old: dict[str, Any], new: dict[str, Any]) -> str:
     """Compares the settings. A key of `data` that did not exist when the folder was prepared counts as its default."""
     before = {"text": old["text"], "data": _settings(Config())["data"] | old["data"]}
+    if not before["data"].get("repeat"):  # earlier versions repeated pairs in the store, and noted how often
+        before["data"].pop("repeat", None)
     return describe(differences(before, {"text": new["text"], "data": new["data"]}))

@@ -17,7 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from transduce.config import TrainConfig
-from transduce.data.batching import BatchPlan, plan_epoch
+from transduce.data.batching import BatchPlan, Indices, plan_epoch
+from transduce.data.mixture import CorpusRows
 from transduce.errors import DataError
 from transduce.files import atomic_path
 
@@ -45,10 +46,14 @@ class ParallelStore:
         vocab_size: its vocabulary size; every id is below it.
         source_lengths: number of tokens of each source, EOS counted.
         target_lengths: number of tokens of each target, EOS counted.
+        corpora: which rows belong to which corpus; empty where that is not known.
     """
 
-    def __init__(self, path: Path, metadata: dict[str, Any], columns: list["_Column"]) -> None:
+    def __init__(
+        self, path: Path, metadata: dict[str, Any], columns: list["_Column"], corpora: Sequence[CorpusRows] = ()
+    ) -> None:
         self.path = path
+        self.corpora = tuple(corpora)
         self.tokenizer_fingerprint: str = metadata["tokenizer_fingerprint"]
         self.vocab_size: int = metadata["vocab_size"]
         self._source, self._target = columns
@@ -56,8 +61,8 @@ class ParallelStore:
         self.target_lengths = self._target.lengths()
 
     @classmethod
-    def open(cls, path: Path) -> "ParallelStore":
-        """Maps the file into memory.
+    def open(cls, path: Path, corpora: Sequence[CorpusRows] = ()) -> "ParallelStore":
+        """Maps the file into memory; `corpora` are those that the manifest of its folder lists.
 
         Raises:
             DataError: the file is missing, cut short, damaged, or not one of ours.
@@ -79,7 +84,10 @@ class ParallelStore:
             columns = [_Column([batch.column(name) for batch in batches], metadata) for name in _COLUMNS]
         except (ValueError, KeyError) as error:
             raise DataError(f"{path}: damaged: {error}. {advice}") from None
-        return cls(path, metadata, columns)
+        store = cls(path, metadata, columns, corpora)
+        if corpora and sum(corpus.num_pairs for corpus in corpora) != len(store):
+            raise DataError(f"{path}: has {len(store)} pairs, and the corpora of its manifest do not. {advice}")
+        return store
 
     def __len__(self) -> int:
         return len(self.source_lengths)
@@ -97,8 +105,8 @@ class ParallelStore:
         rows: list[int] = indices.tolist()
         return [self._source.row(i) for i in rows], [self._target.row(i) for i in rows]
 
-    def plan_epoch(self, train: TrainConfig, epoch: int) -> BatchPlan:
-        """Returns the batches of an epoch over these pairs, within the budgets of `train`."""
+    def plan_epoch(self, train: TrainConfig, epoch: int, rows: Indices | None = None) -> BatchPlan:
+        """Returns the batches of an epoch over these pairs, or over `rows` of them, within the budgets of `train`."""
         return plan_epoch(
             self.source_lengths,
             self.target_lengths,
@@ -106,6 +114,7 @@ class ParallelStore:
             target_budget=train.target_batch_tokens,
             seed=train.seed,
             epoch=epoch,
+            rows=rows,
         )
 
 

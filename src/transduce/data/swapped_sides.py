@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from transduce.config import DataConfig
 from transduce.data.corpus import CorpusFiles, Part
 from transduce.data.wrong_language import SideLanguages
 
@@ -46,10 +45,22 @@ class Sides:
     faults: dict[Part, str]
 
 
-def compare_sides(files: CorpusFiles, data: DataConfig) -> Sides:
-    """Returns what the two sides look like, and the problems of parts that differ from the rest."""
-    parts = [part for part in dict.fromkeys([*files.train, *files.held_out().values()]) if not part.trees]
-    languages = _learn(files.train)
+def compare_sides(files: CorpusFiles) -> dict[tuple[str, str], Sides]:
+    """Returns for each pair of languages what the two sides look like, and which parts differ from the rest."""
+    parts = dict.fromkeys([*files.train, *files.held_out().values()])
+    pairs = dict.fromkeys(part.languages for part in parts)
+    return {
+        pair: _compare(
+            [part for part in files.train if part.languages == pair],
+            [part for part in parts if part.languages == pair and not part.trees],
+        )
+        for pair in pairs
+    }
+
+
+def _compare(training: Sequence[Part], parts: Sequence[Part]) -> Sides:
+    """Compares `parts`, all of one pair of languages, with what the training parts of this pair look like."""
+    languages = _learn(training)
     for part in parts:
         languages = languages or _learn([part])
     if languages is None:
@@ -59,7 +70,7 @@ def compare_sides(files: CorpusFiles, data: DataConfig) -> Sides:
     swapped = [part for part, sides in is_wrong.items() if all(sides)]
     right = [part for part, sides in is_wrong.items() if not any(sides)]
     is_tie = len(swapped) == len(right) > 0
-    if len(swapped) > len(right) or (is_tie and _frequent_words_say_swapped(right, samples, data)):
+    if len(swapped) > len(right) or (is_tie and _frequent_words_say_swapped(right, samples)):
         languages, swapped, right = languages.exchanged(), right, swapped
         is_wrong = {part: languages.wrong_sides(sample) for part, sample in samples.items()}
     faults = {}
@@ -106,14 +117,12 @@ def side_names(part: Part) -> tuple[str, str]:
     return str(part.paths[0]), str(part.paths[1])
 
 
-def _frequent_words_say_swapped(
-    parts: Sequence[Part], samples: Mapping[Part, Sequence[tuple[str, str]]], data: DataConfig
-) -> bool:
+def _frequent_words_say_swapped(parts: Sequence[Part], samples: Mapping[Part, Sequence[tuple[str, str]]]) -> bool:
     """Tells whether frequent words show that the sides of these parts are swapped; False if nothing is known."""
     wrong = right = 0
     for part in parts:
         suffixes = [path.name.removesuffix(".gz").removesuffix(".zst").rsplit(".", 1)[-1] for path in part.paths]
-        codes = (data.source_language or suffixes[0], data.target_language or suffixes[-1])
+        codes = (part.languages[0] or suffixes[0], part.languages[1] or suffixes[-1])
         words = [set(_FUNCTION_WORDS.get(code.split("-")[0].lower(), "").split()) for code in codes]
         if not all(words) or codes[0] == codes[1]:
             continue

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from transduce.config import Config
-from transduce.data.batching import BatchPlan, micro_batches, share
+from transduce.data.batching import micro_batches, share
 from transduce.data.store import ParallelStore
 from transduce.engines.allocator import keep_memory
 from transduce.errors import BundleError, TrainingError
 from transduce.reporting.tables import counted
 from transduce.training.batch import collate
+from transduce.training.batch_order import BatchOrder
 from transduce.training.checkpoint_schedule import CheckpointSchedule
 from transduce.training.checkpoints import advice_not_finite, load_checkpoint, prune, save_checkpoint, set_aside
 from transduce.training.device import Compute, device_capacity
@@ -86,6 +87,7 @@ class Trainer:
         self.optimizer = make_optimizer(model, config)
         self.checkpoint_schedule = CheckpointSchedule(config.train)
         self.progress = Progress()
+        self.order = BatchOrder(train, config)
         self.capacity = device_capacity(self.compute)
         if config.train.compile:
             model.compile(dynamic=True)
@@ -95,13 +97,15 @@ class Trainer:
 
     def announce(self) -> None:
         """Prints the sizes of the model, the data and the training."""
-        plan, max_steps = self.plan(self.progress.epoch), self.config.train.max_steps
+        plan, max_steps = self.order.plan(self.progress.step, self.progress.epoch), self.config.train.max_steps
         self.log.say(
             f"{self.config.name}: {self.model.num_parameters:,} parameters on {self.compute}; "
             f"{counted(len(self.train), 'pair')}, {counted(len(plan), 'batch', 'batches')} an epoch "
-            f"({plan.padding_share:.1%} padding), {counted(max_steps, 'step')} = {max_steps / max(len(plan), 1):.1f} "
-            "epochs"
+            f"({plan.padding_share:.1%} padding), {counted(max_steps, 'step')}"
+            + (f" = {max_steps / max(len(plan), 1):.1f} epochs" if len(self.order.mixture.phases) == 1 else "")
         )
+        if corpora := self.order.description(plan):
+            self.log.say(corpora)
 
     def resume(self) -> bool:
         """Goes back to the last undamaged checkpoint; returns False if there is no checkpoint.
@@ -149,7 +153,7 @@ class Trainer:
                 self._validate()  # a signal came before this validation could be made
             while (end := self._end()) is None:
                 started = time.perf_counter()
-                rows = self._next_rows()
+                rows = self.order.next_rows(self.progress)
                 left_out = self.progress.step + 1 in self.config.train.skip_steps
                 with self._named_memory_error():
                     result = self._left_out() if left_out else self.train_step(rows)
@@ -242,15 +246,6 @@ class Trainer:
         self.ranks.sum([sums, total_flops, *(p.grad for p in parameters if p.grad is not None)])
         return int(total_flops)
 
-    def _next_rows(self) -> np.ndarray:
-        plan, progress = self.plan(self.progress.epoch), self.progress
-        if progress.batch >= len(plan):
-            raise TrainingError(
-                f"{self.run}: batch {progress.batch} of epoch {progress.epoch} is next, and an epoch has {len(plan)}: "
-                "the checkpoint is of other data, or damaged."
-            )
-        return plan.batch(progress.batch)
-
     @contextlib.contextmanager
     def _named_memory_error(self) -> Iterator[None]:
         try:
@@ -266,9 +261,7 @@ class Trainer:
         """Records the result of a step on `rows` that began at `started`."""
         progress = self.progress
         batch = TrainedBatch(progress.epoch, progress.batch, rows, self._micro_batches)
-        progress.step, progress.batch = progress.step + 1, progress.batch + 1
-        if progress.batch == len(self.plan(progress.epoch)):
-            progress.epoch, progress.batch = progress.epoch + 1, 0
+        self.order.advance(progress)
         progress.target_tokens += result.target_tokens
         seconds = time.perf_counter() - started
         progress.seconds += seconds
@@ -278,13 +271,6 @@ class Trainer:
         self.log.step(result, progress)
 
     _micro_batches: Sequence[MicroBatch] = ()  # of the last step
-    _planned: tuple[int, BatchPlan] | None = None
-
-    def plan(self, epoch: int) -> BatchPlan:
-        """Returns the batches of an epoch; the last one asked for is kept."""
-        if self._planned is None or self._planned[0] != epoch:
-            self._planned = (epoch, self.train.plan_epoch(self.config.train, epoch))
-        return self._planned[1]
 
     # --- checkpoints and validation --------------------------------------------------------------------------------
 
