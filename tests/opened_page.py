@@ -65,6 +65,16 @@ class Opened:
         self.page.focus("#output")
         self.page.evaluate(f"document.querySelector('#output').setSelectionRange({offset}, {offset})")
 
+    def type_at(self, offset: int, text: str) -> None:
+        """Types into the translation."""
+        self.cursor(offset)
+        self.page.keyboard.type(text)
+
+    def middle_of(self, mirror: str, word: str) -> tuple[float, float]:
+        """Waits for a word in a mirror, and returns where its middle is in the window."""
+        box = self.page.locator(f"{mirror} .word", has_text=word).bounding_box(timeout=SECONDS)
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
     def marked(self, mirror: str) -> list[str]:
         """Returns the words that are marked in a mirror."""
         return [str(each) for each in self.page.locator(f"{mirror} .linked").all_inner_texts()]

@@ -17,6 +17,23 @@ from typing import Any
 from urllib.parse import urlsplit
 
 _START_SECONDS = 120.0
+# The command, which computes nothing for requests until a file is there.
+_HELD = """
+import sys, time
+from pathlib import Path
+from transduce.cli.main import main
+from transduce.serve.scheduler import Scheduler
+
+compute, gate = Scheduler._results, Path(sys.argv[1])
+
+def held(self, batch):
+    while not gate.exists():
+        time.sleep(0.01)
+    return compute(self, batch)
+
+Scheduler._results = held
+sys.exit(main(sys.argv[2:]))
+"""
 
 
 @dataclass(frozen=True)
@@ -36,10 +53,11 @@ class Answer:
 class Serving:
     """A running service."""
 
-    def __init__(self, arguments: list[str]) -> None:
-        """Starts the process; `wait_until_ready` waits for it."""
+    def __init__(self, arguments: list[str], gate: Path | None = None) -> None:
+        """Starts the process; `wait_until_ready` waits for it. With `gate`, it works once there is such a file."""
+        program = ["-m", "transduce.cli.main"] if gate is None else ["-c", _HELD, str(gate)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "transduce.cli.main", "serve", "--port", "0", *arguments],
+            [sys.executable, *program, "serve", "--port", "0", *arguments],
             env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -142,9 +160,9 @@ def write_config(folder: Path, model: Path, **sections: Mapping[str, Any]) -> Pa
 
 
 @contextlib.contextmanager
-def serving(config: Path, *arguments: str) -> Iterator[Serving]:
-    """Yields a service that is ready; it is stopped, if need be by force, at the end."""
-    started = Serving(["--config", str(config), *arguments])
+def serving(config: Path, *arguments: str, gate: Path | None = None) -> Iterator[Serving]:
+    """Yields a service that is ready; it is stopped, if need be by force, at the end. For `gate` see `Serving`."""
+    started = Serving(["--config", str(config), *arguments], gate)
     try:
         started.wait_until_ready()
         yield started

@@ -106,24 +106,30 @@ class DocumentClient:
         return document
 
 
+@contextlib.contextmanager
+def document_client(config: Path) -> Iterator[DocumentClient]:
+    """Yields a client of a service that is ready; see `serving`."""
+    with serving(config) as service:
+        yield DocumentClient(service)
+
+
 def test_a_service_that_was_killed_translates_the_document_after_its_start(
     tmp_path: Path, model: Path, book: tuple[bytes, bytes]
 ) -> None:
     config = write_config(tmp_path, model)
     content, expected = book
-    with serving(config) as service:
-        document = DocumentClient(service).begun(content)
-        service.process.kill()
-        service.process.wait(60)
-    with serving(config) as service:
-        client = DocumentClient(service)
+    with document_client(config) as client:
+        document = client.begun(content)
+        client.service.process.kill()
+        client.service.process.wait(60)
+    with document_client(config) as client:
         assert client.state(document)["state"] == "translating"  # until the lease has ended
         assert client.result(document) == expected
         assert client.request("DELETE", f"/api/documents/{document}").status == 204
         assert client.request("GET", f"/api/documents/{document}").status == 404
-        assert "private" not in service.log
-        assert "grass" not in service.log
-        assert service.stop() == 0
+        assert "private" not in client.service.log
+        assert "grass" not in client.service.log
+        assert client.service.stop() == 0
 
 
 def test_a_service_that_is_told_to_end_puts_the_document_back(
@@ -131,11 +137,10 @@ def test_a_service_that_is_told_to_end_puts_the_document_back(
 ) -> None:
     config = write_config(tmp_path, model)
     content, expected = book
-    with serving(config) as service:
-        document = DocumentClient(service).begun(content)
-        assert service.stop(signal.SIGTERM) == 0
-    with serving(config) as service:
-        client = DocumentClient(service)
+    with document_client(config) as client:
+        document = client.begun(content)
+        assert client.service.stop(signal.SIGTERM) == 0
+    with document_client(config) as client:
         assert client.result(document) == expected
         metrics = client.request("GET", "/metrics").body.decode()
         assert 'transduce_documents_total{end="done"} 1.0' in metrics
@@ -146,25 +151,24 @@ def test_another_replica_takes_over_what_a_dead_one_had(
 ) -> None:
     config = write_config(tmp_path, model, state={"url": server.new_database()})
     content, expected = book
-    with serving(config) as first:
-        dead = DocumentClient(first)
+    with document_client(config) as dead:
         document = dead.begun(content)
-        first.process.send_signal(signal.SIGSTOP)
-        with serving(config) as second:
-            assert DocumentClient(second).result(document) == expected
-            first.process.send_signal(signal.SIGCONT)  # it was not dead after all
+        dead.service.process.send_signal(signal.SIGSTOP)
+        with document_client(config) as second:
+            assert second.result(document) == expected
+            dead.service.process.send_signal(signal.SIGCONT)  # it was not dead after all
             assert dead.result(dead.send(_SMALL).json["id"])
             assert dead.result(document) == expected
-            assert first.stop() == 0
-            assert DocumentClient(second).result(document) == expected
+            assert dead.service.stop() == 0
+            assert second.result(document) == expected
 
 
 def test_a_document_that_one_replica_translates_is_deleted_by_another(
     tmp_path: Path, model: Path, server: PostgresServer, book: tuple[bytes, bytes]
 ) -> None:
     config = write_config(tmp_path, model, state={"url": server.new_database()}, documents={"running": 1})
-    with serving(config) as first, serving(config) as second:
-        clients = [DocumentClient(first), DocumentClient(second)]
+    with document_client(config) as first, document_client(config) as second:
+        clients = [first, second]
         documents = [clients[0].begun(book[0]) for _ in range(2)]  # one for each
         for document, client in zip(documents, clients, strict=True):
             assert client.request("DELETE", f"/api/documents/{document}").status == 204
@@ -178,8 +182,7 @@ def test_a_document_outlasts_its_database(
 ) -> None:
     config = write_config(tmp_path, model, state={"url": server.new_database()})
     content, expected = book
-    with serving(config) as service:
-        client = DocumentClient(service)
+    with document_client(config) as client:
         document = client.begun(content)
         server.stop()
         try:
@@ -187,5 +190,5 @@ def test_a_document_outlasts_its_database(
             assert client.send(_SMALL).status == 503
         finally:
             server.start()
-        service.wait_until(lambda: client.request("GET", f"/api/documents/{document}").status == 200, _PATIENCE)
+        client.service.wait_until(lambda: client.request("GET", f"/api/documents/{document}").status == 200, _PATIENCE)
         assert client.result(document) == expected

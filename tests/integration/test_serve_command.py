@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -156,34 +156,41 @@ def test_reloading_under_load_disturbs_nobody(config: Path, expected: dict[str, 
         assert service.stop() == 0
 
 
-def test_work_under_way_is_finished_and_new_work_refused(config: Path) -> None:
-    with serving(config) as service, ThreadPoolExecutor(1) as pool:
-        kept = service.connection()
+@contextlib.contextmanager
+def stopping(folder: Path, model: Path) -> Iterator[tuple[Serving, http.client.HTTPConnection, Future[Answer], Path]]:
+    """Yields a service that was told to end while it works, a connection from before, the work, and its gate."""
+    config = write_config(folder, model, batching={"deadline_seconds": 600})
+    with (
+        serving(config, gate=folder / "gate") as service,
+        contextlib.closing(service.connection()) as kept,
+        ThreadPoolExecutor(1) as pool,
+    ):
         assert ask(kept, "/ready").status == 200
-        long = pool.submit(translate, service, _MANY)
-        service.wait_until(lambda: b"transduce_requests_in_progress 2.0" in service.ask("/metrics").body)
+        work = pool.submit(translate, service)
+        service.wait_until(lambda: b'transduce_computing_sentences{model="made"} 1.0' in service.ask("/metrics").body)
         service.process.send_signal(signal.SIGTERM)
         service.wait_until(lambda: any("stopping" in line for line in service.events))
+        yield service, kept, work, folder / "gate"
+
+
+def test_work_under_way_is_finished_and_new_work_refused(tmp_path: Path, model: Path, expected: dict[str, str]) -> None:
+    with stopping(tmp_path, model) as (service, kept, work, gate):
         refused = ask(kept, "/translate", {"q": "A dog runs.", "source": "en", "target": "de"})
         assert (refused.status, refused.headers["connection"]) == (503, "close")
         assert service.ask("/ready").status == 503
         assert service.ask("/health").status == 200
-        answer = long.result(60)
-        assert answer.status == 200
-        assert len(answer.json["translatedText"]) > 1000
+        gate.touch()
+        answer = work.result(60)
+        assert (answer.status, answer.json["translatedText"]) == (200, expected[TEXTS[0]])
         assert service.wait() == 0
 
 
-def test_a_second_signal_ends_it_at_once(config: Path) -> None:
-    with serving(config) as service, ThreadPoolExecutor(1) as pool:
-        long = pool.submit(translate, service, _MANY)
-        service.wait_until(lambda: b"transduce_requests_in_progress 2.0" in service.ask("/metrics").body)
-        service.process.send_signal(signal.SIGTERM)
-        service.wait_until(lambda: any("stopping" in line for line in service.events))
-        assert service.stop(signal.SIGINT, seconds=5) == 128 + signal.SIGINT
+def test_a_second_signal_ends_it_at_once(tmp_path: Path, model: Path) -> None:
+    with stopping(tmp_path, model) as (service, _, work, _):
+        assert service.stop(signal.SIGINT, seconds=60) == 128 + signal.SIGINT
         assert "transduce: stopped at once, by a second signal" in service.events
         with pytest.raises((OSError, http.client.HTTPException)):
-            long.result(60)
+            work.result(60)
 
 
 def test_half_sent_requests_do_not_hold_the_end_up(config: Path) -> None:

@@ -15,8 +15,9 @@ import pytest
 from made_models import untied_folder
 from running_service import Events, config_of, request_of, run, running, until
 from served_process import write_config
-from transduce.serve.config import BatchingConfig, ServerConfig
-from transduce.serve.requests import DeadlineError
+from transduce.serve.assembly import Application
+from transduce.serve.config import BatchingConfig, ServerConfig, StateConfig
+from transduce.serve.requests import DeadlineError, StoppingError
 from transduce.serve.scheduler import Scheduler
 from transduce.serve.served_model import ServedModel
 from transduce.serve.service import Service
@@ -101,6 +102,27 @@ def test_an_engine_that_hangs_is_told_and_holds_nobody(folder: Path, monkeypatch
         await asyncio.wait_for(service.stop(), 60)
         gate.set()
         await until(lambda: not [each for each in threading.enumerate() if each.name in ("closing", "first-0")])
+
+    run(test)
+
+
+def test_new_work_is_refused_while_documents_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        application = Application(config_of(folder, state=StateConfig(url="memory")))
+        await application.start()
+        stop, ended = application.documents.stop, asyncio.Event()
+
+        async def slow() -> None:
+            await ended.wait()
+            await stop()
+
+        monkeypatch.setattr(application.documents, "stop", slow)
+        stopping = asyncio.create_task(application.stop())
+        await until(lambda: application.service.stopping)
+        with pytest.raises(StoppingError):
+            await application.service.translate(request_of("A dog runs."))
+        ended.set()
+        await stopping
 
     run(test)
 

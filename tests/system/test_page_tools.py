@@ -11,6 +11,7 @@ import pytest
 
 from opened_page import SECONDS, Opened, opened
 from transduce import Attention
+from transduce.errors import DataError
 from transduce.serve.operations.keys import KeyRing, add_key
 from transduce.serve.requests import OverloadedError
 
@@ -151,6 +152,22 @@ def test_a_link_carries_the_glossary_and_not_the_edits(browser: Any, page: Opene
         other.translation("Ein Dackel rennt.")
     page.page.reload()
     page.text_of("#said", "Your edits of the translation were not kept.")
+
+
+def test_terms_of_a_link_are_added_only_if_the_user_wants_them(page: Opened) -> None:
+    page.translate("A cat sleeps.", "Ein Katze schläft.")
+    _add_term(page, "cat", "Mieze")
+    page.translation("Ein Mieze schläft.")
+    terms = quote('[["dog",["Dackel"]],["cat",["Mieze"]]]')
+    for answer, dog in (("#offer-leave", "Hund"), ("#offer-add", "Dackel")):
+        page.page.evaluate(f"location.hash = 'source=en&target=de&text=A dog sees a cat.&glossary={terms}&turn={dog}'")
+        page.text_of("#offer-text", "The link has terms: dog = Dackel.")
+        page.translation("Ein Hund sieht ein Mieze.")
+        page.page.click(answer)
+        page.page.locator("#offer").wait_for(state="hidden")
+        page.translation(f"Ein {dog} sieht ein Mieze.")
+    page.page.reload()
+    page.text_of("#terms", "Dackel")
 
 
 def test_a_glossary_tells_which_terms_were_honoured(page: Opened) -> None:
@@ -387,6 +404,17 @@ def test_a_document_that_cannot_be_read(page: Opened, tmp_path: Path) -> None:
     assert page.page.locator("#jobs button", has_text="Try again").count() == 0  # the file itself is wrong
     page.text_of("#formats", "Formats: DOCX, EPUB, HTML,")
     assert "broken.docx" in page.page.inner_text("#jobs")
+
+
+def test_a_document_that_failed_is_sent_again(page: Opened, tmp_path: Path) -> None:
+    page.service.error = DataError("The model does not like it.")
+    (tmp_path / "story.txt").write_text("A dog runs.\n", encoding="utf-8")
+    page.page.set_input_files("#file", tmp_path / "story.txt")
+    page.text_of("#jobs", "The model does not like it.")
+    page.service.error = None
+    page.page.click("#jobs button:has-text('Try again')")
+    page.text_of("#jobs", "Done.")
+    assert page.page.locator("#jobs li").count() == 1
 
 
 def test_attention_is_one_click_away(page: Opened, random_attention: Callable[..., Attention]) -> None:

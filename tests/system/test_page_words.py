@@ -47,17 +47,21 @@ def test_typing_is_not_held_up_by_a_slow_service(page: Opened) -> None:
 
 def test_the_counterpart_of_a_word_is_marked(page: Opened) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
-    page.page.locator("#output-mirror .word", has_text="Hund").wait_for()
-    box = page.page.locator("#output-mirror .word", has_text="Hund").bounding_box()
-    page.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.page.mouse.move(*page.middle_of("#output-mirror", "Hund"))
     page.text_of("#word", "Hund ← dog · probability 97 %")
     assert page.marked("#text-mirror") == ["dog"]
-    box = page.page.locator("#text-mirror .word", has_text="runs").bounding_box()
-    page.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.page.mouse.move(*page.middle_of("#text-mirror", "runs"))
     page.text_of("#word", "runs → rennt")
     assert page.marked("#output-mirror") == ["rennt"]
     page.page.mouse.move(1, 1)
     page.until("document.querySelectorAll('.linked').length === 0")
+
+
+def test_a_word_with_a_hyphen_is_one(page: Opened) -> None:
+    page.translate("A T-shirt runs.", "Ein T-shirt rennt.")
+    page.page.mouse.move(*page.middle_of("#output-mirror", "T-shirt"))
+    page.text_of("#word", "T-shirt ← T-shirt · probability 97 %")
+    assert page.marked("#text-mirror") == ["T-shirt"]
 
 
 def test_the_counterpart_is_marked_by_the_cursor_too(page: Opened) -> None:
@@ -82,8 +86,7 @@ def test_another_word_is_chosen_and_the_rest_follows(page: Opened, by_keyboard: 
         page.page.locator("#choices [role=option]:focus", has_text="Köter").wait_for()
         page.page.keyboard.press("Enter")
     else:
-        box = page.page.locator("#output-mirror .word", has_text="Hund").bounding_box()
-        page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        page.page.mouse.click(*page.middle_of("#output-mirror", "Hund"))
         page.page.locator("#choices [role=option]", has_text="Köter").click()
     page.translation("Ein Köter läuft.")
     page.suggested(" läuft.")
@@ -155,8 +158,7 @@ def test_alternatives_can_be_left(page: Opened) -> None:
 
 def test_what_is_typed_stays_and_tab_accepts_the_rest(page: Opened) -> None:
     page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
-    page.cursor(4)
-    page.page.keyboard.type("K")
+    page.type_at(4, "K")
     page.translation("Ein Köter läuft. Ein Katze schläft.")
     page.suggested("öter läuft.")
     page.page.keyboard.press("Control+ArrowRight")
@@ -175,8 +177,7 @@ def test_what_is_typed_stays_and_tab_accepts_the_rest(page: Opened) -> None:
 
 def test_tab_leaves_the_field_after_escape(page: Opened) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
-    page.cursor(0)
-    page.page.keyboard.type("Ein K")
+    page.type_at(0, "Ein K")
     page.suggested("öter läuft.")
     page.page.keyboard.press("Escape")
     page.page.keyboard.press("Tab")
@@ -186,8 +187,7 @@ def test_tab_leaves_the_field_after_escape(page: Opened) -> None:
 
 def test_edits_can_be_taken_back_and_discarded(page: Opened) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
-    page.cursor(4)
-    page.page.keyboard.type("K")
+    page.type_at(4, "K")
     page.suggested("öter läuft.")
     page.page.keyboard.press("Control+z")
     page.translation("Ein Hund rennt.")
@@ -226,8 +226,7 @@ def test_what_is_typed_over_all_belongs_to_its_sentence(page: Opened) -> None:
 @pytest.mark.parametrize("before", ["A dog runs.", "A dog runs"])
 def test_a_sentence_that_is_added_after_an_edit_is_translated(page: Opened, before: str) -> None:
     page.translate(before, before.replace("A dog runs", "Ein Hund rennt"))
-    page.cursor(4)
-    page.page.keyboard.type("K")
+    page.type_at(4, "K")
     page.suggested(before.replace("A dog runs", "öter läuft"))
     page.page.fill("#text", "A dog runs. Cat.")
     page.translation("Ein Köter läuft. Katze.")
@@ -237,8 +236,7 @@ def test_a_sentence_that_is_added_after_an_edit_is_translated(page: Opened, befo
 
 def test_wording_is_kept_when_the_text_changes_a_little(page: Opened) -> None:
     page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
-    page.cursor(4)
-    page.page.keyboard.type("K")
+    page.type_at(4, "K")
     page.suggested("öter läuft.")
     page.page.fill("#text", "A dog runs. A man sleeps.")
     page.translation("Ein Köter läuft. Ein Mann schläft.")

@@ -45,6 +45,20 @@ def reference(bundle: Bundle) -> TorchEngine:
     return TorchEngine.load(bundle, device="cpu")
 
 
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of lines of each search that is begun."""
+    sizes: list[int] = []
+    begin = CTranslate2Engine._begin
+
+    def counting(self: CTranslate2Engine, batch: Any, options: DecodeConfig) -> list[Any]:
+        sizes.append(len(batch))
+        return begin(self, batch, options)
+
+    monkeypatch.setattr(CTranslate2Engine, "_begin", counting)
+    return sizes
+
+
 def made_sources(count: int, seed: int = 0, longest: int = 20) -> list[list[int]]:
     generator = random.Random(seed)
     vocabulary = range(4, made_tokenizer().vocab_size)
@@ -288,17 +302,7 @@ def test_scores_behind_a_prefix_are_those_of_each_output_alone(
             assert each.score == pytest.approx(expected.score, abs=_TIE)
 
 
-def test_prefixes_of_any_length_are_searched_in_one_call(
-    engine: CTranslate2Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun: list[int] = []
-    begin = CTranslate2Engine._begin
-
-    def counting(self: CTranslate2Engine, batch: Any, options: DecodeConfig) -> list[Any]:
-        begun.append(len(batch))
-        return begin(self, batch, options)
-
-    monkeypatch.setattr(CTranslate2Engine, "_begin", counting)
+def test_prefixes_of_any_length_are_searched_in_one_call(engine: CTranslate2Engine, begun: list[int]) -> None:
     sources = [[7, 8, 9]] * 6
     options = DecodeConfig(beam_size=4, max_extra_tokens=5)
     constraints = [TokenConstraints(prefix=tuple(range(20, 20 + i))) for i in range(6)]
@@ -339,17 +343,7 @@ def test_an_impossible_output_of_any_length_is_none(engine: CTranslate2Engine) -
     assert possible.log_probability == pytest.approx(-100)
 
 
-def test_a_line_at_the_limit_of_its_call_is_searched_once(
-    engine: CTranslate2Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun: list[int] = []
-    begin = CTranslate2Engine._begin
-
-    def counting(self: CTranslate2Engine, batch: Any, options: DecodeConfig) -> list[Any]:
-        begun.append(len(batch))
-        return begin(self, batch, options)
-
-    monkeypatch.setattr(CTranslate2Engine, "_begin", counting)
+def test_a_line_at_the_limit_of_its_call_is_searched_once(engine: CTranslate2Engine, begun: list[int]) -> None:
     engine.translate([[7, 8, 9, 10], [11, 12, 13, 14]], DecodeConfig(beam_size=4, max_tokens=2), 4)
     assert begun == [2]
 

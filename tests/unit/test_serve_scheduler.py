@@ -6,7 +6,8 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -104,12 +105,30 @@ def run(scheduler: Scheduler, values: Sequence[int], work: int = 0, ticket: Tick
     return scheduler.run(ticket or Ticket(), work, values, [1] * len(values))
 
 
-def test_requests_that_wait_are_computed_together(started: Started, engine: Engine, recorder: Recorder) -> None:
-    scheduler = started()
+@contextmanager
+def held(scheduler: Scheduler, engine: Engine) -> Iterator[tuple[ThreadPoolExecutor, "Future[list[Any]]"]]:
+    """Yields threads, and a request for [1] that the engine computes until its gate is opened."""
     engine.gate.clear()
     with ThreadPoolExecutor(9) as threads:
         first = threads.submit(run, scheduler, [1])
         until(lambda: engine.batches == [[1]])
+        yield threads, first
+
+
+def compute_slowly(scheduler: Scheduler, engine: Engine, seconds: float) -> None:
+    """Computes two batches of one token, the first of which takes so long."""
+    engine.gate.clear()
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(run, scheduler, [1, 2])
+        until(lambda: scheduler.num_waiting == 1)
+        time.sleep(seconds)
+        engine.gate.set()
+        found.result(LONG)
+
+
+def test_requests_that_wait_are_computed_together(started: Started, engine: Engine, recorder: Recorder) -> None:
+    scheduler = started()
+    with held(scheduler, engine) as (threads, first):
         others = [threads.submit(run, scheduler, [10 * i, 10 * i + 1]) for i in range(1, 8)]
         until(lambda: scheduler.num_waiting == 14)
         other_work = threads.submit(run, scheduler, [5], 1)
@@ -131,10 +150,7 @@ def test_requests_that_wait_are_computed_together(started: Started, engine: Engi
 def test_an_input_that_fails_fails_alone(started: Started, engine: Engine, recorder: Recorder) -> None:
     scheduler = started()
     engine.errors = {21: DataError("21 is wrong")}
-    engine.gate.clear()
-    with ThreadPoolExecutor(4) as threads:
-        first = threads.submit(run, scheduler, [1])
-        until(lambda: engine.batches == [[1]])
+    with held(scheduler, engine) as (threads, first):
         others = [threads.submit(run, scheduler, [10 * i, 10 * i + 1]) for i in range(1, 4)]
         until(lambda: scheduler.num_waiting == 6)
         engine.gate.set()
@@ -150,10 +166,7 @@ def test_an_input_on_which_the_engine_panics_fails_alone(started: Started, engin
     """Native extensions raise what is no `Exception`."""
     scheduler = started()
     engine.errors = {21: SystemExit("panic")}
-    engine.gate.clear()
-    with ThreadPoolExecutor(3) as threads:
-        first = threads.submit(run, scheduler, [1])
-        until(lambda: engine.batches == [[1]])
+    with held(scheduler, engine) as (threads, first):
         others = [threads.submit(run, scheduler, [value]) for value in (20, 21)]
         until(lambda: scheduler.num_waiting == 2)
         engine.gate.set()
@@ -200,10 +213,7 @@ def test_an_engine_that_loses_results_is_an_error(recorder: Recorder, caplog: py
 
 def test_at_its_deadline_a_request_leaves_the_queue(started: Started, engine: Engine) -> None:
     scheduler = started()
-    engine.gate.clear()
-    with ThreadPoolExecutor(1) as threads:
-        first = threads.submit(run, scheduler, [1])
-        until(lambda: engine.batches == [[1]])
+    with held(scheduler, engine) as (_, first):
         with pytest.raises(DeadlineError) as found:
             run(scheduler, [2], ticket=Ticket(deadline=time.monotonic() + 0.05))
         assert found.value.retry_after_seconds >= 1
@@ -286,13 +296,7 @@ def test_the_expected_wait_follows_the_measured_speed(started: Started, engine: 
 
 def test_a_fast_batch_corrects_a_speed_that_was_measured_too_low(started: Started, engine: Engine) -> None:
     scheduler = started(max_tokens=1)
-    engine.gate.clear()
-    with ThreadPoolExecutor(1) as threads:
-        found = threads.submit(run, scheduler, [1, 2])
-        until(lambda: scheduler.num_waiting == 1)
-        time.sleep(0.1)
-        engine.gate.set()
-        found.result(LONG)
+    compute_slowly(scheduler, engine, 0.1)
     before = scheduler.seconds_of(1000)
     assert before > 0
     scheduler.run(Ticket(), 0, [1], [4096])  # nothing waits behind it
@@ -385,11 +389,5 @@ def test_a_coroutine_that_is_cancelled_leaves_the_queue(started: Started, engine
 
 def test_one_slow_batch_at_the_start_is_not_taken_for_the_speed(started: Started, engine: Engine) -> None:
     scheduler = started(max_tokens=1)
-    engine.gate.clear()
-    with ThreadPoolExecutor(1) as threads:
-        found = threads.submit(run, scheduler, [1, 2])
-        until(lambda: scheduler.num_waiting == 1)
-        time.sleep(0.2)
-        engine.gate.set()
-        found.result(LONG)
+    compute_slowly(scheduler, engine, 0.2)
     assert 0 < scheduler.seconds_of(100) < 100 * 0.2 / 20, "a batch of one token has a small weight"

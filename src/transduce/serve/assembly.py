@@ -73,6 +73,7 @@ class Application:
 
     async def stop(self) -> None:
         """Puts documents back, waits until all other accepted work is done, and saves what was counted."""
+        self.service.refuse()  # at once: the end of the documents may take a while
         await self.documents.stop()
         await self.service.stop()
         if self._saving is not None:

@@ -7,10 +7,11 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from transduce.errors import ConfigError
 from transduce.serve.calls import CancelledRequestError, Ticket
@@ -46,6 +47,7 @@ _STREAM_GROUPS = (1, 2, 4, 8)
 _OF_PARTS = ("split", "guard", "markup")  # options that work on parts of texts
 _STREAM_AHEAD = 2  # requests of a stream that are worked on at a time
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Service:
@@ -91,13 +93,17 @@ class Service:
         self._watching = loop.create_task(self._watch())
         self._ready = True
 
+    def refuse(self) -> None:
+        """Takes no new requests from now on; those that were accepted go on."""
+        self._stopping = True
+
     async def stop(self) -> None:
         """Takes no new requests, waits until all accepted ones are answered, and closes the models.
 
         After `server.shutdown_seconds`, if that is set, requests that are still open end with StoppingError. A native
         call that hangs is left behind.
         """
-        self._stopping = True
+        self.refuse()
         if self._watching is not None:
             self._watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -198,12 +204,9 @@ class Service:
             DataError: the prefix is too long.
             ServiceError: see `translate`.
         """
-        route = self._models.route(request.source, request.target)
-        if len(route) > 1:
-            raise ConfigError("There are no alternatives at a word where two models translate one after the other.")
-        with self._accepted(request, route), self._ticket(request) as ticket:
-            async with self._model(route[0], ticket) as model:
-                return await self._threads.run(partial(model.alternatives, request, ticket, n), ticket)
+        return await self._of_one_model(
+            request, "alternatives at a word", lambda model, ticket: model.alternatives(request, ticket, n)
+        )
 
     async def attention(self, request: TranslationRequest, translation: str | None) -> Attention:
         """Returns what every head attends to in the only text and a translation; None for the model's own.
@@ -213,12 +216,24 @@ class Service:
             DataError: a side is empty, or too long.
             ServiceError: see `translate`.
         """
+        return await self._of_one_model(
+            request, "attention", lambda model, ticket: model.attention(request, ticket, translation)
+        )
+
+    async def _of_one_model(
+        self, request: TranslationRequest, what: str, compute: Callable[[ServedModel, Ticket], T]
+    ) -> T:
+        """Returns what is computed for a request with the only model between its languages.
+
+        Raises:
+            ConfigError: two models translate one after the other.
+        """
         route = self._models.route(request.source, request.target)
         if len(route) > 1:
-            raise ConfigError("There is no attention of a pair that two models translate one after the other.")
+            raise ConfigError(f"This pair has no {what}: two models translate one after the other.")
         with self._accepted(request, route), self._ticket(request) as ticket:
             async with self._model(route[0], ticket) as model:
-                return await self._threads.run(partial(model.attention, request, ticket, translation), ticket)
+                return await self._threads.run(partial(compute, model, ticket), ticket)
 
     def expected_seconds(self, source: str, target: str, texts: Sequence[str]) -> float:
         """Returns about how long texts would take if nothing else waited, by the measured speed.

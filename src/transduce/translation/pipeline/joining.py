@@ -75,6 +75,8 @@ def merged(chosen: Sequence[Translation], text: str, starts: Sequence[tuple[int,
         text: theirs, joined.
         starts: where each part begins, in the source and in `text`.
     """
+    if starts == [(0, 0)]:  # a single part, and nothing before it
+        return replace(chosen[0], text=text)
     parts = list(zip(chosen, starts, strict=True))
     return replace(
         chosen[0],

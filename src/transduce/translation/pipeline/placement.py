@@ -58,6 +58,8 @@ def place_marks(
         escape: returns the target's text from one character to another, in this markup.
     """
     target_atoms = atoms(target)
+    if not marks and escape(0, len(target)) == target:
+        return Placed(target, target_atoms)
     events: list[list[Mark]] = [[] for _ in range(len(target_atoms) + 1)]
     if marks and weights is not None:
         root = _tree(marks, atoms(source))

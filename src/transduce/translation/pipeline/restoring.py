@@ -171,10 +171,10 @@ def _with_marks(
     if text != best.text:  # the spans have moved
         sentences = (((0, len(plain)), (0, len(text))),) if best.sentences else ()
         best = replace(best, sentences=sentences, alignment=aligner.links(plain, text) if best.alignment else ())
-    kept = placeholder_spans(text, markup)
+    kept, is_plain = placeholder_spans(text, markup), escaped(text, markup) == text
 
     def escape(start: int, end: int) -> str:
-        raw = any(low <= start and end <= high for low, high in kept)
+        raw = is_plain or any(low <= start and end <= high for low, high in kept)
         return text[start:end] if raw else escaped(text[start:end], markup)
 
     with aligner.table(plain, text, best.sentences) if marked.marks else nullcontext() as weights:
@@ -184,12 +184,13 @@ def _with_marks(
     nested = not is_nested(marked.source, markup) or is_nested(written, markup)
     if not survived or not nested:
         return None
+    plain_spans = atoms(text)
     spans = [(start + len(marked.before), end + len(marked.before)) for start, end in placed.atoms]
     return replace(
         best,
         text=written,
-        sentences=tuple(_moved(best.sentences, marked, atoms(text), spans)),
-        alignment=tuple(_moved(best.alignment, marked, atoms(text), spans)),
+        sentences=tuple(_moved(best.sentences, marked, plain_spans, spans)),
+        alignment=tuple(_moved(best.alignment, marked, plain_spans, spans)),
     )
 
 

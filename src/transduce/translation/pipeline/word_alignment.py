@@ -7,7 +7,7 @@ that sum to 1.
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -50,29 +50,28 @@ class WordAligner:
             pairs_of: returns the pairs of an item.
         """
         group: list[T] = []
-        pairs: list[Pair] = []
+        sizes: dict[Pair, int] = {}
         num_cells = 0
         for item in items:
-            own = pairs_of(item)
-            num_own_cells = sum(map(_num_cells, own))
+            own = {pair: _num_cells(pair) for pair in pairs_of(item)}
+            num_own_cells = sum(own.values())
             if group and num_cells + num_own_cells > _GROUP_CELLS:
-                self._prepare(pairs)
+                self._prepare(sizes)
                 yield from group
-                group, pairs, num_cells = [], [], 0
+                group, sizes, num_cells = [], {}, 0
             group.append(item)
-            pairs += own
+            sizes |= own
             num_cells += num_own_cells
-        self._prepare(pairs)
+        self._prepare(sizes)
         yield from group
 
-    def _prepare(self, pairs: Iterable[Pair]) -> None:
-        """Computes the weights of the pairs; those that are too large to be kept together are left out."""
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._weights]
-        sizes = list(map(_num_cells, new))
-        if self._num_cells + sum(sizes) > _MAX_KEPT_CELLS:
+    def _prepare(self, sizes: Mapping[Pair, int]) -> None:
+        """Computes the weights of pairs, whose cells are given; those that are too large to be kept are left out."""
+        new = {pair: size for pair, size in sizes.items() if pair not in self._weights}
+        if self._num_cells + sum(new.values()) > _MAX_KEPT_CELLS:
             self._weights, self._num_cells = {}, 0
         fitting: list[Pair] = []
-        for pair, size in zip(new, sizes, strict=True):
+        for pair, size in new.items():
             if not fitting or self._num_cells + size <= _MAX_KEPT_CELLS:
                 fitting.append(pair)
                 self._num_cells += size
@@ -82,7 +81,7 @@ class WordAligner:
     def _of(self, pair: Pair) -> np.ndarray:
         """Returns the weights of a pair."""
         if pair not in self._weights:
-            self._prepare([pair])
+            self._prepare({pair: _num_cells(pair)})
         return self._weights[pair]
 
     @contextlib.contextmanager
@@ -96,7 +95,7 @@ class WordAligner:
         """
         source_atoms, target_atoms = atoms(source), atoms(target)
         parts = [(source[slice(*of_source)], target[slice(*of_target)]) for of_source, of_target in spans]
-        self._prepare(parts)
+        self._prepare({part: _num_cells(part) for part in parts if part not in self._weights})
         is_large = len(source_atoms) * len(target_atoms) > _LARGE_CELLS
         with _LARGE_TABLE if is_large else contextlib.nullcontext():
             weights = np.zeros((len(target_atoms), len(source_atoms)))
@@ -179,12 +178,14 @@ def _same(source: str, target: str, source_atoms: Sequence[Span], target_atoms: 
 
 def _membership(pieces: Sequence[bytes], text: str, spans: Sequence[Span]) -> np.ndarray:
     """Returns which share of each piece's bytes is part of each atom: (atoms, pieces)."""
-    sizes = [len(character.encode()) for character in text]
-    offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]) + 1  # the first piece begins with a space
-    ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
-    starts = ends - np.array([len(piece) for piece in pieces], dtype=np.int64)
-    low = np.array([offsets[start] for start, _ in spans])[:, None]
-    high = np.array([offsets[end] for _, end in spans])[:, None]
+    sizes = np.array([len(piece) for piece in pieces], dtype=np.int64)
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    bounds = np.array(spans, dtype=np.int64).reshape(-1, 2)
+    if not text.isascii():
+        lengths = [len(character.encode()) for character in text]
+        bounds = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])[bounds]
+    low, high = bounds.T[:, :, None] + 1  # the first piece begins with a space
     shared = np.minimum(ends, high) - np.maximum(starts, low)
-    result: np.ndarray = np.maximum(shared, 0) / np.maximum(ends - starts, 1)
+    result: np.ndarray = np.maximum(shared, 0) / np.maximum(sizes, 1)
     return result

@@ -71,7 +71,7 @@ class Job {
     this.bar.value = progress;
     const remove = { Remove: () => this.remove() };
     if (state === "failed") {
-      this.show(error, remove);
+      this.show(error, { ...(this.file && { "Try again": () => this.again() }), ...remove });
     } else if (state === "done") {
       const number = warnings.length === 1 ? "One remark" : `${warnings.length} remarks`;
       const remarks = warnings.length ? ` ${number}: ${warnings.slice(0, 3).join(" ")}` : "";
@@ -82,6 +82,13 @@ class Job {
       return false;
     }
     return true;
+  }
+
+  /** Sends the file once more, in place of the document that failed. */
+  again() {
+    this.forget();
+    this.known = null;
+    this.start();
   }
 
   show(text, buttons) {
@@ -122,6 +129,11 @@ class Job {
     remember();
     part("file").focus();
     announce("Removed.");
+    await this.forget();
+  }
+
+  /** Deletes the document at the service. */
+  async forget() {
     if (!this.known) return;
     await send(`api/documents/${this.known.id}`, { method: "DELETE" }).catch(() => {
       announce("The service could not be told. It deletes the document later."); // documents are kept for a while only

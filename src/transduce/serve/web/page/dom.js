@@ -16,14 +16,16 @@ export function announce(message) {
   part("announcer").textContent = message;
 }
 
-/** Makes a button open and close what it controls; returns a function that does the same. */
+/** Makes a button open and close what it controls; returns a function that does the same, without moving the focus. */
 export function disclosure(button, shown, onOpen = () => {}) {
   const set = (open) => {
     shown.hidden = !open;
     button.setAttribute("aria-expanded", String(open));
-    if (open) onOpen();
   };
-  button.addEventListener("click", () => set(shown.hidden));
+  button.addEventListener("click", () => {
+    set(shown.hidden);
+    if (!shown.hidden) onOpen();
+  });
   return set;
 }
 

@@ -1,6 +1,6 @@
 // The glossary: terms with their translations, and which of them came out.
 
-import { disclosure, make, part } from "./dom.js";
+import { announce, disclosure, make, part } from "./dom.js";
 import { source, target } from "./languages.js";
 import { restart } from "./live.js";
 import { isOwn } from "./own_spans.js";
@@ -10,17 +10,48 @@ import { isPresent } from "./segments.js";
 import { failed } from "./status.js";
 import { readLasting, writeLasting } from "./storage.js";
 
+let open; // opens and closes the panel
+let offered = []; // terms of a link
+
 export function startGlossary() {
   const terms = readLasting("glossary", []);
   passage.glossary = new Map(terms);
-  const open = disclosure(part("glossary-toggle"), part("glossary"), () => part("term-source").focus());
+  open = disclosure(part("glossary-toggle"), part("glossary"), () => part("term-source").focus());
   if (terms.length) open(true);
   part("term-form").addEventListener("submit", (event) => {
     event.preventDefault();
     add(part("term-source").value.trim(), part("term-target").value);
   });
+  part("offer-add").addEventListener("click", () => {
+    take(offered);
+    offerTerms([]);
+    changed();
+  });
+  part("offer-leave").addEventListener("click", () => offerTerms([]));
   passage.addEventListener("change", show);
   show();
+}
+
+/** Takes over the terms of a link; where the user has terms already, asks first. */
+export function offerTerms(terms) {
+  const isNew = ([term, choices]) => JSON.stringify(passage.glossary.get(term)) !== JSON.stringify(choices);
+  offered = passage.glossary.size ? terms.filter(isNew) : [];
+  if (!passage.glossary.size) take(terms);
+  const hadFocus = part("offer").contains(document.activeElement);
+  part("offer").hidden = !offered.length;
+  if (!offered.length) {
+    if (hadFocus) part("term-source").focus();
+    return;
+  }
+  const shown = offered.map(([term, choices]) => `${term} = ${choices.join(" | ")}`).join(", ");
+  const isOwn = offered.some(([term]) => passage.glossary.has(term));
+  part("offer-text").textContent = `The link has terms: ${shown}.${isOwn ? " Some replace terms of yours." : ""}`;
+  open(true);
+  announce("The link has terms for your glossary. Add them, or leave them out.");
+}
+
+function take(terms) {
+  for (const [term, choices] of terms) passage.glossary.set(term, choices);
 }
 
 function add(term, written) {

@@ -7,7 +7,7 @@ import { startConfidence } from "./confidence.js";
 import { resumeDocuments, startDocuments } from "./documents.js";
 import { part } from "./dom.js";
 import { discard, rememberPlaces, startEditing } from "./editing.js";
-import { startGlossary } from "./glossary.js";
+import { offerTerms, startGlossary } from "./glossary.js";
 import { startHistory } from "./history.js";
 import { choose, loadLanguages, onLanguageChoice, source, swap } from "./languages.js";
 import { startLinks } from "./links.js";
@@ -40,7 +40,7 @@ function write(text) {
 
 /** Puts languages and text back, of a link or of the history. */
 function open({ source: from, target: to, text, glossary = [] }) {
-  for (const [term, choices] of glossary) passage.glossary.set(term, choices);
+  offerTerms(glossary);
   choose(from, to);
   write(text);
   restart();

@@ -9,6 +9,7 @@ const drawn = { text: new WeakMap(), output: new WeakMap() }; // by side and seg
 const described = new WeakMap(); // by the element of a word: {side, segment, start, end, probability, isOwn}
 const UNSURE = 0.5; // a word below this probability is shaded, the less probable the darker
 const WORD = /[\p{L}\p{N}]/u;
+const COMPOUND = /[\p{L}\p{N}\p{M}]+(?:[-‐'’][\p{L}\p{N}\p{M}]+)+/gu; // the service links its parts one by one
 
 /** Returns what is known of the word whose element this is. */
 export const wordOf = (element) => described.get(element);
@@ -51,7 +52,7 @@ function elementOf(side, segment, isStale, pieces) {
 
 function sourcePieces(segment) {
   const spans = new Map(segment.links.map(({ source: [start, end] }) => [start, { start, end }]));
-  const units = [...spans.values()].sort((a, b) => a.start - b.start);
+  const units = wholeWords(segment.source, [...spans.values()]);
   return [segment.gap, ...piecesOf("text", segment, segment.source, units, segment.source.length)];
 }
 
@@ -65,12 +66,23 @@ export function unitsOfTarget(segment) {
   const plain = () => [...segment.text.matchAll(/[\p{L}\p{N}][^\s]*/gu)].map(unitOfMatch);
   if (!isPresent(segment)) return plain();
   const linked = segment.links.map(({ target: [start, end] }) => ({ start, end }));
-  const units = linked.length ? linked : segment.words.map(({ start, end }) => ({ start, end }));
+  const units = wholeWords(segment.text, linked.length ? linked : segment.words.map(({ start, end }) => ({ start, end })));
   for (const unit of units) {
     unit.probability = segment.words.find(({ start, end }) => start < unit.end && end > unit.start)?.probability;
     unit.isOwn = isOwn(segment, unit);
   }
   return units.length ? units : plain();
+}
+
+/** Returns the units in their order; those of a word with hyphens or apostrophes are one. */
+function wholeWords(text, units) {
+  let found = units;
+  for (const compound of [...text.matchAll(COMPOUND)].map(unitOfMatch)) {
+    const isOutside = ({ start, end }) => end <= compound.start || start >= compound.end;
+    const outside = found.filter(isOutside);
+    if (outside.length < found.length) found = [...outside, compound];
+  }
+  return found.toSorted((a, b) => a.start - b.start);
 }
 
 const unitOfMatch = (match) => ({ start: match.index, end: match.index + match[0].length });
