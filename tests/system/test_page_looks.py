@@ -1,12 +1,13 @@
 """The service's page for every eye and hand: axe's rules, its layout at three widths, zoom, keyboard alone."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from opened_page import Opened, opened
+from opened_page import SECONDS, Opened, opened
+from transduce import Attention
 
 pytestmark = pytest.mark.slow
 WIDTHS = (390, 820, 1280)
@@ -95,6 +96,21 @@ def test_the_layout_at_each_width(page: Opened) -> None:
     for name in ("text", "output"):
         field, mirror = (page.page.locator(f"#{name}{end}").bounding_box() for end in ("", "-mirror"))
         assert field == pytest.approx(mirror, abs=1)
+
+
+def test_words_of_the_attention_are_not_cut(page: Opened, random_attention: Callable[..., Attention]) -> None:
+    page.service.attended = random_attention("Several photographers wait.", "Mehrere Fotografen warten.")
+    page.page.reload()
+    page.translate(TEXT, _TRANSLATION)
+    page.page.click("#attention-open")
+    explorer = page.page.frame_locator("#attention-frame")
+    explorer.locator("#keys li", has_text="photographers").wait_for(timeout=SECONDS)
+    explorer.locator("#queries li").first.hover()  # the shares of words come
+    cut = "(all) => all.filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.textContent)"
+    assert explorer.locator(".columns li").evaluate_all(cut) == []
+    wider = "(root) => root.scrollWidth - root.clientWidth"
+    assert explorer.locator("html").evaluate(wider) <= 0
+    assert _violations(page) == []
 
 
 def test_colours_follow_the_scheme(page: Opened, scheme: str) -> None:

@@ -424,9 +424,57 @@ def test_attention_is_one_click_away(page: Opened, random_attention: Callable[..
     page.page.click("#attention-open")
     explorer = page.page.frame_locator("#attention-frame")
     explorer.locator("#source", has_text="A dog runs.").wait_for(timeout=SECONDS)
+    assert not explorer.locator("#grid").is_visible()
+    explorer.locator("#more summary").click()
     explorer.locator("#grid .cell").first.wait_for(timeout=SECONDS)
     page.page.click("#attention button")
     page.page.locator("#attention").wait_for(state="hidden")
+
+
+def test_the_keys_of_attention_work_at_once(page: Opened, random_attention: Callable[..., Attention]) -> None:
+    page.service.attended = random_attention("A dog runs.", "Ein Hund rennt.")
+    page.page.set_viewport_size({"width": 1280, "height": 500})  # the page could be scrolled
+    page.page.reload()
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.page.click("#attention-open")
+    explorer = page.page.frame_locator("#attention-frame")
+    explorer.locator("html[data-ready]").wait_for(state="attached", timeout=SECONDS)
+    page.until("document.activeElement.id === 'attention-frame'")
+    title = explorer.locator("#lines-title")
+    scrolled = page.page.evaluate("scrollY")
+    page.page.keyboard.press("a")
+    title.filter(has_text="all heads").wait_for(timeout=SECONDS)
+    page.page.keyboard.press("ArrowRight")
+    title.filter(has_text="head 1").wait_for(timeout=SECONDS)
+    for key in ("ArrowUp", "ArrowUp", "ArrowDown"):
+        page.page.keyboard.press(key)
+    title.filter(has_text="layer 2 of").wait_for(timeout=SECONDS)
+    page.page.mouse.wheel(0, 300)
+    assert page.page.evaluate("scrollY") == scrolled
+    page.page.keyboard.press("Escape")
+    page.page.locator("#attention").wait_for(state="hidden")
+    page.until("document.activeElement.id === 'attention-open'")
+
+
+def test_attention_of_another_sentence_is_chosen(page: Opened, random_attention: Callable[..., Attention]) -> None:
+    page.service.attended = random_attention("A dog runs.", "Ein Hund rennt.")
+    page.page.reload()
+    page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
+    asked: list[str] = []
+    page.page.on("request", lambda sent: asked.append(sent.post_data) if sent.url.endswith("/api/attention") else None)
+    page.cursor(len("Ein Hund rennt. Ein"))
+    page.page.click("#attention-open")
+    explorer = page.page.frame_locator("#attention-frame")
+    explorer.locator("#more summary").click()
+    assert "A cat sleeps." in asked[-1]
+    page.service.attended = random_attention("A cat runs.", "Ein Katze rennt.")
+    page.page.select_option("#attention-sentence", label="1. A dog runs.")
+    explorer.locator("#source", has_text="A cat runs.").wait_for(timeout=SECONDS)
+    assert "A dog runs." in asked[-1]
+    explorer.locator("#grid .cell").first.wait_for(timeout=SECONDS)  # what was opened stays open
+    page.service.error = OverloadedError("Too much work waits already.")
+    page.page.select_option("#attention-sentence", label="2. A cat sleeps.")
+    page.text_of("#attention-note", "It cannot be shown: Too much work waits already.")
 
 
 def test_attention_is_not_offered_where_the_engine_does_not_return_it(

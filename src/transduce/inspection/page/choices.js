@@ -72,7 +72,7 @@ function onKey(event) {
   else if (key === "a") {
     state.heads = new Set(allHeads(state.view));
     showChoice();
-  } else if (key === "Escape") {
+  } else if (key === "Escape" && (state.pinned || state.hovered)) {
     state.pinned = state.hovered = null;
     showWord();
   } else return;

@@ -87,6 +87,7 @@ function layOut(room) {
 function drawMatrix() {
   const { view, layer, head, cell } = state;
   const canvas = element("matrix");
+  if (!canvas.offsetParent) return; // it is not shown
   const room = canvas.parentElement.clientWidth - 32;
   const letters = layOut(room);
   const [columns, rows] = [view.keys.length, view.queries.length];

@@ -12,6 +12,7 @@ rove(element("statistics"), () => [...element("statistics").querySelectorAll("tb
 element("matrix").addEventListener("pointermove", pointAtCell);
 element("matrix").addEventListener("pointerleave", pointAtCell);
 document.addEventListener("keydown", onKey);
+element("more").addEventListener("toggle", showWord);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showWord);
 window.addEventListener("resize", showWord);
 fillAlignment();
