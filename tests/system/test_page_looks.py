@@ -92,6 +92,9 @@ def test_the_layout_at_each_width(page: Opened) -> None:
         assert output["x"] >= text["x"] + text["width"]
         assert boxes["#target"]["x"] >= output["x"] - 20
     assert boxes["#drop"]["y"] > boxes["#copy"]["y"]
+    page.detailed()
+    unsure = page.page.locator("#unsure").bounding_box()
+    assert unsure["x"] + unsure["width"] <= output["x"] + output["width"] - 8
     # Each field lies exactly over the mirror that draws its text.
     for name in ("text", "output"):
         field, mirror = (page.page.locator(f"#{name}{end}").bounding_box() for end in ("", "-mirror"))
