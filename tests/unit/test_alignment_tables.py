@@ -88,3 +88,14 @@ def test_pairs_are_computed_together_as_far_as_memory_allows(monkeypatch: pytest
             assert max(engine.calls) <= cells
         else:
             assert len(engine.calls) == (20 if cells == 1 else 1)
+
+
+def test_only_sentences_with_marks_are_aligned() -> None:
+    translator = text_translator(str.upper)
+    assert isinstance(translator.engine, TextEngine)
+    engine = translator.engine = _CountingEngine(translator.engine)
+    line = "A man is here. The <b>dog</b> runs. A cat is there."
+    [[best]] = translator.translate_n_best([line], 1, text_options=TextOptions(markup="html", split="always"))
+    assert best.text == "A MAN IS HERE. THE <b>DOG</b> RUNS. A CAT IS THERE."
+    source, target = translator.tokenizer.encode_batch(["The dog runs.", "THE DOG RUNS."])
+    assert engine.calls == [len(source) * len(target)]

@@ -12,10 +12,11 @@ between them is plain text with marks at indices of it.
 import html
 import re
 import unicodedata
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from transduce.translation.pipeline.tags import Tags, is_block_tag, is_closing, is_void, tag_name
@@ -53,6 +54,9 @@ class Mark:
     spaced: tuple[bool, bool]  # whether white space, or an end of the text, was before it and after it
 
 
+_index_of = attrgetter("index")
+
+
 class _Run(NamedTuple):
     """Characters of a plain text, up to the next run, and where they come from."""
 
@@ -72,6 +76,12 @@ class MarkedText:
     marks: tuple[Mark, ...]
     after: str  # white space at the end
     runs: tuple[_Run, ...] = ()  # of `plain`
+
+    def has_marks(self, span: tuple[int, int]) -> bool:
+        """Returns whether a mark is in a span of `plain`, or at one of its ends."""
+        start, end = span
+        first = bisect_left(self.marks, start, key=_index_of)
+        return first < bisect_right(self.marks, end, key=_index_of)
 
     def source_span(self, start: int, end: int) -> tuple[int, int]:
         """Returns where these characters of `plain`, at least one, are in `source`."""

@@ -77,13 +77,14 @@ def restore(
 
 
 def _pairs(translated: tuple[SegmentInput, list[Translation]]) -> list[tuple[str, str]]:
-    """Returns the parts of a segment with marks, each with its translations."""
+    """Returns the parts of a segment that have marks, each with its translations."""
     given, found = translated
-    plain = given.marked.plain if given.marked.marks else ""
+    plain = given.marked.plain
     return [
         (plain[slice(*of_source)], best.text[slice(*of_target)])
         for best in found
-        for of_source, of_target in (best.sentences if plain else ())
+        for of_source, of_target in best.sentences
+        if given.marked.has_marks(of_source)
     ]
 
 
@@ -177,7 +178,7 @@ def _with_marks(
         raw = is_plain or any(low <= start and end <= high for low, high in kept)
         return text[start:end] if raw else escaped(text[start:end], markup)
 
-    with aligner.table(plain, text, best.sentences) if marked.marks else nullcontext() as weights:
+    with aligner.table(plain, text, best.sentences, marked.has_marks) if marked.marks else nullcontext() as weights:
         placed = place_marks(plain, text, marked.marks, weights, escape)
     written = marked.before + placed.text + marked.after
     survived = mark_counts(written, markup) == mark_counts(marked.source, markup)

@@ -85,23 +85,30 @@ class WordAligner:
         return self._weights[pair]
 
     @contextlib.contextmanager
-    def table(self, source: str, target: str, spans: Sequence[SpanPair]) -> Iterator[np.ndarray]:
+    def table(
+        self,
+        source: str,
+        target: str,
+        spans: Sequence[SpanPair],
+        is_marked: Callable[[Span], bool] = lambda _: True,
+    ) -> Iterator[np.ndarray]:
         """Lends the weights of all target atoms over all source atoms, for texts that were translated in parts.
 
         Args:
             source: a text.
             target: its translation.
             spans: of each part of the source, with that of its translation.
+            is_marked: whether the words of a part of the source matter; other parts are aligned by order alone.
         """
         source_atoms, target_atoms = atoms(source), atoms(target)
         parts = [(source[slice(*of_source)], target[slice(*of_target)]) for of_source, of_target in spans]
-        self._prepare({part: _num_cells(part) for part in parts if part not in self._weights})
         is_large = len(source_atoms) * len(target_atoms) > _LARGE_CELLS
         with _LARGE_TABLE if is_large else contextlib.nullcontext():
             weights = np.zeros((len(target_atoms), len(source_atoms)))
             for (of_source, of_target), part in zip(spans, parts, strict=True):
                 rows, columns = _inside(target_atoms, of_target), _inside(source_atoms, of_source)
-                if (of_part := self._of(part)).shape == (len(rows), len(columns)):
+                of_part = self._of(part) if is_marked(of_source) else _order_weights(len(rows), len(columns))
+                if of_part.shape == (len(rows), len(columns)):
                     weights[np.ix_(rows, columns)] = of_part
             for block in row_blocks(len(weights)):  # a row is never empty
                 weights[block] += 1e-6 * _order_weights(len(target_atoms), len(source_atoms), block)
