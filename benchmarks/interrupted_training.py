@@ -1,25 +1,47 @@
 """Interrupts a training at random moments and compares its model with that of an uninterrupted one, byte for byte.
 
     OMP_NUM_THREADS=1 python benchmarks/interrupted_training.py > benchmarks/results/DATE-interrupted-training.json
+    OMP_NUM_THREADS=1 python benchmarks/interrupted_training.py --ranks 2 --dead-ranks 14 > …-two-ranks.json
 
-A process is started, resumes, and is sent SIGKILL, SIGTERM or SIGINT; some while it starts, prepares or averages, most
-while it trains. The last one is left alone. Ends with exit code 1 where a file differs.
+    kills           SIGKILL to all processes
+    dead ranks      SIGKILL to one process of several; the others must name it and end by themselves
+    terminations    SIGTERM to one process, as of a scheduler
+    interrupts      SIGINT to one process, as of Ctrl-C
+    full disks      the main process may write no file above some kilobytes
+    nan batches     the loss of some steps is NaN; the uninterrupted training is told to leave these steps out
+
+A training is started, resumes, and is interrupted; some while it starts, prepares or averages, most while it trains.
+The last one is left alone. Processes are forked, so that a start costs little. Ends with exit code 1 where a file
+differs, a batch is missing in quarantine.jsonl or stands there twice, or a process does not end.
 """
 
 import argparse
 import datetime
 import json
+import math
 import os
 import platform
 import random
+import resource
 import signal
-import subprocess
+import socket
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import torch._dynamo  # noqa: F401  what a training imports sooner or later: once, before the processes are forked
+
+import transduce.runs
+import transduce.training.event_file  # noqa: F401
+from transduce.cli.main import main as command_line
+from transduce.config.tensors import read_weights
+from transduce.training import step as step_module
+from transduce.training.trainer import Trainer
 
 _RECIPE = """
 name = "interrupted"
@@ -56,21 +78,31 @@ validate_steps = 25
 log_steps = 1
 """
 _WORDS = ["red", "blue", "dog", "man", "runs", "sits", "on", "a", "the", "hill", "under", "green", "tree"]
-_EXACT = ("model.safetensors", "tokenizer.json", "config.json")
 _TIMES = {"training_seconds", "training_flops_estimate", "training_flops_estimate_of"}
-_STARTING_SHARE = 0.25  # of the signals: sent at any moment from the start of the process, not while it trains
-_STARTING_SECONDS = 6.0
+_COUNTS = {"target_tokens_seen", "training_flops"}  # of steps that were left out because their loss was NaN
+_STARTING_SHARE = 0.2  # of the interruptions: at any moment from the start of the process, not while it trains
+_STARTING_SECONDS = 1.5
 _STEP_SECONDS = 0.05  # the others come after a random number of steps, at a random moment of the next ones
+_PATIENCE_SECONDS = 40.0  # until the others of a dead rank have ended by themselves
+_MOST_SECONDS = 300.0  # until all processes have ended
+_DISK_BYTES = (4_000, 60_000)  # a checkpoint's larger file has about 200 000
 
 
 def main() -> int:
-    """Prints the result as JSON; returns 1 where the two models differ."""
+    """Prints the result as JSON; returns 1 where the two trainings differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=20, help="SIGKILLs")
-    parser.add_argument("--terminations", type=int, default=5, help="SIGTERMs")
-    parser.add_argument("--interrupts", type=int, default=3, help="SIGINTs, as of Ctrl-C")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--dead-ranks", type=int, default=0)
+    parser.add_argument("--terminations", type=int, default=5)
+    parser.add_argument("--interrupts", type=int, default=3)
+    parser.add_argument("--full-disks", type=int, default=4)
+    parser.add_argument("--nan-batches", type=int, default=8)
+    parser.add_argument("--ranks", type=int, default=1, help="processes that train together")
     parser.add_argument("--steps", type=int, default=303, help="length of the training")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--recipe", type=Path, help="another recipe than the one in this file; with a corpus of its own"
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = measure(args, Path(folder))
@@ -82,21 +114,28 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Trains twice, and returns what was done and how the two models compare."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs, and their children, ignore it
     generator = random.Random(args.seed)
-    recipe = write_corpus(folder, generator)
-    command = [sys.executable, "-m", "transduce", "train", str(recipe), "--quiet", "--resume"]
-    command += ["--set", f"train.max_steps={args.steps}"]
+    recipe = args.recipe.resolve() if args.recipe else write_corpus(folder, generator)
+    nan_steps = sorted(generator.sample(range(2, args.steps), args.nan_batches))
     whole, run = folder / "whole", folder / "run"
-    subprocess.run([*command, "--output", str(whole)], check=True, stderr=subprocess.PIPE)
-    signals = [signal.SIGKILL] * args.kills + [signal.SIGTERM] * args.terminations + [signal.SIGINT] * args.interrupts
-    generator.shuffle(signals)
-    most_steps = max(1, args.steps // len(signals))  # so that training does not end before the last signal
-    sittings = [interrupt([*command, "--output", str(run)], run, each, most_steps, generator) for each in signals]
-    subprocess.run([*command, "--output", str(run)], check=True, stderr=subprocess.PIPE)
-    compared = compare(whole, run)
+    command = ["train", str(recipe), "--quiet", "--resume", "--set", f"train.max_steps={args.steps}"]
+    told = Sitting(args.ranks, [*command, "--output", str(whole), "--set", f"train.skip_steps={nan_steps}"], folder)
+    require_success(told)
+    kinds = ["SIGKILL"] * args.kills + ["dead rank"] * args.dead_ranks + ["SIGTERM"] * args.terminations
+    kinds += ["SIGINT"] * args.interrupts + ["full disk"] * args.full_disks
+    generator.shuffle(kinds)
+    most_steps = max(1, args.steps // max(1, len(kinds)))  # so that training does not end before the last one
+    arguments = [*command, "--output", str(run)]
+    sittings = []
+    for number, kind in enumerate(kinds, 1):
+        sittings.append(interrupt(kind, Options(args.ranks, arguments, nan_steps), run, most_steps, generator))
+        print(f"{number}/{len(kinds)} {sittings[-1]}", file=sys.stderr, flush=True)
+    require_success(Sitting(args.ranks, arguments, folder, nan_steps))
+    compared = compare(whole, run, nan_steps)
+    counts = {kind: kinds.count(kind) for kind in sorted(set(kinds))} | {"NaN batch": len(nan_steps)}
     return {
         "date": datetime.date.today().isoformat(),
         "what": "a training interrupted at random moments against the uninterrupted one: files of the model folder",
-        "command": "interrupted_training.py " + " ".join(f"--{name} {value}" for name, value in vars(args).items()),
+        "command": f"interrupted_training.py {' '.join(sys.argv[1:])}",
         "machine": {
             "python": platform.python_version(),
             "torch": version("torch"),
@@ -104,9 +143,15 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             "cores": os.cpu_count(),
             "threads": os.environ.get("OMP_NUM_THREADS", "all"),
         },
+        "ranks": args.ranks,
         "equal": all(compared.values()),
         "compared": compared,
-        "took_effect": sum(sitting["exit_code"] != 0 for sitting in sittings),
+        "counts": counts,
+        "in_all": sum(counts.values()),
+        "took_effect": sum(any(sitting["exit_codes"]) for sitting in sittings),
+        "most_seconds_until_the_others_of_a_dead_rank_ended": max(
+            (sitting["seconds_to_end"] for sitting in sittings if sitting["kind"] == "dead rank"), default=None
+        ),
         "interruptions": sittings,
         "left_over": sorted(str(path.relative_to(run)) for path in run.rglob(".*") if path.name != ".lock"),
     }
@@ -123,29 +168,134 @@ def write_corpus(folder: Path, generator: random.Random) -> Path:
     return recipe
 
 
-def interrupt(
-    command: list[str], run: Path, number: signal.Signals, most_steps: int, generator: random.Random
-) -> dict[str, Any]:
-    """Starts a sitting, sends it a signal at a random moment, and returns what became of it."""
+class Sitting:
+    """The processes of one start of a training."""
+
+    def __init__(
+        self, ranks: int, arguments: list[str], folder: Path, nan_steps: Sequence[int] = (), disk_bytes: int = 0
+    ) -> None:
+        self.log = folder / "messages"
+        self.log.write_bytes(b"")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        world = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        self.exit_codes: list[int | None] = [None] * ranks
+        self.ids = [
+            self._fork(arguments, world | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, nan_steps, disk_bytes)
+            for rank in range(ranks)
+        ]
+
+    def _fork(self, arguments: list[str], world: dict[str, str], nan_steps: Sequence[int], disk_bytes: int) -> int:
+        number = os.fork()
+        if number:
+            return number
+        code = 70  # of an exception that is no error of ours
+        try:
+            with self.log.open("ab", buffering=0) as log:
+                os.dup2(log.fileno(), 2)
+            os.environ |= world if world["WORLD_SIZE"] != "1" else {}
+            if disk_bytes and world["RANK"] == "0":
+                resource.setrlimit(resource.RLIMIT_FSIZE, (disk_bytes, disk_bytes))  # stands for a full disk
+            spoil(nan_steps)
+            code = command_line(arguments)
+        finally:
+            os._exit(code)
+
+    def is_running(self) -> bool:
+        """Returns whether a process has not ended."""
+        for rank, number in enumerate(self.ids):
+            if self.exit_codes[rank] is None:
+                ended, status = os.waitpid(number, os.WNOHANG)
+                if ended:
+                    self.exit_codes[rank] = os.waitstatus_to_exitcode(status)
+        return None in self.exit_codes
+
+    def send(self, number: signal.Signals, ranks: Sequence[int]) -> None:
+        """Sends a signal to those of the processes that still run."""
+        for rank in ranks:
+            if self.is_running() and self.exit_codes[rank] is None:
+                os.kill(self.ids[rank], number)
+
+    def wait(self, *, interrupted: bool = True) -> float:
+        """Waits until all have ended; returns the seconds that it took."""
+        started, is_told = time.monotonic(), False
+        while self.is_running():
+            if interrupted and not is_told and time.monotonic() - started > _PATIENCE_SECONDS:
+                is_told = True  # as torchrun does at once: before they have met, they cannot know of each other
+                self.send(signal.SIGTERM, range(len(self.ids)))
+            if interrupted and time.monotonic() - started > _MOST_SECONDS:
+                self.send(signal.SIGKILL, range(len(self.ids)))
+                raise SystemExit(f"a process did not end:\n{self.messages()}")
+            time.sleep(0.002)
+        return round(time.monotonic() - started, 2)
+
+    def messages(self) -> str:
+        """Returns what the processes printed."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+
+def spoil(steps: Sequence[int]) -> None:
+    """Makes the loss of these steps NaN in this process."""
+    projected_loss, train_step = step_module.projected_loss, Trainer.train_step
+    now = 0
+
+    def counted(trainer: Trainer, rows: np.ndarray) -> Any:
+        nonlocal now
+        now = trainer.progress.step + 1
+        try:
+            return train_step(trainer, rows)
+        finally:
+            now = 0
+
+    def spoiled(*arguments: Any) -> Any:
+        loss, nll = projected_loss(*arguments)
+        return (loss * math.nan if now in steps else loss), nll
+
+    Trainer.train_step, step_module.projected_loss = counted, spoiled  # type: ignore[method-assign, assignment]
+
+
+def require_success(sitting: Sitting) -> None:
+    """Waits for a training that nobody interrupts."""
+    sitting.wait(interrupted=False)
+    if any(sitting.exit_codes):
+        raise SystemExit(f"a training ended with {sitting.exit_codes}:\n{sitting.messages()}")
+
+
+class Options:
+    """What all sittings of the interrupted training have in common."""
+
+    def __init__(self, ranks: int, arguments: list[str], nan_steps: Sequence[int]) -> None:
+        self.ranks, self.arguments, self.nan_steps = ranks, arguments, nan_steps
+
+
+def interrupt(kind: str, options: Options, run: Path, most_steps: int, generator: random.Random) -> dict[str, Any]:
+    """Starts a sitting, interrupts it at a random moment, and returns what became of it."""
     starting = generator.random() < _STARTING_SHARE
     seconds, steps = generator.uniform(0, _STARTING_SECONDS), generator.randint(1, most_steps)
-    moment = generator.uniform(0, _STEP_SECONDS)
+    moment, rank = generator.uniform(0, _STEP_SECONDS), generator.randrange(options.ranks)
+    disk_bytes = generator.randint(*_DISK_BYTES) if kind == "full disk" else 0
     last, seen = last_step(run), 0
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     started = time.monotonic()
-    while process.poll() is None and seen < steps and not (starting and time.monotonic() - started > seconds):
-        time.sleep(0.002)
-        now = last_step(run)
-        seen, last = seen + max(0, now - last), now  # what comes again after a kill was dropped first
-    time.sleep(0 if starting else moment)
-    process.send_signal(number)
-    code = process.wait(timeout=300)
+    sitting = Sitting(options.ranks, options.arguments, run.parent, options.nan_steps, disk_bytes)
+    if kind != "full disk":
+        while sitting.is_running() and seen < steps and not (starting and time.monotonic() - started > seconds):
+            time.sleep(0.002)
+            now = last_step(run)
+            seen, last = seen + max(0, now - last), now  # what comes again after a kill was dropped first
+        time.sleep(0 if starting else moment)
+        number = signal.Signals[kind] if kind.startswith("SIG") else signal.SIGKILL
+        sitting.send(number, range(options.ranks) if kind == "SIGKILL" else [rank])
+    seconds_to_end = sitting.wait()
     found = sorted(path.name for path in (run / "checkpoints").glob("step-*"))
     return {
-        "signal": number.name,
+        "kind": kind,
+        "rank": "all" if kind == "SIGKILL" else 0 if kind == "full disk" else rank,
         "sent": "from the start" if starting else "while training",
         "seconds": round(time.monotonic() - started, 2),
-        "exit_code": code,
+        "seconds_to_end": seconds_to_end,
+        "exit_codes": sitting.exit_codes,
+        "names_the_rank": f"rank {rank} (on " in sitting.messages() if kind == "dead rank" else None,
         "last_step": last_step(run),
         "last_checkpoint": found[-1] if found else None,
     }
@@ -161,13 +311,21 @@ def last_step(run: Path) -> int:
     return 0
 
 
-def compare(whole: Path, run: Path) -> dict[str, bool]:
-    """Returns for each file of the model folder whether both trainings wrote the same."""
+def compare(whole: Path, run: Path, nan_steps: Sequence[int]) -> dict[str, bool]:
+    """Returns for each file of the two trainings whether it is the same, and whether the quarantine is complete."""
     ours, theirs = run / "model", whole / "model"
-    equal = {name: (ours / name).read_bytes() == (theirs / name).read_bytes() for name in _EXACT}
+    names = ("model.safetensors", "tokenizer.json", *(() if nan_steps else ("config.json",)))
+    equal = {f"model/{name}": (ours / name).read_bytes() == (theirs / name).read_bytes() for name in names}
+    best, expected = (read_weights(folder / "best" / "model.safetensors") for folder in (run, whole))
+    equal["best/"] = all(np.array_equal(best[name], expected[name]) for name in expected)
     metrics = [json.loads((folder / "metrics.json").read_text()) for folder in (ours, theirs)]
-    first, second = ({key: value for key, value in each.items() if key not in _TIMES} for each in metrics)
-    return equal | {"metrics.json, but for times": first == second}
+    left_out = _TIMES | (_COUNTS if nan_steps else set())
+    first, second = ({key: value for key, value in each.items() if key not in left_out} for each in metrics)
+    equal["model/metrics.json, but for times and what was computed in vain"] = first == second
+    path = run / "quarantine.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    equal["quarantine.jsonl: each batch once"] = [line["step"] for line in lines] == list(nan_steps)
+    return equal
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ from transduce.data.batching import plan_epoch
 from transduce.data.store import ParallelStore
 from transduce.runs import new_model
 from transduce.training.device import Compute
+from transduce.training.outcome import End
 from transduce.training.progress import Progress, checkpoint_weights
 from transduce.training.run_folder import checkpoints
 from transduce.training.step import StepResult
-from transduce.training.trainer import End, Trainer
+from transduce.training.trainer import Trainer
 from transduce.training.validation import Scorer, Validation
 
 RECIPE = """

@@ -48,6 +48,10 @@ class TrainingError(TransduceError):
     exit_code = 5
 
 
+class LostPeerError(TrainingError):
+    """Another process of a training has failed; the message names it."""
+
+
 class MissingDependencyError(TransduceError):
     """An optional dependency is missing; the message names the extra to install."""
 

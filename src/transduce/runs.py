@@ -42,6 +42,7 @@ from transduce.training.checkpoints import remove_leftovers, set_aside_damaged
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks, local_device
 from transduce.training.guidance import Guidance
+from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
 from transduce.training.resume import changes_on_resume, merge_settings, require_trainable, save_run_config
 from transduce.training.run_folder import (
@@ -52,7 +53,7 @@ from transduce.training.run_folder import (
     run_settings,
     save_run_data,
 )
-from transduce.training.trainer import End, Outcome, Trainer
+from transduce.training.trainer import Trainer
 from transduce.training.validation import Scorer, Validation, perplexity
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, usual_sentences
 from transduce.treebank import Tree, delinearise, normalise
@@ -107,7 +108,8 @@ def train(
     ranks = Ranks.join(compute.device)
     if run.exists() and not run.is_dir():
         raise TrainingError(f"{run}: is a file; name a folder for --output.")
-    with files.exclusive(run) if ranks.is_main else contextlib.nullcontext(True) as alone:
+    lock = files.exclusive(run) if ranks.is_main else contextlib.nullcontext(True)
+    with ranks.watched(compute.device), lock as alone:
         if not alone:
             raise TrainingError(f"{run}: another training is at work here. Stop it, wait, or choose another --output.")
         require_trainable(config, run, resume)

@@ -130,6 +130,7 @@ def test_lines_are_neither_doubled_nor_lost_over_a_kill(
 
     def kill_after_six(rows: np.ndarray) -> StepResult:
         if killed.progress.step == 6:
+            killed.writer.wait()
             raise KeyboardInterrupt
         return train_step(rows)
 

@@ -30,11 +30,12 @@ from transduce.errors import TrainingError
 from transduce.runs import load_run_config, load_run_data, train
 from transduce.training import trainer as trainer_module
 from transduce.training.averaging import average
+from transduce.training.outcome import End
 from transduce.training.progress import check_checkpoint
 from transduce.training.run_folder import checkpoints
 from transduce.training.schedule import cooldown, noam
 from transduce.training.step import StepResult
-from transduce.training.trainer import End, Trainer
+from transduce.training.trainer import Trainer
 
 pytestmark = pytest.mark.computes
 

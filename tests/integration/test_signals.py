@@ -18,10 +18,10 @@ from small_training import (
 from transduce import runs as runs_module
 from transduce.cli.main import main as command_line
 from transduce.config import Config
+from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress, check_checkpoint
 from transduce.training.run_folder import checkpoints
 from transduce.training.stop_signals import StopSignals
-from transduce.training.trainer import End, Outcome
 
 pytestmark = pytest.mark.computes
 

@@ -21,9 +21,9 @@ from transduce.config.tensors import read_weights
 from transduce.errors import BundleError, TrainingError
 from transduce.runs import average_run, train
 from transduce.training import averaging as averaging_module
+from transduce.training.outcome import End
 from transduce.training.progress import Progress, check_checkpoint, checkpoint_weights, read_progress
 from transduce.training.run_folder import checkpoints
-from transduce.training.trainer import End
 from transduce.translation.translator import Translator
 
 pytestmark = pytest.mark.computes

@@ -33,10 +33,11 @@ from transduce.data.batching import BatchPlan, plan_epoch
 from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
 from transduce.training import trainer as trainer_module
+from transduce.training.outcome import End
 from transduce.training.progress import read_progress
 from transduce.training.run_folder import checkpoints
 from transduce.training.step import StepResult
-from transduce.training.trainer import End, Trainer
+from transduce.training.trainer import Trainer
 from transduce.training.validation import Validation, perplexity
 
 pytestmark = pytest.mark.computes

@@ -21,9 +21,10 @@ from transduce.runs import new_model, train
 from transduce.training import trainer as trainer_module
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
+from transduce.training.outcome import End
 from transduce.training.progress import check_checkpoint
 from transduce.training.run_folder import checkpoints
-from transduce.training.trainer import End, Trainer
+from transduce.training.trainer import Trainer
 from transduce.training.validation import Validation, perplexity
 
 pytestmark = pytest.mark.computes

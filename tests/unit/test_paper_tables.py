@@ -21,8 +21,8 @@ from transduce.experiments.paper.table4_report import Baseline
 from transduce.experiments.paper.toy_treebank import RULES, WORDS, make_toy_treebank
 from transduce.parser import Parse
 from transduce.text import SubwordTokenizer
+from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
-from transduce.training.trainer import End, Outcome
 from transduce.treebank import Leaf, Tree, read_trees
 
 _REPOSITORY = Path(__file__).resolve().parents[2]

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from transduce.config.tensors import read_header, read_tensors, read_weights
+from transduce.config.tensors import read_header, read_tensors, read_weights, write_tensors
 from transduce.errors import BundleError
+from transduce.files import sha256
 
 HEADER = {
     "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
@@ -46,6 +47,32 @@ def test_reads_what_the_library_writes(tmp_path: Path, dtype: torch.dtype) -> No
         np.testing.assert_array_equal(found[name], tensor.float() if dtype == torch.bfloat16 else tensor)
         assert weights[name].dtype == np.float32
         np.testing.assert_array_equal(weights[name], tensor.float())
+
+
+def test_writes_the_bytes_that_the_library_writes(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(1)
+    tensors = {
+        "ü.b": torch.randn(3, 4, generator=generator),
+        "a": torch.randn(5, generator=generator, dtype=torch.float64),
+        "step": torch.tensor(7.0),
+        "none": torch.zeros(0, 5),
+        "large": torch.randn(1100, 1200, generator=generator),  # more than a piece
+    }
+    save_file(tensors, tmp_path / "theirs")
+    pieces: list[None] = []
+    digest = write_tensors(
+        tmp_path / "ours", {name: tensor.numpy() for name, tensor in tensors.items()}, lambda: pieces.append(None)
+    )
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+    assert digest == sha256(tmp_path / "ours")
+    assert len(pieces) == 5
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_not_written(tmp_path: Path, wrong: float) -> None:
+    tensors = {"a": np.ones(4, np.float32), "b": np.array([1.0, wrong], np.float32)}
+    with pytest.raises(BundleError, match=r"^b is not finite"):
+        write_tensors(tmp_path / "x", tensors, lambda: None)
 
 
 def test_what_only_float64_holds_is_not_finite_here(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reads files of named tensors (safetensors) without trusting them; needs NumPy only.
+"""Reads files of named tensors (safetensors) without trusting them, and writes them; needs NumPy only.
 
     8 bytes          the header's length, little-endian
     header           JSON: name → {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
@@ -8,9 +8,10 @@ A header may be wrong or hostile. It is compared with the file's length before a
 that no tensor is larger than its file.
 """
 
+import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _MAX_HEADER_BYTES = 16 << 20  # enough for 100 000 tensors
 _MAX_DIMENSIONS = 8
+_PIECE_BYTES = 4 << 20  # written at once: small enough for a CPU's cache
 # Type in the file → NumPy's type. bfloat16 is read as bits: the upper half of a float32.
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4"}
 
@@ -115,6 +117,44 @@ def require_finite(weights: "Mapping[str, np.ndarray]", where: str) -> None:
                 f"{where}: {name}: {broken:,} of {array.size:,} numbers are infinite or NaN. "
                 "Take weights from before they became so."
             )
+
+
+def write_tensors(path: Path, tensors: "Mapping[str, np.ndarray]", proceed: Callable[[], None]) -> str:
+    """Writes tensors piece by piece, calling `proceed` before each; returns the SHA-256 of the file.
+
+    All but the arithmetic of `proceed` happens outside of Python's lock: other threads continue. The bytes are those
+    that the safetensors library writes.
+
+    Raises:
+        BundleError: a number is infinite or NaN; names the tensor.
+    """
+    import numpy as np
+
+    kinds = {np.dtype(written): kind for kind, written in _TYPES.items() if kind != "BF16"}
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
+    header, end = {}, 0
+    for name, array in ordered:
+        begin, end = end, end + array.nbytes
+        header[name] = {"dtype": kinds[array.dtype], "shape": [*array.shape], "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        for start in (len(text).to_bytes(8, "little"), text):
+            digest.update(start)
+            file.write(start)
+        for name, array in ordered:
+            flat = np.ascontiguousarray(array).reshape(-1)
+            step = _PIECE_BYTES // flat.itemsize
+            for first in range(0, flat.size, step):
+                proceed()
+                piece = flat[first : first + step]
+                if not np.isfinite(piece).all():
+                    raise BundleError(f"{name} is not finite")
+                data = piece.view(np.uint8).data
+                digest.update(data)
+                file.write(data)
+    return digest.hexdigest()
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from transduce.errors import TrainingError
 from transduce.evaluation.bleu import Score, bleu
 from transduce.inspection import explorer_page
 from transduce.runs import train
-from transduce.training.trainer import End, Outcome
+from transduce.training.outcome import End, Outcome
 from transduce.translation.translator import Translator
 
 _MARK = "transduce-demo.json"  # marks the folder of a demo, which may be overwritten

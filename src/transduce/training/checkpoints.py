@@ -9,17 +9,15 @@ No random state is kept: the dropout of step n is drawn from (seed, n), and batc
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from transduce import files
-from transduce.config.tensors import read_header, read_tensors, read_weights, require_finite
+from transduce.config.tensors import read_header, read_tensors, read_weights, require_finite, write_tensors
 from transduce.errors import BundleError
 from transduce.training.progress import (
     OPTIMIZER,
@@ -36,49 +34,61 @@ from transduce.training.trainable import TrainableModel
 _ADAM = ("step", "exp_avg", "exp_avg_sq")  # what Adam keeps of each parameter
 
 
-def save_checkpoint(
-    path: Path,
-    model: TrainableModel,
-    optimizer: torch.optim.Optimizer,
-    progress: Progress,
-    kind: CheckpointKind = CheckpointKind.REGULAR,
+class Snapshot:
+    """Copies of a model's weights and of Adam's moments, in memory that is used again for the next copy."""
+
+    def __init__(self, model: TrainableModel, optimizer: torch.optim.Optimizer) -> None:
+        self._model, self._optimizer = model, optimizer
+        self._copies: dict[str, dict[str, Tensor]] = {WEIGHTS: {}, OPTIMIZER: {}}
+        self._copied: torch.cuda.Event | None = None
+
+    def take(self) -> None:
+        """Copies all tensors; those of a GPU in its own time, before it computes what comes next."""
+        on_gpu = False
+        for file, tensors in ((WEIGHTS, self._model.weights()), (OPTIMIZER, self._moments())):
+            copies = self._copies[file]
+            for name, tensor in tensors.items():
+                if name not in copies:
+                    copies[name] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+                copies[name].copy_(tensor.detach(), non_blocking=True)
+                on_gpu = on_gpu or tensor.is_cuda
+        if on_gpu:
+            self._copied = torch.cuda.Event()
+            self._copied.record()
+
+    def _moments(self) -> dict[str, Tensor]:
+        names = {id(parameter): name for name, parameter in self._model.named_parameters()}
+        return {
+            f"{key}:{names[id(parameter)]}": value
+            for parameter, values in self._optimizer.state.items()
+            for key, value in values.items()
+        }
+
+    def files(self) -> dict[str, dict[str, np.ndarray]]:
+        """Returns the copies by file and name, when they are complete."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        return {file: {name: copy.numpy() for name, copy in copies.items()} for file, copies in self._copies.items()}
+
+
+def write_checkpoint(
+    path: Path, snapshot: Snapshot, progress: Progress, kind: CheckpointKind, proceed: Callable[[], None]
 ) -> None:
-    """Writes a checkpoint; a crash while writing leaves none of it.
+    """Writes a checkpoint; a crash while writing, or an exception of `proceed`, leaves none of it.
 
     Raises:
-        BundleError: a weight or a moment is not finite; nothing is written.
+        BundleError: a weight or a moment is not finite.
         OSError: it cannot be written.
     """
-    weights = {name: _own(weight) for name, weight in model.weights().items()}
-    moments = _moments(model, optimizer)
-    if name := first_not_finite(weights) or first_not_finite(moments):
-        raise BundleError(f"{name} is not finite after step {progress.step}.")
     with files.atomic_folder(path) as folder:
-        try:
-            for name, tensors in ((WEIGHTS, weights), (OPTIMIZER, moments)):
-                save_file(tensors, folder / name)
-                files.make_readable(folder / name)  # the library lets only its writer read it
-        except SafetensorError as error:  # a full disk, say: the library has errors of its own
-            raise OSError(str(error)) from None
-        write_state(folder, progress, kind)
-
-
-def _moments(model: TrainableModel, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    return {
-        f"{key}:{names[id(parameter)]}": _own(value)
-        for parameter, values in optimizer.state.items()
-        for key, value in values.items()
-    }
-
-
-def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
-    """Returns the name of the first tensor with a NaN or an infinity in it."""
-    return next((name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())), None)
-
-
-def _own(tensor: Tensor) -> Tensor:
-    return tensor.detach().cpu().contiguous()
+        checksums = {}
+        for name, tensors in snapshot.files().items():
+            try:
+                checksums[name] = write_tensors(folder / name, tensors, proceed)
+            except BundleError as error:
+                raise BundleError(f"{error} after step {progress.step}.") from None
+        write_state(folder, progress, kind, checksums)
+        proceed()
 
 
 def load_checkpoint(path: Path, model: TrainableModel, optimizer: torch.optim.Optimizer) -> Progress:

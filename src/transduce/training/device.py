@@ -35,7 +35,7 @@ class Compute:
 
     def autocast(self) -> contextlib.AbstractContextManager[None]:
         """Returns the context in which a forward pass runs."""
-        if self.dtype == torch.float32:
+        if self.dtype != torch.bfloat16:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, self.dtype)
 

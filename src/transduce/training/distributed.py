@@ -1,15 +1,21 @@
 """Training in several processes, which torchrun starts: each computes its part of every global batch."""
 
+import contextlib
 import datetime
 import os
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from transduce.errors import LostPeerError
+from transduce.training.peers import Peers
+
 _LONG = datetime.timedelta(days=7)
+_peers: Peers | None = None  # of this process, as the process group of torch.distributed is
 
 
 @dataclass(frozen=True)
@@ -35,18 +41,50 @@ class Ranks:
         """Whether this process writes files and prints."""
         return self.rank == 0
 
+    @contextlib.contextmanager
+    def watched(self, device: torch.device) -> Iterator[None]:
+        """Within it, a process that fails is named by all others; see `transduce.training.peers`."""
+        global _peers
+        if self.world_size == 1:
+            yield
+            return
+        address = os.environ["MASTER_ADDR"]
+        main = Peers(0, address) if self.is_main else None
+        port, token = self.broadcast([main.port, main.token] if main else [0.0, 0.0], device)
+        try:
+            _peers = main or Peers(self.rank, address, int(port), int(token))
+        except OSError as error:
+            message = f"warning: rank {self.rank} cannot connect to {address}, port {int(port)} ({error})"
+            print(f"{message}: where a process fails, this one may learn it late.", file=sys.stderr, flush=True)
+        try:
+            with _peers or contextlib.nullcontext():
+                yield
+        finally:
+            _peers = None
+
+    def check(self) -> None:
+        """Raises LostPeerError if another process is known to have failed."""
+        if _peers is not None:
+            _peers.check()
+
     def sum(self, tensors: Iterable[Tensor]) -> None:
-        """Replaces each tensor by its sum over all processes."""
+        """Replaces each tensor by its sum over all processes.
+
+        Raises:
+            LostPeerError: another process has failed; as all methods below do.
+        """
         if self.world_size > 1:
-            for tensor in tensors:
-                dist.all_reduce(tensor)
+            with _named_peer():
+                for tensor in tensors:
+                    dist.all_reduce(tensor)
 
     def any_rank(self, flag: bool, device: torch.device) -> bool:
         """Returns whether `flag` is set in any process; all get the same answer."""
         if self.world_size == 1:
             return flag
         votes = torch.tensor(float(flag), device=device)
-        dist.all_reduce(votes)
+        with _named_peer():
+            dist.all_reduce(votes)
         return bool(votes > 0)
 
     def broadcast(self, values: Sequence[float], device: torch.device) -> list[float]:
@@ -54,21 +92,38 @@ class Ranks:
         if self.world_size == 1:
             return list(values)
         shared = torch.tensor(values, dtype=torch.float64, device=device)
-        dist.broadcast(shared, src=0)
+        with _named_peer():
+            dist.broadcast(shared, src=0)
         return [float(value) for value in shared.tolist()]
 
     def wait(self) -> None:
         """Waits until every process is here."""
         if self.world_size > 1:
-            dist.barrier()
+            with _named_peer():
+                dist.barrier()
 
     def wait_for_long_work(self) -> None:
         """Does the same where one process may take hours: a barrier gives up after minutes.
 
-        Nothing waits for ever: torchrun ends all processes when one fails.
+        Nothing waits for ever: where a process fails, the others end.
         """
         if self.world_size > 1:
-            dist.new_group(backend="gloo", timeout=_LONG)  # waits, with this timeout, for all to ask for the group
+            with _named_peer():
+                dist.new_group(backend="gloo", timeout=_LONG)  # waits, with this timeout, for all to ask for the group
+
+
+@contextlib.contextmanager
+def _named_peer() -> Iterator[None]:
+    """Raises LostPeerError where a collective fails: the backends' own errors do not say which process, and why."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        cause = str(error).partition("\n")[0]
+        if _peers is None:
+            raise LostPeerError(f"the connection to another process of this training was lost: {cause}.") from error
+        raise _peers.error(cause) from error
 
 
 def local_device(device: str) -> str:

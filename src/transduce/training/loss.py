@@ -65,21 +65,22 @@ class _ProjectedLoss(torch.autograd.Function):
         weight = embedding.detach().to(x.dtype)
         num_rows, vocab_size = x.size(0), weight.size(0)
         rows = max(1, _CHUNK_BYTES.get(x.device.type, 64 << 20) // (4 * vocab_size))
-        weight_sum = weight.sum(0, dtype=torch.float32)
+        exact = torch.promote_types(x.dtype, torch.float32)  # float64 only where the whole model is
+        weight_sum = weight.sum(0, dtype=exact)
         total = smoothing.true + smoothing.rest * vocab_size  # Σ q: 1 up to rounding
         gradient_x = torch.empty_like(x) if needs_gradient else None
-        gradient_w = torch.zeros(weight.shape, device=x.device) if needs_gradient else None
+        gradient_w = torch.zeros(weight.shape, dtype=exact, device=x.device) if needs_gradient else None
         nll = x.new_zeros((), dtype=torch.float64)
         loss = x.new_zeros((), dtype=torch.float64)
         for start in range(0, num_rows, rows):
             chunk, wanted = x[start : start + rows], targets[start : start + rows, None]
-            logits = (chunk @ weight.t()).float()
+            logits = (chunk @ weight.t()).to(exact)
             picked = logits.gather(1, wanted)
             highest = logits.amax(dim=1, keepdim=True)
             p = torch.softmax(logits, dim=1)
             log_z = highest - p.amax(dim=1, keepdim=True).log()  # the greatest p is at least 1/V: no underflow
             nll += (log_z - picked).sum(dtype=torch.float64)
-            sum_logits = chunk.float() @ weight_sum
+            sum_logits = chunk.to(exact) @ weight_sum
             loss += (
                 total * log_z.sum(dtype=torch.float64)
                 - smoothing.true * picked.sum(dtype=torch.float64)
@@ -91,16 +92,16 @@ class _ProjectedLoss(torch.autograd.Function):
                 p.scatter_add_(1, wanted, torch.full_like(picked, -smoothing.true))
                 p = p.to(x.dtype)
                 torch.mm(p, weight, out=gradient_x[start : start + rows])
-                if x.dtype == torch.float32:
+                if x.dtype == exact:
                     gradient_w.addmm_(p.t(), chunk)
                 else:
                     gradient_w += p.t() @ chunk  # summed over blocks in float32
         if gradient_x is not None and gradient_w is not None:
             gradient_x.sub_((smoothing.rest * weight_sum).to(x.dtype))
-            gradient_w.sub_(smoothing.rest * x.sum(0, dtype=torch.float32))
+            gradient_w.sub_(smoothing.rest * x.sum(0, dtype=exact))
             ctx.save_for_backward(gradient_x, gradient_w)
             ctx.embedding_dtype = embedding.dtype
-        loss, nll = loss.float(), nll.float()
+        loss, nll = loss.to(exact), nll.to(exact)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 

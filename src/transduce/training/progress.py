@@ -105,12 +105,11 @@ def check_checkpoint(path: Path) -> Progress:
     return read_progress(path)
 
 
-def write_state(folder: Path, progress: Progress, kind: CheckpointKind) -> None:
-    """Writes state.json, after the other files of the checkpoint."""
+def write_state(folder: Path, progress: Progress, kind: CheckpointKind, checksums: Mapping[str, str]) -> None:
+    """Writes state.json, after the other files of the checkpoint, whose SHA-256 are `checksums`."""
     values = asdict(progress)
     recent = values.pop("recent")  # beside the progress: checkpoints from before it was recorded have the same keys
-    checksums = {name: files.sha256(folder / name) for name in (WEIGHTS, OPTIMIZER)}
-    state = {"format": _FORMAT, "purpose": kind, "progress": values, "recent": recent, "sha256": checksums}
+    state = {"format": _FORMAT, "purpose": kind, "progress": values, "recent": recent, "sha256": dict(checksums)}
     files.write_json(folder / STATE, state | {"progress_sha256": _digest(values)})
 
 

@@ -1,11 +1,9 @@
 """The trainer: one update after another, checkpoints, validation, a clean stop, an exact resume."""
 
 import contextlib
-import enum
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,18 +13,20 @@ from transduce.config import Config
 from transduce.data.batching import micro_batches, share
 from transduce.data.store import ParallelStore
 from transduce.engines.allocator import keep_memory
-from transduce.errors import BundleError, TrainingError
+from transduce.errors import BundleError, LostPeerError, TrainingError
 from transduce.reporting.tables import counted
 from transduce.training.batch import collate
 from transduce.training.batch_order import BatchOrder
 from transduce.training.checkpoint_schedule import CheckpointSchedule
-from transduce.training.checkpoints import advice_not_finite, load_checkpoint, prune, save_checkpoint, set_aside
+from transduce.training.checkpoint_writer import CheckpointWriter
+from transduce.training.checkpoints import load_checkpoint, set_aside
 from transduce.training.device import Compute, device_capacity
 from transduce.training.distributed import Ranks
 from transduce.training.flops import step_flops
 from transduce.training.guidance import Guidance
 from transduce.training.log import TrainingLog
 from transduce.training.loss import Smoothing
+from transduce.training.outcome import End, Outcome
 from transduce.training.progress import CheckpointKind, Progress
 from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
 from transduce.training.run_folder import checkpoint_path, checkpoints
@@ -41,24 +41,6 @@ from transduce.training.step import (
 from transduce.training.stop_signals import StopSignals
 from transduce.training.trainable import TrainableModel
 from transduce.training.validation import Validation, perplexity, update_best
-
-
-class End(enum.Enum):
-    """Why training ended."""
-
-    MAX_STEPS = "max_steps"
-    MAX_MINUTES = "max_minutes"
-    EARLY_STOPPING = "early_stopping"
-    SIGNAL = "signal"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How training ended; `signal` is the one that this process received, if any."""
-
-    end: End
-    progress: Progress
-    signal: int | None = None
 
 
 class Trainer:
@@ -93,6 +75,7 @@ class Trainer:
             model.compile(dynamic=True)
         is_main = self.ranks.is_main
         self.log = TrainingLog(run, config.train, show=show_progress and is_main, write=is_main)
+        self.writer = CheckpointWriter(run, config.train.keep_checkpoints, model, self.optimizer, self.log)
         self.quarantine = Quarantine(run, config.train, model, train, self.compute, self.ranks, self.log)
 
     def announce(self) -> None:
@@ -144,34 +127,40 @@ class Trainer:
 
         Raises:
             TrainingError: weights or gradients are not finite, memory is short, or a checkpoint cannot be written.
+            LostPeerError: another process has failed; the main one has written a checkpoint.
         """
-        with self.log, contextlib.closing(self.quarantine), StopSignals() as stop:
+        with StopSignals() as stop, self.log, contextlib.closing(self.quarantine), self.writer:
             self.log.begin(self.progress.step)
             self.quarantine.begin(self.progress.step)
             self.checkpoint_schedule.start()
-            if self.progress.step and self._validation_is_due() and not self._is_validated():
-                self._validate()  # a signal came before this validation could be made
-            while (end := self._end()) is None:
-                started = time.perf_counter()
-                rows = self.order.next_rows(self.progress)
-                left_out = self.progress.step + 1 in self.config.train.skip_steps
-                with self._named_memory_error():
-                    result = self._left_out() if left_out else self.train_step(rows)
-                self._advance(result, rows, started)
-                stopped = self._any_rank(stop.received is not None)
-                if not stopped and self._validation_is_due():
+            try:
+                if self.progress.step and self._validation_is_due() and not self._is_validated():
+                    self._validate()  # a signal came before this validation could be made
+                while (end := self._end()) is None:
+                    started = time.perf_counter()
+                    rows = self.order.next_rows(self.progress)
+                    self.writer.check()
+                    left_out = self.progress.step + 1 in self.config.train.skip_steps
+                    with self._named_memory_error():
+                        result = self._left_out() if left_out else self.train_step(rows)
+                    self._advance(result, rows, started)
+                    stopped = self._any_rank(stop.received is not None)
+                    if not stopped and self._validation_is_due():
+                        self._validate()
+                    kind = self.checkpoint_schedule.due(self.progress.step, self._any_rank)
+                    if stopped or kind is not None:
+                        self._checkpoint(kind or CheckpointKind.RESUME_ONLY)
+                    if stopped:
+                        return Outcome(End.SIGNAL, self.progress, stop.received)
+                if not self._is_validated():
                     self._validate()
-                kind = self.checkpoint_schedule.due(self.progress.step, self._any_rank)
-                if stopped or kind is not None:
-                    self._checkpoint(kind or CheckpointKind.RESUME_ONLY)
-                if stopped:
-                    return Outcome(End.SIGNAL, self.progress, stop.received)
-            if not self._is_validated():
-                self._validate()
-            self._checkpoint(self.checkpoint_schedule.last_kind(self.progress.step))
-            if self._any_rank(stop.received is not None):
-                end = End.SIGNAL
-            return Outcome(end, self.progress, stop.received)
+                self._checkpoint(self.checkpoint_schedule.last_kind(self.progress.step))
+                self.writer.wait()
+                if self._any_rank(stop.received is not None):
+                    end = End.SIGNAL
+                return Outcome(end, self.progress, stop.received)
+            except LostPeerError as error:
+                raise LostPeerError(f"{self.run}: {error} {self._checkpoint_alone()}") from error
 
     def _end(self) -> End | None:
         train, progress = self.config.train, self.progress
@@ -206,6 +195,7 @@ class Trainer:
         sums = torch.zeros(2, dtype=torch.float64, device=self.compute.device)
         flops, passes = 0, list[MicroBatch]()
         for part in micro_batches(own, store.source_lengths, store.target_lengths, limit):
+            ranks.check()
             batch = collate(store, part, self.compute.device)
             with self.compute.autocast():
                 states_ND = model(*batch.inputs)
@@ -225,6 +215,7 @@ class Trainer:
         # The host waits once for all that it needs; a GPU then updates while the next batch is made.
         gradient_norm, total_loss, total_nll = torch.cat([norm.double()[None], sums]).tolist()
         num_source_tokens = int(store.source_lengths[rows].sum())
+        self._is_whole = False
         result = StepResult(total_loss, total_nll, num_target_tokens, num_source_tokens, gradient_norm, rate, flops)
         if result.finite:
             for group in self.optimizer.param_groups:
@@ -269,28 +260,34 @@ class Trainer:
         if result.target_tokens:
             self.quarantine.examine(result, batch, progress)
         self.log.step(result, progress)
+        self._is_whole = True
 
+    _is_whole = True  # weights and progress are of the same step
     _micro_batches: Sequence[MicroBatch] = ()  # of the last step
 
     # --- checkpoints and validation --------------------------------------------------------------------------------
 
     def _checkpoint(self, kind: CheckpointKind) -> None:
         with self.log.paused():
-            if self.ranks.is_main:
-                self._save(checkpoint_path(self.run, self.progress.step), kind)
-                prune(self.run, self.config.train.keep_checkpoints)
-            self.ranks.wait()
+            self._save(checkpoint_path(self.run, self.progress.step), kind)
         self.checkpoint_schedule.written(kind, self.progress.step)
 
     def _save(self, path: Path, kind: CheckpointKind) -> None:
-        try:
-            save_checkpoint(path, self.model, self.optimizer, self.progress, kind)
-        except BundleError as error:
-            raise TrainingError(f"{self.run}: {error} {advice_not_finite(self.run)}") from None
-        except OSError as error:
-            found = checkpoints(self.run)
-            left = f"{found[-1].name} is complete: make room and continue with --resume" if found else "make room"
-            raise TrainingError(f"{path}: cannot be written: {error.strerror or error}. {left}.") from error
+        if self.ranks.is_main:
+            self.writer.save(path, self.progress, kind)
+
+    def _checkpoint_alone(self) -> str:
+        """Writes a checkpoint after another process has failed, if this is the main one; returns how to continue."""
+        step = self.progress.step
+        if not (self.ranks.is_main and self._is_whole and step > 0):
+            return "Continue with --resume."
+        self.writer.wait()
+        if not (path := checkpoint_path(self.run, step)).exists():
+            self._save(path, self.checkpoint_schedule.due(step, bool) or CheckpointKind.RESUME_ONLY)
+            self.writer.wait()
+        done = f"The checkpoint after step {step} is complete."
+        self.log.warn(done)  # at once: torchrun ends this process as soon as signals are no longer held back
+        return f"{done} Continue with --resume."
 
     def _validation_is_due(self) -> bool:
         every = self.config.train.validate_steps
@@ -310,6 +307,5 @@ class Trainer:
             scores = dict(zip(scores, self.ranks.broadcast([*scores.values()], self.compute.device), strict=True))
             best = update_best(self.progress, scores, self.config.train.best_by)
             self.log.validation(scores, self.progress, best=best)
-            if best and self.ranks.is_main:
+            if best:
                 self._save(self.run / "best", CheckpointKind.BEST)
-            self.ranks.wait()

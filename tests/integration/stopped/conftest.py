@@ -51,6 +51,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             if trainer.progress.step + 1 == step:
                 monkeypatch.setattr(Trainer, "train_step", train_step)
                 if how == signal.SIGKILL:
+                    trainer.writer.wait()  # so that tests know which checkpoint is the last
                     raise Killed
                 os.kill(os.getpid(), how)
             return train_step(trainer, rows)

@@ -121,8 +121,7 @@ def test_a_signal_during_the_last_validation_is_heeded(
     perplexity = trainer_module.perplexity
 
     def signalled(*arguments: Any) -> float:
-        if len(checkpoints(tmp_path / "run")) == 3:
-            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
         return perplexity(*arguments)
 
     monkeypatch.setattr(trainer_module, "perplexity", signalled)
@@ -167,12 +166,17 @@ def test_the_mean_is_compared_with_the_last_checkpoint(
 
 
 @pytest.mark.slow
-def test_real_signals_at_random_moments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_real_interruptions_at_random_moments(ranks: int) -> None:
     script = Path(__file__).resolve().parents[3] / "benchmarks" / "interrupted_training.py"
-    counts = ["--kills", "2", "--terminations", "1", "--interrupts", "1", "--steps", "63"]
-    ended = subprocess.run([sys.executable, str(script), *counts], capture_output=True, text=True, timeout=600)
+    counts = ["--kills", "2", "--terminations", "1", "--interrupts", "1", "--full-disks", "1", "--nan-batches", "3"]
+    counts += ["--steps", "63", "--ranks", str(ranks), "--dead-ranks", str(2 * (ranks - 1))]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(
+        [sys.executable, str(script), *counts], capture_output=True, text=True, timeout=1500, env=environment
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     result = json.loads(ended.stdout)
     assert result["equal"]
-    assert len(result["interruptions"]) == result["took_effect"] == 4
+    assert len(result["interruptions"]) == result["took_effect"] == 5 + 2 * (ranks - 1)
     assert result["left_over"] == []

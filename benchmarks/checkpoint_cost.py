@@ -1,0 +1,129 @@
+"""What a checkpoint costs training: written in the background, as training does it, and while training waits.
+
+    python benchmarks/checkpoint_cost.py > benchmarks/results/DATE-checkpoint-cost.json
+
+Trains `paper-base` on random ids, and alternates in one process between stretches of steps: with no checkpoint, with
+one in the background from the first step on, and with one that is waited for. `waited_seconds` is how long training
+stood still; `extra_share` compares whole stretches, so it includes what the writing thread takes from the processor.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from transduce.config import preset
+from transduce.data.store import ParallelStore, StoreWriter
+from transduce.runs import new_model
+from transduce.training.device import Compute
+from transduce.training.progress import CheckpointKind
+from transduce.training.run_folder import checkpoint_path
+from transduce.training.trainer import Trainer
+
+_KINDS = ("none", "background", "waited for")
+_DEFAULT_SECONDS = 600.0  # between checkpoints, by train.checkpoint_minutes
+
+
+def main() -> int:
+    """Prints the result as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", default="paper-base")
+    parser.add_argument("--batch-tokens", type=int, default=1000, help="target tokens of a step")
+    parser.add_argument("--steps", type=int, default=6, help="of a stretch")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="where checkpoints are written; default: a temporary folder")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        print(json.dumps(measure(args, Path(folder)), indent=2))
+    return 0
+
+
+def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Returns seconds of the stretches of each kind, and what they say of the cost of a checkpoint."""
+    trainer = make_trainer(args, folder)
+    rows = trainer.order.plan(0, 0).batch(0)
+    seconds: dict[str, list[float]] = {kind: [] for kind in _KINDS}
+    waited: dict[str, list[float]] = {kind: [] for kind in _KINDS}
+    for number in range(-1, args.rounds):  # the first one is not counted: memory is asked for
+        for kind in _KINDS:
+            started = time.perf_counter()
+            stood = stretch(trainer, rows, args.steps, kind)
+            if number >= 0:
+                seconds[kind].append(time.perf_counter() - started)
+                waited[kind].append(stood)
+            trainer.writer.wait()
+            print(f"round {number + 1}, {kind}: waited {stood:.2f} s", file=sys.stderr, flush=True)
+    size = sum(path.stat().st_size for path in checkpoint_path(folder, trainer.progress.step).glob("*"))
+    shares = {
+        kind: statistics.median(ours / none - 1 for ours, none in zip(seconds[kind], seconds["none"], strict=True))
+        for kind in _KINDS[1:]
+    }
+    return {
+        "date": datetime.date.today().isoformat(),
+        "what": "seconds of stretches of training steps, without a checkpoint and with one",
+        "command": f"checkpoint_cost.py {' '.join(sys.argv[1:])}".strip(),
+        "machine": {
+            "python": platform.python_version(),
+            "torch": version("torch"),
+            "processor": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "load": os.getloadavg()[0],
+        },
+        "parameters": trainer.model.num_parameters,
+        "checkpoint_bytes": size,
+        "steps_of_a_stretch": args.steps,
+        "seconds": {kind: [round(value, 3) for value in values] for kind, values in seconds.items()},
+        "waited_seconds": {kind: [round(value, 3) for value in values] for kind, values in waited.items()},
+        "median_waited_seconds": {kind: round(statistics.median(waited[kind]), 3) for kind in _KINDS[1:]},
+        "extra_share": {kind: round(share, 4) for kind, share in shares.items()},
+        "share_waited_at_a_checkpoint_every_10_minutes": {
+            kind: round(statistics.median(waited[kind]) / _DEFAULT_SECONDS, 5) for kind in _KINDS[1:]
+        },
+    }
+
+
+def make_trainer(args: argparse.Namespace, folder: Path) -> Trainer:
+    """Returns a trainer on random ids, lengths as in `train.py`."""
+    config, generator = preset(args.preset), np.random.default_rng(1)
+    limits = {"source_batch_tokens": args.batch_tokens, "target_batch_tokens": args.batch_tokens}
+    config = replace(config, train=replace(config.train, **limits, keep_checkpoints=5))
+    size = config.model.vocab_size
+    with StoreWriter.open(folder / "train.arrow", tokenizer_fingerprint="none", vocab_size=size) as writer:
+        rows = [generator.integers(4, size, 25).tolist() for _ in range(args.batch_tokens // 25)]
+        writer.write(rows, rows)
+    compute = Compute.of(config.train.device, config.train.precision)
+    store = ParallelStore.open(folder / "train.arrow")
+    return Trainer(new_model(config, compute), config, folder, store, compute=compute, show_progress=False)
+
+
+def stretch(trainer: Trainer, rows: np.ndarray, steps: int, kind: str) -> float:
+    """Makes steps, with a checkpoint after the first of them; returns how long training waited for it."""
+    waited = 0.0
+    for number in range(steps):
+        trainer.train_step(rows)
+        trainer.progress.step += 1
+        if number == 0 and kind != "none":
+            started = time.perf_counter()
+            path = checkpoint_path(trainer.run, trainer.progress.step)
+            trainer.writer.save(path, trainer.progress, CheckpointKind.REGULAR)
+            if kind == "waited for":
+                trainer.writer.wait()
+            waited = time.perf_counter() - started
+    return waited
+
+
+if __name__ == "__main__":
+    sys.exit(main())

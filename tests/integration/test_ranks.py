@@ -1,0 +1,158 @@
+"""Training in several processes: the same losses, and what happens where one of them fails."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from several_processes import finish, start
+from small_training import batches_an_epoch
+from transduce.cli.main import main as command_line
+from transduce.config import Config
+from transduce.errors import TrainingError
+from transduce.training.progress import check_checkpoint, checkpoint_kind
+from transduce.training.run_folder import checkpoints
+
+EXACT = """
+import sys
+from pathlib import Path
+
+import torch
+
+from small_training import with_train, without_dropout
+from transduce.config import load_recipe
+from transduce.data.store import ParallelStore
+from transduce.runs import new_model, with_vocabulary
+from transduce.text import SubwordTokenizer
+from transduce.training.device import Compute
+from transduce.training.trainer import Trainer
+
+recipe, data, run, steps = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+run.mkdir(exist_ok=True)
+# A usual rate for so small a model would make it chaotic: rounding errors would grow by a half in each step.
+config = with_train(without_dropout(load_recipe(recipe)), max_steps=steps, learning_rate_factor=0.1)
+config = with_vocabulary(config, SubwordTokenizer.load(data / "tokenizer.json"))
+compute = Compute(torch.device("cpu"), torch.float64)
+model, store = new_model(config, compute).double(), ParallelStore.open(data / "train.arrow")
+Trainer(model, config, run, store, compute=compute, show_progress=False).fit()
+"""
+
+
+def losses(run: Path) -> list[float]:
+    records = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [record["loss"] for record in records if record["kind"] == "train"]
+
+
+@pytest.mark.computes
+def test_any_number_of_processes_has_the_same_losses(recipe: Path, config: Config, data: Path, tmp_path: Path) -> None:
+    """In float64, over 50 steps of several epochs: batches of fewer pairs than processes are among them."""
+    assert batches_an_epoch(config, data) < 50
+    program = tmp_path / "exact.py"
+    program.write_text(EXACT)
+    for world_size in (1, 2, 3):
+        run = tmp_path / str(world_size)
+        for code, said in finish(start(world_size, [str(program), str(recipe), str(data), str(run), "50"])):
+            assert code == 0, said
+    alone = losses(tmp_path / "1")
+    assert len(alone) == 50
+    assert alone[-1] < alone[0] - 0.5  # it learns
+    for world_size in (2, 3):
+        assert losses(tmp_path / str(world_size)) == pytest.approx(alone, rel=0, abs=1e-9)
+
+
+FAILING = """
+import os, signal, sys
+import torch
+from transduce.cli.main import main
+from transduce.training.trainer import Trainer
+
+rank, step, how = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+train_step = Trainer.train_step
+
+def failing(trainer, rows):
+    if trainer.ranks.rank == rank and trainer.progress.step + 1 == step:
+        if how == "memory":
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        if how == "bug":
+            raise ZeroDivisionError("an accident")
+        os.kill(os.getpid(), getattr(signal, how))
+    return train_step(trainer, rows)
+
+Trainer.train_step = failing
+sys.exit(main(sys.argv[4:]))
+"""
+
+
+def train_arguments(recipe: Path, data: Path, run: Path, *settings: str) -> list[str]:
+    words = [word for setting in settings for word in ("--set", setting)]
+    return ["train", str(recipe), "--data", str(data), "--output", str(run), "--quiet", *words]
+
+
+def fail(tmp_path: Path, rank: int, step: int, how: str, arguments: list[str]) -> list[tuple[int, str]]:
+    program = tmp_path / "failing.py"
+    program.write_text(FAILING)
+    return finish(start(2, [str(program), str(rank), str(step), how, *arguments]))
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "named"),
+    [
+        ("SIGKILL", -signal.SIGKILL, "ended without a word"),
+        ("memory", TrainingError.exit_code, "ran out of memory"),
+        ("bug", 1, "failed: ZeroDivisionError: an accident"),
+    ],
+)
+def test_a_process_that_fails_is_named_and_nothing_is_lost(
+    recipe: Path, data: Path, tmp_path: Path, how: str, code: int, named: str
+) -> None:
+    """The main process writes a checkpoint of the last step that both made."""
+    run = tmp_path / "run"
+    arguments = train_arguments(recipe, data, run, "train.checkpoint_steps=5", "train.max_steps=9")
+    (main_code, said), (other_code, own) = fail(tmp_path, 1, 8, how, arguments)
+    assert (main_code, other_code) == (TrainingError.exit_code, code), said + own
+    assert "rank 1 (on " in said
+    assert named in said
+    assert "The checkpoint after step 7 is complete. Continue with --resume." in said
+    assert [(check_checkpoint(path).step, checkpoint_kind(path)) for path in checkpoints(run)] == [
+        (5, "scheduled"),
+        (7, "interim"),
+    ]
+    whole = tmp_path / "whole"
+    for number, folder in enumerate((run, whole)):
+        given = [*arguments[:5], str(folder), *arguments[6:], *(["--resume"] if number == 0 else [])]
+        for ended, words in finish(start(2, ["-m", "transduce", *given])):
+            assert ended == 0, words
+    ours, theirs = (folder / "model" / "model.safetensors" for folder in (run, whole))
+    assert ours.read_bytes() == theirs.read_bytes()
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "bug"])
+def test_the_main_process_that_fails_is_named_too(recipe: Path, data: Path, tmp_path: Path, how: str) -> None:
+    run = tmp_path / "run"
+    arguments = train_arguments(recipe, data, run, "train.checkpoint_steps=3", "train.max_steps=9")
+    (_, own), (other_code, said) = fail(tmp_path, 0, 5, how, arguments)
+    assert other_code == TrainingError.exit_code, own + said
+    assert "rank 0 (on " in said
+    assert ("ended without a word" if how == "SIGKILL" else "an accident") in said
+    assert [check_checkpoint(path).step for path in checkpoints(run)] == [3]
+    assert command_line([*arguments, "--resume"]) == 0  # one process continues what two began
+    assert check_checkpoint(checkpoints(run)[-1]).step == 9
+
+
+def test_a_signal_to_one_process_stops_all_with_a_checkpoint(recipe: Path, data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    arguments = train_arguments(recipe, data, run, "train.max_steps=1000000")
+    said = fail(tmp_path, 1, 4, "SIGTERM", arguments)
+    assert [code for code, _ in said] == [128 + signal.SIGTERM] * 2, said
+    assert [(check_checkpoint(path).step, checkpoint_kind(path)) for path in checkpoints(run)] == [(4, "interim")]
+
+
+def test_preparing_fails_in_the_main_process_and_the_others_end(recipe: Path, tmp_path: Path) -> None:
+    """They wait for the data, which may take hours."""
+    arguments = ["train", str(recipe), "--output", str(tmp_path / "run"), "--quiet"]
+    arguments = ["-m", "transduce", *arguments, "--set", 'data.train=[["absent.en","absent.de"]]']
+    (main_code, own), (other_code, said) = finish(start(2, arguments))
+    assert (main_code, other_code) == (3, TrainingError.exit_code), own + said
+    assert "rank 0 (on " in said
+    assert "absent.en: no such file" in said
