@@ -74,26 +74,28 @@ function changed() {
 }
 
 let checking = null; // the controller of the request that asks for terms
+let unchecked = new Set(); // the sentences that it asks for
 
 /** Asks which terms occur in the sentences that the user worked on: these are not translated again. */
 async function recheck() {
   checking?.abort();
-  const edited = passage.segments.filter((each) => each.isEdited);
-  if (!edited.length || !source()) return;
-  const before = edited.map((each) => each.translation.required ?? []);
-  const enter = (index, required) => (edited[index].translation = { ...edited[index].translation, required });
-  edited.forEach((_, index) => enter(index, null)); // not known
+  unchecked = new Set(passage.segments.filter((each) => each.isEdited));
+  if (!unchecked.size || !source()) return;
   passage.changed();
   checking = new AbortController();
   const { signal } = checking;
+  const edited = [...unchecked];
   const text = edited.map((each) => each.source);
   const fields = { ...passage.requestFields(source(), target()), text, confidence: false, alignment: false };
   try {
     const { translations } = await ask("api/translate", { fields, signal });
-    translations.forEach(({ required }, index) => {
-      const wasForced = ({ terms }) => before[index].some((each) => each.forced && isSame(each.terms, terms));
-      enter(index, required.map((each) => ({ ...each, forced: wasForced(each) }))); // as they are in the user's wording
+    edited.forEach((segment, index) => {
+      const before = segment.translation.required;
+      const wasForced = ({ terms }) => before.some((each) => each.forced && isSame(each.terms, terms));
+      const required = translations[index].required.map((each) => ({ ...each, forced: wasForced(each) })); // as it is now
+      segment.translation = { ...segment.translation, required };
     });
+    unchecked = new Set();
     passage.changed();
   } catch (error) {
     if (error.name !== "AbortError") failed(error, recheck);
@@ -103,7 +105,7 @@ async function recheck() {
 const isSame = (terms, others) => JSON.stringify(terms) === JSON.stringify(others);
 
 /** Returns whether it is known which terms are in a sentence. */
-const isChecked = ({ source: text, translation }) => !text.startsWith("\0") && translation.required !== null;
+const isChecked = (segment) => !segment.source.startsWith("\0") && !unchecked.has(segment);
 
 /** Returns what became of each term of the glossary that a sentence requires: {terms, isHonoured, isForced}. */
 export function outcomes(segment) {
