@@ -264,7 +264,7 @@ A Transformer encoder-decoder (Vaswani et al., 2017), trained with Transduce {__
 | heads, d_k, d_v | {model.num_heads}, {model.d_k}, {model.d_v} |
 | norm, positions | {model.norm}-norm, {model.positions} |
 | vocabulary | {model.vocab_size:,} {config.text.algorithm} pieces, shared |
-| trained on | {corpus} |
+| trained on | {corpus} |{_ancestor_row(metrics)}
 | training | at most {train.max_steps:,} steps, dropout {model.dropout}, label smoothing {train.label_smoothing} |
 
 ## Measured
@@ -277,8 +277,20 @@ A Transformer encoder-decoder (Vaswani et al., 2017), trained with Transduce {__
 """
 
 
+def _ancestor_row(metrics: Mapping[str, Any]) -> str:
+    """Returns the row of the card about the model that training started from; empty where there is none."""
+    ancestor = metrics.get("ancestor")
+    if not isinstance(ancestor, dict):
+        return ""
+    words = f", {ancestor.get('new_words')} new words" if ancestor.get("new_words") else ""
+    name, path, checksum = (ancestor.get(key, "not recorded") for key in ("name", "path", "sha256"))
+    return f"\n| started from | {name} (`{path}`{words}), SHA-256 of its weights `{checksum}` |"
+
+
 def format_metric(value: Any) -> str:
-    """Returns a measured value as text: two decimals, and large numbers as 3.2e+15."""
+    """Returns a measured value as text: two decimals, and large numbers as 3.2e+15; of a table, each entry."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {format_metric(entry)}" for name, entry in value.items())
     if isinstance(value, int | float) and abs(value) >= 1e12:
         return f"{value:.3e}"
     return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -4,6 +4,7 @@ RUN/
     config.json       the resolved configuration; the only thing reloaded on resume
     data/             prepared data, unless they lie elsewhere
     data.json         which data the run was started with, and where they are
+    ancestor.json     which model it started from, if any
     checkpoints/      the last ones
     best/             the checkpoint with the best validation score
     metrics.jsonl     every logged step and validation; tensorboard/ has the same
@@ -37,6 +38,7 @@ from transduce.model import Transformer
 from transduce.parser import Parser
 from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
+from transduce.training.ancestor import ancestor_metrics, record_ancestor, require_ancestor, start_from_ancestor
 from transduce.training.averaging import average_checkpoints, compare_with_last
 from transduce.training.checkpoints import remove_leftovers, set_aside_damaged
 from transduce.training.device import Compute
@@ -52,6 +54,7 @@ from transduce.training.run_folder import (
     load_run_data,
     run_settings,
     save_run_data,
+    started_config,
 )
 from transduce.training.trainer import Trainer
 from transduce.training.validation import Scorer, Validation, perplexity
@@ -72,6 +75,7 @@ __all__ = [
     "merge_settings",
     "read_test_trees",
     "run_settings",
+    "started_config",
     "train",
     "with_vocabulary",
 ]
@@ -113,6 +117,7 @@ def train(
         if not alone:
             raise TrainingError(f"{run}: another training is at work here. Stop it, wait, or choose another --output.")
         require_trainable(config, run, resume)
+        require_ancestor(run, config)
         shown = show_progress and ranks.is_main
         if ranks.is_main:
             remove_leftovers(run)
@@ -128,6 +133,8 @@ def train(
         config = with_vocabulary(config, SubwordTokenizer.load(prepared.tokenizer))
         if ranks.is_main:
             save_run_config(run, config, settings)
+            record_ancestor(run, config, prepared)
+        ranks.wait()
         trainer = _trainer(config, run, prepared, compute, shown)
         if resume and not trainer.resume():
             trainer.log.say(f"{run}: no checkpoint to resume from; starting from the beginning")
@@ -177,6 +184,7 @@ def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, sh
     elif config.train.early_stopping:
         raise TrainingError("train.early_stopping needs data.validation: there is nothing to measure progress by.")
     model = new_model(config, compute)
+    start_from_ancestor(model, run, config, prepared)
     guidance = None
     if config.train.guided_attention:
         begins = beginnings(tokenizer.piece_bytes(range(tokenizer.vocab_size)))
@@ -286,7 +294,7 @@ def average_run(
         print(f"note: {run} has {counted(len(progress), 'checkpoint')} to average, not {last}", file=sys.stderr)
     prepared = load_run_data(run)
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
-    metrics = _measure(config, weights, tokenizer, prepared, progress)
+    metrics = _measure(config, weights, tokenizer, prepared, progress) | ancestor_metrics(run)
     return save_bundle(output, config, weights, tokenizer, metrics)
 
 

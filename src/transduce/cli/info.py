@@ -32,6 +32,7 @@ from transduce.config.estimates import SENTENCE_TOKENS, estimate
 from transduce.config.loading import recipe_start
 from transduce.errors import ConfigError, suggestion
 from transduce.reporting.tables import clock, counted, mebibytes, short, table
+from transduce.training.schedule import describe_rate
 
 if TYPE_CHECKING:
     from transduce.training.progress import Progress
@@ -113,6 +114,8 @@ def _as_text(name: str, subject: _Subject, count: int) -> str:
     if subject.progress is not None:
         parts.append(_progress_text(subject.progress, subject.config.train.max_steps))
     parts.append(_estimate_text(subject.config))
+    if subject.config.init.model and subject.kind != "model folder":
+        parts.append(describe_rate(subject.config))
     if subject.start is not None:
         parts.append(_difference_text(*subject.start, subject.config))
     for section, values in to_dict(subject.config).items():
@@ -156,6 +159,7 @@ def _progress_text(progress: "Progress", max_steps: int) -> str:
 
 def _difference_text(name: str, start: Config, config: Config) -> str:
     origin = f"preset {name}" if name else "the defaults (it names no preset)"
+    origin += f" and from {start.init.model}, which it starts from" if start.init.model else ""
     changed = differences(to_dict(start), to_dict(config))
     rows = [(key, *(json.dumps(value, ensure_ascii=False) for value in both)) for key, both in changed.items()]
     if not rows:

@@ -14,6 +14,8 @@ training pairs that occur in validation or test, pairs that are too long or of u
 which of them are dropped: see --set. Some problems are errors, found before any training: files that are not UTF-8,
 unequal line counts, lines that do not match from some line on, swapped sides.
 
+A recipe with a section [init] uses the tokenizer of the model that it starts from, with the new words that it lists.
+
 The output folder has tokenizer.json, train.arrow, validation.arrow, report.json and, written last, manifest.json. A
 folder that was prepared from the same files in the same way is used again. 'transduce train' prepares its data itself;
 this command prepares them in advance, on another machine, or only checks them.
@@ -46,7 +48,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="set section.key of the configuration"
     )
-    parser.add_argument("--tokenizer", type=Path, metavar="FILE", help="use this tokenizer.json; learn none")
+    parser.add_argument(
+        "--tokenizer", type=Path, metavar="FILE", help="use this tokenizer.json, or that of a model folder; learn none"
+    )
     parser.add_argument(
         "--mirror", type=Path, metavar="DIR", help="folder with downloaded corpora, used instead of the network"
     )

@@ -4,8 +4,12 @@ examples:
   transduce train recipes/multi30k-en-de.toml --output runs/m30k
   transduce train recipes/multi30k-en-de.toml --output runs/m30k --set train.max_steps=2000 --set model.dropout=0.2
   transduce train recipes/multi30k-en-de.toml --output runs/m30k --resume
+  transduce train mine.toml --from models/general --output runs/mine
   transduce train recipes/wmt14-en-de-base.toml --data data/wmt14 --output runs/base
   torchrun --nproc-per-node 8 -m transduce train recipes/wmt14-en-de-base.toml --output runs/base
+
+--from starts from a model: from its weights, tokenizer and shape, with a low learning rate. The section [init] of a
+recipe says the same and more: docs/guides/fine-tuning.md.
 
 Ctrl-C or SIGTERM finishes the current step, writes a checkpoint and exits. --resume then continues exactly as if
 training had not stopped; what was --set at the start still holds. A second Ctrl-C exits at once. The run folder gets
@@ -14,6 +18,7 @@ config.json, checkpoints/, best/, metrics.jsonl, tensorboard/ and, at the end, m
 """
 
 import argparse
+import json
 import signal
 import sys
 from pathlib import Path
@@ -30,6 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("recipe", metavar="RECIPE", type=Path, help="TOML file; see recipes/")
     parser.add_argument("--output", metavar="RUN", type=Path, required=True, help="run folder to write")
+    parser.add_argument(
+        "--from", metavar="MODEL", dest="ancestor", help="start from this model or run, not from random weights"
+    )
     parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint in RUN")
     parser.add_argument(
         "--data", metavar="DIR", type=Path, help="folder made by 'transduce prepare'; default: RUN/data"
@@ -62,13 +70,15 @@ def configuration(args: argparse.Namespace) -> "tuple[Config, list[str]]":
     With --resume, the settings of the run's start hold unless they are set again.
     """
     from transduce.config import load_recipe
-    from transduce.runs import merge_settings, run_settings
+    from transduce.runs import merge_settings, run_settings, started_config
 
-    settings = merge_settings(run_settings(args.output), args.set) if args.resume else args.set
-    held = [setting for setting in settings if setting not in args.set]
+    given = [*([f"init.model={json.dumps(args.ancestor, ensure_ascii=False)}"] if args.ancestor else []), *args.set]
+    settings = merge_settings(run_settings(args.output), given) if args.resume else given
+    held = [setting for setting in settings if setting not in given]
     if held and not args.quiet:
         print(f"still set, as when {args.output} was begun: {' '.join(held)}", file=sys.stderr)
-    return load_recipe(args.recipe, settings), settings
+    started = started_config(args.output) if args.resume else None
+    return load_recipe(args.recipe, settings, started=started), settings
 
 
 def options(args: argparse.Namespace) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """From a preset, a recipe file and `--set` to a `Config`, and back to TOML and JSON.
 
-Precedence, later wins: the preset that the recipe names → the recipe's sections → each `--set section.key=value`.
+Precedence, later wins: the preset that the recipe names → what is inherited from the model of `[init]` → the recipe's
+sections → each `--set section.key=value`.
 """
 
 import dataclasses
@@ -11,39 +12,79 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from transduce.config.ancestor import inherited, read_ancestor
 from transduce.config.presets import preset
 from transduce.config.ranges import shown
-from transduce.config.schema import SECTIONS, Config, DecodeConfig
+from transduce.config.schema import SECTIONS, Config, DecodeConfig, InitConfig
 from transduce.errors import ConfigError, suggestion
 
 _RECIPE_KEYS = ("preset", "name", *SECTIONS)
 
 
-def load_recipe(path: Path, settings: Sequence[str] = ()) -> Config:
+def load_recipe(path: Path, settings: Sequence[str] = (), *, started: Config | None = None) -> Config:
     """Reads a TOML recipe, applies `settings` (each `section.key=value`), and returns the whole configuration.
 
+    Args:
+        path: the recipe.
+        settings: they override the recipe.
+        started: the configuration of the run to resume. A recipe with `[init]` then inherits from it, because the
+            model that it started from may be gone.
+
     Raises:
-        ConfigError: the file is missing or not TOML, a key is unknown, or a value has the wrong type or range.
+        ConfigError: the file is missing or not TOML, a key is unknown, a value has the wrong type or range, or
+            `init.model` names no model.
     """
     values = _read_recipe(path)
+    start = _start(path, values, settings, started)
     try:
-        config = apply(_start(values), {key: value for key, value in values.items() if key != "preset"})
+        config = apply(start, {key: value for key, value in values.items() if key != "preset"})
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    if config.data.folder:
-        folder = Path(path.parent, Path(config.data.folder).expanduser())
-        config = dataclasses.replace(config, data=dataclasses.replace(config.data, folder=str(folder)))
-    return apply_settings(config, settings)
+    return apply_settings(_relative_to(path.parent, config), settings)
 
 
 def recipe_start(path: Path) -> tuple[str, Config]:
-    """Returns the preset that a recipe starts from: its name, or "" and the defaults where it names none."""
+    """Returns the preset that a recipe starts from: its name, or "" and the defaults where it names none.
+
+    What a recipe inherits from the model of `[init]` is included.
+    """
     values = _read_recipe(path)
-    return str(values.get("preset", "")), _start(values)
+    return str(values.get("preset", "")), _start(path, values)
 
 
-def _start(values: dict[str, Any]) -> Config:
-    return preset(convert(values["preset"], str, "preset")) if "preset" in values else Config()
+def _start(path: Path, values: dict[str, Any], settings: Sequence[str] = (), started: Config | None = None) -> Config:
+    """Returns the preset, or the defaults, with what is inherited from the model of `[init]`."""
+    start = preset(convert(values["preset"], str, "preset")) if "preset" in values else Config()
+    name = _named_model(path, values, settings)
+    if not name:
+        return start
+    if started is None:
+        started = from_dict(*read_ancestor(name))
+    return dataclasses.replace(inherited(start, started), init=InitConfig(model=name))
+
+
+def _named_model(path: Path, values: dict[str, Any], settings: Sequence[str]) -> str:
+    """Returns `init.model` as the settings have it, else as the recipe has it; empty if there is none."""
+    for setting in reversed(settings):
+        key, _, text = setting.partition("=")
+        if key.strip() == "init.model":
+            return str(convert(_parse_value(text.strip()), str, "init.model"))
+    section = values.get("init")
+    name = section.get("model", "") if isinstance(section, dict) else ""
+    return _located(path.parent, convert(name, str, "init.model"))
+
+
+def _relative_to(folder: Path, config: Config) -> Config:
+    """Returns `config` with the paths that are relative to the recipe's folder."""
+    data = dataclasses.replace(config.data, folder=_located(folder, config.data.folder))
+    if not config.init.model:
+        return dataclasses.replace(config, data=data)
+    model, words = (_located(folder, name) for name in (config.init.model, config.init.words_file))
+    return dataclasses.replace(config, data=data, init=dataclasses.replace(config.init, model=model, words_file=words))
+
+
+def _located(folder: Path, name: str) -> str:
+    return str(Path(folder, Path(name).expanduser())) if name else name
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:
@@ -219,8 +260,10 @@ _TYPE_NAMES: dict[Any, str] = {
 
 
 def to_dict(config: Config) -> dict[str, Any]:
-    """Returns the configuration as plain dicts, lists and scalars."""
+    """Returns the configuration as plain dicts, lists and scalars; without `init` where training starts anew."""
     plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    if config.init == InitConfig():
+        del plain["init"]
     return plain
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from transduce.config.corpora import CorpusConfig, PhaseConfig, require_phases, with_names
 from transduce.config.ranges import Flag, Range, check_ranges, shown
+from transduce.config.start import InitConfig
 from transduce.errors import ConfigError
 
 
@@ -315,6 +316,7 @@ class Config:
     text: TextConfig = field(default_factory=TextConfig)
     data: DataConfig = field(default_factory=DataConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    init: InitConfig = field(default_factory=InitConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
     def __post_init__(self) -> None:

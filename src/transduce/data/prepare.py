@@ -22,6 +22,7 @@ from transduce.config import Config
 from transduce.data.corpus import CorpusFiles, locate, read_chunks
 from transduce.data.doctor import Examination, examine, require_aligned
 from transduce.data.encoding import EncodedPart, EncodedSplit, encode_split
+from transduce.data.given_tokenizer import ancestor_tokenizer, given_tokenizer
 from transduce.data.mixture import CorpusRows, Mixture
 from transduce.data.mixture_report import corpus_shares
 from transduce.data.prepare_report import EpochReport, PrepareReport
@@ -44,6 +45,7 @@ from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import DataError
 from transduce.files import read_json_object, remove_leftovers, sha256, write_json
 from transduce.text import SubwordTokenizer
+from transduce.text.new_words import added_words, frequent_words, with_new_words
 from transduce.treebank import pairs, rare_words
 from transduce.treebank.pairs import sentence_words
 
@@ -67,18 +69,18 @@ def prepare(
         output: the folder.
         progress: whether to show progress on standard error.
         num_workers: number of threads that encode; None: all cores.
-        tokenizer: a `tokenizer.json` to use instead of learning one.
+        tokenizer: a `tokenizer.json`, or a folder with one, to use instead of learning one.
         mirror: a folder to fetch the corpus from, instead of the network.
         overwrite: prepare again, even if the folder was prepared, perhaps with another configuration.
 
     Raises:
         DataError: the corpus cannot be used, or the folder holds something else.
-        TokenizerError: the given tokenizer cannot be read.
+        TokenizerError: the given tokenizer cannot be read, or a word cannot be added to it.
     """
     if output.exists() and not output.is_dir():
         raise DataError(f"{output}: is a file; name a folder to write to.")
     files = locate(config.data, mirror=mirror, progress=progress)
-    given = SubwordTokenizer.load(tokenizer) if tokenizer else None
+    given = given_tokenizer(config, tokenizer)
     wanted = identity(config, files, given.fingerprint if given else None)
     if overwrite:
         (output / MANIFEST).unlink(missing_ok=True)
@@ -116,6 +118,8 @@ def _prepare(
         require_aligned(examination.findings, config.data)
     with stage("tokenizer"):
         tokenizer = given or _learn_tokenizer(files, examination.kept, config, progress=progress)
+        if config.init.new_words:
+            tokenizer = _with_frequent_words(tokenizer, files, examination.kept, config, progress=progress)
         tokenizer.save(output / TOKENIZER)
     with stage("encode"):
         train, validation = _encode(files, output, tokenizer, examination, config, progress, num_workers)
@@ -129,6 +133,7 @@ def _prepare(
             "vocab_size": tokenizer.vocab_size,
             "vocab_size_asked": tokenizer.vocab_size if given else config.text.vocab_size,
             "fingerprint": tokenizer.fingerprint,
+            "new_words": added_words(ancestor_tokenizer(config.init), tokenizer) if config.init.model else [],
         },
         findings=examination.findings,
         train=train,
@@ -145,7 +150,9 @@ def check(config: Config, *, progress: bool = True, mirror: Path | None = None) 
 
     Raises:
         DataError: the corpus cannot be read, or no pairs are left.
+        TokenizerError: a word cannot be added to the tokenizer of the model to start from.
     """
+    given_tokenizer(config)
     files = locate(config.data, mirror=mirror, progress=progress)
     examination = examine(files, config.data, progress=progress)
     _require_pairs(examination)
@@ -209,6 +216,15 @@ def _learn_tokenizer(
         return SubwordTokenizer.train(
             lines(), algorithm=text.algorithm, vocab_size=text.vocab_size, min_frequency=text.min_frequency, whole=whole
         )
+
+
+def _with_frequent_words(
+    tokenizer: SubwordTokenizer, files: CorpusFiles, kept: NDArray[np.bool_], config: Config, *, progress: bool
+) -> SubwordTokenizer:
+    pairs = _sampled_pairs(files, spread(kept, config.text.sample_pairs), progress=progress)
+    texts = (text for pair in pairs for text in pair)
+    words = frequent_words(texts, tokenizer, config.init.new_words, min_frequency=config.text.min_frequency)
+    return with_new_words(tokenizer, words)
 
 
 def _spelling(files: CorpusFiles, sample: NDArray[np.bool_], *, progress: bool) -> Callable[[str], str]:

@@ -14,6 +14,7 @@ from transduce.reporting.tables import counted
 
 _CHARACTERS_A_TOKEN = 4  # of European languages, with subwords of usual size
 _FILLED_SHARE = 0.9  # of a batch, the rest being padding
+_SHOWN_WORDS = 5
 
 
 @dataclass
@@ -47,7 +48,7 @@ class PrepareReport:
 
     Attributes:
         folder: the prepared folder.
-        tokenizer: algorithm, vocabulary size requested and reached, fingerprint.
+        tokenizer: algorithm, vocabulary size requested and reached, fingerprint, words added to an ancestor's.
         findings: what the doctor found in the text.
         train: the training split.
         validation: the validation split, if there is one.
@@ -97,6 +98,9 @@ class PrepareReport:
         size = f"{tokenizer['vocab_size']:,}"
         if tokenizer["vocab_size"] < tokenizer["vocab_size_asked"]:
             size += f" ({tokenizer['vocab_size_asked']:,} were requested; the text yields no more)"
+        if new_words := tokenizer.get("new_words"):
+            more = ", …" if len(new_words) > _SHOWN_WORDS else ""
+            size += f" ({counted(len(new_words), 'new word')}: {', '.join(new_words[:_SHOWN_WORDS])}{more})"
         lines += [
             f"  tokenizer          {tokenizer['algorithm']}, {size} pieces, {tokenizer['fingerprint'][:12]}",
             f"  tokens an epoch    {epoch.source_tokens:,} source, {epoch.target_tokens:,} target; "

@@ -164,9 +164,12 @@ def _require_valid(manifest: dict[str, Any]) -> None:
 def identity(config: Config, files: "CorpusFiles", tokenizer_fingerprint: str | None) -> dict[str, Any]:
     """Returns everything the prepared files depend on: configuration, input files, and the tokenizer if one is given.
 
-    A given tokenizer replaces the `text` section.
+    A given tokenizer replaces the `text` section. The words that the corpus adds to it depend on the corpus.
     """
-    given = {"text": {"tokenizer": tokenizer_fingerprint}} if tokenizer_fingerprint else {}
+    given: dict[str, Any] = {"text": {"tokenizer": tokenizer_fingerprint}} if tokenizer_fingerprint else {}
+    if config.init.new_words:
+        sampled = {"min_frequency": config.text.min_frequency, "sample_pairs": config.text.sample_pairs}
+        given["text"] |= {"new_words": config.init.new_words} | sampled
     return _settings(config) | given | {"inputs": [_status(path) for path in files.all()]}
 
 

@@ -214,6 +214,21 @@ class SubwordTokenizer:
             ordinary.append([index for index in ids if index >= NUM_SPECIAL])
         return self._tokenizer.decode_batch(ordinary, skip_special_tokens=False)
 
+    def words(self, text: str) -> list[str]:
+        """Returns the words that step 2 cuts `text` into, in the byte-level alphabet of `tokens`.
+
+        Raises:
+            TokenizerError: `text` has a lone surrogate, which cannot be encoded.
+        """
+        require_encodable(text)
+        normalizer, splitter = self._tokenizer.normalizer, self._tokenizer.pre_tokenizer
+        text = normalizer.normalize_str(text) if normalizer is not None else text
+        return [word for word, _ in splitter.pre_tokenize_str(text)] if splitter is not None else [text]
+
+    def ids_of_word(self, word: str) -> list[int]:
+        """Returns the ids of one of the words that `words` returns."""
+        return [token.id for token in self._tokenizer.model.tokenize(word)]
+
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns each id in readable form: "▁" for a space, `\\xc3` for bytes that are not whole characters."""
         ids = list(ids)

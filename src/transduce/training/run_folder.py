@@ -45,6 +45,15 @@ def load_run_config(run: Path) -> Config:
     return from_dict({k: v for k, v in values.items() if k not in _NOT_CONFIGURATION}, str(run / CONFIG))
 
 
+def started_config(run: Path) -> Config | None:
+    """Returns the configuration of a run that has a checkpoint; None where it has none, or there is no run.
+
+    Raises:
+        TrainingError: its configuration is damaged.
+    """
+    return load_run_config(run) if checkpoints(run) and (run / CONFIG).is_file() else None
+
+
 def read_run_config(run: Path) -> dict[str, Any]:
     """Returns all that a run's `config.json` holds, as it is; raises what `load_run_config` does."""
     try:

@@ -1,4 +1,37 @@
-"""The learning rate over training (§5.3)."""
+"""The learning rate over training (§5.3), and of a training that starts from a model."""
+
+from transduce.config import Config
+
+
+def learning_rate(step: int, config: Config) -> float:
+    """Returns the rate of update number `step`, from 1."""
+    train = config.train
+    if config.init.model:
+        rate = warmed_up(step, config.init.learning_rate, train.warmup_steps, train.learning_rate_factor)
+    else:
+        rate = noam(step, config.model.d_model, train.warmup_steps, train.learning_rate_factor)
+    return rate * cooldown(step, train.max_steps, train.cooldown_steps)
+
+
+def describe_rate(config: Config) -> str:
+    """Returns the rates at the start, the peak and the end of a training, in words."""
+    train = config.train
+    peak, end = (learning_rate(step, config) for step in (train.warmup_steps, train.max_steps))
+    factor = train.learning_rate_factor
+    of_factor = "" if factor == 1 else f" (init.learning_rate × train.learning_rate_factor {factor:g})"
+    return (
+        f"learning rate: rises from 0 to {peak:.1e}{of_factor} at step {train.warmup_steps:,} and falls to {end:.1e} "
+        f"at step {train.max_steps:,}"
+    )
+
+
+def warmed_up(step: int, peak: float, warmup_steps: int, factor: float = 1.0) -> float:
+    """Returns a rate of the shape of eq. 3 whose highest value, `factor` × `peak`, does not depend on d_model.
+
+    It rises in a line from 0 over `warmup_steps` and then falls with the root of the step; steps count from 1.
+    """
+    rate: float = factor * peak * min(step / warmup_steps, (warmup_steps / step) ** 0.5)
+    return rate
 
 
 def noam(step: int, d_model: int, warmup_steps: int, factor: float = 1.0) -> float:

@@ -15,7 +15,6 @@ from transduce.training.batch import Batch
 from transduce.training.device import Compute
 from transduce.training.guidance import Guidance
 from transduce.training.loss import Smoothing, projected_loss
-from transduce.training.schedule import cooldown, noam
 from transduce.training.trainable import TrainableModel
 
 
@@ -44,15 +43,12 @@ def make_optimizer(model: TrainableModel, config: Config) -> torch.optim.Adam:
     """Returns Adam as in §5.3, with PyTorch's fused kernel."""
     train = config.train
     return torch.optim.Adam(
-        model.parameters(), lr=0.0, betas=(train.adam_beta1, train.adam_beta2), eps=train.adam_epsilon, fused=True
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        lr=0.0,
+        betas=(train.adam_beta1, train.adam_beta2),
+        eps=train.adam_epsilon,
+        fused=True,
     )
-
-
-def learning_rate(step: int, config: Config) -> float:
-    """Returns the rate of update number `step`, from 1."""
-    train = config.train
-    rate = noam(step, config.model.d_model, train.warmup_steps, train.learning_rate_factor)
-    return rate * cooldown(step, train.max_steps, train.cooldown_steps)
 
 
 def seed_dropout(seed: int, step: int, rank: int) -> None:
@@ -88,8 +84,9 @@ def require_positions(config: Config, store: ParallelStore) -> None:
     """Raises DataError if a text is longer than the learned positions: its batch would end the training later."""
     longest = int(max(store.source_lengths.max(initial=0), store.target_lengths.max(initial=0)))
     if learns_positions(config.model) and longest > config.model.max_positions:
+        advice = "Its ancestor has no more: shorten" if config.init.model else "Raise model.max_positions, or shorten"
         raise DataError(
             f"{store.path}: its longest side has {longest} tokens, the end mark counted, and the model has learned "
-            f"positions for {config.model.max_positions}. Raise model.max_positions, or shorten the text: "
-            "data.max_tokens drops training pairs, and never validation pairs."
+            f"positions for {config.model.max_positions}. {advice} the text: data.max_tokens drops training pairs, and "
+            "never validation pairs."
         )

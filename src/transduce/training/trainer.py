@@ -15,6 +15,7 @@ from transduce.data.store import ParallelStore
 from transduce.engines.allocator import keep_memory
 from transduce.errors import BundleError, LostPeerError, TrainingError
 from transduce.reporting.tables import counted
+from transduce.training.ancestor import describe_start
 from transduce.training.batch import collate
 from transduce.training.batch_order import BatchOrder
 from transduce.training.checkpoint_schedule import CheckpointSchedule
@@ -30,14 +31,8 @@ from transduce.training.outcome import End, Outcome
 from transduce.training.progress import CheckpointKind, Progress
 from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
 from transduce.training.run_folder import checkpoint_path, checkpoints
-from transduce.training.step import (
-    StepResult,
-    learning_rate,
-    make_optimizer,
-    require_positions,
-    seed_dropout,
-    states_loss,
-)
+from transduce.training.schedule import learning_rate
+from transduce.training.step import StepResult, make_optimizer, require_positions, seed_dropout, states_loss
 from transduce.training.stop_signals import StopSignals
 from transduce.training.trainable import TrainableModel
 from transduce.training.validation import Validation, perplexity, update_best
@@ -79,7 +74,7 @@ class Trainer:
         self.quarantine = Quarantine(run, config.train, model, train, self.compute, self.ranks, self.log)
 
     def announce(self) -> None:
-        """Prints the sizes of the model, the data and the training."""
+        """Prints the sizes of the model, the data and the training, and what it starts from."""
         plan, max_steps = self.order.plan(self.progress.step, self.progress.epoch), self.config.train.max_steps
         self.log.say(
             f"{self.config.name}: {self.model.num_parameters:,} parameters on {self.compute}; "
@@ -89,6 +84,8 @@ class Trainer:
         )
         if corpora := self.order.description(plan):
             self.log.say(corpora)
+        for line in describe_start(self.run, self.config):
+            self.log.say(line)
 
     def resume(self) -> bool:
         """Goes back to the last undamaged checkpoint; returns False if there is no checkpoint.
@@ -134,8 +131,9 @@ class Trainer:
             self.quarantine.begin(self.progress.step)
             self.checkpoint_schedule.start()
             try:
-                if self.progress.step and self._validation_is_due() and not self._is_validated():
-                    self._validate()  # a signal came before this validation could be made
+                begun = self.progress.step > 0 or bool(self.config.init.model)  # random weights need no validation
+                if begun and self._validation_is_due() and not self._is_validated():
+                    self._validate()  # of the model to start from, or one that a signal prevented
                 while (end := self._end()) is None:
                     started = time.perf_counter()
                     rows = self.order.next_rows(self.progress)

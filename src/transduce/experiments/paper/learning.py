@@ -12,7 +12,8 @@ from transduce.text import SPECIAL_TOKENS
 from transduce.training.batch import Batch, pad
 from transduce.training.device import Compute
 from transduce.training.loss import Smoothing
-from transduce.training.step import batch_loss, learning_rate, make_optimizer
+from transduce.training.schedule import learning_rate
+from transduce.training.step import batch_loss, make_optimizer
 
 FIRST_SYMBOL = len(SPECIAL_TOKENS)
 

@@ -1,0 +1,197 @@
+"""Training that starts from a model, its ancestor: what is checked, the first weights, and what stays frozen.
+
+RUN/ancestor.json says which model it was. The model itself is needed until the first checkpoint is written.
+"""
+
+import json
+import math
+from collections.abc import Callable, Collection
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transduce import files
+from transduce.bundle import WEIGHTS, Bundle
+from transduce.config import Config
+from transduce.config.ancestor import ancestor_folder
+from transduce.config.choices import EMBEDDINGS, learns_positions
+from transduce.config.differences import differences
+from transduce.config.parts import weights_of_parts
+from transduce.config.weights import weight_shapes
+from transduce.data.given_tokenizer import given_tokenizer
+from transduce.data.prepared import Prepared
+from transduce.data.treebank_reader import sentence_reader
+from transduce.errors import ConfigError, TokenizerError, TrainingError
+from transduce.reporting.tables import counted
+from transduce.text import SubwordTokenizer
+from transduce.text.new_words import added_words, former_pieces
+from transduce.training.run_folder import checkpoints, damaged
+from transduce.training.schedule import describe_rate
+from transduce.training.trainable import TrainableModel
+
+ANCESTOR = "ancestor.json"
+_MAY_DIFFER = {"vocab_size", "dropout", "attention_dropout", "ffn_dropout"}  # of the model's configuration
+_OF_TOKENIZER = ("algorithm", "vocab_size")  # keys of `text` that say which tokeniser it is
+
+
+def require_ancestor(run: Path, config: Config) -> None:
+    """Checks, before the data are prepared, that training can start from `init.model`, if it does and has not yet.
+
+    Raises:
+        ConfigError: there is no such model; the recipe describes another model; or it names an unknown part.
+        BundleError: the model folder is incomplete or damaged.
+        TokenizerError: a word cannot be added to its vocabulary.
+    """
+    init, train = config.init, config.train
+    if not init.model or checkpoints(run):
+        return
+    bundle = Bundle.load(ancestor_folder(init.model))
+    bundle.require_shapes()
+    bundle.verify()
+    _require_same(config, bundle.config, init.model)
+    frozen = weights_of_parts(config.model, init.freeze)
+    if (init.words or init.words_file or init.new_words) and set(frozen) & set(EMBEDDINGS["none"]):
+        raise ConfigError(
+            f"init.freeze = {[*init.freeze]}: freezes a table of embeddings, and the new words need rows of it that "
+            "are trained. Leave out the embeddings, or the new words."
+        )
+    if train.warmup_steps >= train.max_steps:
+        raise ConfigError(
+            f"train.warmup_steps = {train.warmup_steps}: must be less than train.max_steps ({train.max_steps}), or the "
+            "learning rate never reaches init.learning_rate. A tenth of the steps is usual."
+        )
+    given_tokenizer(config)
+
+
+def _require_same(config: Config, ancestor: Config, name: str) -> None:
+    ignored = _MAY_DIFFER | (set() if learns_positions(ancestor.model) else {"max_positions"})
+    changed = differences({"model": asdict(ancestor.model)}, {"model": asdict(config.model)})
+    changed = {key: both for key, both in changed.items() if key.removeprefix("model.") not in ignored}
+    for key in _OF_TOKENIZER:
+        before, now = getattr(ancestor.text, key), getattr(config.text, key)
+        if before != now:
+            changed[f"text.{key}"] = (before, now)
+    if changed:
+        lines = [f"  {key} = {_shown(now)}: the model has {_shown(before)}" for key, (before, now) in changed.items()]
+        raise ConfigError(
+            f"init.model = {_shown(name)}: the recipe describes another model. Leave these keys out, which are "
+            "inherited:\n" + "\n".join(lines)
+        )
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# --- the beginning of a training -------------------------------------------------------------------------------------
+
+
+def record_ancestor(run: Path, config: Config, prepared: Prepared) -> None:
+    """Writes RUN/ancestor.json, unless training began already or starts from random weights."""
+    if not config.init.model or checkpoints(run):
+        return
+    bundle = Bundle.load(ancestor_folder(config.init.model))
+    words = _new_words(bundle, prepared)
+    values = {"name": bundle.config.name, "path": config.init.model, "sha256": bundle.checksum(WEIGHTS)}
+    files.write_json(run / ANCESTOR, values | {"new_words": len(words)})
+
+
+def read_ancestor_record(run: Path) -> dict[str, Any]:
+    """Returns what RUN/ancestor.json says; empty where there is none.
+
+    Raises:
+        TrainingError: the file is damaged.
+    """
+    if not (run / ANCESTOR).is_file():
+        return {}
+    try:
+        return files.read_json_object(run / ANCESTOR)
+    except ValueError as error:
+        raise damaged(run / ANCESTOR, error) from None
+
+
+def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np.ndarray]:
+    """Returns the ancestor's weights. A row of a new word is the mean of the rows that the word was made of.
+
+    Raises:
+        TrainingError: the model changed since the run began.
+        BundleError: the model is damaged.
+    """
+    bundle = Bundle.load(ancestor_folder(config.init.model))
+    if bundle.checksum(WEIGHTS) != read_ancestor_record(run).get("sha256"):
+        raise TrainingError(f"{bundle.path}: changed since {run} was started from it. Start anew in another --output.")
+    weights = bundle.weights()
+    read: Callable[[str], str] = sentence_reader(config.data, bundle.tokenizer)
+    pieces = former_pieces(bundle.tokenizer, _new_words(bundle, prepared), read)
+    if pieces:
+        for name in EMBEDDINGS[config.model.tie_embeddings]:
+            weights[name] = with_rows(weights[name], pieces)
+    return weights
+
+
+def with_rows(table_VD: np.ndarray, pieces: Collection[tuple[int, ...]]) -> np.ndarray:
+    """Returns the table with one more row for each of `pieces`: the mean of their rows."""
+    rows = [table_VD[list(ids)].mean(axis=0, dtype=np.float64) for ids in pieces]
+    return np.concatenate([table_VD, np.asarray(rows, table_VD.dtype)])
+
+
+def _new_words(bundle: Bundle, prepared: Prepared) -> list[str]:
+    """Returns the words that the prepared data have more than the ancestor's vocabulary."""
+    try:
+        return added_words(bundle.tokenizer, SubwordTokenizer.load(prepared.tokenizer))
+    except TokenizerError:
+        raise TrainingError(
+            f"{prepared.folder}: was prepared with another tokenizer than that of {bundle.path}. Prepare it again, "
+            "with the recipe that has [init]."
+        ) from None
+
+
+def start_from_ancestor(model: TrainableModel, run: Path, config: Config, prepared: Prepared) -> None:
+    """Gives a new model its ancestor's weights, unless a checkpoint will, and keeps the parts of `init.freeze` as is.
+
+    Without an ancestor it does nothing.
+
+    Raises:
+        TrainingError: the model to start from changed since the run began, or the data have another tokenizer.
+        BundleError: it is damaged.
+    """
+    if not config.init.model:
+        return
+    if not checkpoints(run):
+        model.load_weights(first_weights(run, config, prepared), config.init.model)
+    frozen = set(weights_of_parts(config.model, config.init.freeze))
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in frozen)
+
+
+def describe_start(run: Path, config: Config) -> list[str]:
+    """Returns lines about the ancestor, the rates to come, and what is frozen; none without an ancestor."""
+    if not config.init.model:
+        return []
+    record: dict[str, Any] = {"name": "a model", "path": config.init.model, "new_words": 0} | read_ancestor_record(run)
+    words = f", with {counted(record['new_words'], 'new word')}" if record["new_words"] else ""
+    lines = [f"starts from {record['name']} ({record['path']}){words}", describe_rate(config)]
+    frozen = weights_of_parts(config.model, config.init.freeze)
+    if frozen:
+        sizes = {name: math.prod(shape) for name, shape in weight_shapes(config.model).items()}
+        count = sum(sizes[name] for name in frozen)
+        share = f"{count:,} of {counted(sum(sizes.values()), 'parameter')}"
+        lines.append(f"frozen: {', '.join(config.init.freeze)}: {share}{_tied(config, frozen)}")
+    return lines
+
+
+def _tied(config: Config, frozen: Collection[str]) -> str:
+    """Returns, in brackets, what a frozen table is for where it is several tables at once."""
+    tables = {"all": "source, target and output", "target": "target and output", "none": ""}[
+        config.model.tie_embeddings
+    ]
+    shared = EMBEDDINGS[config.model.tie_embeddings][-1]
+    return f" ({shared} is one table for {tables})" if tables and shared in frozen else ""
+
+
+def ancestor_metrics(run: Path) -> dict[str, Any]:
+    """Returns what a model's metrics say of its ancestor: nothing where training started from random weights."""
+    record = read_ancestor_record(run)
+    return {"ancestor": record} if record else {}
