@@ -12,6 +12,7 @@ from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DecodeConfig, ModelConfig
 from transduce.model import Transformer
 from transduce.text import EOS, SubwordTokenizer
+from transduce.text.new_words import with_new_words
 
 TEXT = ("A dog runs.", "Two dogs run over the green grass.", "a man with a ball")
 
@@ -63,13 +64,17 @@ def _shape(tokenizer: SubwordTokenizer, **changes: Any) -> ModelConfig:
     return replace(shape, **changes)
 
 
-def made_bundle(folder: Path, *, seed: int = 3, ending: float = 0.0, **changes: Any) -> Bundle:
+def made_bundle(
+    folder: Path, *, seed: int = 3, ending: float = 0.0, words: Sequence[str] = (), **changes: Any
+) -> Bundle:
     """Writes a small model folder, whose shape is `changes` over two layers of two heads each way.
+
+    `words` are pieces of its vocabulary besides those of `made_tokenizer`.
 
     Norms and biases are random too, so that nothing is left out unnoticed. `ending` moves the row of EOS towards that
     of other tokens: without it such a model never ends.
     """
-    tokenizer = made_tokenizer()
+    tokenizer = with_new_words(made_tokenizer(), words)
     shape = _shape(tokenizer, **changes)
     torch.manual_seed(seed)
     model = Transformer(shape)

@@ -27,6 +27,7 @@ PUBLIC = {
         "Config",
         "DataConfig",
         "DecodeConfig",
+        "InitConfig",
         "ModelConfig",
         "TextConfig",
         "TrainConfig",

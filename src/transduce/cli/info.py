@@ -215,7 +215,9 @@ def _find(name: str) -> _Subject:
 
 
 def _with_vocabulary(config: Config) -> Config:
-    """Returns the recipe with the vocabulary size that training will set: that of the tokeniser."""
+    """Returns the recipe with the vocabulary size that training will set: that of the tokeniser, without new words."""
+    if config.init.model:
+        return config
     return replace(config, model=replace(config.model, vocab_size=config.text.vocab_size))
 
 

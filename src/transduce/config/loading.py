@@ -35,8 +35,8 @@ def load_recipe(path: Path, settings: Sequence[str] = (), *, started: Config | N
             `init.model` names no model.
     """
     values = _read_recipe(path)
-    start = _start(path, values, settings, started)
     try:
+        start = _start(path, values, settings, started)
         config = apply(start, {key: value for key, value in values.items() if key != "preset"})
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None

@@ -95,14 +95,14 @@ class PrepareReport:
             if name != "validation":
                 lines.append(f"  {name + ' pairs':<18} {count:,}, checked for leaks only")
         lines += _left_out_lines(self.findings)
-        size = f"{tokenizer['vocab_size']:,}"
+        size = f"{tokenizer['vocab_size']:,} pieces"
         if tokenizer["vocab_size"] < tokenizer["vocab_size_asked"]:
             size += f" ({tokenizer['vocab_size_asked']:,} were requested; the text yields no more)"
         if new_words := tokenizer.get("new_words"):
             more = ", …" if len(new_words) > _SHOWN_WORDS else ""
             size += f" ({counted(len(new_words), 'new word')}: {', '.join(new_words[:_SHOWN_WORDS])}{more})"
         lines += [
-            f"  tokenizer          {tokenizer['algorithm']}, {size} pieces, {tokenizer['fingerprint'][:12]}",
+            f"  tokenizer          {tokenizer['algorithm']}, {size}, {tokenizer['fingerprint'][:12]}",
             f"  tokens an epoch    {epoch.source_tokens:,} source, {epoch.target_tokens:,} target; "
             f"mean per pair {train.source_tokens / max(1, train.num_kept):.1f} and "
             f"{train.target_tokens / max(1, train.num_kept):.1f}",

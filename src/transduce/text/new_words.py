@@ -72,8 +72,7 @@ def added_words(old: SubwordTokenizer, new: SubwordTokenizer) -> list[str]:
     ours, theirs = (_without_words(each, old.vocab_size) for each in (old, new))
     if ours != theirs:
         raise TokenizerError("The tokenizer is another one, and not only by new words.")
-    added = new.piece_bytes(range(old.vocab_size, new.vocab_size))
-    return [piece.decode().removeprefix(" ") for piece in added]
+    return [_text(piece) for piece in new.tokens()[old.vocab_size :]]
 
 
 def _without_words(tokenizer: SubwordTokenizer, vocab_size: int) -> dict[str, Any]:

@@ -27,11 +27,10 @@ from transduce.errors import ConfigError, TokenizerError, TrainingError
 from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
 from transduce.text.new_words import added_words, former_pieces
-from transduce.training.run_folder import checkpoints, damaged
+from transduce.training.run_folder import ANCESTOR, checkpoints, damaged
 from transduce.training.schedule import describe_rate
 from transduce.training.trainable import TrainableModel
 
-ANCESTOR = "ancestor.json"
 _MAY_DIFFER = {"vocab_size", "dropout", "attention_dropout", "ffn_dropout"}  # of the model's configuration
 _OF_TOKENIZER = ("algorithm", "vocab_size")  # keys of `text` that say which tokeniser it is
 

@@ -2,6 +2,7 @@
 
 config.json   the resolved configuration, and under "set" the values that --set gave
 data.json     checksums of the data; where they lie, unless that is RUN/data
+ancestor.json which model training started from, if any: see `transduce.training.ancestor`
 checkpoints/  see `transduce.training.checkpoints`
 """
 
@@ -14,7 +15,7 @@ from transduce.config import Config, from_dict
 from transduce.data.prepared import Prepared, is_prepared, load_prepared
 from transduce.errors import TrainingError
 
-CONFIG, DATA, STATE = "config.json", "data.json", "state.json"
+CONFIG, DATA, ANCESTOR, STATE = "config.json", "data.json", "ancestor.json", "state.json"
 QUARANTINE = "quarantine.jsonl"  # see `transduce.training.quarantine`
 CHECKPOINT = re.compile(r"step-(\d{8,})")  # a checkpoint's name
 _NOT_CONFIGURATION = ("transduce", "torch", "set")
