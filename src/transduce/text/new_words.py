@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from transduce.errors import TokenizerError
-from transduce.text.definition import BYTE_OF_CHARACTER, NUM_SPECIAL
+from transduce.text.definition import BYTE_OF_CHARACTER
 from transduce.text.subword import SubwordTokenizer
 
 _BEFORE = "a"  # any word: what comes after it is preceded by a space
+_SPACE = "Ġ"  # a space in the byte-level alphabet
 _MAX_SHOWN = 5
 
 
@@ -53,8 +54,7 @@ def _piece(tokenizer: SubwordTokenizer, word: str) -> str:
 
 def _require_all_used(tokenizer: SubwordTokenizer) -> None:
     """Checks that each word that is a piece already is built by merges, so that `ignore_merges` changes no text."""
-    names = tokenizer.tokens()[NUM_SPECIAL:]
-    unused = [name for name in names if len(tokenizer.ids_of_word(name)) > 1]
+    unused = [name for name in tokenizer.tokens() if _is_word(tokenizer, name) and len(tokenizer.ids_of_word(name)) > 1]
     if unused:
         raise TokenizerError(
             f"This tokenizer has {len(unused)} pieces that its merges never make, for example "
@@ -121,6 +121,15 @@ def frequent_words(
 def _text(word: str) -> str:
     """Returns a word of the byte-level alphabet as text, without the space before it."""
     return bytes(map(BYTE_OF_CHARACTER.__getitem__, word)).decode().removeprefix(" ")
+
+
+def _is_word(tokenizer: SubwordTokenizer, piece: str) -> bool:
+    """Tells whether a piece can be a whole word of a text; special tokens and halves of characters cannot."""
+    try:
+        words = tokenizer.words(_text(piece))
+    except UnicodeDecodeError:
+        return False
+    return [word.removeprefix(_SPACE) for word in words] == [piece.removeprefix(_SPACE)]
 
 
 def _has_letter(word: str) -> bool:
