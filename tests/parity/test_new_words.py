@@ -9,6 +9,7 @@ from transduce import Translator
 from transduce.bundle import Bundle
 from transduce.cli.main import main
 from transduce.export import export_model, import_huggingface
+from transduce.text.new_words import with_new_words
 
 pytestmark = pytest.mark.computes
 
@@ -60,7 +61,9 @@ def test_hugging_faces_tokenizer_gives_the_same_ids_and_leads_back(
     for line in LINES:
         assert theirs(line)["input_ids"][:-1] == bundle.tokenizer.encode(line)
     import_huggingface(tmp_path / "hf", tmp_path / "back", sentences=source)
-    assert Bundle.load(tmp_path / "back").tokenizer.encode_batch(LINES) == bundle.tokenizer.encode_batch(LINES)
+    back = Bundle.load(tmp_path / "back").tokenizer
+    assert back.encode_batch(LINES) == bundle.tokenizer.encode_batch(LINES)
+    assert with_new_words(back, ["lighthouse"]).encode("a lighthouse")[1:] == [back.vocab_size]
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from transduce.errors import TokenizerError
 from transduce.text import SPECIAL_TOKENS, SubwordTokenizer
@@ -104,6 +105,25 @@ def test_a_parsers_words_may_have_signs_and_digits() -> None:
     old = SubwordTokenizer.train(_CORPUS, algorithm="bpe", vocab_size=340, whole=WHOLE)
     new = with_new_words(old, ["Boojum-4711"])
     assert new.encode("the Boojum-4711")[1:] == [old.vocab_size]
+
+
+def test_an_imported_tokenizer_without_a_space_before_the_first_word_can_have_new_words() -> None:
+    theirs = Tokenizer(models.BPE())
+    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    theirs.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=340, special_tokens=[*SPECIAL_TOKENS], initial_alphabet=alphabet, show_progress=False
+    )
+    theirs.train_from_iterator(_CORPUS, trainer)
+    old = SubwordTokenizer.from_json(json.dumps(json.loads(theirs.to_str()) | {"added_tokens": []}))
+    new = with_new_words(old, ["Kubernetes"])
+    assert added_words(old, new) == ["Kubernetes"]
+    assert new.encode("the Kubernetes dog")[1] == old.vocab_size
+    assert new.encode("Kubernetes") == old.encode("Kubernetes")  # at the start it has no space before it
+    assert new.decode(new.encode("the Kubernetes <s>")) == "the Kubernetes <s>"
+    [pieces] = former_pieces(old, ["Kubernetes"])
+    assert list(pieces) == old.encode("a Kubernetes")[len(old.encode("a")) :]
 
 
 def test_pieces_that_merges_never_make_are_not_brought_into_use() -> None:

@@ -2,7 +2,8 @@
 
 from transduce.config.loading import apply_settings, from_dict, load_recipe, to_dict
 from transduce.config.presets import preset, preset_names
-from transduce.config.schema import Config, DataConfig, DecodeConfig, InitConfig, ModelConfig, TextConfig, TrainConfig
+from transduce.config.schema import Config, DataConfig, DecodeConfig, ModelConfig, TextConfig, TrainConfig
+from transduce.config.start import InitConfig
 
 __all__ = [
     "Config",

@@ -15,7 +15,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from transduce.config.ancestor import inherited, read_ancestor
 from transduce.config.presets import preset
 from transduce.config.ranges import shown
-from transduce.config.schema import SECTIONS, Config, DecodeConfig, InitConfig
+from transduce.config.schema import SECTIONS, Config, DecodeConfig
+from transduce.config.start import InitConfig
 from transduce.errors import ConfigError, suggestion
 
 _RECIPE_KEYS = ("preset", "name", *SECTIONS)
