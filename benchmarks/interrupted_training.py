@@ -10,9 +10,10 @@
     full disks      the main process may write no file above some kilobytes
     nan batches     the loss of some steps is NaN; the uninterrupted training is told to leave these steps out
 
-A training is started, resumes, and is interrupted; some while it starts, prepares or averages, most while it trains.
-The last one is left alone. Processes are forked, so that a start costs little. Ends with exit code 1 where a file
-differs, a batch is missing in quarantine.jsonl or stands there twice, or a process does not end.
+The training has a mixture of corpora, whose weights change by phases. It is started, resumes, and is interrupted; some
+while it starts, prepares or averages, most while it trains. The last start is left alone. Processes are forked, so that
+a start costs little. Ends with exit code 1 where a file differs, a batch is missing in quarantine.jsonl or stands there
+twice, or a process does not end.
 """
 
 import argparse
@@ -61,8 +62,24 @@ vocab_size = 300
 
 [data]
 folder = "."
-train = [["train.en", "train.de"]]
 validation = ["dev.en", "dev.de"]
+
+[[data.corpora]]
+name = "first"
+files = ["first.en", "first.de"]
+
+[[data.corpora]]
+name = "second"
+files = ["second.en", "second.de"]
+weight = 0.5
+
+[[train.phases]]
+from_step = 20
+weights = { first = 0.3, second = 1.0 }
+
+[[train.phases]]
+from_step = 150
+weights = { first = 1.0, second = 2.0 }
 
 [train]
 source_batch_tokens = 400
@@ -83,7 +100,7 @@ _COUNTS = {"target_tokens_seen", "training_flops"}  # of steps that were left ou
 _STARTING_SHARE = 0.2  # of the interruptions: at any moment from the start of the process, not while it trains
 _STARTING_SECONDS = 1.5
 _STEP_SECONDS = 0.05  # the others come after a random number of steps, at a random moment of the next ones
-_PATIENCE_SECONDS = 40.0  # until the others of a dead rank have ended by themselves
+_PATIENCE_SECONDS = 15.0  # until the others of a dead rank have ended by themselves
 _MOST_SECONDS = 300.0  # until all processes have ended
 _DISK_BYTES = (4_000, 60_000)  # a checkpoint's larger file has about 200 000
 
@@ -131,6 +148,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         print(f"{number}/{len(kinds)} {sittings[-1]}", file=sys.stderr, flush=True)
     require_success(Sitting(args.ranks, arguments, folder, nan_steps))
     compared = compare(whole, run, nan_steps)
+    dead = [each for each in sittings if each["kind"] == "dead rank" and each["sent"] == "while training"]
     counts = {kind: kinds.count(kind) for kind in sorted(set(kinds))} | {"NaN batch": len(nan_steps)}
     return {
         "date": datetime.date.today().isoformat(),
@@ -149,9 +167,11 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "counts": counts,
         "in_all": sum(counts.values()),
         "took_effect": sum(any(sitting["exit_codes"]) for sitting in sittings),
-        "most_seconds_until_the_others_of_a_dead_rank_ended": max(
-            (sitting["seconds_to_end"] for sitting in sittings if sitting["kind"] == "dead rank"), default=None
-        ),
+        "dead_ranks_while_training": {
+            "number": len(dead),
+            "named_by_the_others": sum(sitting["names_the_rank"] for sitting in dead),
+            "most_seconds_until_the_others_ended": max((sitting["seconds_to_end"] for sitting in dead), default=None),
+        },
         "interruptions": sittings,
         "left_over": sorted(str(path.relative_to(run)) for path in run.rglob(".*") if path.name != ".lock"),
     }
@@ -159,7 +179,7 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 def write_corpus(folder: Path, generator: random.Random) -> Path:
     """Writes a small parallel text and its recipe; returns the recipe."""
-    for split, count in (("train", 300), ("dev", 20)):
+    for split, count in (("first", 200), ("second", 100), ("dev", 20)):
         lines = [" ".join(generator.choices(_WORDS, k=generator.randint(2, 14))) + f" {n}" for n in range(count)]
         (folder / f"{split}.en").write_text("\n".join(lines) + "\n")
         (folder / f"{split}.de").write_text("\n".join(line.upper() for line in lines) + "\n")

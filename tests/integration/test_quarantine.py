@@ -17,6 +17,7 @@ from torch import Tensor
 from small_training import assert_identical, make_trainer, state_of, with_train, without_clock
 from transduce.cli.main import main as command_line
 from transduce.config import Config
+from transduce.data.mixture import CorpusRows
 from transduce.errors import ConfigError, TrainingError
 from transduce.training import trainer as trainer_module
 from transduce.training.progress import read_progress
@@ -195,6 +196,20 @@ def test_losses_of_pairs_add_up_to_the_perplexity(config: Config, data: Path, tm
     assert math.exp(mean) == pytest.approx(perplexity(trainer.model, store, trainer.compute), rel=1e-4)
 
 
+def test_each_pair_is_named_after_its_corpus(
+    config: Config, data: Path, tmp_path: Path, spoiled: Callable[..., None]
+) -> None:
+    trainer = make_trainer(with_train(config, max_steps=1), tmp_path / "run", data)
+    trainer.train.corpora = tuple(CorpusRows(name, count, 0, 0) for name, count in (("a", 10), ("b", 30), ("c", 41)))
+    assert len(trainer.train) == 81
+    spoiled({1: math.nan})
+    trainer.fit()
+    (line,) = quarantined(tmp_path / "run")
+    named = {pair["row"]: pair["corpus"] for pair in line["pairs"]}
+    assert named == {row: "a" if row < 10 else "b" if row < 40 else "c" for row in named}
+    assert len(set(named.values())) > 1
+
+
 def test_data_without_their_tokenizer_are_set_aside_without_text(
     config: Config, data: Path, tmp_path: Path, spoiled: Callable[..., None]
 ) -> None:
@@ -262,6 +277,7 @@ def test_two_processes_name_the_one_at_fault(recipe: Path, data: Path, tmp_path:
         assert process.returncode == 0, messages
     (line,) = quarantined(run)
     assert line["step"] == 2
+    assert {pair["corpus"] for pair in line["pairs"]} == {"train"}
     ranks = {pair["rank"]: set() for pair in line["pairs"]}
     for pair in line["pairs"]:
         ranks[pair["rank"]].add(pair["micro_batch"])

@@ -23,8 +23,8 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 
 def connected(count: int) -> list[Peers]:
-    main = Peers(0, "127.0.0.1")
-    others = [Peers(rank, "127.0.0.1", main.port, main.token) for rank in range(1, count)]
+    main = Peers(0, "127.0.0.1", grace_seconds=600)
+    others = [Peers(rank, "127.0.0.1", main.port, main.token, grace_seconds=600) for rank in range(1, count)]
     wait_until(lambda: len(main._connections) == count - 1)
     return [main, *others]
 
@@ -82,11 +82,10 @@ def test_strangers_are_not_listened_to() -> None:
 
 PROGRAM = """
 import sys, time
-from transduce.training import peers
+from transduce.training.peers import Peers
 
-peers._GRACE_SECONDS = 0.2
 rank, port, token = map(int, sys.argv[1:])
-with peers.Peers(rank, "127.0.0.1", port, token):
+with Peers(rank, "127.0.0.1", port, token, grace_seconds=0.2):
     print("here", flush=True)
     time.sleep(3600)  # as in a collective that never returns
 """
@@ -101,7 +100,7 @@ def other(main: Peers, rank: int) -> "subprocess.Popen[str]":
 
 
 def test_a_killed_process_is_named_and_those_that_wait_for_it_are_ended(capsys: pytest.CaptureFixture[str]) -> None:
-    main = Peers(0, "127.0.0.1")
+    main = Peers(0, "127.0.0.1", grace_seconds=600)
     killed, waiting = other(main, 1), other(main, 2)
     wait_until(lambda: len(main._connections) == 2)
     killed.kill()

@@ -15,6 +15,9 @@ from transduce.errors import LostPeerError
 from transduce.training.peers import Peers
 
 _LONG = datetime.timedelta(days=7)
+# How long a process may go on after another has failed. Collectives of NCCL then wait for ever, and torchrun kills it
+# after 30 seconds. Those of gloo fail at once, unless a machine is lost, and a part of a step may take minutes there.
+_GRACE_SECONDS = {"cuda": 25.0, "cpu": 600.0}
 _peers: Peers | None = None  # of this process, as the process group of torch.distributed is
 
 
@@ -49,10 +52,11 @@ class Ranks:
             yield
             return
         address = os.environ["MASTER_ADDR"]
-        main = Peers(0, address) if self.is_main else None
+        grace = _GRACE_SECONDS["cuda" if device.type == "cuda" else "cpu"]
+        main = Peers(0, address, grace_seconds=grace) if self.is_main else None
         port, token = self.broadcast([main.port, main.token] if main else [0.0, 0.0], device)
         try:
-            _peers = main or Peers(self.rank, address, int(port), int(token))
+            _peers = main or Peers(self.rank, address, int(port), int(token), grace_seconds=grace)
         except OSError as error:
             message = f"warning: rank {self.rank} cannot connect to {address}, port {int(port)} ({error})"
             print(f"{message}: where a process fails, this one may learn it late.", file=sys.stderr, flush=True)

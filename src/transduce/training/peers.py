@@ -25,8 +25,6 @@ from typing import Any, Self
 
 from transduce.errors import LostPeerError, TrainingError
 
-# A process that waits for a dead one in a collective that never returns is ended after this time.
-_GRACE_SECONDS = 25.0  # torchrun ends it after 30
 _CONNECT_SECONDS = 60.0
 _VERDICT_SECONDS = 5.0
 _LEAVE_SECONDS = 60.0
@@ -50,11 +48,12 @@ class Failure:
 class Peers:
     """This process's connection to the others; within it, an exception of this process is told to them.
 
-    The main process makes it first: `port` and `token` are what the others need to know.
+    The main process makes it first: `port` and `token` are what the others need to know. A process that waits for a
+    failed one in a collective, and hears nothing, is ended after `grace_seconds`.
     """
 
-    def __init__(self, rank: int, address: str, port: int = 0, token: int = 0) -> None:
-        self.rank, self.host = rank, socket.gethostname()
+    def __init__(self, rank: int, address: str, port: int = 0, token: int = 0, *, grace_seconds: float) -> None:
+        self.rank, self.host, self._grace_seconds = rank, socket.gethostname(), grace_seconds
         self.failure: Failure | None = None
         self._known = threading.Event()
         self._timer: threading.Timer | None = None
@@ -187,7 +186,7 @@ class Peers:
             self.failure = failure
         self._tell_all({"failed": failure.reason} if self.rank else asdict(failure), own=own)
         if not own:
-            self._timer = threading.Timer(_GRACE_SECONDS, self._end)
+            self._timer = threading.Timer(self._grace_seconds, self._end)
             self._timer.daemon = True
             self._timer.start()
             if self.rank == 0 or failure.rank == 0:

@@ -10,8 +10,9 @@ reported, and its update is made. Both get a line, which a resumed training neit
     limit           the loss a token above which it is a spike; null where it is not finite
     gradient_norm   of the whole batch
     at_fault        [{"rank", "micro_batch", "loss"}]: micro-batches whose own loss is not finite; empty if none is
-    pairs           [{"row", "rank", "micro_batch", "loss", "source", "target"}], the highest loss first: the row in
-                    train.arrow, which process had it in which micro-batch, its loss a token without dropout, its text
+    pairs           [{"row", "corpus", "rank", "micro_batch", "loss", "source", "target"}], the highest loss first: the
+                    row in train.arrow, of which corpus it is (null where the data do not say), which process had it in
+                    which micro-batch, its loss a token without dropout, its text
 
 The text is decoded from the prepared data; it is null where their tokenizer is not beside them.
 """
@@ -134,7 +135,7 @@ class Quarantine:
         }
         if not self.ranks.is_main:
             return
-        texts = self._texts(batch.rows)
+        texts, corpora = self._texts(batch.rows), self._corpora(batch.rows)
         order = np.argsort(-np.where(np.isfinite(losses), losses, np.inf), kind="stable").tolist()
         record = {
             "kind": kind,
@@ -150,6 +151,7 @@ class Quarantine:
             "pairs": [
                 {
                     "row": int(batch.rows[i]),
+                    "corpus": corpora[i],
                     "rank": int(ranks[i]),
                     "micro_batch": int(micro_batches[i]),
                     "loss": _json(float(losses[i])),
@@ -186,6 +188,12 @@ class Quarantine:
         self.ranks.sum([shared])
         ranks, micro_batches, losses, own_losses = shared.cpu().numpy()
         return ranks.astype(int), micro_batches.astype(int), losses, own_losses
+
+    def _corpora(self, rows: Indices) -> list[str | None]:
+        if not self.store.corpora:
+            return [None] * len(rows)
+        ends = np.cumsum([corpus.num_pairs for corpus in self.store.corpora])
+        return [self.store.corpora[index].name for index in np.searchsorted(ends, rows, side="right").tolist()]
 
     def _texts(self, rows: Indices) -> list[tuple[str | None, str | None]]:
         path = self.store.path.with_name(TOKENIZER)
