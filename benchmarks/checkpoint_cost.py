@@ -4,7 +4,8 @@
 
 Trains `paper-base` on random ids, and alternates in one process between stretches of steps: with no checkpoint, with
 one in the background from the first step on, and with one that is waited for. `waited_seconds` is how long training
-stood still; `extra_share` compares whole stretches, so it includes what the writing thread takes from the processor.
+stood still. `extra_share` compares whole stretches: it includes what the writing thread takes from the processor, and
+means something on a quiet machine only. `writing` is what the thread needs while nothing is trained.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from transduce.data.store import ParallelStore, StoreWriter
 from transduce.runs import new_model
 from transduce.training.device import Compute
 from transduce.training.progress import CheckpointKind
-from transduce.training.run_folder import checkpoint_path
+from transduce.training.run_folder import checkpoint_path, checkpoints
 from transduce.training.trainer import Trainer
 
 _KINDS = ("none", "background", "waited for")
@@ -65,7 +66,10 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 waited[kind].append(stood)
             trainer.writer.wait()
             print(f"round {number + 1}, {kind}: waited {stood:.2f} s", file=sys.stderr, flush=True)
-    size = sum(path.stat().st_size for path in checkpoint_path(folder, trainer.progress.step).glob("*"))
+    size = sum(path.stat().st_size for path in checkpoints(folder)[-1].glob("*"))
+    writing = [write_alone(trainer) for _ in range(args.rounds)]
+    processor = statistics.median(each["processor_seconds"] for each in writing)
+    cost = statistics.median(waited["background"]) + processor / (os.cpu_count() or 1)
     shares = {
         kind: statistics.median(ours / none - 1 for ours, none in zip(seconds[kind], seconds["none"], strict=True))
         for kind in _KINDS[1:]
@@ -88,9 +92,11 @@ def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "seconds": {kind: [round(value, 3) for value in values] for kind, values in seconds.items()},
         "waited_seconds": {kind: [round(value, 3) for value in values] for kind, values in waited.items()},
         "median_waited_seconds": {kind: round(statistics.median(waited[kind]), 3) for kind in _KINDS[1:]},
+        "writing": writing,
         "extra_share": {kind: round(share, 4) for kind, share in shares.items()},
-        "share_waited_at_a_checkpoint_every_10_minutes": {
-            kind: round(statistics.median(waited[kind]) / _DEFAULT_SECONDS, 5) for kind in _KINDS[1:]
+        "cost_of_a_checkpoint_every_10_minutes": {
+            "waited for": round(statistics.median(waited["waited for"]) / _DEFAULT_SECONDS, 5),
+            "background, with the thread's share of all cores": round(cost / _DEFAULT_SECONDS, 5),
         },
     }
 
@@ -123,6 +129,18 @@ def stretch(trainer: Trainer, rows: np.ndarray, steps: int, kind: str) -> float:
                 trainer.writer.wait()
             waited = time.perf_counter() - started
     return waited
+
+
+def write_alone(trainer: Trainer) -> dict[str, float]:
+    """Writes a checkpoint while nothing else is done; returns what that takes, the copy not counted."""
+    trainer.progress.step += 1
+    trainer.writer.save(checkpoint_path(trainer.run, trainer.progress.step), trainer.progress, CheckpointKind.REGULAR)
+    started, processor = time.perf_counter(), time.process_time()
+    trainer.writer.wait()
+    return {
+        "seconds": round(time.perf_counter() - started, 3),
+        "processor_seconds": round(time.process_time() - processor, 3),
+    }
 
 
 if __name__ == "__main__":
