@@ -11,6 +11,7 @@ import torch
 
 from transduce.bundle import read_weights
 from transduce.config import Config, DataConfig, ModelConfig, TrainConfig
+from transduce.config.tensors import read_tensors
 from transduce.data.store import ParallelStore, StoreWriter
 from transduce.model import Transformer
 from transduce.runs import new_model
@@ -122,6 +123,35 @@ def test_resumed_is_uninterrupted(store: ParallelStore, tmp_path: Path) -> None:
 
     once, twice = trained(tmp_path / "once", 20), trained(tmp_path / "twice", 7, 20)
     np.testing.assert_allclose(twice, once, rtol=0.0, atol=1e-3 if DEVICE == "cuda" else 0.0)
+
+
+def test_a_checkpoint_has_the_numbers_of_its_step(
+    store: ParallelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is copied while the GPU computes, and written while training continues."""
+    config = _config(max_steps=12, checkpoint_steps=1, keep_checkpoints=12, validate_steps=0)
+    compute = Compute.of(config.train.device, config.train.precision)
+    trainer = Trainer(new_model(config, compute), config, tmp_path, store, compute=compute, show_progress=False)
+    save, expected = trainer.writer.save, {}
+
+    def recorded(path: Path, *arguments: Any) -> None:
+        weights = {name: weight.clone() for name, weight in trainer.model.weights().items()}
+        moments = {
+            f"exp_avg:{name}": trainer.optimizer.state[parameter]["exp_avg"].clone()
+            for name, parameter in trainer.model.named_parameters()
+        }
+        expected[path.name] = weights, moments
+        save(path, *arguments)
+
+    monkeypatch.setattr(trainer.writer, "save", recorded)
+    trainer.fit()
+    found = checkpoints(tmp_path)
+    assert [path.name for path in found] == [*expected]
+    assert len(found) == 12
+    for path in found:
+        for file, tensors in zip(("model.safetensors", "optimizer.safetensors"), expected[path.name], strict=True):
+            written, _ = read_tensors(path / file)
+            assert all(np.array_equal(written[name], tensor.cpu().numpy()) for name, tensor in tensors.items())
 
 
 @pytest.mark.skipif(DEVICE != "cuda", reason="what is allocated is known of a GPU only")

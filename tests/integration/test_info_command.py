@@ -43,7 +43,8 @@ def test_a_run_shows_its_progress_and_best_score(tmp_path: Path, capsys: pytest.
     config["train"]["max_steps"] = 120
     (run / "config.json").write_text(json.dumps(config))
     progress = {
-        "step": 30, "epoch": 1, "seconds": 1830.0, "best_score": 12.345, "best_by": "bleu", "best_step": 20,
+        "step": 30, "epoch": 1, "seconds": 1830.0, "skipped_steps": 2, "best_score": 12.345, "best_by": "bleu",
+        "best_step": 20,
     }  # fmt: skip
     (run / "checkpoints" / "step-00000030" / "state.json").write_text(json.dumps({"format": 1, "progress": progress}))
     text = shown(capsys, run)
@@ -51,6 +52,7 @@ def test_a_run_shows_its_progress_and_best_score(tmp_path: Path, capsys: pytest.
     assert "| time spent | 0:30:30 |" in text
     assert "| time left, at the speed so far | 1:31:30 |" in text
     assert "| best bleu | 12.35 at step 20 |" in text or "| best bleu | 12.34 at step 20 |" in text
+    assert "| updates left out, not finite | 2; see quarantine.jsonl |" in text
     assert data(capsys, run)["progress"] == {**progress, "max_steps": 120, "seconds_left": 5490.0}
 
     (run / "checkpoints" / "step-00000030" / "state.json").write_text('{"format": 1, "progress": {}}')

@@ -49,7 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-_PROGRESS = ("step", "epoch", "seconds", "best_score", "best_by", "best_step")  # what --json shows of a run's progress
+# What --json shows of a run's progress.
+_PROGRESS = ("step", "epoch", "seconds", "skipped_steps", "best_score", "best_by", "best_step")
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,8 @@ def _progress_text(progress: "Progress", max_steps: int) -> str:
     rows.append(("time spent", clock(progress.seconds)))
     if seconds_left := progress.seconds_left(max_steps):
         rows.append(("time left, at the speed so far", clock(seconds_left)))
+    if progress.skipped_steps:
+        rows.append(("updates left out, not finite", f"{progress.skipped_steps:,}; see quarantine.jsonl"))
     if progress.best_score is not None:
         measure = str(progress.best_by).replace("_", " ") or "score"
         rows.append((f"best {measure}", f"{progress.best_score:.2f} at step {progress.best_step:,}"))
