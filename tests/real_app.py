@@ -21,7 +21,11 @@ def real_app(folder: Path) -> Starlette:
     """Returns the application over the model of a folder, which translates both ways; it starts with the server."""
     pairs = (LANGUAGES, LANGUAGES[::-1])
     entries = [ModelEntry(path=str(folder), source=source, target=target, threads=1) for source, target in pairs]
-    config = ServeConfig(models=tuple(entries))
+    return app_of(ServeConfig(models=tuple(entries)))
+
+
+def app_of(config: ServeConfig) -> Starlette:
+    """Returns the application over the models of a configuration; it starts with the server."""
     service, store = Service(config), open_store("memory")
     access = Access(None, Budgets(Usage(store, lambda: None)))
     app = build_app(service, config, access, store, Documents(service, config, store.documents, access))

@@ -143,9 +143,9 @@ class Bundle:
     def summary(self) -> str:
         """The model's name, languages and size, as a line to read."""
         data = self.config.data
-        target = "trees" if data.format == "trees" else data.target_language or "?"
-        size = f"{count_parameters(self.config.model):,} parameters"
-        return f"{self.config.name}: {data.source_language or '?'} → {target}, {size}"
+        is_parser = data.format == "trees"
+        languages = f"{data.source_language or '?'} → trees" if is_parser else data.described_languages("?", "?")
+        return f"{self.config.name}: {languages}, {count_parameters(self.config.model):,} parameters"
 
     def weights(self) -> "dict[str, np.ndarray]":
         """Reads the weights, by parameter name, float32.
@@ -243,7 +243,7 @@ def model_card(config: Config, num_parameters: int, metrics: Mapping[str, Any]) 
     languages = (
         f"{data.source_language} sentences → trees".strip()
         if is_parser
-        else f"{data.source_language or 'source'} → {data.target_language or 'target'}"
+        else data.described_languages("source", "target")
     )
     corpus = data.download or ", ".join(" + ".join(corpus.files) for corpus in data.training_corpora) or "not recorded"
     rows = "\n".join(

@@ -57,7 +57,7 @@ from transduce.training.run_folder import (
     started_config,
 )
 from transduce.training.trainer import Trainer
-from transduce.training.validation import Scorer, Validation, perplexity
+from transduce.training.validation import Scorer, Validation, mean_scorer
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, usual_sentences
 from transduce.treebank import Tree, delinearise, normalise
 from transduce.treebank.brackets import parse_scores
@@ -179,7 +179,7 @@ def _trainer(config: Config, run: Path, prepared: Prepared, compute: Compute, sh
     tokenizer = SubwordTokenizer.load(prepared.tokenizer)
     validation = None
     if prepared.validation is not None:
-        store = ParallelStore.open(prepared.validation)
+        store = ParallelStore.open(prepared.validation, prepared.validation_sets)
         validation = Validation(store, scorer_of(config, tokenizer, store))
     elif config.train.early_stopping:
         raise TrainingError("train.early_stopping needs data.validation: there is nothing to measure progress by.")
@@ -212,9 +212,11 @@ def new_model(config: Config, compute: Compute) -> Transformer:
 
 
 def scorer_of(config: Config, tokenizer: SubwordTokenizer, validation: ParallelStore) -> Scorer:
-    """Returns a function that decodes the validation sources with a model and scores the result."""
-    make = bracket_scorer if config.data.format == "trees" else bleu_scorer
-    return make(config, tokenizer, validation)
+    """Returns a function that decodes the validation sources with a model and scores the result; see `mean_scorer`."""
+    if config.data.format == "trees":
+        return bracket_scorer(config, tokenizer, validation)
+    sets = validation.rows_of_corpora()
+    return mean_scorer({name: bleu_scorer(config, tokenizer, validation, rows=rows) for name, rows in sets.items()})
 
 
 def bleu_scorer(
@@ -222,20 +224,21 @@ def bleu_scorer(
     tokenizer: SubwordTokenizer,
     validation: ParallelStore,
     *,
+    rows: range | None = None,
     metric: Metric = bleu,
 ) -> Scorer:
     """Returns a function that translates the validation sources with a model and scores the result.
 
+    `rows` are those of one validation set of several; at most `train.validate_bleu_sentences` of them are translated.
     Source and reference are decoded from the store: the tokeniser is lossless, so this is the corpus's own text. The
     `metric` is given the translations and a list of references; it is sacreBLEU's BLEU unless another is given.
     """
-    count = min(len(validation), config.train.validate_bleu_sentences)
-    sources = [validation.source(row).tolist() for row in range(count)]
-    references = tokenizer.decode_batch([validation.target(row).tolist() for row in range(count)])
+    chosen = (range(len(validation)) if rows is None else rows)[: config.train.validate_bleu_sentences]
+    sources = [validation.source(row).tolist() for row in chosen]
+    references = tokenizer.decode_batch([validation.target(row).tolist() for row in chosen])
 
     def score(model: Transformer) -> dict[str, float]:
-        lines = _decode(model, sources, config, tokenizer)
-        return {"bleu": metric(lines, [references]).value}
+        return {"bleu": metric(_decode(model, sources, config, tokenizer), [references]).value}
 
     return score
 
@@ -266,8 +269,8 @@ def _decode(model: Transformer, sources: list[list[int]], config: Config, tokeni
         max_extra_tokens=config.decode.max_extra_tokens,
         batch_size=64,
     )
-    hypotheses = TorchEngine(model, record_steps=False).translate(sources, options)
-    return tokenizer.decode_batch([best.ids for best, *_ in hypotheses])
+    engine = TorchEngine(model, tags=tokenizer.tags.values(), record_steps=False)
+    return tokenizer.decode_batch([best.ids for best, *_ in engine.translate(sources, options)])
 
 
 # --- the model folder ------------------------------------------------------------------------------------------------
@@ -311,11 +314,10 @@ def _measure(
     if prepared.validation is not None:
         compute = Compute.of(config.train.device, config.train.precision)
         model = Transformer.from_weights(config.model, weights).to(compute.device)
-        validation = ParallelStore.open(prepared.validation)
-        metrics["validation_perplexity"] = perplexity(model, validation, compute)
-        if config.train.validate_bleu:
-            scores = scorer_of(config, tokenizer, validation)(model)
-            metrics |= {f"validation_{name}": value for name, value in scores.items()}
+        store = ParallelStore.open(prepared.validation, prepared.validation_sets)
+        validation = Validation(store, scorer_of(config, tokenizer, store))
+        scores = validation.scores(model, compute, decode=config.train.validate_bleu)
+        metrics |= {f"validation_{name}": value for name, value in scores.items()}
     return metrics
 
 

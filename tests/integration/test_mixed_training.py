@@ -37,14 +37,17 @@ vocab_size = 300
 [data]
 folder = "."
 validation = ["dev.en", "dev.de"]
+target_language = "de"
 
 [[data.corpora]]
 name = "noisy"
 files = ["noisy.en", "noisy.de"]
+tag = "crawled"
 
 [[data.corpora]]
 files = ["clean.en", "clean.de"]
 weight = 0.25
+target_language = "fr"
 
 [train]
 source_batch_tokens = 120

@@ -231,7 +231,9 @@ def test_other_configuration_or_contents_are_refused(config: Config, tmp_path: P
 # A crash, and damage.
 
 
-@pytest.mark.parametrize("stage", ["examine", "_learn_tokenizer", "_encode", "_epoch_report", "_write_manifest"])
+@pytest.mark.parametrize(
+    "stage", ["examine", "_learn_tokenizer", "_encode_training", "_epoch_report", "_write_manifest"]
+)
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_crash_leaves_nothing_that_looks_prepared(
     config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, overwrite: bool

@@ -304,13 +304,8 @@ def test_a_folder_that_is_damaged_at_the_start_is_an_error_that_names_it(folder:
     shutil.copytree(folder, tmp_path / "damaged")
     (tmp_path / "damaged" / "tokenizer.json").write_text("{}", encoding="utf-8")
 
-    async def test() -> None:
-        service = Service(config_of(tmp_path / "damaged"))
-        with pytest.raises(BundleError, match="damaged"):
-            await service.start()
-        await service.stop()
-
-    run(test)
+    with pytest.raises(BundleError, match="damaged"):
+        Service(config_of(tmp_path / "damaged"))
     with pytest.raises(ConfigError, match="languages"):
         Service(ServeConfig(models=(ModelEntry(path=str(folder)),)))
     with pytest.raises(ConfigError, match="both translate"):

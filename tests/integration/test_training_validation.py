@@ -18,7 +18,7 @@ from transduce.config import Config, load_recipe
 from transduce.data.store import ParallelStore
 from transduce.errors import ConfigError, DataError, TrainingError
 from transduce.runs import new_model, train
-from transduce.training import trainer as trainer_module
+from transduce.training import validation as validation_module
 from transduce.training.device import Compute
 from transduce.training.distributed import Ranks
 from transduce.training.outcome import End
@@ -114,7 +114,7 @@ def test_without_bleu_the_lowest_perplexity_is_best(
     config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = iter([90.0, 70.0, 80.0])
-    monkeypatch.setattr(trainer_module, "perplexity", lambda *_: next(values))
+    monkeypatch.setattr(validation_module, "perplexity", lambda *_: next(values))
     trainer = make_trainer(with_train(config, max_steps=3, validate_steps=1), tmp_path / "run", data, validate=True)
     trainer.fit()
     assert (trainer.progress.best_score, trainer.progress.best_step) == (-70.0, 2)

@@ -31,7 +31,7 @@ from transduce.config.presets import TABLE3
 from transduce.config.ranges import flags_of, ranges_of
 from transduce.config.schema import DecodeOptions
 from transduce.errors import ConfigError
-from transduce.translation.translator import SearchOptions
+from transduce.translation.call_options import SearchOptions
 
 
 def recipe(folder: Path, text: str) -> Path:

@@ -189,6 +189,8 @@ def test_the_token_that_closes_a_phrase_is_allowed(engines: tuple[CTranslate2Eng
 class _FindsNothing:
     """An engine whose searches find no output; it records the prefixes that they were given."""
 
+    never = NEVER_GENERATED
+
     def __init__(self) -> None:
         self.prefixes: list[tuple[int, ...]] = []
 

@@ -255,7 +255,7 @@ def test_phases_that_contradict_themselves_are_refused(phases: list[PhaseConfig]
         ({"train": (("x",),), "corpora": (CorpusConfig(files=("x",)),)}, "it is their short form"),
         ({"corpora": (CorpusConfig(),)}, "a pair of files or one TSV file"),
         ({"corpora": (CorpusConfig(files=("x",), weight=0.0),)}, "nothing would be left"),
-        ({"corpora": (CorpusConfig(files=("x",), name="n"),) * 2}, "two corpora have the name 'n'"),
+        ({"corpora": (CorpusConfig(files=("x",), name="n"),) * 2}, "two of them have the name 'n'"),
         ({"train": (("x",),), "repeat": (2,), "temperature": 2.0}, "0 where corpora have weights"),
         ({"train": (("x",),), "temperature": 0.5}, "0, or at least 1"),
     ],

@@ -45,6 +45,7 @@ def test_an_answer_has_all_that_is_known(client: DescribedClient) -> None:
         "source": "en",
         "target": "de",
         "via": None,
+        "zero_shot": False,
         "detected": None,
         "text": "[de] HELLO YOU",
         "score": -0.5,
@@ -300,7 +301,14 @@ def test_detection(client: DescribedClient) -> None:
 def test_languages(client: DescribedClient) -> None:
     found = client.get("/api/languages").json()
     assert found["languages"][-1] == {"code": "pt-BR", "name": "Portuguese (Brazil)"}
-    assert found["pairs"][0] == {"source": "en", "target": "de", "via": None, "model": "fake", "attention": False}
+    assert found["pairs"][0] == {
+        "source": "en",
+        "target": "de",
+        "via": None,
+        "zero_shot": False,
+        "model": "fake",
+        "attention": False,
+    }
     assert "DOCX" in found["document_formats"]
 
 

@@ -1,6 +1,6 @@
 """A parser's scores against counts made by hand; a comma taken for a word leaves nothing out."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -90,7 +90,7 @@ def test_some_of_the_sentences_lie_evenly_spread(monkeypatch: pytest.MonkeyPatch
     validation, read = _Validation(), []
 
     class Engine:
-        def __init__(self, model: object, *, record_steps: bool) -> None:
+        def __init__(self, model: object, *, tags: Collection[int], record_steps: bool) -> None:
             pass
 
         def translate(self, sources: Sequence[Sequence[int]], options: object) -> list[list[Hypothesis]]:

@@ -136,9 +136,8 @@ def test_the_standard_sections_of_the_wsj(tmp_path: Path) -> None:
         (tmp_path / f"{section:02}").mkdir()
         (tmp_path / f"{section:02}" / f"wsj_{section:02}00.mrg").touch()
     files = locate(load_recipe(RECIPES / "wsj-parsing.toml", [f"data.folder={tmp_path}"]).data)
-    assert files.validation is not None
     assert [path.parent.name for path in files.train[0].paths] == [f"{section:02}" for section in range(2, 22)]
-    assert [path.parent.name for path in files.validation.paths] == ["22"]
+    assert [path.parent.name for path in files.validation["validation"].paths] == ["22"]
     assert [path.parent.name for path in files.test["wsj23"].paths] == ["23"]
 
 
@@ -147,8 +146,7 @@ def test_the_small_parser_finds_its_treebanks(shared: Path) -> None:
     if not folder.is_dir():
         pytest.skip(f"{folder} is absent")
     files = locate(load_recipe(RECIPES / "treebank-small.toml", [f"data.folder={folder}"]).data)
-    assert files.validation is not None
-    held_out = [*files.validation.paths, *(path for part in files.test.values() for path in part.paths)]
+    held_out = [*files.validation["validation"].paths, *(path for part in files.test.values() for path in part.paths)]
     assert len(files.train[0].paths) == 177 + 159 + 97 - 3 - 9
     assert len(held_out) == (30 + 20 + 3) + (30 + 20 + 9)
     assert not set(files.train[0].paths) & set(held_out)

@@ -88,7 +88,7 @@ def config(folder: Path, **changes: object) -> DataConfig:
 def test_a_corpus_of_treebanks(folder: Path) -> None:
     files = locate(config(folder, validation=("02/a.mrg", "03"), test={"wsj23": ("0[23]",)}))
     assert files.train[0] == Part((folder / "02/a.mrg", folder / "02/b.mrg"), trees=True)
-    assert files.validation == Part((folder / "02/a.mrg", folder / "03/c.trees.gz"), trees=True)
+    assert files.validation == {"validation": Part((folder / "02/a.mrg", folder / "03/c.trees.gz"), trees=True)}
     assert len(files.test["wsj23"].paths) == 3
     assert len(files.all()) == 3 + 2 + 3
     chunks = list(read_chunks(files.train, "", progress=False))

@@ -40,6 +40,13 @@ def add_document(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_direction(parser: argparse.ArgumentParser) -> None:
+    """Declares which translation is meant, of a model of several target languages or domains."""
+    group = parser.add_argument_group("direction (for a model of several languages or domains)")
+    group.add_argument("--target", default="", metavar="CODE", help="target language; default: that of the recipe")
+    group.add_argument("--domain", default="", metavar="NAME", help="domain; default: none")
+
+
 def add_overwrite(parser: Any, what: str = "an existing output") -> None:
     """Declares --overwrite; see `files.require_free`."""
     parser.add_argument("--overwrite", action="store_true", help=f"replace {what}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from transduce.cli.arguments import (
     add_cluster,
+    add_direction,
     add_ensemble,
     add_machine,
     add_options,
@@ -38,6 +39,7 @@ def add_job(parser: argparse.ArgumentParser, text: str) -> None:
     add_options(parser, "search", paper=DecodeConfig())
     for group in ("limits", "diversity", "sampling"):
         add_options(parser, group)
+    add_direction(parser)
     add_ensemble(parser)
     add_machine(parser)
     add_shortlist(parser)
@@ -68,7 +70,9 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
             **given,
             output=args.output,
             options=opened.options,
-            text_options=TextOptions(split=args.split_sentences, guard=not args.no_guard),
+            text_options=TextOptions(
+                split=args.split_sentences, guard=not args.no_guard, target=args.target, domain=args.domain
+            ),
             window=args.window,
             overwrite=args.overwrite,
             progress=sys.stderr.isatty(),

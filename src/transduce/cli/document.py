@@ -60,12 +60,11 @@ def translate_to_output(args: argparse.Namespace, opened: Opened, text_options: 
     from transduce.data.progress import progress_bar
     from transduce.translation.constraints.glossary import read_glossary
     from transduce.translation.documents import Languages, translate_document
-    from transduce.translation.text_model import languages_of
 
     glossary = read_glossary(args.glossary) if args.glossary is not None else None
     translator = load_translator(args, opened)
-    source, target = languages_of(translator)
-    languages = Languages(args.source_language or source, args.target_language or target)
+    direction = translator.directions.choose(args.source_language, args.target, args.domain)
+    languages = Languages(direction.source, args.target_language or direction.target)
     with progress_bar("translating", None, unit="B", shown=sys.stderr.isatty()) as bar:
 
         def on_progress(done: int, total: int) -> None:

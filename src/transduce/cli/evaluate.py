@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.arguments import add_machine
+from transduce.cli.arguments import add_direction, add_machine
 from transduce.cli.open_model import load_translator, open_model
 from transduce.errors import EvaluationError
 from transduce.reporting.tables import counted
@@ -75,6 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="training text: adds a warning of test lines that occur in it",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, warnings included")
+    add_direction(parser)
     add_machine(parser, batches=False)
 
 
@@ -108,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str, Any]:
     from transduce.evaluation.texts import require_aligned
+    from transduce.translation.call_options import Asked
     from transduce.translation.forced_scores import ScoreSummary
 
     source, reference = texts[args.source], texts[args.reference[0]]
@@ -115,7 +117,8 @@ def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str,
     opened = open_model(args, search=False)
     translator = load_translator(args, opened)
     summary = ScoreSummary()
-    summary.add(translator.score(source.lines, reference.lines))
+    asked: Asked = {"target_language": args.target, "domain": args.domain}
+    summary.add(translator.score(source.lines, reference.lines, **asked))
     return {"perplexity": summary.perplexity, "subwords": summary.pieces}
 
 

@@ -69,13 +69,22 @@ def open_model(args: argparse.Namespace, *, search: bool = True, required: str =
 
 
 def open_translator(args: argparse.Namespace, *, required: str = "") -> Opened:
-    """Opens the model folder of a translator; for arguments and errors see `open_model`."""
+    """Opens the model folder of a translator, and says where its direction is zero-shot.
+
+    For arguments and errors see `open_model`.
+    """
+    from transduce.translation.directions import Directions
+
     opened = open_model(args, required=required)
     if opened.bundle.config.data.format == "trees":
         path = opened.bundle.path
         raise ConfigError(f"{path}: this model is a parser. 'transduce parse run {path}' makes trees of sentences.")
     if args.diversity_penalty is not None and opened.options.diversity_groups == 1:
         raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
+    directions, source = Directions.of(opened.bundle.tokenizer, opened.bundle), getattr(args, "source_language", "")
+    direction = directions.choose(source, args.target, args.domain)
+    if direction.notice and not args.quiet:
+        print(f"transduce: note: {direction.notice}", file=sys.stderr)
     return opened
 
 

@@ -49,6 +49,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--tokens", action="store_true", help="write a row for each piece")
     form.add_argument("--json", action="store_true", help="write an object for each pair")
     add_option(parser, "length_penalty", "; default: the model's")
+    parser.add_argument(
+        "--target-language", default="", metavar="CODE", help="for a model of several; default: that of the recipe"
+    )
+    parser.add_argument("--domain", default="", metavar="NAME", help="for a model of several; default: none")
     add_ensemble(parser)
     add_machine(parser, batches=False)
 
@@ -74,7 +78,13 @@ def run(args: argparse.Namespace) -> int:
         while chunk := list(itertools.islice(pairs, _WINDOW)):
             sources, targets = zip(*chunk, strict=True)
             try:
-                scores = translator.score(list(map(read, sources)), targets, length_penalty=args.length_penalty)
+                scores = translator.score(
+                    list(map(read, sources)),
+                    targets,
+                    length_penalty=args.length_penalty,
+                    target_language=args.target_language,
+                    domain=args.domain,
+                )
             except DataError as error:
                 raise DataError(f"{args.target}, from line {number + 1:,} on: {error}") from None
             summary.add(scores)

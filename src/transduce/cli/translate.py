@@ -85,6 +85,7 @@ from typing import TYPE_CHECKING
 from transduce.cli.arguments import (
     add_cluster,
     add_constraints,
+    add_direction,
     add_document,
     add_ensemble,
     add_files,
@@ -129,6 +130,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--scores", action="store_true", help="add a column with the score")
     for group in ("limits", "diversity", "sampling"):
         add_options(parser, group)
+    add_direction(parser)
     add_constraints(parser)
     add_text_options(parser)
     add_ensemble(parser)
@@ -216,6 +218,8 @@ def _text_options(args: argparse.Namespace) -> "TextOptions":
         confidence=args.confidence,
         alignment=args.alignment,
         language=args.source_language,
+        target=args.target,
+        domain=args.domain,
     )
     if args.prefix or args.require_by_line or args.inline_terms:
         options.require_whole_lines()

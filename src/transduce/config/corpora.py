@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from transduce.config.ranges import Range, check_ranges, require_within, shown
 from transduce.errors import ConfigError, suggestion
@@ -23,6 +23,7 @@ from transduce.errors import ConfigError, suggestion
 WEIGHTS = Range(0, 1_000_000)
 _STEPS = Range(0, 1_000_000_000)
 _NAME = re.compile(r"[^\s,=]+")
+_TAG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _COMPRESSED = (".gz", ".zst")
 
 
@@ -35,12 +36,37 @@ class CorpusConfig:
     weight: Annotated[float, WEIGHTS] = 1.0  # how often an epoch has each pair; 0.2: every fifth
     source_language: str = ""  # BCP 47 code; empty: `data.source_language`
     target_language: str = ""  # BCP 47 code; empty: `data.target_language`
+    domain: str = ""  # a tag in front of each source that a translation may ask for, such as "law"
+    tag: str = ""  # a tag in front of each source that no translation asks for, such as "bt" for back-translated text
 
     def __post_init__(self) -> None:
         check_ranges("data.corpora", self)
-        if self.name and not _NAME.fullmatch(self.name):
-            demand = "a name without spaces, commas and equals signs"
-            raise ConfigError(f"data.corpora: name = {shown(self.name)}: must be {demand}.")
+        _check_names("data.corpora", self.name, domain=self.domain, tag=self.tag)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidationSetConfig:
+    """A validation set of several: an entry of `[[data.validation_sets]]`."""
+
+    files: tuple[str, ...] = ()  # a pair of files or a TSV file
+    name: str = ""  # in logs and metrics; empty: the name of the first file, without its endings
+    source_language: str = ""  # BCP 47 code; empty: `data.source_language`
+    target_language: str = ""  # BCP 47 code; empty: `data.target_language`
+    domain: str = ""  # a domain of the corpora; its tag stands in front of each source
+
+    def __post_init__(self) -> None:
+        _check_names("data.validation_sets", self.name, domain=self.domain)
+
+
+def _check_names(key: str, name: str, **tags: str) -> None:
+    if name and not _NAME.fullmatch(name):
+        demand = "a name without spaces, commas and equals signs"
+        raise ConfigError(f"{key}: name = {shown(name)}: must be {demand}.")
+    for kind, tag in tags.items():
+        if tag and not _TAG_NAME.fullmatch(tag):
+            raise ConfigError(
+                f"{key}: {kind} = {shown(tag)}: must consist of the letters a to z, digits, '_', '-', '.'."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +82,16 @@ class PhaseConfig:
             require_within(weight, f"train.phases.weights.{name}", float, WEIGHTS)
 
 
-def with_names(corpora: Sequence[CorpusConfig]) -> tuple[CorpusConfig, ...]:
-    """Returns the corpora, each with a name; a name that two corpora would share gets a number: `train`, `train-2`."""
+Corpus = TypeVar("Corpus", CorpusConfig, ValidationSetConfig)
+
+
+def filled_in(corpora: Sequence[Corpus], source_language: str, target_language: str) -> tuple[Corpus, ...]:
+    """Returns the corpora, each with a name, and with these languages where it names none.
+
+    A name that two corpora would share gets a number: `train`, `train-2`.
+    """
     given = {corpus.name for corpus in corpora}
-    named: list[CorpusConfig] = []
+    filled: list[Corpus] = []
     for corpus in corpora:
         name, number = corpus.name, 1
         if not name:
@@ -68,8 +100,27 @@ def with_names(corpora: Sequence[CorpusConfig]) -> tuple[CorpusConfig, ...]:
                 number += 1
                 name = f"{base}-{number}"
             given.add(name)
-        named.append(replace(corpus, name=name))
-    return tuple(named)
+        languages = (corpus.source_language or source_language, corpus.target_language or target_language)
+        filled.append(replace(corpus, name=name, source_language=languages[0], target_language=languages[1]))
+    return tuple(filled)
+
+
+def require_distinct_names(key: str, corpora: Sequence[CorpusConfig] | Sequence[ValidationSetConfig]) -> None:
+    """Raises ConfigError where two entries of an array of tables have the same name."""
+    given = [corpus.name for corpus in corpora if corpus.name]
+    if twice := next((name for name in given if given.count(name) > 1), ""):
+        raise ConfigError(f"{key}: two of them have the name '{twice}'. Give each a name of its own.")
+
+
+def require_languages(key: str, corpora: Sequence[CorpusConfig] | Sequence[ValidationSetConfig]) -> None:
+    """Raises ConfigError where a corpus does not say its target language, or no tag can be made of it."""
+    for corpus in corpora:
+        language = corpus.target_language
+        if not _TAG_NAME.fullmatch(language):
+            raise ConfigError(
+                f"{key}: '{corpus.name}' has target_language = {shown(language)}: where corpora have several target "
+                'languages, each names its own, such as "de" or "pt-BR".'
+            )
 
 
 def _file_name(file: str) -> str:

@@ -5,48 +5,40 @@ are those of the paper's base model (§3, §5) unless a comment says otherwise. 
 file, then `--set section.key=value`: see `transduce.config.loading`.
 """
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Literal, TypedDict
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Literal, TypedDict
 
-from transduce.config.corpora import CorpusConfig, PhaseConfig, require_phases, with_names
-from transduce.config.ranges import Flag, Range, check_ranges, shown
+from transduce.config.corpora import CorpusConfig, PhaseConfig, ValidationSetConfig, require_phases
+from transduce.config.data import DataConfig
+from transduce.config.quantities import (
+    BatchSize,
+    Beam,
+    Count,
+    CountOrNone,
+    Exponent,
+    Factor,
+    Fraction,
+    Heads,
+    Layers,
+    Length,
+    LengthOrNone,
+    Limit,
+    MinimumTokens,
+    Minutes,
+    Norm,
+    Pieces,
+    Rate,
+    Seed,
+    Vocabulary,
+    VocabularyOrNone,
+    Weight,
+    Width,
+    refused,
+)
+from transduce.config.ranges import Flag, Range, check_ranges
 from transduce.config.start import InitConfig
 from transduce.errors import ConfigError
 
-
-def _refused(section: Any, key: str, demand: str) -> ConfigError:
-    """Returns the error for the value of a section's key, such as "model.d_model", which must be what `demand` says."""
-    value = getattr(section, key.partition(".")[2])
-    return ConfigError(f"{key} = {shown([*value] if isinstance(value, tuple) else value)}: must be {demand}.")
-
-
-# Numeric types, named after what they count or measure. The bounds catch typing errors: nobody trains with more.
-Layers = Annotated[int, Range(1, 1000)]
-Width = Annotated[int, Range(1, 1_000_000)]
-Heads = Annotated[int, Range(1, 1024)]
-Vocabulary = Annotated[int, Range(1, 10_000_000)]
-VocabularyOrNone = Annotated[int, Range(0, 10_000_000)]
-Pieces = Annotated[int, Range(260, 10_000_000)]
-Length = Annotated[int, Range(1, 1_000_000)]
-LengthOrNone = Annotated[int, Range(0, 1_000_000)]
-Limit = Annotated[int, Range(0, 100_000)]
-MinimumTokens = Annotated[int, Range(0, 2_000)]  # each costs a step of the search, whatever the model says
-Beam = Annotated[int, Range(1, 1024)]
-BatchSize = Annotated[int, Range(1, 65_536)]
-Count = Annotated[int, Range(1, 1_000_000_000)]
-CountOrNone = Annotated[int, Range(0, 1_000_000_000)]
-Seed = Annotated[int, Range(0, 2**62 - 1)]
-Rate = Annotated[float, Range(0, 1, below=True)]
-Fraction = Annotated[float, Range(0, 1, above=True)]
-Exponent = Annotated[float, Range(0, 10)]
-Weight = Annotated[float, Range(0, 1000)]
-Factor = Annotated[float, Range(0, 1_000_000, above=True)]
-Ratio = Annotated[float, Range(0, 1_000_000)]
-Minutes = Annotated[float, Range(0, 10_000_000)]
-Norm = Annotated[float, Range(0, 1_000_000_000)]
-Temperature = Annotated[float, Range(0, 1000)]
-
-_REPEATS = Range(1, 1_000_000)  # of `data.repeat`
 _STEPS = Range(1, 1_000_000_000)  # in `train.skip_steps`
 _LEAST_TEMPERATURE = 0.001
 
@@ -80,7 +72,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         check_ranges("model", self)
         if self.positions == "sinusoidal" and self.d_model % 2 != 0:
-            raise _refused(self, "model.d_model", "even for sinusoidal positions, which pair each sine with a cosine")
+            raise refused(self, "model.d_model", "even for sinusoidal positions, which pair each sine with a cosine")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,90 +86,6 @@ class TextConfig:
 
     def __post_init__(self) -> None:
         check_ranges("text", self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataConfig:
-    """Where the parallel text is, and which pairs are kept.
-
-    A pair of files is `["a.en", "a.de"]`; one file with tab-separated columns is `["a.tsv"]`. Names may end in
-    `.gz` or `.zst`. Relative names start at `folder`.
-
-    `train` and `repeat` are the short form of `corpora`. Whoever reads the corpora asks for `training_corpora`.
-
-    With the format "trees" the names are treebanks: files of bracketed trees, folders of them, and patterns such as
-    "wsj/0[2-9]". Each tree becomes a pair, its words and its brackets, and the model becomes a parser (§6.3).
-
-    DEVIATION: the paper drops no pairs. `max_tokens` is the released code's limit; the other limits are ours.
-    """
-
-    format: Literal["text", "trees"] = "text"  # pairs of lines, or treebanks (§6.3)
-    source_language: str = ""  # BCP 47 code, for model cards, sentence splitting and the paper's BLEU
-    target_language: str = ""  # BCP 47 code
-    folder: str = ""  # where relative names start; in a recipe: relative to the recipe file
-    download: str = ""  # a named corpus (`transduce.data.named_corpora`), fetched into `folder` if it is not there
-    train: tuple[tuple[str, ...], ...] = ()  # pairs of files, or TSV files
-    repeat: tuple[int, ...] = ()  # how often an epoch repeats each entry of `train`; empty: once
-    corpora: tuple[CorpusConfig, ...] = ()  # instead of `train`: files, name, weight and languages of each corpus
-    temperature: Temperature = 0.0  # T ≥ 1: a corpus of n pairs has the share n^(1/T) of an epoch; 0: by `weight`
-    validation: tuple[str, ...] = ()  # a pair of files, or a TSV file
-    test: dict[str, tuple[str, ...]] = field(default_factory=dict)  # named test sets, never trained on
-    # Treebanks only: rare words are cut into pieces, or replaced by one token for their shape (a signature).
-    rare_words: Literal["pieces", "signatures"] = "pieces"
-    max_tokens: Length = 256  # longest side of a training pair, in subwords
-    max_ratio: Ratio = 4.0  # greatest length ratio of the two sides, in subwords; 0: no limit
-    ratio_slack_tokens: LengthOrNone = 8  # the ratio counts where the lengths differ by more than this
-    drop_leaked: bool = True  # drop pairs with a side in validation or test, but for short lines (data/doctor.py)
-    drop_wrong_language: bool = False  # drop pairs with a side in the other side's language (data/wrong_language.py)
-    drop_duplicates: bool = False  # drop pairs that repeat an earlier one
-    allow_misaligned: bool = False  # accept a corpus whose sides do not match line by line (data/doctor.py)
-
-    def __post_init__(self) -> None:
-        check_ranges("data", self)
-        if self.rare_words != "pieces" and self.format != "trees":
-            demand = "'pieces' where data.format is not 'trees': a translator needs the words themselves"
-            raise _refused(self, "data.rare_words", demand)
-        named = [("train", names) for names in self.train] + [("corpora", corpus.files) for corpus in self.corpora]
-        given = [corpus.name for corpus in self.corpora if corpus.name]
-        if twice := next((name for name in given if given.count(name) > 1), ""):
-            raise ConfigError(f"data.corpora: two corpora have the name '{twice}'. Give each a name of its own.")
-        named += [("validation", self.validation)] if self.validation else []
-        named += [(f"test.{name}", names) for name, names in self.test.items()]
-        demand = "one or more files of trees" if self.format == "trees" else "a pair of files or one TSV file"
-        for key, names in named:
-            if not names or (self.format == "text" and len(names) > 2):
-                raise ConfigError(f"data.{key} = {shown([*names])}: must be {demand}.")
-        fits = len(self.repeat) == len(self.train) and all(number in _REPEATS for number in self.repeat)
-        if self.repeat and not fits:
-            demand = f"a number {_REPEATS} for each of the {len(self.train)} entries of data.train, or empty"
-            raise _refused(self, "data.repeat", demand)
-        if self.train and self.corpora:
-            raise _refused(self, "data.train", "left out where there are [[data.corpora]]: it is their short form")
-        self._check_weights()
-
-    def _check_weights(self) -> None:
-        weights = [corpus.weight for corpus in self.corpora]
-        if weights and not any(weights):
-            raise ConfigError("data.corpora: weight = 0 for all corpora: nothing would be left to train on.")
-        if self.temperature:
-            if self.temperature < 1:
-                raise _refused(self, "data.temperature", "0, or at least 1")
-            if self.repeat or any(weight != 1 for weight in weights):
-                raise _refused(self, "data.temperature", "0 where corpora have weights: it gives them all")
-
-    @property
-    def training_corpora(self) -> tuple[CorpusConfig, ...]:
-        """The corpora to train on, each with a name, a weight and languages, whichever form the recipe has."""
-        repeats = self.repeat or (1,) * len(self.train)
-        short = [CorpusConfig(files=files, weight=float(n)) for files, n in zip(self.train, repeats, strict=True)]
-        return tuple(
-            replace(
-                corpus,
-                source_language=corpus.source_language or self.source_language,
-                target_language=corpus.target_language or self.target_language,
-            )
-            for corpus in with_names(self.corpora or short)
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,18 +132,18 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_ranges("train", self)
         if self.early_stopping > 0 and self.validate_steps == 0:
-            raise _refused(self, "train.early_stopping", "0 where train.validate_steps is 0: it counts validations")
+            raise refused(self, "train.early_stopping", "0 where train.validate_steps is 0: it counts validations")
         if self.cooldown_steps > self.max_steps:
             demand = f"at most train.max_steps ({self.max_steps}): they are the last of these steps"
-            raise _refused(self, "train.cooldown_steps", demand)
+            raise refused(self, "train.cooldown_steps", demand)
         if self.cooldown_steps > 0 and (self.max_minutes > 0 or self.early_stopping > 0):
             demand = "0 with train.max_minutes or train.early_stopping: the rate falls towards train.max_steps"
-            raise _refused(self, "train.cooldown_steps", demand)
+            raise refused(self, "train.cooldown_steps", demand)
         if self.average_last > self.keep_checkpoints:
             demand = f"at most train.keep_checkpoints ({self.keep_checkpoints}): only kept checkpoints can be averaged"
-            raise _refused(self, "train.average_last", demand)
+            raise refused(self, "train.average_last", demand)
         if not all(step in _STEPS for step in self.skip_steps):
-            raise _refused(self, "train.skip_steps", f"numbers of steps, {_STEPS}")
+            raise refused(self, "train.skip_steps", f"numbers of steps, {_STEPS}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,9 +172,9 @@ class DecodeConfig:
         check_ranges("decode", self)
         if 0 < self.temperature < _LEAST_TEMPERATURE:
             demand = f"0, or at least {_LEAST_TEMPERATURE}: below that, sampling finds the most probable token only"
-            raise _refused(self, "decode.temperature", demand)
+            raise refused(self, "decode.temperature", demand)
         if 0 < self.max_tokens < self.min_tokens:
-            raise _refused(self, "decode.min_tokens", f"at most decode.max_tokens ({self.max_tokens})")
+            raise refused(self, "decode.min_tokens", f"at most decode.max_tokens ({self.max_tokens})")
         if self.temperature > 0:
             of_others = {"coverage_penalty": 0, "diversity_groups": 1}
             reason = "above 0: sampling does not search"
@@ -275,13 +183,13 @@ class DecodeConfig:
             reason = "0: it is for sampling (temperature=1 samples)"
         for key, disabled in of_others.items():
             if getattr(self, key) != disabled:
-                raise _refused(self, f"decode.{key}", f"{disabled} where decode.temperature is {reason}")
+                raise refused(self, f"decode.{key}", f"{disabled} where decode.temperature is {reason}")
         if self.temperature == 0 and self.beam_size % self.diversity_groups != 0:
             demand = f"a divisor of decode.beam_size ({self.beam_size}): all groups have the same width"
-            raise _refused(self, "decode.diversity_groups", demand)
+            raise refused(self, "decode.diversity_groups", demand)
         if self.coverage_penalty > 0 and self.beam_size == 1:
             demand = "0 where decode.beam_size is 1: it ranks the outputs of a beam"
-            raise _refused(self, "decode.coverage_penalty", demand)
+            raise refused(self, "decode.coverage_penalty", demand)
 
     def require_n_best(self, n_best: int) -> None:
         """Raises ConfigError where a search does not return `n_best` outputs."""
@@ -324,5 +232,6 @@ class Config:
             require_phases(self.train.phases, self.data.training_corpora)
 
 
-TABLES = {"data.corpora": CorpusConfig, "train.phases": PhaseConfig}  # keys that are arrays of tables
+# Keys that are arrays of tables.
+TABLES = {"data.corpora": CorpusConfig, "data.validation_sets": ValidationSetConfig, "train.phases": PhaseConfig}
 SECTIONS = {f.name: f.default_factory for f in fields(Config) if f.name != "name"}

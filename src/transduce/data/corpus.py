@@ -44,22 +44,27 @@ class CorpusFiles:
 
     Attributes:
         train: a part for each of `DataConfig.training_corpora`.
-        validation: the validation set, or None.
+        validation: the validation sets by name.
         test: the test sets by name.
     """
 
     train: tuple[Part, ...]
-    validation: Part | None
+    validation: dict[str, Part]
     test: dict[str, Part]
 
     def held_out(self) -> dict[str, Part]:
-        """Returns the validation set, if there is one, as `validation`, and the test sets as `test.NAME`."""
-        validation = {"validation": self.validation} if self.validation else {}
+        """Returns the validation sets as `validation` or `validation.NAME`, and the test sets as `test.NAME`."""
+        validation = {validation_name(name): part for name, part in self.validation.items()}
         return validation | {f"test.{name}": part for name, part in self.test.items()}
 
     def all(self) -> list[Path]:
         """Returns every file, training first."""
         return [path for part in (*self.train, *self.held_out().values()) for path in part.paths]
+
+
+def validation_name(name: str) -> str:
+    """Returns what reports call a validation set: that of the short form has no other name."""
+    return name if name == "validation" else f"validation.{name}"
 
 
 def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = True) -> CorpusFiles:
@@ -74,14 +79,15 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
         raise DataError(
             'data.train names no files. Give a pair of files or a TSV, for example [["train.en", "train.de"]].'
         )
-    named = (*(corpus.files for corpus in corpora), data.validation, *data.test.values())
+    held_out = (*(each.files for each in data.validation_corpora), *data.test.values())
+    named = (*(corpus.files for corpus in corpora), *held_out)
     if data.download and not all(path.exists() for names in named for path in _paths(data, names)):
         from transduce.data import named_corpora  # imports the network modules: only when needed
 
         named_corpora.fetch(data.download, Path(data.folder).expanduser(), mirror=mirror, progress=progress)
     files = CorpusFiles(
         train=tuple(_part(data, each.files, (each.source_language, each.target_language)) for each in corpora),
-        validation=_part(data, data.validation, _held_out_languages(data)) if data.validation else None,
+        validation=locate_validation(data),
         test=locate_tests(data),
     )
     for path in files.all():
@@ -91,20 +97,23 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
     return files
 
 
+def locate_validation(data: DataConfig) -> dict[str, Part]:
+    """Returns the validation sets that `data` names.
+
+    Raises:
+        DataError: a treebank is missing.
+    """
+    sets = data.validation_corpora
+    return {each.name: _part(data, each.files, (each.source_language, each.target_language)) for each in sets}
+
+
 def locate_tests(data: DataConfig) -> dict[str, Part]:
     """Returns the test sets that `data` names.
 
     Raises:
         DataError: a treebank is missing.
     """
-    return {name: _part(data, names, _held_out_languages(data)) for name, names in data.test.items()}
-
-
-def _held_out_languages(data: DataConfig) -> tuple[str, str]:
-    """Returns the languages of validation and test sets: those of the recipe, or of all its corpora."""
-    own = (data.source_language, data.target_language)
-    of_corpora = {(corpus.source_language, corpus.target_language) for corpus in data.training_corpora}
-    return own if all(own) or len(of_corpora) != 1 else of_corpora.pop()
+    return {name: _part(data, names, data.held_out_languages) for name, names in data.test.items()}
 
 
 def _paths(data: DataConfig, names: Sequence[str]) -> tuple[Path, ...]:

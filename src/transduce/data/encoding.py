@@ -8,7 +8,7 @@ each process. The number of chunks in progress is bounded, so memory does not gr
 import contextlib
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -82,6 +82,7 @@ def encode_split(
     tokenizer: SubwordTokenizer,
     *,
     read: Callable[[str], str] = str,
+    tags: Sequence[Sequence[str]] = (),
     kept: NDArray[np.bool_] | None,
     limits: DataConfig | None,
     num_workers: int | None,
@@ -93,12 +94,14 @@ def encode_split(
         path: where to write the store.
         tokenizer: encodes both sides.
         read: turns a source into the text that the model reads.
+        tags: for each part the tags in front of its sources, which no limit counts; none: no tags.
         kept: for each pair whether it is kept; None: all pairs with text on both sides.
         limits: pairs beyond its `max_tokens` and `max_ratio` are counted and dropped; None: no limits.
         num_workers: number of threads that encode; None: all cores.
     """
     result = EncodedSplit()
-    encode = partial(_encode_chunk, tokenizer=tokenizer, read=read, kept=kept, limits=limits)
+    prefixes = [[tokenizer.tags[tag] for tag in of_part] for of_part in tags]
+    encode = partial(_encode_chunk, tokenizer=tokenizer, read=read, prefixes=prefixes, kept=kept, limits=limits)
     with StoreWriter.open(path, tokenizer_fingerprint=tokenizer.fingerprint, vocab_size=tokenizer.vocab_size) as writer:
         for encoded in _in_order(encode, chunks, num_workers):
             writer.write(encoded.sources, encoded.targets)
@@ -148,6 +151,7 @@ def _encode_chunk(
     chunk: Chunk,
     tokenizer: SubwordTokenizer,
     read: Callable[[str], str],
+    prefixes: Sequence[list[int]],
     kept: NDArray[np.bool_] | None,
     limits: DataConfig | None,
 ) -> _EncodedChunk:
@@ -172,6 +176,8 @@ def _encode_chunk(
         over_long, odd_ratio = locations(long), locations(odd)
         keep = np.flatnonzero(~(long | odd)).tolist()
         sources, targets = [sources[i] for i in keep], [targets[i] for i in keep]
+    if prefixes and (prefix := prefixes[chunk.part]):
+        sources = [prefix + ids for ids in sources]
     return _EncodedChunk(chunk.part, len(chunk.pairs), sources, targets, over_long, odd_ratio)
 
 

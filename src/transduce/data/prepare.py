@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from transduce.__about__ import __version__
 from transduce.config import Config
 from transduce.data.corpus import CorpusFiles, locate, read_chunks
+from transduce.data.corpus_tags import CorpusTags
 from transduce.data.doctor import Examination, examine, require_aligned
 from transduce.data.encoding import EncodedPart, EncodedSplit, encode_split
 from transduce.data.given_tokenizer import ancestor_tokenizer, given_tokenizer
@@ -90,7 +91,7 @@ def prepare(
     remove_leftovers(output, TOKENIZER, TRAIN, VALIDATION, REPORT, MANIFEST)
     report = _prepare(config, files, output, given, progress=progress, num_workers=num_workers)
     write_json(output / REPORT, report.to_dict())
-    _write_manifest(output, wanted, report, _corpora(config, report.train))
+    _write_manifest(output, config, wanted, report)
     return report
 
 
@@ -117,12 +118,21 @@ def _prepare(
         _require_pairs(examination)
         require_aligned(examination.findings, config.data)
     with stage("tokenizer"):
-        tokenizer = given or _learn_tokenizer(files, examination.kept, config, progress=progress)
+        learned = given or _learn_tokenizer(files, examination.kept, config, progress=progress)
         if config.init.new_words:
-            tokenizer = _with_frequent_words(tokenizer, files, examination.kept, config, progress=progress)
+            learned = _with_frequent_words(learned, files, examination.kept, config, progress=progress)
+        tags = CorpusTags.of(config.data, languages=bool(learned.target_languages))
+        tokenizer = learned.with_tags(tags.all)
         tokenizer.save(output / TOKENIZER)
     with stage("encode"):
-        train, validation = _encode(files, output, tokenizer, examination, config, progress, num_workers)
+        encode = partial(
+            encode_split,
+            tokenizer=tokenizer,
+            read=sentence_reader(config.data, tokenizer),
+            num_workers=num_workers,
+        )
+        train = _encode_training(files, output, encode, tags, examination, config, progress=progress)
+        validation = _encode_validation(files, output, encode, tags, progress=progress)
     with stage("plan"):
         mixture = Mixture.of(config, _corpora(config, train))
         epoch = _epoch_report(output, config, mixture)
@@ -251,20 +261,18 @@ def _sampled_pairs(files: CorpusFiles, sample: NDArray[np.bool_], *, progress: b
             yield chunk.pairs[i]
 
 
-def _encode(
+def _encode_training(
     files: CorpusFiles,
     output: Path,
-    tokenizer: SubwordTokenizer,
+    encode: Callable[..., EncodedSplit],
+    tags: CorpusTags,
     examination: Examination,
     config: Config,
+    *,
     progress: bool,
-    num_workers: int | None,
-) -> tuple[EncodedSplit, EncodedSplit | None]:
-    """Writes the stores. No limits apply to validation, so that its scores do not depend on them."""
-    read = sentence_reader(config.data, tokenizer)
-    encode = partial(encode_split, tokenizer=tokenizer, read=read, num_workers=num_workers)
+) -> EncodedSplit:
     chunks = read_chunks(files.train, "encoding", progress=progress)
-    train = encode(chunks, output / TRAIN, kept=examination.kept, limits=config.data)
+    train = encode(chunks, output / TRAIN, tags=tags.train, kept=examination.kept, limits=config.data)
     if not train.num_kept:
         raise DataError(
             f"no training pairs are left of {train.num_read}: {train.over_long.count} are longer than "
@@ -272,24 +280,40 @@ def _encode(
             f"above data.max_ratio = {config.data.max_ratio}, for example {', '.join(train.odd_ratio.examples)}. "
             "Check that the files are translations of each other, or raise the limits."
         )
-    if files.validation is None:
+    return train
+
+
+def _encode_validation(
+    files: CorpusFiles, output: Path, encode: Callable[..., EncodedSplit], tags: CorpusTags, *, progress: bool
+) -> EncodedSplit | None:
+    """Writes the validation sets into one store. No limits apply, so that scores do not depend on them."""
+    parts = list(files.validation.values())
+    if not parts:
         (output / VALIDATION).unlink(missing_ok=True)  # left by an earlier preparation
-        return train, None
-    chunks = read_chunks([files.validation], "encoding validation", progress=progress)
-    validation = encode(chunks, output / VALIDATION, kept=None, limits=None)
-    if not validation.num_kept:
-        raise DataError(f"{files.validation}: no validation pairs with text on both sides.")
-    return train, validation
+        return None
+    chunks = read_chunks(parts, "encoding validation", progress=progress)
+    validation = encode(chunks, output / VALIDATION, tags=tags.validation, kept=None, limits=None)
+    counts = _with_empty(validation.parts, len(parts))
+    if empty := next((part for part, count in zip(parts, counts, strict=True) if not count.num_kept), None):
+        raise DataError(f"{empty}: no validation pairs with text on both sides.")
+    return validation
+
+
+def _with_empty(parts: Sequence[EncodedPart], count: int) -> list[EncodedPart]:
+    """Returns the counts of `count` parts: of the last ones, empty files have none."""
+    return [*parts, *[EncodedPart()] * (count - len(parts))]
+
+
+def _rows(names: Sequence[str], split: EncodedSplit) -> list[CorpusRows]:
+    """Returns which rows of a store are of which corpus."""
+    return [
+        CorpusRows(name, part.num_kept, part.source_tokens, part.target_tokens)
+        for name, part in zip(names, _with_empty(split.parts, len(names)), strict=True)
+    ]
 
 
 def _corpora(config: Config, train: EncodedSplit) -> list[CorpusRows]:
-    """Returns which rows of the store are of which corpus. A corpus of an empty file has none."""
-    corpora = config.data.training_corpora
-    counts = [*train.parts, *[EncodedPart()] * (len(corpora) - len(train.parts))]
-    return [
-        CorpusRows(corpus.name, part.num_kept, part.source_tokens, part.target_tokens)
-        for corpus, part in zip(corpora, counts, strict=True)
-    ]
+    return _rows([corpus.name for corpus in config.data.training_corpora], train)
 
 
 def _epoch_report(output: Path, config: Config, mixture: Mixture) -> EpochReport:
@@ -300,9 +324,11 @@ def _epoch_report(output: Path, config: Config, mixture: Mixture) -> EpochReport
     return EpochReport(*budgets, len(plan), *shares, *plan.real_tokens)
 
 
-def _write_manifest(output: Path, wanted: dict[str, Any], report: PrepareReport, corpora: Sequence[CorpusRows]) -> None:
+def _write_manifest(output: Path, config: Config, wanted: dict[str, Any], report: PrepareReport) -> None:
     """Writes the manifest, which makes the folder a prepared one."""
     names = [TOKENIZER, TRAIN, REPORT] + ([VALIDATION] if report.validation else [])
+    set_names = [each.name for each in config.data.validation_corpora]
+    sets = _rows(set_names, report.validation) if report.validation else []
     manifest = {
         "format_version": FORMAT_VERSION,
         "transduce_version": __version__,
@@ -312,7 +338,8 @@ def _write_manifest(output: Path, wanted: dict[str, Any], report: PrepareReport,
             "train": report.train.num_kept,
             "validation": report.validation.num_kept if report.validation else 0,
         },
-        "corpora": [asdict(corpus) for corpus in corpora],
+        "corpora": [asdict(corpus) for corpus in _corpora(config, report.train)],
+        "validation_sets": [asdict(each) for each in sets],
         "identity": wanted | {"inputs": with_checksums(wanted["inputs"])},
         "files": {name: {"bytes": (output / name).stat().st_size, "sha256": sha256(output / name)} for name in names},
     }

@@ -79,7 +79,8 @@ class PrepareReport:
         """Rebuilds a report from what `to_dict` returned."""
         values = _with_findings(values)
         kinds = {"findings": Findings, "train": EncodedSplit, "validation": EncodedSplit, "epoch": EpochReport}
-        values["train"]["parts"] = [EncodedPart(**part) for part in values["train"].get("parts", ())]
+        for split in (values["train"], values["validation"] or {}):
+            split["parts"] = [EncodedPart(**part) for part in split.get("parts", ())]
         values |= {name: kind(**values[name]) for name, kind in kinds.items() if values[name]}
         return cls(**(values | {"shares": [CorpusShare(**share) for share in values.get("shares", ())]}))
 
@@ -90,9 +91,11 @@ class PrepareReport:
             f"  training pairs     {train.num_kept:,} kept of {train.num_read:,}",
         ]
         if self.validation:
-            lines.append(f"  validation pairs   {self.validation.num_kept:,}")
+            sets = {name: count for name, count in self.held_out_pairs.items() if not name.startswith("test.")}
+            named = ", ".join(f"{name.partition('.')[2]} {count:,}" for name, count in sets.items())
+            lines.append(f"  validation pairs   {self.validation.num_kept:,}{f' ({named})' if len(sets) > 1 else ''}")
         for name, count in self.held_out_pairs.items():
-            if name != "validation":
+            if name.startswith("test."):
                 lines.append(f"  {name + ' pairs':<18} {count:,}, checked for leaks only")
         lines += _left_out_lines(self.findings)
         size = f"{tokenizer['vocab_size']:,} pieces"

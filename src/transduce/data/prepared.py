@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.config import Config
 from transduce.config.differences import describe, differences
+from transduce.data.corpus_tags import CorpusTags
 from transduce.data.mixture import CorpusRows
 from transduce.errors import DataError
 from transduce.files import read_json_object, sha256
@@ -43,6 +44,7 @@ class Prepared:
         vocab_size: its vocabulary size.
         manifest: the contents of `manifest.json`.
         corpora: which rows of the training pairs belong to which corpus; empty in folders of earlier versions.
+        validation_sets: likewise for the validation pairs.
     """
 
     folder: Path
@@ -53,6 +55,7 @@ class Prepared:
     vocab_size: int
     manifest: dict[str, Any]
     corpora: tuple[CorpusRows, ...]
+    validation_sets: tuple[CorpusRows, ...]
 
 
 def is_prepared(folder: Path) -> bool:
@@ -93,8 +96,13 @@ def load_prepared(folder: Path, *, checksums: bool = True) -> Prepared:
         tokenizer_fingerprint=manifest["tokenizer_fingerprint"],
         vocab_size=manifest["vocab_size"],
         manifest=manifest,
-        corpora=tuple(CorpusRows(**corpus) for corpus in manifest.get("corpora", ())),
+        corpora=_rows(manifest, "corpora"),
+        validation_sets=_rows(manifest, "validation_sets"),
     )
+
+
+def _rows(manifest: dict[str, Any], key: str) -> tuple[CorpusRows, ...]:
+    return tuple(CorpusRows(**corpus) for corpus in manifest.get(key, ()))
 
 
 def prepared_facts(folder: Path) -> dict[str, Any]:
@@ -150,10 +158,9 @@ def _require_valid(manifest: dict[str, Any]) -> None:
     for name, expected in manifest["files"].items():
         if Path(name).name != name or type(expected["bytes"]) is not int or not isinstance(expected["sha256"], str):
             raise ValueError(f"'files' has a wrong entry for {name!r}")
-    for corpus in manifest.get("corpora", ()):
-        counts = CorpusRows(**corpus)
-        if not all(type(count) is int for count in (counts.num_pairs, counts.source_tokens, counts.target_tokens)):
-            raise ValueError(f"'corpora' has a wrong entry: {corpus}")
+    for corpus in (*_rows(manifest, "corpora"), *_rows(manifest, "validation_sets")):
+        if not all(type(count) is int for count in (corpus.num_pairs, corpus.source_tokens, corpus.target_tokens)):
+            raise ValueError(f"'corpora' or 'validation_sets' has a wrong entry: {corpus}")
     found = manifest["identity"]
     if not all(isinstance(found[section], dict) for section in ("text", "data")):
         raise ValueError("'identity' has no sections 'text' and 'data'")
@@ -176,6 +183,9 @@ def identity(config: Config, files: "CorpusFiles", tokenizer_fingerprint: str | 
 def _settings(config: Config) -> dict[str, Any]:
     data = {key: value for key, value in asdict(config.data).items() if key not in _IRRELEVANT}
     data["train"] = [corpus.files for corpus in config.data.training_corpora]
+    data["validation_sets"] = [each.files for each in config.data.validation_sets]
+    tags = CorpusTags.of(config.data)
+    data["tags"] = asdict(tags) if tags.all else {}
     plain: dict[str, Any] = json.loads(json.dumps({"text": asdict(config.text), "data": data}))
     return plain
 

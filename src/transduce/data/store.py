@@ -9,6 +9,7 @@ copy in memory.
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
@@ -104,6 +105,13 @@ class ParallelStore:
         """Returns the sources and the targets of several pairs, in the order of `indices`."""
         rows: list[int] = indices.tolist()
         return [self._source.row(i) for i in rows], [self._target.row(i) for i in rows]
+
+    def rows_of_corpora(self) -> dict[str, range]:
+        """Returns the rows of each corpus by its name; of a store that does not know them, all rows by ""."""
+        if not self.corpora:
+            return {"": range(len(self))}
+        ends = [*accumulate(corpus.num_pairs for corpus in self.corpora)]
+        return {corpus.name: range(end - corpus.num_pairs, end) for corpus, end in zip(self.corpora, ends, strict=True)}
 
     def plan_epoch(self, train: TrainConfig, epoch: int, rows: Indices | None = None) -> BatchPlan:
         """Returns the batches of an epoch over these pairs, or over `rows` of them, within the budgets of `train`."""

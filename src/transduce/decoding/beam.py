@@ -15,7 +15,7 @@ from transduce.decoding.diverse import diverse_candidates, merged
 from transduce.decoding.finished import FinishedBeams
 from transduce.decoding.options import BeamOptions
 from transduce.decoding.required import RequiredPhrases, required_candidates
-from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
+from transduce.decoding.scores import Hypothesis
 from transduce.decoding.search import Search, SearchTask
 from transduce.decoding.step import S
 from transduce.decoding.transfer import BeamStep
@@ -98,7 +98,7 @@ class BeamSearch(Search[S]):
     def _candidates(self, logits_RV: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the best continuations, as (scores, beams, tokens), each (B, C). Overwrites the logits."""
         options = self._options
-        gains_RV = log_probabilities_(logits_RV, NEVER_GENERATED)
+        gains_RV = log_probabilities_(logits_RV, self._never)
         if self._output_BKT is not None:
             past_BKT = self._output_BKT[:, :, : self._num_tokens]
             if self._banned is not None:

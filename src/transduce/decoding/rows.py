@@ -12,7 +12,7 @@ from torch import Tensor
 
 from transduce.config.special_ids import EOS
 from transduce.decoding.candidates import log_probabilities_
-from transduce.decoding.scores import NEVER_GENERATED, Hypothesis, hypothesis
+from transduce.decoding.scores import Hypothesis, hypothesis
 from transduce.decoding.search import HostRecord, Search, SearchTask
 from transduce.decoding.step import S
 from transduce.decoding.transfer import rows_on_host
@@ -39,7 +39,7 @@ class RowSearch(Search[S]):
 
     def choose(self, logits_RV: Tensor, state: S) -> tuple[Tensor, Tensor]:
         """Returns the token of each row and its log-probability."""
-        gains_RV = log_probabilities_(logits_RV, NEVER_GENERATED)
+        gains_RV = log_probabilities_(logits_RV, self._never)
         if self._num_tokens == 0 and self._num_outputs > 1:
             gains_RV = gains_RV.repeat_interleave(self._num_outputs, dim=0)
         if self._banned is not None and self._output_RT is not None:

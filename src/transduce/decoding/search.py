@@ -18,7 +18,7 @@ from torch import Tensor
 
 from transduce.config.special_ids import BOS
 from transduce.decoding.banned_tokens import BannedTokens
-from transduce.decoding.scores import Hypothesis
+from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
 from transduce.decoding.step import S, Step
 
 _STEPS_ON_A_GPU = 8
@@ -35,6 +35,7 @@ class SearchTask(Generic[S]):
     limits: Sequence[int]  # for each sentence, the greatest number of tokens of its output; EOS is not counted
     banned: BannedTokens | None = None  # what outputs must begin with and may not hold
     device: torch.device | str = "cpu"  # where `step` works
+    never: Sequence[int] = NEVER_GENERATED  # tokens that no output holds
     sync_steps: int | None = None  # steps between synchronisations with the host; None: 1 on a CPU, 8 elsewhere
 
     @property
@@ -102,6 +103,7 @@ class Search(ABC, Generic[S]):
     def __init__(self, task: SearchTask[S]) -> None:
         self._step, self._state, self._device = task.step, task.state, task.device
         self._banned, self._num_sentences = task.banned, len(task.limits)
+        self._never = task.never
         self._num_tokens = 0  # of every row, so far
         self._last_tokens_R = torch.full((self._num_sentences,), BOS, device=task.device)
         self._sync = SyncInterval(task.sync_steps, task.device, task.max_tokens)

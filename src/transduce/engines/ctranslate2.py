@@ -16,7 +16,7 @@ Where CTranslate2's search differs from ours, this module makes up for it:
 
 import copy
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -70,9 +70,13 @@ class CTranslate2Engine:
         config: ModelConfig,
         name: str,
         *,
+        tags: Collection[int] = (),
         shortlisted: bool = False,
     ) -> None:
-        """Takes a converted model and the names of its tokens; `shortlisted`: use its vocabulary map. See `load`."""
+        """Takes a converted model, the names of its tokens, and the ids of tags, which no output holds; see `load`.
+
+        `shortlisted`: use its vocabulary map.
+        """
         self._model, self._tokens, self.name, self._shortlisted = model, list(tokens), name, shortlisted
         self._process = os.getpid()
         self._divides = True
@@ -83,7 +87,8 @@ class CTranslate2Engine:
         self.max_source_tokens = min(MAX_SOURCE_TOKENS, self._positions - 1)
         self.num_workers: int = model.num_translators
         self.batch_tokens = _CPU_BATCH_TOKENS if model.device == "cpu" else _GPU_BATCH_TOKENS
-        self._never = [[tokens[index]] for index in NEVER_GENERATED]
+        self.never = (*NEVER_GENERATED, *tags)
+        self._never_named = [[tokens[index]] for index in self.never]
 
     @classmethod
     def load(
@@ -120,7 +125,8 @@ class CTranslate2Engine:
         shown = kind if kind == "cpu" else f"{kind}:{index}"
         name = f"ctranslate2 on {shown}, {quantization}{', with a shortlist' if shortlist is not None else ''}"
         tokens = bundle.tokenizer.tokens()
-        return cls(model, tokens, bundle.config.model, name, shortlisted=shortlist is not None)
+        tags, config = bundle.tokenizer.tags.values(), bundle.config.model
+        return cls(model, tokens, config, name, tags=tags, shortlisted=shortlist is not None)
 
     def undivided(self) -> Self:
         """Returns an engine of the same model whose calls are batches: its callers' threads share the cores."""
@@ -289,7 +295,7 @@ class CTranslate2Engine:
         first = batch[0]
         suppressed = [self._named(phrase) for phrase in first.constraints.forbidden]
         if first.suppress:
-            suppressed += self._never
+            suppressed += self._never_named
         patience = _PATIENCE if options.beam_size > 1 else 1
         begun: list[Any] = self._model.translate_batch(
             [self._named(line.source) for line in batch],
@@ -317,7 +323,7 @@ class CTranslate2Engine:
         """
         if not line.exact_limit and any(output.length >= line.limit for output in outputs):
             return replace(line, exact_limit=True)
-        if not line.suppress and any(token in output.tokens for [token] in self._never for output in outputs):
+        if not line.suppress and any(token in output.tokens for [token] in self._never_named for output in outputs):
             return replace(line, suppress=True)
         return None
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS
-from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
+from transduce.decoding.scores import Hypothesis
 from transduce.engines.interface import TokenConstraints
 
 if TYPE_CHECKING:
@@ -136,6 +136,11 @@ class _Cut:
 class Engine(Protocol):
     """What the search needs of `CTranslate2Engine`."""
 
+    @property
+    def never(self) -> Sequence[int]:
+        """The ids that no output holds."""
+        ...
+
     def translate(
         self,
         sources: Sequence[Sequence[int]],
@@ -218,7 +223,7 @@ def _closed(engine: Engine, cuts: Sequence[_Cut]) -> Iterator[_Cut]:
             yield cut
             continue
         scores_V = engine.next_scores(line.source, cut.beginning)[-1].copy()
-        scores_V[[*line.constraints.joining, *NEVER_GENERATED, EOS]] = -math.inf
+        scores_V[[*line.constraints.joining, *engine.never, EOS]] = -math.inf
         order = (int(token) for token in (-scores_V).argsort(kind="stable") if scores_V[token] > -math.inf)
         longer = ((*cut.beginning, token) for token in order)
         yield from islice((replace(cut, beginning=ids) for ids in longer if line.allows(ids, length)), 1)

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from typing import Self
 
@@ -16,7 +16,7 @@ from transduce.config import DecodeConfig
 from transduce.config.choices import Precision
 from transduce.config.special_ids import EOS
 from transduce.decoding.ensemble import mean_log_probabilities
-from transduce.decoding.scores import Hypothesis
+from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
 from transduce.engines.aligning_heads import AligningHeads, aligning_heads
 from transduce.engines.allocator import keep_memory
 from transduce.engines.batching import EMPTY_OUTPUT, NOTHING_FOUND, SCORE_BATCH, length_batches, require_pairs
@@ -58,6 +58,7 @@ class TorchEngine:
         shortlist: Shortlist | None = None,
         *,
         heads: Callable[[], AligningHeads] | None = None,
+        tags: Collection[int] = (),
         record_steps: bool = True,
     ) -> None:
         """Makes an engine of `model` on its device, from a copy of its weights where these are prepacked (`prepack`).
@@ -65,7 +66,7 @@ class TorchEngine:
         With `others`, on the same device, the probability of a token is the mean over all models. With a `shortlist`,
         each source is searched in its own part of the vocabulary, and probabilities are over that part; `score` and
         `attend` use the whole vocabulary. `heads` chooses those that align words, when these are first needed; by
-        default they are chosen from `model`, which is then kept.
+        default they are chosen from `model`, which is then kept. No output holds one of the `tags`.
 
         On a CPU the process keeps the memory of its peaks from now on: see `keep_memory`. On a GPU, decoding
         steps are recorded as CUDA graphs (`GraphDecoder`), unless TRANSDUCE_CUDA_GRAPHS is 0 in the environment or
@@ -74,6 +75,7 @@ class TorchEngine:
         self.model = prepack(model, precision)
         self.others = [prepack(other, precision) for other in others]
         self.precision, self.shortlist = precision, shortlist
+        self._never = (*NEVER_GENERATED, *tags)
         self._choose_heads = heads or partial(_heads_of, model)
         self.device = next(model.parameters()).device
         self.name = f"torch on {self.device}{'' if precision == 'float32' else f' in {precision}'}"
@@ -114,7 +116,7 @@ class TorchEngine:
         def heads() -> AligningHeads:
             return aligning_heads(bundle.config.model, bundle.weights(), bundle.tokenizer)
 
-        return cls(first, precision, rest, shortlist, heads=heads)
+        return cls(first, precision, rest, shortlist, heads=heads, tags=bundle.tokenizer.tags.values())
 
     @property
     def models(self) -> list[Transformer]:
@@ -154,7 +156,7 @@ class TorchEngine:
                     memories = []
                     for model in self.models:
                         memories.append(model.encode(batch.source_BS, batch.lengths_B))
-                    encoded = EncodedBatch(batch, self.models, memories, self.graph_decoders)
+                    encoded = EncodedBatch(batch, self.models, memories, self._never, self.graph_decoders)
                     found = search(encoded, options, n_best, each).run()
                 for index, hypotheses in zip(rows, found, strict=True):
                     part = batch.vocabulary

@@ -20,6 +20,7 @@ from transduce.decoding.narrowing import NarrowState, VocabularyPart, narrow_ste
 from transduce.decoding.options import BeamOptions
 from transduce.decoding.required import required_phrases
 from transduce.decoding.sampling import Sampling, uniforms
+from transduce.decoding.scores import NEVER_GENERATED
 from transduce.decoding.search import Search, SearchTask
 from transduce.engines.batching import output_limit
 from transduce.engines.interface import TokenConstraints
@@ -129,6 +130,7 @@ class EncodedBatch:
     batch: Batch
     models: Sequence[Transformer]
     memories: Sequence[Memory]  # of each model
+    never: Sequence[int] = NEVER_GENERATED  # ids that no output holds
     graph_decoders: Sequence[GraphDecoder] | None = None  # they take the steps of the models, except for coverage
 
 
@@ -209,7 +211,8 @@ def _task(encoded: EncodedBatch, options: DecodeConfig, num_beams: int) -> Searc
         device=batch.source_BS.device,
     )
     step, state = (steps[0], states[0]) if len(steps) == 1 else (ensemble_step(steps), EnsembleState(tuple(states)))
-    return SearchTask(step, state, limits, banned, batch.source_BS.device)
+    never = encoded.never if part is None else part.columns([token for token in encoded.never if token in part.ids])
+    return SearchTask(step, state, limits, banned, batch.source_BS.device, never)
 
 
 def _limits(models: Sequence[Transformer], batch: Batch, options: DecodeConfig) -> list[int]:

@@ -3,6 +3,8 @@
 from transduce.__about__ import __version__
 from transduce.bundle import Bundle
 from transduce.export.certificate import Certificate
+from transduce.text.tags import source_tags
+from transduce.translation.directions import default_target
 
 _HUGGINGFACE = """```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -35,13 +37,44 @@ written = translator.translate_batch([tokens])[0].hypotheses[0]
 print(tokenizer.decode([tokenizer.token_to_id(token) for token in written], skip_special_tokens=False))
 ```"""
 
+# Of a model of several target languages, in each format: `{tag}` is that of another than the default one.
+_OTHER_TARGETS = {
+    "huggingface": """```python
+batch["input_ids"][:, 0] = tokenizer.convert_tokens_to_ids("{tag}")  # before `generate`
+```""",
+    "onnx": """```sh
+echo "…" | python PATH_OF_THIS_FOLDER/translate_onnx.py --target {language}
+```""",
+    "ctranslate2": """```python
+written = translator.translate_batch([["{tag}", *tokens]])[0].hypotheses[0]
+```""",
+}
+
 _USES = {"huggingface": _HUGGINGFACE, "onnx": _ONNX, "ctranslate2": _CTRANSLATE2}
+
+
+def _of_targets(bundle: Bundle, format: str) -> str:
+    """Returns how another target language is asked for, where the model has several."""
+    tokenizer = bundle.tokenizer
+    if not tokenizer.target_languages:
+        return ""
+    default = default_target(tokenizer, bundle)
+    other = next((each for each in tokenizer.target_languages if each != default), default)
+    [tag] = source_tags(target_language=other)
+    use = _OTHER_TARGETS[format].format(tag=tag, language=other)
+    known = ", ".join(f"`{each}`" for each in tokenizer.tags)
+    needed = " Each source must begin with one." if format == "ctranslate2" else f" The default is `{default}`."
+    return f"""
+Tags in front of a source say what is wanted: {known}.{needed} To ask for `{other}`:
+
+{use}
+"""
 
 
 def export_card(bundle: Bundle, format: str, certificate: Certificate) -> str:
     """Returns the card as Markdown."""
     config = bundle.config
-    languages = f"{config.data.source_language or 'source'} → {config.data.target_language or 'target'}"
+    languages = config.data.described_languages("source", "target")
     return f"""# {config.name}: {languages}
 
 A Transformer trained with Transduce and exported by version {__version__}, format `{format}`.
@@ -49,7 +82,7 @@ A Transformer trained with Transduce and exported by version {__version__}, form
 ## Use
 
 {_USES[format]}
-
+{_of_targets(bundle, format)}
 ## Certificate
 
 {certificate.to_markdown()}

@@ -9,6 +9,7 @@ from transduce.bundle import Bundle
 from transduce.config.special_ids import EOS
 from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.export.system import Forced, in_batches
+from transduce.translation.directions import default_tags, default_target
 from transduce.translation.translator import Translator
 
 _BATCH = 64
@@ -22,18 +23,20 @@ class CTranslate2System:
     def __init__(self, folder: Path, bundle: Bundle, quantization: str) -> None:
         self.tokens = bundle.tokenizer.tokens()
         self.model = ctranslate2.Translator(str(folder), device="cpu")
-        engine = CTranslate2Engine(self.model, self.tokens, bundle.config.model, "ctranslate2 on cpu")
+        self.tags, self.target = default_tags(bundle.tokenizer, bundle), default_target(bundle.tokenizer, bundle)
+        never = bundle.tokenizer.tags.values()
+        engine = CTranslate2Engine(self.model, self.tokens, bundle.config.model, "ctranslate2 on cpu", tags=never)
         self.translator = Translator(engine, bundle.tokenizer, bundle.config.decode)
         version, computes_in = ctranslate2.__version__, self.model.compute_type
         self.name = f"ctranslate2 {version}, {quantization} (computes in {computes_in})"
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the token ids of each line."""
-        return self.translator.tokenizer.encode_batch(lines)
+        """Returns the token ids of each line, behind the tags of the default direction."""
+        return [[*self.tags, *ids] for ids in self.translator.tokenizer.encode_batch(lines)]
 
     def translate(self, lines: Sequence[str]) -> list[str]:
-        """Translates as the model's configuration says."""
-        return self.translator.translate(lines)
+        """Translates as the model's configuration says, in the default direction."""
+        return self.translator.translate(lines, target=self.target)
 
     def force(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Forced]:
         """Scores the targets, and finds the most probable next token after each prefix of them."""

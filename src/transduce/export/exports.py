@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from safetensors.numpy import save_file
 
@@ -35,6 +35,7 @@ from transduce.export.huggingface_weights import to_huggingface
 from transduce.export.options import Comparison, ComparisonOptions
 from transduce.export.sentences import Sentences
 from transduce.export.system import System
+from transduce.translation.directions import default_tags
 
 FORMATS = ("huggingface", "onnx", "ctranslate2")
 ORIGINAL = "transduce.json"  # in an exported folder: the configuration that it was made from, for an import
@@ -184,9 +185,11 @@ def _write_huggingface(bundle: Bundle, folder: Path, quantization: str) -> tuple
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)  # the library lets only its writer read it
     files.write_json(folder / "config.json", model_settings(config.model, shape))
-    files.write_json(folder / "generation_config.json", generation_settings(config, shape))
+    never = bundle.tokenizer.tags.values()
+    files.write_json(folder / "generation_config.json", generation_settings(config, shape, never))
     max_tokens = min(MAX_SOURCE_TOKENS + 1, shape.num_positions)
-    save_tokenizer(bundle.tokenizer, folder, max_tokens=max_tokens, extra_start=shape.extra_start)
+    tags = bundle.tokenizer.pieces(default_tags(bundle.tokenizer, bundle))
+    save_tokenizer(bundle.tokenizer, folder, tags, max_tokens=max_tokens, extra_start=shape.extra_start)
     notes = [
         "`generate` divides by length^α, the original by ((5 + length) / 6)^α, and its longest output is max_length, "
         "the original's the source's length + decode.max_extra_tokens: searches may differ where the models do not"
@@ -204,10 +207,11 @@ def _write_onnx(bundle: Bundle, folder: Path, quantization: str) -> tuple[str, .
     model, decode, limit = bundle.config.model, bundle.config.decode, position_limit(bundle)
     write_graphs(bundle.weights(), model, folder, num_positions=limit)
     bundle.tokenizer.save(folder / "tokenizer.json")
-    settings = {"pad": PAD, "bos": BOS, "eos": EOS, "unk": UNK}
+    settings: dict[str, Any] = {"pad": PAD, "bos": BOS, "eos": EOS, "unk": UNK}
     settings |= {name: getattr(model, name) for name in ("num_decoder_layers", "num_heads", "d_k", "d_v")}
     settings |= {"max_source_tokens": min(MAX_SOURCE_TOKENS, limit - 1), "max_target_tokens": limit - 1}
     settings |= {name: getattr(decode, name) for name in ("beam_size", "length_penalty", "max_extra_tokens")}
+    settings |= {"tags": bundle.tokenizer.tags, "default_tags": default_tags(bundle.tokenizer, bundle)}
     files.write_json(folder / "settings.json", settings)
     script = Path(__file__).with_name("translate_onnx.py").read_text(encoding="utf-8")
     files.write_text(folder / "translate_onnx.py", script)

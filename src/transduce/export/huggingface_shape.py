@@ -10,6 +10,7 @@ number of heads does not divide d_model, heads that give zero are added. A decod
 one more token: its embedding is zero, and its logit so low that it is never generated.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,8 +161,8 @@ def model_settings(config: ModelConfig, shape: HuggingFaceShape) -> dict[str, An
     return settings
 
 
-def generation_settings(config: Config, shape: HuggingFaceShape) -> dict[str, Any]:
-    """Returns the `generation_config.json`: the defaults of `generate`.
+def generation_settings(config: Config, shape: HuggingFaceShape, tags: Collection[int] = ()) -> dict[str, Any]:
+    """Returns the `generation_config.json`: the defaults of `generate`, which never writes one of the `tags`.
 
     `transformers` divides by length^α. It has one limit for all outputs: here, the one for the longest source in
     training.
@@ -172,7 +173,7 @@ def generation_settings(config: Config, shape: HuggingFaceShape) -> dict[str, An
         "eos_token_id": EOS,
         "pad_token_id": PAD,
         "decoder_start_token_id": model.vocab_size if shape.extra_start else BOS,
-        "bad_words_ids": [[PAD], [BOS], [UNK]],
+        "bad_words_ids": [[PAD], [BOS], [UNK], *([tag] for tag in tags)],
         "num_beams": decode.beam_size,
         "length_penalty": decode.length_penalty,
         "early_stopping": False,

@@ -5,6 +5,7 @@ The file is the same `tokenizer.json` with two additions: special tokens are nam
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,20 +24,32 @@ ROLES = {"pad_token": PAD_TOKEN, "bos_token": BOS_TOKEN, "eos_token": EOS_TOKEN,
 _PROBES = ("A dog, 12.", "Zwei Männer: <s>?", "  x\ty ", "😀 日本語", "don't — e-mail@x.org")
 
 
-def save_tokenizer(tokenizer: SubwordTokenizer, folder: Path, *, max_tokens: int, extra_start: bool) -> None:
-    """Writes `tokenizer.json` and `tokenizer_config.json`; `extra_start` names the token after the last."""
+def save_tokenizer(
+    tokenizer: SubwordTokenizer, folder: Path, tags: Sequence[str] = (), *, max_tokens: int, extra_start: bool
+) -> None:
+    """Writes `tokenizer.json` and `tokenizer_config.json`.
+
+    Args:
+        tokenizer: ours.
+        folder: where to write.
+        tags: what each source begins with.
+        max_tokens: of a source.
+        extra_start: whether to name the token after the last.
+    """
     definition = json.loads(tokenizer.to_json())
-    added = [_added_token(index, token) for index, token in enumerate(SPECIAL_TOKENS)]
+    named = dict(enumerate(SPECIAL_TOKENS)) | {index: tag for tag, index in tokenizer.tags.items()}
+    added = [_added_token(index, token) for index, token in named.items()]
     if extra_start:
         added.append(_added_token(tokenizer.vocab_size, START_TOKEN))
     definition["added_tokens"] = added
-    piece = {"SpecialToken": {"id": EOS_TOKEN, "type_id": 0}}
+    *before, piece = ({"SpecialToken": {"id": token, "type_id": 0}} for token in (*tags, EOS_TOKEN))
     first, second = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    ids = {tag: tokenizer.tags[tag] for tag in tags} | {EOS_TOKEN: EOS}
     definition["post_processor"] = {
         "type": "TemplateProcessing",
-        "single": [first, piece],
-        "pair": [first, piece, second, piece],
-        "special_tokens": {EOS_TOKEN: {"id": EOS_TOKEN, "ids": [EOS], "tokens": [EOS_TOKEN]}},
+        "single": [*before, first, piece],
+        "pair": [*before, first, piece, second, piece],
+        "special_tokens": {token: {"id": token, "ids": [index], "tokens": [token]} for token, index in ids.items()},
     }
     files.write_text(folder / "tokenizer.json", json.dumps(definition, ensure_ascii=False, indent=1) + "\n")
     settings: dict[str, Any] = {

@@ -9,6 +9,7 @@ from transduce.config.special_ids import EOS
 from transduce.engines.torch import TorchEngine, load_model
 from transduce.engines.torch_search import padded
 from transduce.export.system import Forced, forced, in_batches
+from transduce.translation.directions import default_tags, default_target
 from transduce.translation.translator import Translator
 
 _BATCH = 16
@@ -22,16 +23,17 @@ class NativeSystem:
 
     def __init__(self, bundle: Bundle) -> None:
         self.model = load_model(bundle).eval()
-        self.engine = TorchEngine(self.model)
+        self.tags, self.target = default_tags(bundle.tokenizer, bundle), default_target(bundle.tokenizer, bundle)
+        self.engine = TorchEngine(self.model, tags=bundle.tokenizer.tags.values())
         self.translator = Translator(self.engine, bundle.tokenizer, bundle.config.decode)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the token ids of each line."""
-        return self.translator.tokenizer.encode_batch(lines)
+        """Returns the token ids of each line, behind the tags of the default direction."""
+        return [[*self.tags, *ids] for ids in self.translator.tokenizer.encode_batch(lines)]
 
     def translate(self, lines: Sequence[str]) -> list[str]:
-        """Translates as the model's configuration says."""
-        return self.translator.translate(lines)
+        """Translates as the model's configuration says, in the default direction."""
+        return self.translator.translate(lines, target=self.target)
 
     def translate_ids(self, sources: Sequence[Sequence[int]]) -> list[list[int]]:
         """Returns the ids of each source's best translation."""

@@ -21,9 +21,9 @@ class OnnxSystem:
         self.translator = OnnxTranslator(folder)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the token ids of each line."""
+        """Returns the token ids of each line, behind the tags of the default direction."""
         encodings = self.translator.tokenizer.encode_batch(list(lines), add_special_tokens=False)
-        return [encoding.ids for encoding in encodings]
+        return [[*self.translator.settings.get("default_tags", []), *encoding.ids] for encoding in encodings]
 
     def translate(self, lines: Sequence[str]) -> list[str]:
         """Translates with the search of the script."""

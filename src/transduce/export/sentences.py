@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from transduce.config import Config, DataConfig
-from transduce.data.corpus import Part, locate_tests
+from transduce.data.corpus import Part, locate_validation
 from transduce.data.readers import read_lines
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
@@ -76,18 +76,18 @@ def _from_validation(config: Config, limit: int) -> Sentences | None:
     if not pairs:
         return None
     sources, references = zip(*spread(pairs, limit), strict=True)
-    return Sentences(f"validation data ({', '.join(config.data.validation)})", sources, references)
+    return Sentences(f"validation data ({part})", sources, references)
 
 
 def validation_part(data: DataConfig) -> Part | None:
-    """Returns the validation set; None where the model names none, or it is not on this machine."""
-    if not data.validation:
-        return None
+    """Returns the first validation set; None where the model names none, or it is not on this machine."""
     try:
-        part = locate_tests(replace(data, test={"validation": data.validation}))["validation"]
+        part = next(iter(locate_validation(data).values()), None)
     except DataError:  # a treebank that is not here
         return None
-    return part if all(os.access(path, os.R_OK) and path.is_file() for path in part.paths) else None
+    return (
+        part if part is not None and all(os.access(path, os.R_OK) and path.is_file() for path in part.paths) else None
+    )
 
 
 def spread(items: Sequence[_T], limit: int) -> tuple[_T, ...]:

@@ -57,7 +57,7 @@ class OnnxTranslator:
     def search(self, ids: list[int], beam_size: int, alpha: float) -> list[int]:
         """Returns the ids of the best translation of one source; the best open one where none ends in time."""
         settings = self.settings
-        never = [settings["pad"], settings["bos"], settings["unk"]]
+        never = [settings["pad"], settings["bos"], settings["unk"], *settings.get("tags", {}).values()]
         limit = min(len(ids) + settings["max_extra_tokens"], settings["max_target_tokens"])
         one, past = self.encode(ids), self.no_past(1)
         memory: dict[str, np.ndarray] = {}
@@ -90,11 +90,23 @@ class OnnxTranslator:
             past = {name: array[parents] for name, array in past.items()}
         return best_ids if best_score > -np.inf else outputs[0][1:]
 
-    def translate(self, line: str, beam_size: int | None = None, alpha: float | None = None) -> str:
-        """Translates one line; white space gives an empty one."""
+    def tags_of(self, target: str, domain: str = "") -> list[int]:
+        """Returns the ids of the tags that ask for a target language and a domain; "" for a model of one."""
+        names = ([f"<2{target}>"] if target else []) + ([f"<domain:{domain}>"] if domain else [])
+        tags: dict[str, int] = self.settings.get("tags", {})
+        for name in names:
+            if name not in tags:
+                raise SystemExit(f"{name}: the model does not know it. It knows: {', '.join(tags)}")
+        return [tags[name] for name in names]
+
+    def translate(
+        self, line: str, beam_size: int | None = None, alpha: float | None = None, tags: list[int] | None = None
+    ) -> str:
+        """Translates one line; white space gives an empty one. Without `tags` it is the default direction."""
         if not line.strip():
             return ""
-        ids = self.tokenizer.encode(line, add_special_tokens=False).ids
+        before: list[int] = self.settings.get("default_tags", []) if tags is None else tags
+        ids = before + self.tokenizer.encode(line, add_special_tokens=False).ids
         beam_size = self.settings["beam_size"] if beam_size is None else beam_size
         alpha = self.settings["length_penalty"] if alpha is None else alpha
         text: str = self.tokenizer.decode(self.search(ids, beam_size, alpha), skip_special_tokens=False)
@@ -121,12 +133,15 @@ def main() -> None:
     parser.add_argument("--beam-size", type=int, help="1 is greedy search; default: settings.json's")
     parser.add_argument("--length-penalty", type=float, help="GNMT's alpha; default: settings.json's")
     parser.add_argument("--threads", type=int, default=0, help="0: as onnxruntime chooses")
+    parser.add_argument("--target", default="", help="target language of a model of several; default: settings.json's")
+    parser.add_argument("--domain", default="", help="domain; goes with --target where the model has several languages")
     args = parser.parse_args()
     translator = OnnxTranslator(args.folder, args.threads)
+    tags = translator.tags_of(args.target, args.domain) if args.target or args.domain else None
     with args.input.open(encoding="utf-8", newline="\n") if args.input else sys.stdin as lines:
         for line in lines:
             text = line.removesuffix("\n").removesuffix("\r")  # the "\r" of a file from Windows is none of the text
-            print(translator.translate(text, args.beam_size, args.length_penalty), flush=True)
+            print(translator.translate(text, args.beam_size, args.length_penalty, tags), flush=True)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 from transduce.config.loading import apply_section, read_toml
+from transduce.config.quantities import Beam, Count, CountOrNone
 from transduce.config.ranges import Range, check_ranges, shown
-from transduce.config.schema import Beam, Count, CountOrNone
 from transduce.engines.interface import SHORTLIST_CHOICES, THREADS, require_known
 from transduce.engines.loading import require_engine
 from transduce.errors import ConfigError, suggestion
@@ -54,8 +54,9 @@ class ModelEntry:
     """One model folder, and how it is run."""
 
     path: str
-    source: str = ""  # language code; "": the one in the model folder
+    source: str = ""  # language code; "": the one in the model folder, or all of a model of several
     target: str = ""  # likewise
+    zero_shot: bool = False  # whether a model of several languages serves pairs that it was not trained on
     engine: str = "auto"  # as in `Translator.load`, and so are the next three
     quantization: str = ""  # "": float32
     threads: Threads = 0  # 0: the engine's default

@@ -11,6 +11,7 @@ from transduce.errors import ConfigError, TransduceError
 from transduce.serve.config import BatchingConfig, ModelEntry
 from transduce.serve.requests import ModelUnavailableError, Recorder
 from transduce.serve.served_model import ServedModel
+from transduce.translation.directions import Directions
 
 _WATCHED = ("config.json", *CHECKED, SHORTLIST)
 _RETRY_SECONDS = 5.0  # after a model could not be loaded, requests do not try again for this long
@@ -31,7 +32,7 @@ class ModelSlot:
         """
         self.entry, self._batching, self._recorder = entry, batching, recorder
         self.name = entry.name  # read here once: each request asks for it, and it costs file accesses
-        self.source, self.target = _languages(entry)
+        self.pairs = _pairs(entry)
         self._model: ServedModel | None = None
         self._retired: list[ServedModel] = []
         self._loading = threading.Lock()  # held while a model is loaded or exchanged
@@ -100,7 +101,7 @@ class ModelSlot:
             if self._model is None:
                 return None  # the next request loads it
             try:
-                if _languages(self.entry) != (self.source, self.target):
+                if _pairs(self.entry) != self.pairs:
                     raise ConfigError(f"{self.entry.path}: its languages have changed. Start the service anew.")
                 new = self._load()
             except BaseException as error:  # an extension's panic, too
@@ -159,18 +160,34 @@ class ModelSlot:
         self._recorder.model_event(self.name, "failed")
 
 
-def _languages(entry: ModelEntry) -> tuple[str, str]:
-    """Returns the codes of the languages of an entry: those in the configuration, or else those of the model folder."""
-    data = Bundle.load(entry.path).config.data
+def _pairs(entry: ModelEntry) -> dict[tuple[str, str], bool]:
+    """Returns the pairs of languages that an entry serves, and whether each is zero-shot.
+
+    Codes are those in the configuration, or else those of the model folder. Of a model of several languages the
+    configuration chooses among its pairs.
+    """
+    bundle = Bundle.load(entry.path)
+    data = bundle.config.data
     if data.format == "trees":
         raise ConfigError(f"{entry.path}: is a parser, and the service runs translators only.")
+    if bundle.tokenizer.target_languages:
+        directions = Directions.of(bundle.tokenizer, bundle)
+        chosen = directions.choose(entry.source, entry.target)  # refuses languages that the model does not know
+        found = {
+            pair: zero_shot
+            for pair, zero_shot in directions.served(zero_shot=entry.zero_shot).items()
+            if (not entry.source or pair[0] == chosen.source) and (not entry.target or pair[1] == chosen.target)
+        }
+        if not found:
+            raise ConfigError(f"{entry.path}: was not trained on the pair of its [[models]]. Set zero_shot = true.")
+        return found
     source, target = entry.source or data.source_language, entry.target or data.target_language
     if not source or not target:
         raise ConfigError(
             f"{entry.path}: does not say which languages it translates. Set source and target in its [[models]] of the "
             "configuration."
         )
-    return source, target
+    return {(source, target): False}
 
 
 def _folder_state(folder: Path) -> FolderState:

@@ -24,6 +24,7 @@ class ServedPair:
     via: str = ""  # code of the pivot language; "": none
     engine: str = ""  # the name of the engine that runs it; "" while it is not loaded
     attention: bool | None = None  # whether that engine returns attention weights; None while it is not loaded
+    zero_shot: bool = False  # whether the model was not trained on this pair
 
 
 class Models:
@@ -40,12 +41,13 @@ class Models:
         self._slots: dict[tuple[str, str], ModelSlot] = {}
         for entry in config.models:
             slot = ModelSlot(entry, config.batching, recorder)
-            other = self._slots.setdefault((slot.source, slot.target), slot)
-            if other is not slot:
-                raise ConfigError(
-                    f"{entry.path} and {other.entry.path} both translate from '{slot.source}' to '{slot.target}'. "
-                    "Serve one of them."
-                )
+            for source, target in slot.pairs:
+                other = self._slots.setdefault((source, target), slot)
+                if other is not slot:
+                    raise ConfigError(
+                        f"{entry.path} and {other.entry.path} both translate from '{source}' to '{target}'. "
+                        "Serve one of them."
+                    )
         self._routes = self._all_routes()
 
     def _all_routes(self) -> dict[tuple[str, str], tuple[ModelSlot, ...]]:
@@ -65,7 +67,7 @@ class Models:
     @property
     def slots(self) -> list[ModelSlot]:
         """The places of all models."""
-        return list(self._slots.values())
+        return list(dict.fromkeys(self._slots.values()))
 
     def route(self, source: str, target: str) -> Sequence[ModelSlot]:
         """Returns the models that a text goes through from one language to the other: one, or two with a pivot.
@@ -89,7 +91,8 @@ class Models:
             name = " + ".join(slot.name for slot in route)
             model = route[0].loaded
             attention = False if via else None if model is None else model.returns_attention
-            found.append(ServedPair(source, target, name, via, " + ".join(engines), attention))
+            zero_shot = not via and route[0].pairs[source, target]
+            found.append(ServedPair(source, target, name, via, " + ".join(engines), attention, zero_shot))
         return found
 
     def reload(self, *, always: bool = False) -> list[str]:

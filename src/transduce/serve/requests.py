@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from transduce.errors import TransduceError
+from transduce.translation.call_options import SearchOptions
 from transduce.translation.constraints.glossary import GlossaryLike
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.result import Translation
-from transduce.translation.translator import SearchOptions
 
 
 class Priority(enum.IntEnum):
@@ -45,6 +45,11 @@ class TranslationRequest:
     waiting: Waiting = field(default_factory=Waiting)  # several requests may share one
 
     @property
+    def pair(self) -> tuple[str, str]:
+        """The codes of source and target."""
+        return self.source, self.target
+
+    @property
     def binds_whole_texts(self) -> bool:
         """Whether it has prefixes or required terms: they hold for a text as a whole, which is then one search."""
         return any(self.prefixes or ()) or any(self.required or ())
@@ -58,6 +63,7 @@ class TranslatedText:
     source: str
     target: str
     via: str = ""  # code of the pivot language; "": none
+    zero_shot: bool = False  # whether the model was not trained on this pair of languages
 
 
 class ServiceError(TransduceError):

@@ -21,9 +21,11 @@ from transduce.text import SubwordTokenizer
 from transduce.translation.attention import attend
 from transduce.translation.constraints.glossary import glossary_of
 from transduce.translation.constraints.line_constraints import constraints_of
+from transduce.translation.directions import directed
 from transduce.translation.pipeline import Request, TextOptions
 from transduce.translation.pipeline.checkpoints import checked
 from transduce.translation.result import Alternative, Attention, Translation
+from transduce.translation.text_model import TextModel
 from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
 
@@ -58,6 +60,7 @@ class ServedModel:
         """
         self.name, self.translator = name, translator
         self._batching, self._recorder, self._language = batching, recorder, language
+        self._has_targets = bool(translator.tokenizer.target_languages)
         self._engine = translator.engine.undivided()
         main_engine = self._engine.fast if isinstance(self._engine, AutomaticEngine) else self._engine
         self._main = _TextModel(main_engine, translator.tokenizer, translator.bundle)
@@ -92,7 +95,19 @@ class ServedModel:
         Raises:
             ConfigError: the request's options are wrong.
         """
+        text_options = self._in_direction(request, text_options)
         return self._work_of(self._options_key(request), request.n_best, text_options) if are_short(request) else None
+
+    def _in_direction(self, request: TranslationRequest, text_options: TextOptions) -> TextOptions:
+        """Returns the options with the languages of the request, where the model has several target languages."""
+        if not self._has_targets:
+            return text_options
+        return replace(text_options, language=request.source, target=request.target)
+
+    def _directed(self, request: TranslationRequest, ticket: Ticket) -> TextModel:
+        """Returns the model as it translates in the direction of a request, with an engine that queues its calls."""
+        queued = self._queued(ticket)
+        return directed(queued, request.source, request.target) if self._has_targets else queued
 
     def translate(
         self, request: TranslationRequest, ticket: Ticket, text_options: TextOptions
@@ -107,6 +122,7 @@ class ServedModel:
         for text in checked(request.texts, ticket.check):
             require_few_marks(text, text_options.markup)
         constraints = constraints_of(len(request.texts), request.prefixes, request.forbidden, request.required)
+        text_options = self._in_direction(request, text_options)
         plain = self._request_of(self._options_key(request), request.n_best, text_options)
         pipeline_request = replace(plain, glossary=glossary_of(request.glossary))
         window = Window(1, request.texts, constraints)
@@ -117,7 +133,7 @@ class ServedModel:
         from transduce.translation.alternatives import alternatives  # imported here, as NumPy is slow to import
 
         [text], [prefix] = request.texts, request.prefixes or [""]
-        return alternatives(self._queued(ticket), self.translator.options, text, prefix, n)
+        return alternatives(self._directed(request, ticket), self.translator.options, text, prefix, n)
 
     @property
     def returns_attention(self) -> bool:
@@ -137,7 +153,7 @@ class ServedModel:
             if num_tokens > _MAX_ATTENTION_TOKENS:
                 limit = f"at most {_MAX_ATTENTION_TOKENS} are allowed"
                 raise DataError(f"{num_tokens} tokens, and {limit}: attention is of single sentences.")
-        return attend(self._queued(ticket), self.translator.options, text, translation)
+        return attend(self._directed(request, ticket), self.translator.options, text, translation)
 
     def _options_key(self, request: TranslationRequest) -> tuple[tuple[str, Any], ...]:
         key = tuple(sorted(request.options.items()))

@@ -280,7 +280,7 @@ class Service:
             if len(route) == 1:
                 return await self._translated(route[0], request, ticket)
             first, second = route
-            between = await self._translated(first, request_into_pivot(request, first.target), ticket)
+            between = await self._translated(first, request_into_pivot(request, self.config.pivot.language), ticket)
             found = await self._translated(second, request_from_pivot(request, between), ticket)
             return over_pivot(between, found)
 
@@ -294,7 +294,7 @@ class Service:
             else:
                 tokens = estimated_tokens(request.texts)
                 found = await self._calls.run(model.scheduler, ticket, work, request.texts, tokens)
-        return [TranslatedText(best, request.source, request.target) for best in found]
+        return [TranslatedText(best, *request.pair, zero_shot=slot.pairs[request.pair]) for best in found]
 
     @contextlib.asynccontextmanager
     async def _model(self, slot: ModelSlot, ticket: Ticket) -> AsyncIterator[ServedModel]:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from tokenizers import Tokenizer
 
 from transduce.errors import TokenizerError
+from transduce.text.tags import is_tag
 
 Algorithm = Literal["bpe", "wordpiece"]
 
@@ -33,8 +34,8 @@ def _byte_alphabet() -> dict[str, int]:
 BYTE_OF_CHARACTER = _byte_alphabet()
 
 
-def parse_definition(text: str, origin: str) -> tuple[Tokenizer, str, Algorithm]:
-    """Returns the tokenizer that a `tokenizer.json` defines, the text itself, and the algorithm.
+def parse_definition(text: str, origin: str) -> tuple[Tokenizer, str, Algorithm, dict[str, int]]:
+    """Returns the tokenizer that a `tokenizer.json` defines, the text itself, the algorithm, and the ids of tags.
 
     Raises:
         TokenizerError: The text is damaged, or not one of our tokenizers; `origin` names it.
@@ -46,14 +47,15 @@ def parse_definition(text: str, origin: str) -> tuple[Tokenizer, str, Algorithm]
     algorithm = _require_ours(definition, origin)
     try:
         tokenizer = Tokenizer.from_str(text)
-        restores_text = _restores_text(tokenizer)
+        tags = {token: index for token, index in definition["model"]["vocab"].items() if is_tag(token)}
+        restores_text = _restores_text(tokenizer, tags)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the library raises plain Exception, and panics with other classes
         raise TokenizerError(f"{origin}: damaged: {error}.") from error
     if not restores_text:
         raise _foreign(origin, "it does not restore text exactly")
-    return tokenizer, text, algorithm
+    return tokenizer, text, algorithm, dict(sorted(tags.items(), key=lambda tag: tag[1]))
 
 
 def _require_ours(definition: Any, origin: str) -> Algorithm:
@@ -81,9 +83,11 @@ def _foreign(origin: str, reason: str) -> TokenizerError:
     return TokenizerError(f"{origin}: not a tokenizer of Transduce: {reason}.")
 
 
-def _restores_text(tokenizer: Tokenizer) -> bool:
-    encodings = tokenizer.encode_batch(list(_PROBES), add_special_tokens=False)
+def _restores_text(tokenizer: Tokenizer, tags: dict[str, int]) -> bool:
+    probes = (*_PROBES, "".join(tags), " ".join(tags))
+    encodings = tokenizer.encode_batch(list(probes), add_special_tokens=False)
+    never = {*range(NUM_SPECIAL), *tags.values()}
     return all(
-        min(encoding.ids, default=NUM_SPECIAL) >= NUM_SPECIAL and tokenizer.decode(encoding.ids) == probe
-        for probe, encoding in zip(_PROBES, encodings, strict=True)
+        never.isdisjoint(encoding.ids) and tokenizer.decode(encoding.ids) == probe
+        for probe, encoding in zip(probes, encodings, strict=True)
     )

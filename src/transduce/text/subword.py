@@ -11,8 +11,8 @@ Text becomes pieces in four steps, all of them defined in one file, `tokenizer.j
 
     "A dog, 12."  →  " A dog, 12."  →  " A", " dog", ",", " 1", "2", "."
 
-Special tokens have the first ids of the vocabulary. No text is encoded as one of them; they are added when a batch is
-built.
+Special tokens have the first ids of the vocabulary, and tags (`text/tags.py`) the last. No text is encoded as one of
+them; they are added when a batch is built.
 
 DEVIATION: the paper's BPE and word pieces start from characters; ours start from bytes, which loses nothing.
 DEVIATION: the paper's word pieces were chosen by likelihood (Wu et al. 2016); ours are learned as BPE merges
@@ -31,6 +31,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from transduce import files
 from transduce.errors import TokenizerError, suggestion
+from transduce.text import tags
 from transduce.text.definition import (
     BYTE_OF_CHARACTER,
     NUM_SPECIAL,
@@ -61,14 +62,16 @@ class SubwordTokenizer:
     Made by `train`, `load` or `from_json`. `decode(encode(text)) == text` for every string that UTF-8 holds.
     """
 
-    def __init__(self, tokenizer: Tokenizer, definition: str, algorithm: Algorithm) -> None:
+    def __init__(self, tokenizer: Tokenizer, definition: str, algorithm: Algorithm, tag_ids: dict[str, int]) -> None:
         """Do not call this: use `from_json`, which checks the definition."""
         self._tokenizer = tokenizer
         self._definition = definition
         self.algorithm: Algorithm = algorithm
         self.vocab_size: int = tokenizer.get_vocab_size(with_added_tokens=False)
-        self._pieces: dict[int, bytes] = dict.fromkeys(range(NUM_SPECIAL), b"")
-        self._readable: dict[int, str] = dict(enumerate(SPECIAL_TOKENS))
+        self.tags: dict[str, int] = tag_ids  # the id of each tag
+        self._silent = {*range(NUM_SPECIAL), *tag_ids.values()}  # ids without text
+        self._pieces: dict[int, bytes] = dict.fromkeys(self._silent, b"")
+        self._readable = dict(enumerate(SPECIAL_TOKENS)) | {index: tag for tag, index in tag_ids.items()}
 
     @classmethod
     def train(
@@ -153,6 +156,32 @@ class SubwordTokenizer:
         """
         return cls(*parse_definition(text, "tokenizer.json"))
 
+    def with_tags(self, names: Iterable[str]) -> "SubwordTokenizer":
+        """Returns the tokenizer with further tags behind its ids, which stay; itself if it has them all.
+
+        Raises:
+            TokenizerError: a name is not that of a tag.
+        """
+        added = [name for name in dict.fromkeys(names) if name not in self.tags]
+        if not added:
+            return self
+        definition = json.loads(self._definition)
+        for index, name in enumerate(added, start=self.vocab_size):
+            if not tags.is_tag(name):
+                raise TokenizerError(f"{name!r}: not the name of a tag.")
+            definition["model"]["vocab"][name] = index
+        return SubwordTokenizer.from_json(json.dumps(definition, ensure_ascii=False, indent=1) + "\n")
+
+    @property
+    def target_languages(self) -> tuple[str, ...]:
+        """The target languages that have a tag; none where the model writes one language only."""
+        return tags.languages_among(self.tags)
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The domains that have a tag."""
+        return tags.domains_among(self.tags)
+
     def save(self, path: Path) -> None:
         """Writes the `tokenizer.json`, atomically."""
         files.write_text(path, self._definition)
@@ -197,7 +226,7 @@ class SubwordTokenizer:
         return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of `ids`; special tokens are skipped.
+        """Returns the text of `ids`; special tokens and tags are skipped.
 
         Bytes that are not UTF-8, which a model may produce, become U+FFFD.
 
@@ -211,7 +240,7 @@ class SubwordTokenizer:
         ordinary: list[list[int]] = []
         for ids in batch:
             self._require_known(ids)
-            ordinary.append([index for index in ids if index >= NUM_SPECIAL])
+            ordinary.append([index for index in ids if index not in self._silent])
         return self._tokenizer.decode_batch(ordinary, skip_special_tokens=False)
 
     def words(self, text: str) -> list[str]:
@@ -240,7 +269,7 @@ class SubwordTokenizer:
         return [self._tokenizer.id_to_token(index) or "" for index in range(self.vocab_size)]
 
     def piece_bytes(self, ids: Iterable[int]) -> list[bytes]:
-        """Returns the bytes of each id, none for a special token; joined, they are " " and the text."""
+        """Returns the bytes of each id, none for a special token or tag; joined, they are " " and the text."""
         ids = list(ids)
         self._require_known(ids)
         return [self._piece(index) for index in ids]

@@ -135,7 +135,9 @@ class TrainingLog:
 
     def validation(self, scores: dict[str, float], progress: Progress, *, best: bool) -> None:
         """Shows and writes the scores of a validation."""
-        shown = "  ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in scores.items())
+        shown = "  ".join(
+            f"{name.replace('_', ' ').replace('.', ' of ')} {value:.2f}" for name, value in scores.items()
+        )
         self.say(f"step {progress.step}: validation {shown}{'  (best so far)' if best else ''}")
         self._record("validation", progress, scores)
 

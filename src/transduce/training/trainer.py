@@ -35,7 +35,7 @@ from transduce.training.schedule import learning_rate
 from transduce.training.step import StepResult, make_optimizer, require_positions, seed_dropout, states_loss
 from transduce.training.stop_signals import StopSignals
 from transduce.training.trainable import TrainableModel
-from transduce.training.validation import Validation, perplexity, update_best
+from transduce.training.validation import Validation, update_best
 
 
 class Trainer:
@@ -298,9 +298,7 @@ class Trainer:
         if self.validation is None:
             return
         with self.log.paused():
-            scores = {"perplexity": perplexity(self.model, self.validation.store, self.compute)}
-            scorer = self.validation.scorer if self.config.train.validate_bleu else None
-            scores |= scorer(self.model) if scorer is not None else {}
+            scores = self.validation.scores(self.model, self.compute, decode=self.config.train.validate_bleu)
             # Processes may differ in the last digit, and must all see the same best score, to stop at the same step.
             scores = dict(zip(scores, self.ranks.broadcast([*scores.values()], self.compute.device), strict=True))
             best = update_best(self.progress, scores, self.config.train.best_by)

@@ -53,13 +53,13 @@ def alternatives(model: TextModel, options: DecodeConfig, source: str, target_pr
     if not begins_word:
         first = next((i for i, each in enumerate(given.completions) if each), first)
     signs = _sign_ids(tokenizer) if begins_word else ()  # else they are among the words
-    following = tokenizer.ids_beginning_with(b" ") if begins_word else range(tokenizer.vocab_size)
+    pieces = tokenizer.ids_beginning_with(b" ") if begins_word else range(tokenizer.vocab_size)
+    following = sorted({*pieces} - {*NEVER_GENERATED, *tokenizer.tags.values()})
     scores_TV = engine.next_scores(source_ids, given.prefix)
     total, begun = _beginnings(scores_TV, given, first, (*following, *signs, EOS))
     tried = list(islice((ids for ids in begun if ids[-1] not in signs), 2 * n + _SPARE))
     constraints = [TokenConstraints(prefix=ids) for ids in tried]
     found = [best for [best] in engine.translate([source_ids] * len(tried), _greedy(options), 1, constraints)]
-    scores = engine.score([source_ids] * len(tried), [each.ids for each in found])
     scores = engine.score([source_ids] * len(tried), [each.ids for each in found])
     beginning = prefix + " " * begins_word
     best: dict[str, Alternative] = {}
@@ -135,7 +135,6 @@ def _beginnings(
             before = float(row_V[prefix[position]])
         else:
             allowed_V[list(following)] = True
-        allowed_V[list(NEVER_GENERATED)] = False
         ids = np.flatnonzero(allowed_V)
         values.append(row_V[ids])
         tokens.append(ids)

@@ -2,6 +2,7 @@
 
 from transduce.config import DecodeConfig
 from transduce.engines.interface import AttendingEngine
+from transduce.engines.tagged import tags_of
 from transduce.errors import ConfigError, DataError
 from transduce.text import EOS_TOKEN, word_of_each
 from transduce.translation.result import Attention
@@ -26,6 +27,7 @@ def attend(model: TextModel, options: DecodeConfig, source: str, target: str | N
     limit = model.engine.max_source_tokens  # a learned position table bounds both sides alike
     read, written = source_ids[:limit], target_ids[:limit]
     weights = model.engine.attend(read, written)
+    read = [*tags_of(model.engine), *read]
     return Attention(
         source=source,
         target=target,

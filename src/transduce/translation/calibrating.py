@@ -10,9 +10,9 @@ import numpy as np
 
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
+from transduce.translation.directions import languages_of
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.calibration import Calibration, features, probabilities
-from transduce.translation.text_model import languages_of
 from transduce.translation.translator import Translator
 
 _MIN_LINES = 50  # of a calibration, so that each of five folds has some lines

@@ -16,14 +16,6 @@ class TextModel(Protocol):
     bundle: Bundle | None  # the model folder, if it came from one
 
 
-def languages_of(model: TextModel) -> tuple[str, str]:
-    """Returns the codes of the source and the target language; "" where they are not known."""
-    if model.bundle is None:
-        return "", ""
-    data = model.bundle.config.data
-    return data.source_language, data.target_language
-
-
 def encode_lines(tokenizer: SubwordTokenizer, lines: Sequence[str]) -> list[list[int]]:
     """Returns the token ids of each line; a line of white space has none."""
     encoded = tokenizer.encode_batch([line if line.strip() else "" for line in lines])

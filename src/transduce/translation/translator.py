@@ -11,7 +11,7 @@ translator.attend("A dog runs.")                 # what every head attends to
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, Unpack
 
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
@@ -22,8 +22,10 @@ from transduce.engines.loading import checksums_of, choose_engine, load_engine, 
 from transduce.errors import BundleError
 from transduce.text import SubwordTokenizer
 from transduce.translation.attention import attend
+from transduce.translation.call_options import Asked, LineOptions, SearchOptions, StreamOptions
 from transduce.translation.constraints.glossary import GlossaryLike, glossary_of
 from transduce.translation.constraints.line_constraints import Constraints, constraints_of
+from transduce.translation.directions import DirectedModel, Directions, directed
 from transduce.translation.forced_scores import TargetScore, score_targets
 from transduce.translation.pipeline import Request, TextOptions, run_pipeline
 from transduce.translation.pipeline.many_sentences import lines_of_many_sentences, many_sentences_warning
@@ -33,40 +35,6 @@ from transduce.translation.windows import Window, cut_windows
 
 # Batches that a stream reads ahead: enough to make batches of lines of similar length.
 _WINDOW_BATCHES = 32
-
-
-class LoadOptions(TypedDict, total=False):
-    """Keywords of `Translator.load`."""
-
-    engine: str
-    device: str
-    threads: int | None
-    quantization: str | None
-    ensemble: Sequence[str | Path]
-    shortlist: str
-
-
-class SearchOptions(DecodeOptions, total=False):
-    """Fields of `DecodeConfig` that a call may change; None leaves the model's."""
-
-    beam_size: int | None
-    length_penalty: float | None
-    max_extra_tokens: int | None
-    batch_size: int | None
-
-
-class LineOptions(SearchOptions, total=False):
-    """Further keywords of `Translator.translate`."""
-
-    handling: TextOptions | None  # the old name of `text_options`
-
-
-class StreamOptions(TypedDict, total=False):
-    """Further keywords of `Translator.stream`."""
-
-    first_line: int  # number of the first line; 1 by default
-    origin: str  # what line numbers begin with in errors, such as "test.en, "
-    handling: TextOptions | None  # the old name of `text_options`
 
 
 class Translator:
@@ -184,6 +152,8 @@ class Translator:
                 length_penalty: α of GNMT's length penalty; higher favours longer translations.
                 max_extra_tokens: the greatest length of a translation is that of its source plus this.
                 batch_size: lines translated together: changes speed and memory, never a translation.
+                target: not of `DecodeConfig`: code of the target language, for a model of several.
+                domain: likewise: for a model that was trained on domains.
                 and the others, such as temperature=0.8 or min_tokens=5.
 
         Raises:
@@ -224,14 +194,30 @@ class Translator:
         return Request(self.with_options(**options), n_best, text_options, glossary_of(glossary))
 
     def _run(self, window: Window, request: Request) -> list[list[Translation]]:
-        """Returns the translations of each line; warns a caller of `translate` where lines have many sentences."""
+        """Returns the translations of each line; warns a caller of `translate` of what may make them bad.
+
+        That is a line of many sentences, and the first time, a pair of languages that the model was not trained on.
+        """
         found = run_pipeline(self, window, request)
+        asked = request.text_options
+        if notice := self.directions.choose(asked.language, asked.target, asked.domain).notice:
+            warnings.warn(notice, stacklevel=3)
         if many := lines_of_many_sentences(self, window.lines, found, request.text_options):
             warnings.warn(many_sentences_warning(many), stacklevel=3)
         return found
 
+    @property
+    def directions(self) -> Directions:
+        """The pairs of languages that the model translates between, and its domains."""
+        return Directions.of(self.tokenizer, self.bundle)
+
     def score(
-        self, sources: Sequence[str], targets: Sequence[str], *, length_penalty: float | None = None
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        *,
+        length_penalty: float | None = None,
+        **asked: Unpack[Asked],
     ) -> list[TargetScore]:
         """Returns the scores of given translations: the log-probability of each of their pieces, and more.
 
@@ -242,12 +228,17 @@ class Translator:
             sources: lines; one of white space is read as empty.
             targets: a translation for each.
             length_penalty: α of GNMT's length penalty, for `TargetScore.score`; None: the model's.
+            asked: `target_language` and `domain`, for a model of several.
 
         Raises:
+            ConfigError: the model does not know the language or the domain.
             DataError: there are not as many targets as sources, or one is longer than learned positions reach.
         """
         alpha = self.with_options(length_penalty=length_penalty).length_penalty
-        return score_targets(self.engine, self.tokenizer, sources, targets, alpha)
+        return score_targets(self._asked(asked).engine, self.tokenizer, sources, targets, alpha)
+
+    def _asked(self, asked: Asked) -> DirectedModel:
+        return directed(self, "", asked.get("target_language", ""), asked.get("domain", ""))
 
     def stream(
         self,
@@ -283,20 +274,21 @@ class Translator:
         """Returns the default number of lines that a stream reads ahead."""
         return options.batch_size * _WINDOW_BATCHES
 
-    def attend(self, source: str, target: str | None = None) -> Attention:
+    def attend(self, source: str, target: str | None = None, **asked: Unpack[Asked]) -> Attention:
         """Returns what every head of every layer attends to in one pair; of an ensemble, those of its first model.
 
         Args:
             source: a line.
             target: its translation; None translates the source first.
+            asked: `target_language` and `domain`, for a model of several.
 
         Raises:
-            ConfigError: the engine does not return attention weights.
+            ConfigError: the engine does not return attention weights, or the model does not know the language.
             DataError: the source is empty or white space.
         """
-        return attend(self, self.options, source, target)
+        return attend(self._asked(asked), self.options, source, target)
 
-    def alternatives(self, source: str, target_prefix: str, n: int = 5) -> list[Alternative]:
+    def alternatives(self, source: str, target_prefix: str, n: int = 5, **asked: Unpack[Asked]) -> list[Alternative]:
         """Returns at most `n` different words that may follow in a translation, the most probable first.
 
         Each comes with the translation that continues it, found by greedy search. Of words that begin with the same
@@ -309,14 +301,15 @@ class Translator:
             target_prefix: the translation up to the word, to the letter. It ends in white space where a new word is
                 asked for; else its last word may be continued.
             n: from 1 to 100.
+            asked: `target_language` and `domain`, for a model of several.
 
         Raises:
-            ConfigError: `n` is out of range.
+            ConfigError: `n` is out of range, or the model does not know the language.
             DataError: the prefix is longer than the model's positions reach.
         """
         from transduce.translation.alternatives import alternatives  # imported here, as NumPy is slow to import
 
-        return alternatives(self, self.options, source, target_prefix, n)
+        return alternatives(self._asked(asked), self.options, source, target_prefix, n)
 
     def with_options(
         self,

@@ -6,7 +6,7 @@ from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS, PAD
 from transduce.decoding.beam import BeamSearch
 from transduce.decoding.options import BeamOptions
-from transduce.decoding.scores import NEVER_GENERATED, Hypothesis
+from transduce.decoding.scores import Hypothesis
 from transduce.decoding.search import SearchTask
 from transduce.reporting.tables import counted
 from transduce.verification.differences import Differences
@@ -44,13 +44,13 @@ def _one_beam(tested: ModelUnderTest, pairs: Pairs, options: DecodeConfig) -> li
     if model.target_positions.limit is not None:
         limits = [min(limit, model.target_positions.limit - 1) for limit in limits]
     state = model.start(model.encode(*padded(pairs.sources, tested.device)), max_steps=max(limits) + 1)
-    task = SearchTask(model.step, state, limits, device=tested.device)
+    task = SearchTask(model.step, state, limits, device=tested.device, never=tested.never_generated)
     return [best for [best] in BeamSearch(task, BeamOptions(beam_size=1, length_penalty=options.length_penalty)).run()]
 
 
 def _argmax(tested: ModelUnderTest, pairs: Pairs, num_tokens: int) -> list[list[int]]:
     """Returns up to `num_tokens` tokens of each output, each the argmax after its whole prefix; ends before EOS."""
-    model, never = tested.engine.model, list(NEVER_GENERATED)
+    model, never = tested.engine.model, list(tested.never_generated)
     memory = model.encode(*padded(pairs.sources, tested.device))
     prefix_BT = torch.full((len(pairs), 1), PAD, device=tested.device)  # its last token is predicted, never an input
     for _ in range(num_tokens):

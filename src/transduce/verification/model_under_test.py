@@ -11,8 +11,10 @@ from torch import Tensor
 from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.config.special_ids import EOS, PAD, UNK
+from transduce.decoding.scores import NEVER_GENERATED
 from transduce.engines.torch import TorchEngine, load_model
 from transduce.model import Transformer
+from transduce.translation.directions import default_tags
 from transduce.verification.sample import Sample
 from transduce.verification.search import Search
 from transduce.verification.settings import Settings
@@ -69,9 +71,15 @@ class ModelUnderTest:
 
     @cached_property
     def sources(self) -> list[list[int]]:
-        """The sentences as ids, without EOS, cut to what the model reads."""
-        limit = self.engine.max_source_tokens
-        return [ids[:limit] for ids in self.bundle.tokenizer.encode_batch(list(self.sample.lines))]
+        """The sentences as ids with the tags of the default direction, without EOS, cut to what the model reads."""
+        limit, tokenizer = self.engine.max_source_tokens, self.bundle.tokenizer
+        tags = default_tags(tokenizer, self.bundle)
+        return [[*tags, *ids][:limit] for ids in tokenizer.encode_batch(list(self.sample.lines))]
+
+    @property
+    def never_generated(self) -> tuple[int, ...]:
+        """The ids that no search writes."""
+        return (*NEVER_GENERATED, *self.bundle.tokenizer.tags.values())
 
     @cached_property
     def search(self) -> Search:

@@ -127,7 +127,7 @@ def _disorder(search: Search, index: int, found: list[Hypothesis]) -> list[str]:
     for hypothesis in found:
         if len(hypothesis.ids) > limit:
             faults.append(f"{counted(len(hypothesis.ids), 'token')}, where {limit} are allowed")
-        if _NEVER & set(hypothesis.ids):
+        if (_NEVER | {*search.tokenizer.tags.values()}) & set(hypothesis.ids):
             faults.append("an output holds a special token")
     return faults
 

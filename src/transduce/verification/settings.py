@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from transduce.config.quantities import Count, Factor
 from transduce.config.ranges import check_ranges
-from transduce.config.schema import Count, Factor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,7 +101,7 @@ class Ablation:
                 raise ConfigError(
                     f"row {row}: trains a parser, and rows are compared by BLEU: give a translator's recipe."
                 )
-            if not config.data.validation:
+            if not config.data.validation_corpora:
                 raise ConfigError(f"row {row}: data.validation is not set, and rows are compared by it.")
         return [self.trial(row, seed, config) for seed in self.seeds for row, config in configs.items()]
 

@@ -142,6 +142,7 @@ class Own:
                 "source": each.source,
                 "target": each.target,
                 "via": each.via or None,
+                "zero_shot": each.zero_shot,
                 "model": each.model,
                 "attention": each.attention,
             }
@@ -180,6 +181,7 @@ def _described(text: TranslatedText, detected: Guess | None) -> dict[str, Any]:
         "source": text.source,
         "target": text.target,
         "via": text.via or None,
+        "zero_shot": text.zero_shot,
         "detected": _detected(detected) if detected is not None else None,
         **_translation(best),
         "n_best": [

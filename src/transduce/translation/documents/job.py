@@ -21,7 +21,6 @@ from transduce.translation.documents.parts import Part, Progress, ReadMember, Tr
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.text_options import Split
 from transduce.translation.result import Translation
-from transduce.translation.text_model import languages_of
 from transduce.translation.translator import Translator
 
 
@@ -77,7 +76,9 @@ def translate_document(
     if isinstance(output, Path):
         require_free(output, overwrite=job.get("overwrite", False))
     if isinstance(translator, Translator):
-        languages = job.get("languages") or Languages(*languages_of(translator))
+        asked = text_options or TextOptions()
+        direction = translator.directions.choose(asked.language, asked.target, asked.domain)
+        languages = job.get("languages") or Languages(direction.source, direction.target)
         translate = _translate_with(translator, options, text_options or TextOptions(), glossary)
     else:
         languages = job.get("languages") or Languages()

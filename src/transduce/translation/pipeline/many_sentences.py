@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+from transduce.translation.directions import languages_of
 from transduce.translation.pipeline.markup import MarkedText, read_markup
 from transduce.translation.pipeline.sentences import SENTENCES_METRIC, num_sentences
 from transduce.translation.pipeline.text_options import Markup, TextOptions
 from transduce.translation.result import Translation
-from transduce.translation.text_model import TextModel, languages_of
+from transduce.translation.text_model import TextModel
 
 MANY_SENTENCES = "has more sentences than the lines that the model was trained on: what follows may be lost."
 

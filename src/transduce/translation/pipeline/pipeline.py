@@ -21,6 +21,7 @@ from transduce.translation.constraints.forced_terms import warnings_of_forced
 from transduce.translation.constraints.glossary import Glossary
 from transduce.translation.constraints.line_constraints import with_terms
 from transduce.translation.constraints.required_terms import outcome, warnings_of
+from transduce.translation.directions import directed
 from transduce.translation.pipeline.checkpoints import Checkpoint, checked, never
 from transduce.translation.pipeline.confidence import with_confidence, with_probabilities
 from transduce.translation.pipeline.guard import guard
@@ -30,7 +31,7 @@ from transduce.translation.pipeline.restoring import assemble, restore
 from transduce.translation.pipeline.splitting import Part, split
 from transduce.translation.pipeline.text_options import TextOptions
 from transduce.translation.result import Translation
-from transduce.translation.text_model import TextModel, encode_lines, languages_of
+from transduce.translation.text_model import TextModel, encode_lines
 from transduce.translation.windows import Window
 
 if TYPE_CHECKING:
@@ -65,10 +66,11 @@ def run_pipeline(
         raise TypeError("Give a list of lines: for a single one, [line].")
     if any(each.bind_whole_line for each in window.constraints or ()):
         request.text_options.require_whole_lines()
-    source_language, target_language = languages_of(model)
-    language = request.text_options.language or source_language
-    text_options = replace(request.text_options, language=language)
-    markup, same_language = text_options.markup, bool(language) and language == target_language
+    given = request.text_options
+    in_direction = directed(model, given.language, given.target, given.domain)
+    model, direction = in_direction, in_direction.direction
+    text_options = replace(given, language=direction.source)
+    markup, same_language = text_options.markup, bool(direction.source) and direction.source == direction.target
     options, n_best, drawn = request.options, request.n_best, request.options.temperature > 0
     search = partial(search_parts, model, request.glossary, checkpoint)
     aligner = _aligner(model) if text_options.alignment or markup != "none" else None

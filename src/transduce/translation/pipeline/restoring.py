@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from transduce.translation.constraints.required_terms import outcome, warnings_of
+from transduce.translation.directions import languages_of
 from transduce.translation.pipeline.atoms import atoms
 from transduce.translation.pipeline.invented_numbers import invented_numbers
 from transduce.translation.pipeline.joining import choices_of_parts, merged
@@ -29,7 +30,7 @@ from transduce.translation.pipeline.protecting import Segment, SegmentInput
 from transduce.translation.pipeline.sentences import Span
 from transduce.translation.pipeline.text_options import Markup
 from transduce.translation.result import SpanPair, Translation
-from transduce.translation.text_model import TextModel, languages_of
+from transduce.translation.text_model import TextModel
 
 if TYPE_CHECKING:
     from transduce.translation.pipeline.word_alignment import WordAligner

@@ -1,7 +1,7 @@
 """Options for lines that are more than one sentence of plain text."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from transduce.errors import ConfigError, suggestion
@@ -9,6 +9,7 @@ from transduce.errors import ConfigError, suggestion
 Split = Literal["auto", "always", "never"]
 Markup = Literal["none", "html", "placeholders"]
 SPLIT_KINDS: tuple[Split, ...] = get_args(Split)
+_KEYWORDS = ("target", "domain")  # options that a call may name directly
 MARKUP_KINDS: tuple[Markup, ...] = get_args(Markup)
 
 
@@ -22,6 +23,8 @@ class TextOptions:
     confidence: bool = False  # whether translations carry a confidence and the probability of each word
     alignment: bool = False  # whether translations tell which word of the source each of their words came from
     language: str = ""  # code of the source language, for the sentence splitter; "": the model's
+    target: str = ""  # code of the target language, for a model of several; "": the model's default
+    domain: str = ""  # for a model that was trained on domains
 
     def __post_init__(self) -> None:
         for key, value, known in (("split", self.split, SPLIT_KINDS), ("markup", self.markup, MARKUP_KINDS)):
@@ -38,9 +41,12 @@ class TextOptions:
 
 
 def text_options_of(given: TextOptions | None, keywords: Any) -> TextOptions:
-    """Returns the options that were given, perhaps by their old name, which is removed from `keywords`; or defaults."""
+    """Returns the options that were given, or defaults; those that stand among `keywords` are removed from there.
+
+    That is a target language, a domain, and all options by their old name.
+    """
     if "handling" in keywords:
         old = keywords.pop("handling")
         warnings.warn("handling is now text_options; the old name will be removed in 0.3.", DeprecationWarning, 3)
         given = given or old
-    return given or TextOptions()
+    return replace(given or TextOptions(), **{key: keywords.pop(key) for key in _KEYWORDS if key in keywords})

@@ -23,9 +23,10 @@ from transduce.bundle import Bundle
 from transduce.config import DecodeConfig
 from transduce.engines.loading import checksums_of, require_engine
 from transduce.errors import ConfigError, MissingDependencyError, TransduceError
+from transduce.translation.call_options import LoadOptions
 from transduce.translation.streams.file_job import translate_window
 from transduce.translation.streams.workers import FileRequest, JobFingerprint, Rows, fingerprint_of, in_order
-from transduce.translation.translator import LoadOptions, Translator
+from transduce.translation.translator import Translator
 from transduce.translation.windows import Window
 
 _AHEAD = 3  # windows for each worker: one in work, one waiting for the worker, one waiting to be written

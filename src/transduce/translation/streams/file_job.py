@@ -240,13 +240,13 @@ def _hint(
 def _description(fingerprint: JobFingerprint, request: FileRequest, window: int | None) -> dict[str, Any]:
     """Returns all that the rows depend on besides the input, by the names that users know."""
     model = {f"sha256 of {name}": digest for name, digest in fingerprint.checksums.items()}
-    options = asdict(request.translation.options)
+    options, texts = asdict(request.translation.options), asdict(request.translation.text_options)
     batches = {"with a shortlist, batch_size and window": [options.pop("batch_size"), window]}
     # Batches change speed and memory only, unless the engine searches a whole batch in one shortlist.
     return {
         **options,
         **({} if fingerprint.independent_lines else batches),
-        **asdict(request.translation.text_options),
+        **{key: value for key, value in texts.items() if value or key not in ("target", "domain")},
         **model,
         "engine": fingerprint.engine,
         "layout": repr(request.layout),

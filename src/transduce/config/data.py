@@ -1,0 +1,145 @@
+"""The section `[data]`: where the parallel text is, and which pairs are kept."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from transduce.config.corpora import (
+    CorpusConfig,
+    ValidationSetConfig,
+    filled_in,
+    require_distinct_names,
+    require_languages,
+)
+from transduce.config.quantities import Length, LengthOrNone, Ratio, Temperature, refused
+from transduce.config.ranges import Range, check_ranges, shown
+from transduce.errors import ConfigError
+
+_REPEATS = Range(1, 1_000_000)  # of `data.repeat`
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Where the parallel text is, and which pairs are kept.
+
+    A pair of files is `["a.en", "a.de"]`; one file with tab-separated columns is `["a.tsv"]`. Names may end in
+    `.gz` or `.zst`. Relative names start at `folder`.
+
+    `train` and `repeat` are the short form of `corpora`, and `validation` is that of `validation_sets`. Whoever reads
+    them asks for `training_corpora` and `validation_corpora`.
+
+    With the format "trees" the names are treebanks: files of bracketed trees, folders of them, and patterns such as
+    "wsj/0[2-9]". Each tree becomes a pair, its words and its brackets, and the model becomes a parser (§6.3).
+
+    DEVIATION: the paper drops no pairs. `max_tokens` is the released code's limit; the other limits are ours.
+    """
+
+    format: Literal["text", "trees"] = "text"  # pairs of lines, or treebanks (§6.3)
+    source_language: str = ""  # BCP 47 code, for model cards, sentence splitting and the paper's BLEU
+    target_language: str = ""  # BCP 47 code
+    folder: str = ""  # where relative names start; in a recipe: relative to the recipe file
+    download: str = ""  # a named corpus (`transduce.data.named_corpora`), fetched into `folder` if it is not there
+    train: tuple[tuple[str, ...], ...] = ()  # pairs of files, or TSV files
+    repeat: tuple[int, ...] = ()  # how often an epoch repeats each entry of `train`; empty: once
+    corpora: tuple[CorpusConfig, ...] = ()  # instead of `train`: files, name, weight and languages of each corpus
+    temperature: Temperature = 0.0  # T ≥ 1: a corpus of n pairs has the share n^(1/T) of an epoch; 0: by `weight`
+    validation: tuple[str, ...] = ()  # a pair of files, or a TSV file
+    validation_sets: tuple[ValidationSetConfig, ...] = ()  # instead of `validation`: named sets; their mean decides
+    test: dict[str, tuple[str, ...]] = field(default_factory=dict)  # named test sets, never trained on
+    # Treebanks only: rare words are cut into pieces, or replaced by one token for their shape (a signature).
+    rare_words: Literal["pieces", "signatures"] = "pieces"
+    max_tokens: Length = 256  # longest side of a training pair, in subwords
+    max_ratio: Ratio = 4.0  # greatest length ratio of the two sides, in subwords; 0: no limit
+    ratio_slack_tokens: LengthOrNone = 8  # the ratio counts where the lengths differ by more than this
+    drop_leaked: bool = True  # drop pairs with a side in validation or test, but for short lines (data/doctor.py)
+    drop_wrong_language: bool = False  # drop pairs with a side in the other side's language (data/wrong_language.py)
+    drop_duplicates: bool = False  # drop pairs that repeat an earlier one
+    allow_misaligned: bool = False  # accept a corpus whose sides do not match line by line (data/doctor.py)
+
+    def __post_init__(self) -> None:
+        check_ranges("data", self)
+        if self.rare_words != "pieces" and self.format != "trees":
+            demand = "'pieces' where data.format is not 'trees': a translator needs the words themselves"
+            raise refused(self, "data.rare_words", demand)
+        named = [("train", names) for names in self.train] + [("corpora", corpus.files) for corpus in self.corpora]
+        named += [("validation_sets", each.files) for each in self.validation_sets]
+        require_distinct_names("data.corpora", self.corpora)
+        require_distinct_names("data.validation_sets", self.validation_sets)
+        named += [("validation", self.validation)] if self.validation else []
+        named += [(f"test.{name}", names) for name, names in self.test.items()]
+        demand = "one or more files of trees" if self.format == "trees" else "a pair of files or one TSV file"
+        for key, names in named:
+            if not names or (self.format == "text" and len(names) > 2):
+                raise ConfigError(f"data.{key} = {shown([*names])}: must be {demand}.")
+        fits = len(self.repeat) == len(self.train) and all(number in _REPEATS for number in self.repeat)
+        if self.repeat and not fits:
+            demand = f"a number {_REPEATS} for each of the {len(self.train)} entries of data.train, or empty"
+            raise refused(self, "data.repeat", demand)
+        if self.train and self.corpora:
+            raise refused(self, "data.train", "left out where there are [[data.corpora]]: it is their short form")
+        if self.validation and self.validation_sets:
+            demand = "left out where there are [[data.validation_sets]]: it is their short form"
+            raise refused(self, "data.validation", demand)
+        self._check_weights()
+        self._check_tags()
+
+    def _check_weights(self) -> None:
+        weights = [corpus.weight for corpus in self.corpora]
+        if weights and not any(weights):
+            raise ConfigError("data.corpora: weight = 0 for all corpora: nothing would be left to train on.")
+        if self.temperature:
+            if self.temperature < 1:
+                raise refused(self, "data.temperature", "0, or at least 1")
+            if self.repeat or any(weight != 1 for weight in weights):
+                raise refused(self, "data.temperature", "0 where corpora have weights: it gives them all")
+
+    @property
+    def training_corpora(self) -> tuple[CorpusConfig, ...]:
+        """The corpora to train on, each with a name, a weight and languages, whichever form the recipe has."""
+        repeats = self.repeat or (1,) * len(self.train)
+        short = [CorpusConfig(files=files, weight=float(n)) for files, n in zip(self.train, repeats, strict=True)]
+        return filled_in(self.corpora or short, self.source_language, self.target_language)
+
+    @property
+    def held_out_languages(self) -> tuple[str, str]:
+        """The languages of sets that name none: those of the recipe, or else of all its corpora."""
+        own = (self.source_language, self.target_language)
+        of_corpora = {(corpus.source_language, corpus.target_language) for corpus in self.training_corpora}
+        return own if all(own) or len(of_corpora) != 1 else of_corpora.pop()
+
+    @property
+    def validation_corpora(self) -> tuple[ValidationSetConfig, ...]:
+        """The validation sets, each with a name and languages, whichever form the recipe has."""
+        short = [ValidationSetConfig(files=self.validation, name="validation")] if self.validation else []
+        return filled_in(self.validation_sets or short, *self.held_out_languages)
+
+    def described_languages(self, source: str, target: str) -> str:
+        """Returns the languages of all corpora: "en → de, fr"; `source` and `target` stand for unknown ones."""
+        corpora = self.training_corpora
+        sources = dict.fromkeys([corpus.source_language for corpus in corpora] or [self.source_language])
+        targets = dict.fromkeys([corpus.target_language for corpus in corpora] or [self.target_language])
+        return " → ".join(
+            ", ".join(filter(None, each)) or word for each, word in ((sources, source), (targets, target))
+        )
+
+    @property
+    def tagged_languages(self) -> tuple[str, ...]:
+        """The target languages, if there are several: each source then begins with the tag of its own."""
+        targets = tuple(dict.fromkeys(corpus.target_language for corpus in self.training_corpora))
+        return targets if len(targets) > 1 else ()
+
+    def _check_tags(self) -> None:
+        corpora, sets = self.training_corpora, self.validation_corpora
+        domains = {corpus.domain for corpus in corpora}
+        if self.format == "trees" and (self.tagged_languages or any(each.tag or each.domain for each in corpora)):
+            raise ConfigError("data.corpora: tags and several target languages are for data.format = 'text'.")
+        if languages := self.tagged_languages:
+            require_languages("data.corpora", corpora)
+            require_languages("data.validation_sets", sets)
+        for each in sets:
+            if languages and each.target_language not in languages:
+                known = ", ".join(languages)
+                demand = f"a target language of the corpora ({known})"
+                raise ConfigError(f"validation set '{each.name}': '{each.target_language}' must be {demand}.")
+            if each.domain and each.domain not in domains:
+                demand = "a domain of the corpora"
+                raise ConfigError(f"validation set '{each.name}': domain = '{each.domain}' must be {demand}.")

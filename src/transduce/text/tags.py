@@ -1,0 +1,54 @@
+"""Tags: tokens in front of a source that tell the model which language to write, in which domain, and more.
+
+    <2fr>           the target language
+    <domain:law>    the domain
+    <tag:bt>        what the recipe calls a corpus, such as back-translated text
+
+Tags are entries of the vocabulary, like `<s>`, and no text is encoded as one: in text, `<` is a word of its own, so
+that no piece begins with it and goes on (`text/subword.py`). They are never part of an output, and decoding leaves them
+out.
+"""
+
+import re
+from collections.abc import Iterable
+
+from transduce.errors import TokenizerError
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
+_TAG = re.compile(rf"<(2|domain:|tag:)({_NAME})>")
+_LANGUAGE, _DOMAIN, _CORPUS = "2", "domain:", "tag:"
+
+
+def source_tags(*, target_language: str = "", domain: str = "", corpus: str = "") -> tuple[str, ...]:
+    """Returns the tags in front of a source, in order; "" is no tag.
+
+    Raises:
+        TokenizerError: a name has other characters than letters without accents, digits, "_", "-" and ".".
+    """
+    parts = ((_LANGUAGE, target_language), (_DOMAIN, domain), (_CORPUS, corpus))
+    tags = tuple(f"<{kind}{name}>" for kind, name in parts if name)
+    for tag in tags:
+        if not is_tag(tag):
+            raise TokenizerError(
+                f"{tag}: not a tag: its name must consist of the letters a to z, digits, '_', '-', '.'."
+            )
+    return tags
+
+
+def is_tag(token: str) -> bool:
+    """Tells whether an entry of a vocabulary is a tag."""
+    return token.startswith("<") and _TAG.fullmatch(token) is not None
+
+
+def languages_among(tags: Iterable[str]) -> tuple[str, ...]:
+    """Returns the codes of the target languages among tags, in order."""
+    return _names(tags, _LANGUAGE)
+
+
+def domains_among(tags: Iterable[str]) -> tuple[str, ...]:
+    """Returns the names of the domains among tags, in order."""
+    return _names(tags, _DOMAIN)
+
+
+def _names(tags: Iterable[str], kind: str) -> tuple[str, ...]:
+    return tuple(match[2] for tag in tags if (match := _TAG.fullmatch(tag)) and match[1] == kind)
