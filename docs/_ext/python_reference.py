@@ -13,6 +13,7 @@ PACKAGES = (
     "transduce.translation.documents",
     "transduce.evaluation",
     "transduce.augmentation",
+    "transduce.augmentation.student",
     "transduce.inspection",
     "transduce.treebank",
     "transduce.export",

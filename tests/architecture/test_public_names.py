@@ -23,6 +23,13 @@ from transduce.translation.streams.cluster import ray_workers
 PUBLIC = {
     "transduce": {"Attention", "Parse", "Parser", "TargetScore", "Translation", "Translator", "__version__"},
     "transduce.augmentation": {"MadeCorpus", "back_translate", "distill", "forward_translate"},
+    "transduce.augmentation.student": {
+        "DEFAULT_SHAPE",
+        "Student",
+        "StudentJob",
+        "make_student",
+        "student_config",
+    },
     "transduce.config": {
         "Config",
         "DataConfig",

@@ -252,6 +252,8 @@ def test_distillation_reads_the_columns_of_one_file(tmp_path: Path) -> None:
     corpus = write(tmp_path / "pairs.tsv", ["one dog\tONE DOG!", "two dogs\tTWO DOGS!!"])
     made = distill(upper(), [corpus], tmp_path / "near", nearest="chrf")
     assert [lines_of(path) for path in made.files] == [["one dog", "two dogs"], ["ONE DOG!", "TWO DOGS!!"]]
+    best = distill(upper(), [corpus], tmp_path / "best")
+    assert [lines_of(path) for path in best.files] == [["one dog", "two dogs"], ["ONE DOG", "TWO DOGS"]]
 
 
 def test_unequal_sides_are_refused_before_anything_is_translated(tmp_path: Path) -> None:
@@ -263,7 +265,7 @@ def test_unequal_sides_are_refused_before_anything_is_translated(tmp_path: Path)
     with pytest.raises(ConfigError, match="has no references"):
         distill(translator, source, tmp_path / "near", nearest="chrf")
     with pytest.raises(ConfigError, match="name `nearest`"):
-        distill(translator, [source, source], tmp_path / "near")
+        distill(translator, [source, source], tmp_path / "near", n_best=3)
 
 
 def test_a_reference_that_changed_is_noticed(tmp_path: Path) -> None:

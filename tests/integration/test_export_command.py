@@ -5,11 +5,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from exported_models import make_model
 from transduce.bundle import Bundle
 from transduce.cli.main import main
+from transduce.engines.shortlist.table import Shortlist, save_shortlist
 from transduce.errors import BundleError, ExportError
 from transduce.export import exports
 from transduce.export.certificate import Certificate
@@ -109,6 +111,23 @@ def test_an_edited_card_is_not_lost(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(arguments) == 7
     assert "README.md changed or came since the export" in capsys.readouterr().err
     assert card.read_text(encoding="utf-8") == text
+
+
+def test_the_shortlist_comes_along(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle, output = make_model(tmp_path / "model"), tmp_path / "out"
+    arguments = ["export", str(bundle.path), "--output", str(output), "--sample", "3", "--shortlist", "--format"]
+    assert main([*arguments, "onnx"]) == 2
+    assert "--shortlist: the format 'onnx' has none" in capsys.readouterr().err
+    assert main([*arguments, "ctranslate2"]) == 4
+    assert "has no shortlist. Learn one" in capsys.readouterr().err
+    candidates = np.full((bundle.tokenizer.vocab_size, 2), 70, dtype=np.int32)
+    save_shortlist(bundle, Shortlist(candidates, np.array([60, 61], dtype=np.int32), {}))
+    assert main([*arguments, "ctranslate2"]) == 0
+    names = bundle.tokenizer.tokens()
+    first, *rest = (output / "vmap.txt").read_text(encoding="utf-8").splitlines()
+    assert first == f"\t{names[60]} {names[61]}"
+    assert f"{names[80]}\t{names[70]} {names[70]}" in rest
+    assert "use_vmap=True" in (output / "README.md").read_text(encoding="utf-8")
 
 
 def test_of_two_exports_at_once_the_second_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

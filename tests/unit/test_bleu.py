@@ -79,6 +79,15 @@ def test_confidence_interval_narrows_with_more_lines() -> None:
     assert bleu(hypotheses, references).confidence is None
 
 
+def test_the_interval_of_a_score_that_is_0_in_some_samples() -> None:
+    lines = ["The quick brown fox"] + ["jumps over the lazy dog"] * 9
+    score = chrf(["The quick brown fox"] + ["€"] * 9, [lines], confidence=True)
+    assert score.confidence is not None
+    assert score.resampled_mean is not None
+    assert 0 < score.confidence < 100
+    assert type(score.resampled_mean) is float
+
+
 def test_what_cannot_be_compared() -> None:
     with pytest.raises(EvaluationError, match="1 hypotheses"):
         bleu(["a"], [["a", "b"]])

@@ -73,6 +73,7 @@ def test_every_preset_builds_under_its_own_name(name: str) -> None:
 def test_there_is_a_preset_for_each_row_of_table_3() -> None:
     rows = ["a1", "a2", "a3", "a4", "b1", "b2", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "d1", "d2", "d3", "d4", "e"]
     named = {"paper-base", "paper-big", "t2t-2017-base", "t2t-2017-big", "t2t-2017-big-en-fr", "tiny", "demo"}
+    named |= {"student-6-1", "student-6-2", "student-tiny"}
     assert set(preset_names()) == named | {f"{family}-{row}" for family in ("paper", "t2t-2017") for row in rows}
 
 

@@ -71,7 +71,8 @@ def distill(
 
     Args:
         translator: the teacher, or workers that have it.
-        corpus: a text in the source language; for `nearest` a list as in recipes: two aligned files, or one TSV.
+        corpus: a text in the source language; or a list as in recipes: two aligned files, or one TSV. `nearest` needs
+            a list.
         output: a folder: see `made_corpus`.
         nearest: takes of each line's translations the one nearest to the reference, by sentence BLEU or chrF ("sequence
             interpolation"); None takes the best.
@@ -83,14 +84,16 @@ def distill(
         DataError: a file cannot be read or written, both sides have not as many lines, or `output` is something else.
     """
     records = TranslationRecords("distill", nearest)
-    if nearest is None:
-        if not isinstance(corpus, Path) or n_best is not None:
-            raise ConfigError("References and n_best are for choosing among translations: name `nearest` as well.")
-        return _make(translator, [corpus], output, records, job)
+    if nearest is None and n_best is not None:
+        raise ConfigError("n_best is for choosing among translations: name `nearest` as well.")
     if isinstance(corpus, Path):
-        raise ConfigError(f"{corpus}: has no references: give two aligned files, or one TSV in a list.")
+        if nearest is not None:
+            raise ConfigError(f"{corpus}: has no references: give two aligned files, or one TSV in a list.")
+        return _make(translator, [corpus], output, records, job)
     for _ in PairReader(corpus):  # before hours of work: both sides have as many lines, and all are UTF-8
         pass
+    if nearest is None:
+        return _make(translator, corpus, output, records, job, lines=(text for text, _ in PairReader(corpus)))
     options = job.get("options") or translator.options
     lines = (line_of_pair(*pair) for pair in PairReader(corpus))
     return _make(translator, corpus, output, records, job, n_best=n_best or options.beam_size, lines=lines)

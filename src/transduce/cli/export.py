@@ -4,6 +4,7 @@ examples:
   transduce export models/m30k --format huggingface --output exports/m30k
   transduce export models/m30k --format onnx --output exports/m30k-onnx
   transduce export models/m30k --format ctranslate2 --quantization int8 --output exports/m30k-int8
+  transduce export models/m30k --format ctranslate2 --quantization int8 --shortlist --output exports/m30k-int8
   transduce export models/m30k --format onnx --output exports/m30k --source test.en --reference test.de
 
   huggingface   for transformers: AutoModelForSeq2SeqLM, AutoTokenizer, generate
@@ -51,6 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="KIND",
         default="float32",
         help=f"ctranslate2 only: {', '.join(QUANTIZATIONS)}; default: %(default)s",
+    )
+    parser.add_argument(
+        "--shortlist", action="store_true", help="ctranslate2 only: write the model's shortlist too, as vmap.txt"
     )
     add_certificate(parser)
 
@@ -109,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
         args.output,
         args.format,
         quantization=args.quantization,
+        shortlist=args.shortlist,
         **comparison_options(args),
     )
     print_report(certificate.to_markdown())

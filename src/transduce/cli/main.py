@@ -26,6 +26,7 @@ COMMANDS = (
     "train",
     "average",
     "augment",
+    "student",
     "translate",
     "serve",
     "score",

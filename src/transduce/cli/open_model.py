@@ -79,7 +79,7 @@ def open_translator(args: argparse.Namespace, *, required: str = "") -> Opened:
     if opened.bundle.config.data.format == "trees":
         path = opened.bundle.path
         raise ConfigError(f"{path}: this model is a parser. 'transduce parse run {path}' makes trees of sentences.")
-    if args.diversity_penalty is not None and opened.options.diversity_groups == 1:
+    if getattr(args, "diversity_penalty", None) is not None and opened.options.diversity_groups == 1:
         raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
     directions, source = Directions.of(opened.bundle.tokenizer, opened.bundle), getattr(args, "source_language", "")
     direction = directions.choose(source, args.target, args.domain)

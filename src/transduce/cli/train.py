@@ -92,13 +92,18 @@ def report(args: argparse.Namespace, config: "Config", outcome: "Outcome") -> in
 
     step = outcome.progress.step
     if outcome.end == End.SIGNAL:
-        number = outcome.signal or signal.SIGTERM  # where another process got it, and told this one
-        name = signal.Signals(number).name
-        print(f"stopped by {name} after step {step}; a checkpoint is written. Continue with --resume.", file=sys.stderr)
-        return 128 + number
+        return stopped_by(outcome, "Continue with --resume.")
     why = "early stopping" if outcome.end == End.EARLY_STOPPING else "done"
     print(f"{why} after step {step}. The model: {args.output / 'model'}", file=sys.stderr)
     print(outcome.progress.cost.summary(), file=sys.stderr)
     command = "parse run" if config.data.format == "trees" else "translate"
     print(f"try it: echo '…' | transduce {command} {args.output / 'model'}", file=sys.stderr)
     return 0
+
+
+def stopped_by(outcome: "Outcome", to_continue: str) -> int:
+    """Prints that a signal stopped training, and how to continue; returns the exit code."""
+    number = outcome.signal or signal.SIGTERM  # where another process got it, and told this one
+    name, step = signal.Signals(number).name, outcome.progress.step
+    print(f"stopped by {name} after step {step}; a checkpoint is written. {to_continue}", file=sys.stderr)
+    return 128 + number

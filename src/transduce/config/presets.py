@@ -139,6 +139,40 @@ def tiny() -> Config:
     )
 
 
+def student_6_2() -> Config:
+    """A student (`transduce student`): a deep encoder, a shallow decoder; docs/guides/students.md has its speed."""
+    return Config(
+        name="student-6-2",
+        model=ModelConfig(
+            vocab_size=10000,
+            num_encoder_layers=6,
+            num_decoder_layers=2,
+            d_model=192,
+            d_ff=768,
+            num_heads=3,  # few wide heads: faster than many narrow ones
+            d_k=64,
+            d_v=64,
+            dropout=0.1,
+            norm="pre",  # six layers learn without a long warmup
+        ),
+        text=TextConfig(algorithm="bpe", vocab_size=10000),
+        train=TrainConfig(source_batch_tokens=4096, target_batch_tokens=4096, warmup_steps=2000, max_steps=20_000),
+        decode=DecodeConfig(beam_size=1, length_penalty=0.6, max_extra_tokens=50),
+    )
+
+
+def student_6_1() -> Config:
+    """A student with a single decoder layer."""
+    base = student_6_2()
+    return replace(base, name="student-6-1", model=replace(base.model, num_decoder_layers=1))
+
+
+def student_tiny() -> Config:
+    """A student of width 128."""
+    base = student_6_2()
+    return replace(base, name="student-tiny", model=replace(base.model, d_model=128, d_ff=512, num_heads=2))
+
+
 def demo() -> Config:
     """The model of `transduce demo`: small, for a small language; trains in two to three minutes on two cores."""
     return Config(
@@ -218,6 +252,9 @@ _NAMED: dict[str, Callable[[], Config]] = {
     "t2t-2017-big-en-fr": t2t_2017_big_en_fr,
     "tiny": tiny,
     "demo": demo,
+    "student-6-1": student_6_1,
+    "student-6-2": student_6_2,
+    "student-tiny": student_tiny,
 }
 
 

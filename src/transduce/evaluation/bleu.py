@@ -38,6 +38,15 @@ class Score:
         return {key: value for key, value in asdict(self).items() if value not in (None, "")}
 
 
+class _Chrf(CHRF):
+    """sacreBLEU's chrF with scores that are plain floats: its bootstrap fails where only some samples score 0."""
+
+    def _compute_score_from_stats(self, statistics: list[int]) -> Any:
+        result = super()._compute_score_from_stats(statistics)
+        result.score = float(result.score)
+        return result
+
+
 Metric = Callable[[Sequence[str], Sequence[Sequence[str]]], Score]  # of hypotheses, and a list of references
 
 
@@ -116,7 +125,7 @@ def chrf(
     confidence: bool = False,
 ) -> Score:
     """Returns chrF2, or with `word_order=2` chrF2++. Spaces do not count, so tokenisation matters little."""
-    metric = CHRF(word_order=word_order, lowercase=lowercase)
+    metric = _Chrf(word_order=word_order, lowercase=lowercase)
     return _score(metric, hypotheses, references, confidence)
 
 

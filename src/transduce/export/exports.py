@@ -1,8 +1,9 @@
 """Writes a model for another system, compares the two there, and keeps the export only if both do the same."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Unpack
@@ -17,6 +18,7 @@ from transduce.config.special_ids import BOS, EOS, PAD, UNK
 from transduce.data.treebank_reader import sentence_reader
 from transduce.engines.ctranslate2_model import convert
 from transduce.engines.interface import MAX_SOURCE_TOKENS
+from transduce.engines.shortlist.table import Shortlist, load_shortlist
 from transduce.errors import ConfigError, MissingDependencyError, suggestion
 from transduce.export.card import export_card
 from transduce.export.certificate import (
@@ -50,6 +52,7 @@ def export_model(
     format: str,
     *,
     quantization: str = _FLOAT32,
+    shortlist: bool = False,
     **options: Unpack[ComparisonOptions],
 ) -> Certificate:
     """Writes the model folder `model` to the folder `output` in another system's format.
@@ -62,16 +65,20 @@ def export_model(
         output: a folder.
         format: one of `FORMATS`.
         quantization: how numbers are stored; other than "float32" with "ctranslate2" only.
+        shortlist: whether to write the model's shortlist as well; with "ctranslate2" only.
         options: `sentences`, `references`, `sample`, `threshold`, `max_difference`, `force` and `overwrite`: see
             `Comparison`.
 
     Raises:
         ConfigError: there is no such format or quantization.
+        BundleError: the model folder is damaged, or has no shortlist.
         ExportError: the format does not support the model, or the certificate failed.
         MissingDependencyError: what the format needs is not installed.
     """
     output, comparison = Path(output), Comparison(**options)
     _check(format, quantization, comparison.threshold)
+    if shortlist and format != "ctranslate2":
+        raise ConfigError(f"--shortlist: the format '{format}' has none; ctranslate2 has.")
     require_installed(format, _NEEDS[format])
     require_replaceable(output, is_export=True, overwrite=comparison.overwrite)
     bundle = Bundle.load(model)
@@ -80,9 +87,13 @@ def export_model(
     read = sentence_reader(bundle.config.data, bundle.tokenizer)
     sentences = replace(sentences, sources=tuple(map(read, sentences.sources)))
     thresholds = comparison.thresholds(EXACT if quantization == _FLOAT32 else ROUNDED)
-    write = {"huggingface": _write_huggingface, "onnx": _write_onnx, "ctranslate2": _write_ctranslate2}[format]
+    writers: dict[str, Callable[[Bundle, Path, str], tuple[str, ...]]] = {
+        "huggingface": _write_huggingface,
+        "onnx": _write_onnx,
+        "ctranslate2": partial(_write_ctranslate2, shortlist=load_shortlist(bundle) if shortlist else None),
+    }
     with files.atomic_folder(output) as folder:
-        notes = write(bundle, folder, quantization)
+        notes = writers[format](bundle, folder, quantization)
         files.write_json(folder / ORIGINAL, {"format": 1, "config": to_dict(bundle.config)})
         system = load_system(format, folder, bundle, quantization)
         certificate = certify(bundle, system, sentences, thresholds, notes=notes)
@@ -218,10 +229,15 @@ def _write_onnx(bundle: Bundle, folder: Path, quantization: str) -> tuple[str, .
     return ()
 
 
-def _write_ctranslate2(bundle: Bundle, folder: Path, quantization: str) -> tuple[str, ...]:
-    convert(bundle, folder, quantization)
+def _write_ctranslate2(
+    bundle: Bundle, folder: Path, quantization: str, *, shortlist: Shortlist | None = None
+) -> tuple[str, ...]:
+    convert(bundle, folder, quantization, shortlist)
     bundle.tokenizer.save(folder / "tokenizer.json")
-    return (
+    notes = (
         "CTranslate2 divides by length^α while it searches and ends by its own rule; its outputs are ranked anew by "
         "((5 + length) / 6)^α in this comparison",
     )
+    if shortlist is None:
+        return notes
+    return (*notes, "`vmap.txt` is the shortlist: `translate_batch(…, use_vmap=True)` uses it; this comparison did not")

@@ -1,0 +1,260 @@
+"""A student: a smaller and faster model that learns from the translations of a teacher.
+
+    OUTPUT/
+        distilled/NUMBER/   the teacher's translations of each training corpus: see `made_corpus`
+        data/               prepared from them
+        run/                the training, and in run/model the student with its shortlist
+        ctranslate2-int8/   the student for CTranslate2, in 8 bits, with its shortlist
+        report.md, .json    quality, speed and size of teacher and student
+        stages.json         what the last two were made from
+
+Each stage is left alone if it is done, and continued or done again if it is not.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from transduce.augmentation.made_corpus import MadeCorpus
+from transduce.augmentation.student_measurement import Comparison, compare
+from transduce.augmentation.translated_text import distill
+from transduce.augmentation.translation_records import Nearness
+from transduce.bundle import Bundle
+from transduce.config import Config, DecodeConfig, apply_settings, load_recipe, preset
+from transduce.config.loading import recipe_start
+from transduce.data.corpus import Part, locate
+from transduce.data.prepare import prepare
+from transduce.data.prepared import load_prepared
+from transduce.engines.ctranslate2_limits import require_convertible
+from transduce.engines.shortlist import FILE as SHORTLIST
+from transduce.engines.shortlist import learning
+from transduce.engines.shortlist.table import save_shortlist, shortlist_facts
+from transduce.errors import ConfigError, DataError
+from transduce.export.exports import export_model
+from transduce.files import read_json_object, sha256, write_json, write_text
+from transduce.runs import End, Outcome, load_run_config, train, with_vocabulary
+from transduce.text import SubwordTokenizer
+from transduce.training.run_folder import checkpoints
+from transduce.translation.streams.workers import Workers
+from transduce.translation.translator import Translator
+
+__all__ = ["DEFAULT_SHAPE", "Student", "StudentJob", "make_student", "student_config"]
+
+DEFAULT_SHAPE = "student-6-2"
+_SHAPES = "student-"  # what the names of the presets begin with
+_DISTILLED, _DATA, _RUN, _EXPORT, _REPORT = "distilled", "data", "run", "ctranslate2-int8", "report"
+_STAGES = "stages.json"
+_MAX_SHORTLIST_PAIRS, _SHORTLIST_ITERATIONS = 500_000, 5
+
+OpenTeacher = Callable[[], AbstractContextManager[Translator | Workers]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentJob:
+    """What is to be made."""
+
+    teacher: Path  # a model folder
+    config: Config  # the student's: see `student_config`
+    output: Path
+    settings: Sequence[str] = ()  # of these, what --set gave
+    search: DecodeConfig | None = None  # of the teacher's translations; None: the teacher's own
+    nearest: Nearness | None = None  # whether the translation nearest to the reference is taken: see `distill`
+    own_vocabulary: bool = False  # whether the student learns a tokeniser; else it has the teacher's
+    candidates: int = 50  # of the shortlist, for each piece
+    frequent: int = 100  # pieces in the shortlist of every sentence
+    progress: bool = False
+    warn: Callable[[str], None] | None = None  # None issues Python's warnings
+
+
+@dataclass(frozen=True)
+class Student:
+    """How a job ended.
+
+    Attributes:
+        model: the student's model folder.
+        exported: the folder for CTranslate2.
+        comparison: what was measured; None where a signal stopped the training.
+        outcome: how the training ended; None where it had ended before.
+    """
+
+    model: Path
+    exported: Path
+    comparison: Comparison | None
+    outcome: Outcome | None
+
+
+def student_config(recipe: Path, settings: Sequence[str] = (), shape: str = "") -> Config:
+    """Returns the configuration of a student.
+
+    Data and training are the recipe's. So is the shape, if the recipe starts from a preset of students. Otherwise the
+    shape is that of a preset, and the search is greedy. Settings come last.
+
+    Args:
+        recipe: may be the teacher's own.
+        settings: each `section.key=value`.
+        shape: the preset of the shape; "" is the recipe's, or `DEFAULT_SHAPE`.
+
+    Raises:
+        ConfigError: the recipe or a setting is wrong, there is no such preset, or it makes a parser.
+    """
+    config = load_recipe(recipe)
+    if config.data.format == "trees":
+        raise ConfigError(f"{recipe}: data.format = 'trees': students are translators, and this makes a parser.")
+    name, _ = recipe_start(recipe)
+    if shape or not name.startswith(_SHAPES):
+        chosen = preset(shape or DEFAULT_SHAPE)
+        search = replace(config.decode, beam_size=1)
+        config = replace(config, name=f"{config.name}-{chosen.name}", model=chosen.model, decode=search)
+    return apply_settings(config, settings)
+
+
+def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
+    """Makes a student, or continues where an earlier call was stopped.
+
+    Args:
+        job: what is to be made.
+        open_teacher: returns a context manager that yields the teacher, or workers that have it. It is called if there
+            is something to translate, or to find finished.
+
+    Raises:
+        ConfigError: teacher and recipe do not fit, or the job was begun with other options.
+        DataError: a file cannot be read, or cannot be used.
+        TrainingError: the training in the folder is another one.
+        ExportError: the student in 8 bits differs too much from the student.
+    """
+    teacher = Bundle.load(job.teacher)
+    _require_fit(teacher, job.config)
+    files = locate(job.config.data, progress=job.progress)
+    texts = [*files.test.values()] or [part for part in (files.validation,) if part is not None]
+    if not texts:
+        raise DataError("data.test and data.validation name nothing to compare teacher and student on: name one.")
+    config = _with_distilled_data(job, _distil(job, files.train, open_teacher))
+    outcome = _train(job, config)
+    model, exported = job.output / _RUN / "model", job.output / _EXPORT
+    if outcome is not None and outcome.end == End.SIGNAL:
+        return Student(model, exported, None, outcome)
+    _learn_shortlist(job, model)
+    made_from = {"student": Bundle.load(model).checksums, "shortlist": sha256(model / SHORTLIST)}
+    if not _is_done(job.output, _EXPORT, made_from) or not exported.is_dir():
+        export_model(model, exported, "ctranslate2", quantization="int8", shortlist=True, overwrite=True)
+        _done(job.output, _EXPORT, made_from)
+    return Student(model, exported, _compare(job, teacher, texts, made_from), outcome)
+
+
+def _require_fit(teacher: Bundle, config: Config) -> None:
+    """Checks, before hours of work, that teacher and student have the same languages and can be compared."""
+    require_convertible(teacher.config.model)
+    require_convertible(config.model)
+    theirs = (teacher.config.data.source_language, teacher.config.data.target_language)
+    for corpus in config.data.training_corpora:
+        ours = (corpus.source_language, corpus.target_language)
+        if any(mine and other and mine != other for mine, other in zip(ours, theirs, strict=True)):
+            raise ConfigError(
+                f"{corpus.name}: is {ours[0]} → {ours[1]}, and the teacher in {teacher.path} {theirs[0]} → "
+                f"{theirs[1]}. A student has the languages of its teacher."
+            )
+
+
+def _distil(job: StudentJob, parts: Sequence[Part], open_teacher: OpenTeacher) -> list[MadeCorpus]:
+    """Translates the sources of each training corpus."""
+    made = []
+    with open_teacher() as translator:
+        for number, part in enumerate(parts, start=1):
+            made.append(
+                distill(
+                    translator,
+                    part.paths,
+                    job.output / _DISTILLED / str(number),
+                    nearest=job.nearest,
+                    options=job.search,
+                    progress=job.progress,
+                    warn=job.warn,
+                )
+            )
+    return made
+
+
+def _with_distilled_data(job: StudentJob, made: Sequence[MadeCorpus]) -> Config:
+    """Returns the configuration with the teacher's translations in place of the training corpora.
+
+    Their names start at the folder of the student, so that it can be moved.
+    """
+    data, output = job.config.data, job.output.resolve()
+    files = [tuple(str(path.resolve().relative_to(output)) for path in each.files) for each in made]
+    if data.corpora:
+        named = zip(data.training_corpora, files, strict=True)
+        data = replace(data, corpora=tuple(replace(corpus, files=pair) for corpus, pair in named))
+    else:
+        data = replace(data, train=tuple(files))
+
+    def held_out(names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(str((Path(data.folder).expanduser() / Path(name).expanduser()).resolve()) for name in names)
+
+    test = {name: held_out(names) for name, names in data.test.items()}
+    data = replace(data, folder=str(output), validation=held_out(data.validation), test=test, download="")
+    return replace(job.config, data=data)
+
+
+def _train(job: StudentJob, config: Config) -> Outcome | None:
+    """Trains the student, or returns None if that is done."""
+    data, run = job.output / _DATA, job.output / _RUN
+    tokenizer = None if job.own_vocabulary else job.teacher / "tokenizer.json"
+    prepare(config, data, tokenizer=tokenizer, progress=job.progress)
+    wanted = with_vocabulary(config, SubwordTokenizer.load(load_prepared(data).tokenizer))
+    # `prepare` has compared the data, wherever the folder is by now.
+    if (run / "model").is_dir() and replace(load_run_config(run), data=wanted.data) == wanted:
+        return None
+    resume = bool(checkpoints(run))
+    return train(config, run, resume=resume, data=data, settings=job.settings, show_progress=job.progress)
+
+
+def _learn_shortlist(job: StudentJob, model: Path) -> None:
+    """Learns the shortlist from the data that the student has learned from, unless it is there."""
+    bundle = Bundle.load(model)
+    facts = shortlist_facts(bundle) or {}
+    if (facts.get("candidates"), facts.get("frequent")) == (job.candidates, job.frequent):
+        return
+    pairs, held_out = learning.read_prepared(job.output / _DATA, bundle.tokenizer, _MAX_SHORTLIST_PAIRS)
+    if not len(held_out):
+        pairs, held_out = learning.hold_out(pairs)
+    size = bundle.tokenizer.vocab_size
+    learned = learning.learn(pairs, size, iterations=_SHORTLIST_ITERATIONS, progress=job.progress)
+    shortlist, _ = learning.learn_shortlist(learned, held_out, num_candidates=job.candidates, num_frequent=job.frequent)
+    save_shortlist(bundle, shortlist)
+
+
+def _compare(job: StudentJob, teacher: Bundle, texts: Sequence[Part], made_from: Mapping[str, Any]) -> Comparison:
+    """Measures teacher and student on all pairs of `texts`, unless that is done, and writes the report."""
+    path = job.output / f"{_REPORT}.json"
+    read = {str(path): sha256(path) for part in texts for path in part.paths}
+    made_from = {**made_from, "teacher": teacher.checksums, "texts": read, "search": asdict(teacher.config.decode)}
+    if _is_done(job.output, _REPORT, made_from) and path.is_file():
+        return Comparison.from_dict(read_json_object(path))
+    pairs = [pair for part in texts for pair in part.open()]
+    comparison = compare(job.teacher, job.output / _RUN / "model", pairs)
+    write_json(path, comparison.to_dict())
+    write_text(path.with_suffix(".md"), comparison.to_markdown())
+    _done(job.output, _REPORT, made_from)
+    return comparison
+
+
+def _is_done(output: Path, stage: str, made_from: Mapping[str, Any]) -> bool:
+    """Whether a stage was done with the same inputs."""
+    return _stages(output).get(stage) == _digest(made_from)
+
+
+def _done(output: Path, stage: str, made_from: Mapping[str, Any]) -> None:
+    write_json(output / _STAGES, _stages(output) | {stage: _digest(made_from)})
+
+
+def _stages(output: Path) -> dict[str, Any]:
+    path = output / _STAGES
+    return read_json_object(path) if path.is_file() else {}
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=dict).encode()).hexdigest()

@@ -1,0 +1,242 @@
+"""What a student gains and costs: BLEU, chrF, speed, size and cold start of teacher and student, side by side.
+
+All run in CTranslate2 with int8 weights on one CPU thread, as on a small server: the teacher with a beam of 4 and with
+greedy search, the student with greedy search and its shortlist. Rounds of the systems take turns, so that what else the
+machine does falls on all of them.
+"""
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from transduce.bundle import Bundle
+from transduce.config.weights import count_parameters
+from transduce.engines.ctranslate2_cache import converted
+from transduce.engines.loading import choose_shortlist
+from transduce.errors import DataError, EngineError
+from transduce.evaluation.bleu import Score, bleu, chrf
+from transduce.reporting.tables import table
+from transduce.translation.translator import Translator
+
+_ENGINE, _QUANTIZATION, _BATCH_SIZE = "ctranslate2", "int8", 32
+_BEAM_SIZE = 4
+_ROUNDS = 5
+_TIMED_LINES = 1000
+# Student's t for a two-sided 95 % interval, by the number of values less one.
+_T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A value with half the width of its 95 % interval."""
+
+    value: float
+    half_width: float
+
+    def __str__(self) -> str:
+        digits = 0 if abs(self.value) >= 100 else 2
+        return f"{self.value:,.{digits}f} ± {self.half_width:,.{digits}f}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemFigures:
+    """What was measured of one system."""
+
+    name: str
+    parameters: int
+    bytes: int  # of the converted model, its shortlist and the tokeniser
+    bleu: Measure
+    chrf: Measure
+    lines_per_second: Measure
+    cold_start: Measure  # seconds of a process that loads the model, translates one line and ends
+    seconds: tuple[float, ...]  # of each round
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The figures of teacher and student on the same lines."""
+
+    num_lines: int  # for BLEU and chrF
+    num_timed: int  # for the speed
+    signatures: tuple[str, str]  # of BLEU and chrF
+    systems: tuple[SystemFigures, ...]  # the student is the last
+
+    def speed_ratio(self, system: SystemFigures) -> Measure:
+        """Returns how many times as fast the student is: the mean of the rounds' ratios."""
+        ours = self.systems[-1].seconds
+        return mean_of([theirs / mine for theirs, mine in zip(system.seconds, ours, strict=True)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the comparison for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Comparison":
+        """Returns what `to_dict` was made from."""
+        measures = ("bleu", "chrf", "lines_per_second", "cold_start")
+        systems = [
+            SystemFigures(
+                **each | {name: Measure(**each[name]) for name in measures} | {"seconds": tuple(each["seconds"])}
+            )
+            for each in values["systems"]
+        ]
+        bleu_signature, chrf_signature = values["signatures"]
+        return cls(values["num_lines"], values["num_timed"], (bleu_signature, chrf_signature), tuple(systems))
+
+    def to_markdown(self) -> str:
+        """Returns the report."""
+        student = self.systems[-1]
+        rows = [
+            [
+                each.name,
+                str(each.bleu),
+                str(each.chrf),
+                str(each.lines_per_second),
+                f"{each.bytes / 1e6:.1f} MB",
+                f"{each.cold_start} s",
+                f"{each.parameters:,}",
+            ]
+            for each in self.systems
+        ]
+        gains = [
+            [
+                f"against {each.name}",
+                str(self.speed_ratio(each)),
+                f"{100 * student.bleu.value / each.bleu.value:.1f} %" if each.bleu.value else "–",
+                f"{student.bleu.value - each.bleu.value:+.2f}",
+                f"{each.bytes / student.bytes:.2f}",
+            ]
+            for each in self.systems[:-1]
+        ]
+        header = ["", "BLEU", "chrF", "lines a second", "size", "cold start", "parameters"]
+        return "\n".join(
+            [
+                "# Teacher and student",
+                "",
+                table(header, rows),
+                "",
+                table(["the student", "times as fast", "of its BLEU", "BLEU", "times as small"], gains),
+                "",
+                f"CTranslate2, int8, one CPU thread, batches of {_BATCH_SIZE} lines. BLEU and chrF of "
+                f"{self.num_lines:,} lines, with 95 % intervals by bootstrap. Speed of {self.num_timed:,} "
+                f"lines in {_ROUNDS} rounds by turns, text to text. "
+                "Cold start: a process that loads the model, translates one line and ends.",
+                "",
+                *(f"- `{signature}`" for signature in self.signatures),
+                "",
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class _System:
+    """A model and how it searches."""
+
+    name: str
+    bundle: Bundle
+    beam_size: int
+    shortlist: str  # "on" or "off"
+
+    def load(self) -> Translator:
+        """Loads it into one thread."""
+        return Translator.load(
+            self.bundle.path,
+            engine=_ENGINE,
+            device="cpu",
+            threads=1,
+            quantization=_QUANTIZATION,
+            shortlist=self.shortlist,
+        )
+
+    def translate(self, translator: Translator, lines: Sequence[str]) -> list[str]:
+        """Translates lines as it does."""
+        return translator.translate(lines, beam_size=self.beam_size, batch_size=_BATCH_SIZE)
+
+    def start_cold(self, line: str) -> float:
+        """Returns the seconds of a process that loads the model and translates one line."""
+        command = [sys.executable, "-m", "transduce", "translate", str(self.bundle.path), "--quiet"]
+        command += ["--engine", _ENGINE, "--quantization", _QUANTIZATION, "--device", "cpu", "--threads", "1"]
+        command += ["--beam-size", str(self.beam_size), "--shortlist", self.shortlist]
+        started = time.perf_counter()
+        done = subprocess.run(command, input=line + "\n", capture_output=True, text=True, encoding="utf-8", check=False)
+        if done.returncode:
+            raise EngineError(f"{self.name}: a process of its own fails: {done.stderr.strip()}")
+        return time.perf_counter() - started
+
+    def num_bytes(self) -> int:
+        """Returns the size of what this system reads."""
+        folder = converted(self.bundle, _QUANTIZATION, choose_shortlist(self.bundle, _ENGINE, self.shortlist))
+        read = [*folder.iterdir()] if folder is not None else []
+        return sum(path.stat().st_size for path in [*read, self.bundle.path / "tokenizer.json"])
+
+
+def compare(teacher: Path, student: Path, pairs: Sequence[tuple[str, str]]) -> Comparison:
+    """Measures teacher and student on pairs of sources and references.
+
+    Raises:
+        DataError: there are no pairs.
+        BundleError: a folder is incomplete or damaged, or the student's has no shortlist.
+    """
+    kept = [pair for pair in pairs if pair[0].strip() and pair[1].strip()]
+    if not kept:
+        raise DataError("There are no pairs to compare teacher and student on: name data.test or data.validation.")
+    sources, references = (list(side) for side in zip(*kept, strict=True))
+    theirs, ours = Bundle.load(teacher), Bundle.load(student)
+    systems = [
+        _System(f"teacher, beam {_BEAM_SIZE}", theirs, _BEAM_SIZE, "off"),
+        _System("teacher, greedy", theirs, 1, "off"),
+        _System("student, greedy", ours, 1, "on"),
+    ]
+    loaded = [system.load() for system in systems]
+    scores = [
+        _scores(system.translate(model, sources), references) for system, model in zip(systems, loaded, strict=True)
+    ]
+    step = -(-len(sources) // _TIMED_LINES)
+    timed = sources[::step]
+    seconds = _rounds(systems, loaded, timed)
+    cold = [[system.start_cold(timed[0]) for system in systems] for _ in range(_ROUNDS)]
+    figures = tuple(
+        SystemFigures(
+            name=system.name,
+            parameters=count_parameters(system.bundle.config.model),
+            bytes=system.num_bytes(),
+            bleu=_measure(scores[index][0]),
+            chrf=_measure(scores[index][1]),
+            lines_per_second=mean_of([len(timed) / each for each in seconds[index]]),
+            cold_start=mean_of([each[index] for each in cold]),
+            seconds=tuple(seconds[index]),
+        )
+        for index, system in enumerate(systems)
+    )
+    signatures = (scores[0][0].signature, scores[0][1].signature)
+    return Comparison(len(sources), len(timed), signatures, figures)
+
+
+def _rounds(systems: Sequence[_System], loaded: Sequence[Translator], lines: Sequence[str]) -> list[list[float]]:
+    """Returns the seconds of each round of each system; all have translated before."""
+    seconds: list[list[float]] = [[] for _ in systems]
+    for _ in range(_ROUNDS):
+        for system, model, taken in zip(systems, loaded, seconds, strict=True):
+            started = time.perf_counter()
+            system.translate(model, lines)
+            taken.append(time.perf_counter() - started)
+    return seconds
+
+
+def _scores(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[Score, Score]:
+    return bleu(hypotheses, [references], confidence=True), chrf(hypotheses, [references], confidence=True)
+
+
+def _measure(score: Score) -> Measure:
+    return Measure(round(score.value, 4), round(score.confidence or 0.0, 4))
+
+
+def mean_of(values: Sequence[float]) -> Measure:
+    """Returns the mean of at least two values, with its 95 % interval by Student's t."""
+    spread = statistics.stdev(values) / len(values) ** 0.5
+    return Measure(statistics.fmean(values), _T[len(values) - 1] * spread)
