@@ -124,7 +124,7 @@ def test_a_stopped_job_continues_with_its_stage(folder: Path, made: Student, sta
         with pytest.raises(KeyboardInterrupt):
             make_student(job, teacher)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(students, "compare", lambda *_: made.comparison)  # it takes longest, and is tested above
+        patched.setattr(students, "compare", lambda *_, **__: made.comparison)  # it takes longest, and is tested above
         continued = make_student(job, teacher)
     weights = [(each.model / "model.safetensors").read_bytes() for each in (made, continued)]
     assert weights[0] == weights[1]
@@ -138,7 +138,7 @@ def test_another_shortlist_is_exported_and_measured(
     shutil.copytree(folder / "made", tmp_path / "made")
     measured = []
     monkeypatch.setattr(students, "train", refuse)
-    monkeypatch.setattr(students, "compare", lambda *given: measured.append(given) or made.comparison)
+    monkeypatch.setattr(students, "compare", lambda *given, **_: measured.append(given) or made.comparison)
     job = job_of(folder, tmp_path / "made", candidates=2)
     student = make_student(job, teacher)
     assert (student.exported / "vmap.txt").read_bytes() != (made.exported / "vmap.txt").read_bytes()
@@ -176,7 +176,7 @@ def test_several_corpora_and_a_vocabulary_of_its_own(
     (folder / "more.tsv").write_text("".join(pairs))
     job = job_of(folder, tmp_path / "out", own_vocabulary=True)
     data = replace(job.config.data, train=(("train.en", "train.de"), ("more.tsv",)), repeat=(1, 2))
-    monkeypatch.setattr(students, "compare", lambda *_: Comparison(0, 0, ("", ""), ()))
+    monkeypatch.setattr(students, "compare", lambda *_, **__: Comparison(0, 0, ("", ""), ()))
     monkeypatch.setattr(Comparison, "to_markdown", lambda _: "")
     made = make_student(replace(job, config=replace(job.config, data=data)), teacher)
     bundle = Bundle.load(made.model)
@@ -245,11 +245,11 @@ def test_languages_must_be_the_teachers(folder: Path, tmp_path: Path) -> None:
     made_bundle(tmp_path / "teacher")
     path = tmp_path / "teacher" / "config.json"
     values = json.loads(path.read_text())
-    values["config"]["data"]["target_language"] = "de"
+    values["config"]["data"] |= {"source_language": "en", "target_language": "de"}
     del values["config_sha256"]
     path.write_text(json.dumps(values))
-    config = student_config(folder / "recipe.toml", ["data.target_language=fr"])
-    with pytest.raises(ConfigError, match=r"train: is .* → fr, and the teacher in .* → de"):
+    config = student_config(folder / "recipe.toml", ["data.source_language=en", "data.target_language=fr"])
+    with pytest.raises(ConfigError, match=r"train: is en → fr, and the teacher in .* translates en → de\."):
         make_student(StudentJob(teacher=tmp_path / "teacher", config=config, output=tmp_path / "out"), teacher)
     assert not (tmp_path / "out").exists()
 
@@ -261,7 +261,7 @@ def test_the_command_prints_the_report(
     folder: Path, made: Student, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "loaded_workers", lambda *_: teacher())
-    monkeypatch.setattr(students, "compare", lambda *_: made.comparison)
+    monkeypatch.setattr(students, "compare", lambda *_, **__: made.comparison)
     output = folder / "by command"
     given = [
         word

@@ -39,6 +39,8 @@ from transduce.files import read_json_object, sha256, write_json, write_text
 from transduce.runs import End, Outcome, load_run_config, train, with_vocabulary
 from transduce.text import SubwordTokenizer
 from transduce.training.run_folder import checkpoints
+from transduce.translation.directions import Directions
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.streams.workers import Workers
 from transduce.translation.translator import Translator
 
@@ -129,10 +131,10 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
     teacher = Bundle.load(job.teacher)
     _require_fit(teacher, job.config)
     files = locate(job.config.data, progress=job.progress)
-    texts = [*files.test.values()] or [part for part in (files.validation,) if part is not None]
+    texts = [*files.test.values()] or [*files.validation.values()]
     if not texts:
         raise DataError("data.test and data.validation name nothing to compare teacher and student on: name one.")
-    config = _with_distilled_data(job, _distil(job, files.train, open_teacher))
+    config = _with_distilled_data(job, _distil(job, teacher, files.train, open_teacher))
     outcome = _train(job, config)
     model, exported = job.output / _RUN / "model", job.output / _EXPORT
     if outcome is not None and outcome.end == End.SIGNAL:
@@ -146,24 +148,35 @@ def make_student(job: StudentJob, open_teacher: OpenTeacher) -> Student:
 
 
 def _require_fit(teacher: Bundle, config: Config) -> None:
-    """Checks, before hours of work, that teacher and student have the same languages and can be compared."""
+    """Checks, before hours of work, that the student has a pair of the teacher's languages, and can be compared."""
     require_convertible(teacher.config.model)
     require_convertible(config.model)
-    theirs = (teacher.config.data.source_language, teacher.config.data.target_language)
-    for corpus in config.data.training_corpora:
-        ours = (corpus.source_language, corpus.target_language)
-        if any(mine and other and mine != other for mine, other in zip(ours, theirs, strict=True)):
+    theirs = Directions.of(teacher.tokenizer, teacher).pairs
+    ours = {(corpus.source_language, corpus.target_language): corpus.name for corpus in config.data.training_corpora}
+    for pair, name in ours.items():
+        if all(pair) and not any(pair == other or not all(other) for other in theirs):
+            known = ", ".join(" → ".join(other) for other in theirs)
             raise ConfigError(
-                f"{corpus.name}: is {ours[0]} → {ours[1]}, and the teacher in {teacher.path} {theirs[0]} → "
-                f"{theirs[1]}. A student has the languages of its teacher."
+                f"{name}: is {' → '.join(pair)}, and the teacher in {teacher.path} translates {known}. A student has "
+                "the languages of its teacher."
             )
+    if len(ours) > 1:
+        listed = ", ".join(" → ".join(pair) for pair in ours)
+        raise ConfigError(f"data.corpora: are {listed}. A student has one pair of languages: name the corpora of one.")
 
 
-def _distil(job: StudentJob, parts: Sequence[Part], open_teacher: OpenTeacher) -> list[MadeCorpus]:
+def _target(teacher: Bundle, config: Config) -> str:
+    """Returns the target language to ask the teacher for; "" if it has a single one."""
+    return config.data.training_corpora[0].target_language if teacher.tokenizer.target_languages else ""
+
+
+def _distil(job: StudentJob, teacher: Bundle, parts: Sequence[Part], open_teacher: OpenTeacher) -> list[MadeCorpus]:
     """Translates the sources of each training corpus."""
     made = []
+    corpora = job.config.data.training_corpora
     with open_teacher() as translator:
-        for number, part in enumerate(parts, start=1):
+        for number, (part, corpus) in enumerate(zip(parts, corpora, strict=True), start=1):
+            domain = corpus.domain if corpus.domain in teacher.tokenizer.domains else ""
             made.append(
                 distill(
                     translator,
@@ -171,6 +184,7 @@ def _distil(job: StudentJob, parts: Sequence[Part], open_teacher: OpenTeacher) -
                     job.output / _DISTILLED / str(number),
                     nearest=job.nearest,
                     options=job.search,
+                    text_options=TextOptions(guard=True, target=_target(teacher, job.config), domain=domain),
                     progress=job.progress,
                     warn=job.warn,
                 )
@@ -194,9 +208,15 @@ def _with_distilled_data(job: StudentJob, made: Sequence[MadeCorpus]) -> Config:
     def held_out(names: Sequence[str]) -> tuple[str, ...]:
         return tuple(str((Path(data.folder).expanduser() / Path(name).expanduser()).resolve()) for name in names)
 
-    test = {name: held_out(names) for name, names in data.test.items()}
-    data = replace(data, folder=str(output), validation=held_out(data.validation), test=test, download="")
-    return replace(job.config, data=data)
+    found = replace(
+        data,
+        folder=str(output),
+        validation=held_out(data.validation),
+        validation_sets=tuple(replace(each, files=held_out(each.files)) for each in data.validation_sets),
+        test={name: held_out(names) for name, names in data.test.items()},
+        download="",
+    )
+    return replace(job.config, data=found)
 
 
 def _train(job: StudentJob, config: Config) -> Outcome | None:
@@ -235,7 +255,7 @@ def _compare(job: StudentJob, teacher: Bundle, texts: Sequence[Part], made_from:
     if _is_done(job.output, _REPORT, made_from) and path.is_file():
         return Comparison.from_dict(read_json_object(path))
     pairs = [pair for part in texts for pair in part.open()]
-    comparison = compare(job.teacher, job.output / _RUN / "model", pairs)
+    comparison = compare(job.teacher, job.output / _RUN / "model", pairs, target=_target(teacher, job.config))
     write_json(path, comparison.to_dict())
     write_text(path.with_suffix(".md"), comparison.to_markdown())
     _done(job.output, _REPORT, made_from)

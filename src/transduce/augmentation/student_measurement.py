@@ -141,6 +141,7 @@ class _System:
     bundle: Bundle
     beam_size: int
     shortlist: str  # "on" or "off"
+    target: str = ""  # the language to ask for, of a model of several
 
     def load(self) -> Translator:
         """Loads it into one thread."""
@@ -155,13 +156,14 @@ class _System:
 
     def translate(self, translator: Translator, lines: Sequence[str]) -> list[str]:
         """Translates lines as it does."""
-        return translator.translate(lines, beam_size=self.beam_size, batch_size=_BATCH_SIZE)
+        return translator.translate(lines, beam_size=self.beam_size, batch_size=_BATCH_SIZE, target=self.target)
 
     def start_cold(self, line: str) -> float:
         """Returns the seconds of a process that loads the model and translates one line."""
         command = [sys.executable, "-m", "transduce", "translate", str(self.bundle.path), "--quiet"]
         command += ["--engine", _ENGINE, "--quantization", _QUANTIZATION, "--device", "cpu", "--threads", "1"]
         command += ["--beam-size", str(self.beam_size), "--shortlist", self.shortlist]
+        command += ["--target", self.target]
         started = time.perf_counter()
         done = subprocess.run(command, input=line + "\n", capture_output=True, text=True, encoding="utf-8", check=False)
         if done.returncode:
@@ -175,8 +177,10 @@ class _System:
         return sum(path.stat().st_size for path in [*read, self.bundle.path / "tokenizer.json"])
 
 
-def compare(teacher: Path, student: Path, pairs: Sequence[tuple[str, str]]) -> Comparison:
+def compare(teacher: Path, student: Path, pairs: Sequence[tuple[str, str]], *, target: str = "") -> Comparison:
     """Measures teacher and student on pairs of sources and references.
+
+    `target` is the language to ask the teacher for, if it has several.
 
     Raises:
         DataError: there are no pairs.
@@ -188,8 +192,8 @@ def compare(teacher: Path, student: Path, pairs: Sequence[tuple[str, str]]) -> C
     sources, references = (list(side) for side in zip(*kept, strict=True))
     theirs, ours = Bundle.load(teacher), Bundle.load(student)
     systems = [
-        _System(f"teacher, beam {_BEAM_SIZE}", theirs, _BEAM_SIZE, "off"),
-        _System("teacher, greedy", theirs, 1, "off"),
+        _System(f"teacher, beam {_BEAM_SIZE}", theirs, _BEAM_SIZE, "off", target),
+        _System("teacher, greedy", theirs, 1, "off", target),
         _System("student, greedy", ours, 1, "on"),
     ]
     loaded = [system.load() for system in systems]

@@ -81,8 +81,8 @@ def open_translator(args: argparse.Namespace, *, required: str = "") -> Opened:
         raise ConfigError(f"{path}: this model is a parser. 'transduce parse run {path}' makes trees of sentences.")
     if getattr(args, "diversity_penalty", None) is not None and opened.options.diversity_groups == 1:
         raise ConfigError("--diversity-penalty acts between groups of beams: add --diversity-groups 2, or more.")
-    directions, source = Directions.of(opened.bundle.tokenizer, opened.bundle), getattr(args, "source_language", "")
-    direction = directions.choose(source, args.target, args.domain)
+    source, target, domain = (getattr(args, name, "") for name in ("source_language", "target", "domain"))
+    direction = Directions.of(opened.bundle.tokenizer, opened.bundle).choose(source, target, domain)
     if direction.notice and not args.quiet:
         print(f"transduce: note: {direction.notice}", file=sys.stderr)
     return opened
