@@ -200,3 +200,30 @@ def test_tags_are_part_of_what_data_were_prepared_with(recipe: Path, tmp_path: P
     prepare(load_recipe(recipe, plain), tmp_path / "data", progress=False)
     with pytest.raises(DataError, match=r"was prepared differently: data\.tags"):
         prepare(load_recipe(recipe, tagged), tmp_path / "data", progress=False)
+
+
+def test_a_model_of_more_languages_starts_from_one(recipe: Path, run: Path, tmp_path: Path) -> None:
+    """Its tags keep their ids, and new ones come behind all pieces, each with a row of its own."""
+    settings = ["data.validation_sets=[]", f"init.model={run / 'model'}", "train.max_steps=2", "train.warmup_steps=1"]
+    files = 'files=["train.en","train.de"]'
+    settings.append(f'data.corpora=[{{{files},target_language="de"}},{{{files},target_language="it"}}]')
+    train(load_recipe(recipe, settings), tmp_path / "run", show_progress=False)
+    translator, before = Translator.load(tmp_path / "run" / "model", engine="torch"), Translator.load(run / "model")
+    assert translator.tokenizer.tags == before.tokenizer.tags | {"<2it>": before.tokenizer.vocab_size}
+    assert translator.directions.targets == ("de", "fr", "it")
+    assert translator.translate(["dog"], target="it")
+
+
+def test_info_lists_the_corpora_of_prepared_data(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(run / "data"), "--json"]) == 0
+    parts = json.loads(capsys.readouterr().out)["parts"]
+    assert [(name, part["pairs"]) for name, part in parts.items()] == [
+        ("train", 1200),
+        ("validation", 50),
+        ("train: train", 500),
+        ("train: other", 700),
+        ("validation: german", 30),
+        ("validation: french", 20),
+    ]
+    assert main(["info", str(run / "data")]) == 0
+    assert "train: other" in capsys.readouterr().out

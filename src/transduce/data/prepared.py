@@ -121,6 +121,10 @@ def prepared_facts(folder: Path) -> dict[str, Any]:
         | {key: report[name][key] for key in ("source_tokens", "target_tokens") if key in report.get(name, {})}
         for name, num_pairs in manifest["num_pairs"].items()
     }
+    for kind, corpora in (("train", _rows(manifest, "corpora")), ("validation", _rows(manifest, "validation_sets"))):
+        for corpus in corpora if len(corpora) > 1 else ():
+            counts = asdict(corpus)
+            parts[f"{kind}: {counts.pop('name')}"] = {"pairs": counts.pop("num_pairs"), **counts}
     batches = report.get("epoch", {}).get("num_batches")
     return {"vocab_size": manifest["vocab_size"], "parts": parts, "batches_in_an_epoch": batches}
 
