@@ -1,6 +1,7 @@
 """The section `[data]`: where the parallel text is, and which pairs are kept."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from transduce.config.corpora import (
@@ -92,21 +93,21 @@ class DataConfig:
             if self.repeat or any(weight != 1 for weight in weights):
                 raise refused(self, "data.temperature", "0 where corpora have weights: it gives them all")
 
-    @property
+    @cached_property
     def training_corpora(self) -> tuple[CorpusConfig, ...]:
         """The corpora to train on, each with a name, a weight and languages, whichever form the recipe has."""
         repeats = self.repeat or (1,) * len(self.train)
         short = [CorpusConfig(files=files, weight=float(n)) for files, n in zip(self.train, repeats, strict=True)]
         return filled_in(self.corpora or short, self.source_language, self.target_language)
 
-    @property
+    @cached_property
     def held_out_languages(self) -> tuple[str, str]:
         """The languages of sets that name none: those of the recipe, or else of all its corpora."""
         own = (self.source_language, self.target_language)
         of_corpora = {(corpus.source_language, corpus.target_language) for corpus in self.training_corpora}
         return own if all(own) or len(of_corpora) != 1 else of_corpora.pop()
 
-    @property
+    @cached_property
     def validation_corpora(self) -> tuple[ValidationSetConfig, ...]:
         """The validation sets, each with a name and languages, whichever form the recipe has."""
         short = [ValidationSetConfig(files=self.validation, name="validation")] if self.validation else []
@@ -121,7 +122,7 @@ class DataConfig:
             ", ".join(filter(None, each)) or word for each, word in ((sources, source), (targets, target))
         )
 
-    @property
+    @cached_property
     def tagged_languages(self) -> tuple[str, ...]:
         """The target languages, if there are several: each source then begins with the tag of its own."""
         targets = tuple(dict.fromkeys(corpus.target_language for corpus in self.training_corpora))
