@@ -87,6 +87,27 @@ def test_a_batch_that_is_not_finite_is_set_aside_with_its_lines(
     assert min(first) >= max(rest)
 
 
+def test_a_gradient_alone_may_not_be_finite(config: Config, data: Path, tmp_path: Path) -> None:
+    """Then no micro-batch is known to be at fault."""
+    trainer = make_trainer(with_train(config, max_steps=4), tmp_path / "run", data)
+    weight = next(iter(trainer.model.parameters()))
+    weight.register_hook(lambda gradient: gradient * (math.inf if trainer.progress.step == 2 else 1.0))
+    trainer.fit()
+    (line,) = quarantined(tmp_path / "run")
+    assert (line["kind"], line["step"], line["at_fault"]) == ("not finite", 3, [])
+    assert line["gradient_norm"] in ("nan", "inf")
+    assert 0 < line["loss"] < 20
+    assert all(bool(each.isfinite().all()) for each in trainer.model.weights().values())
+
+
+@pytest.mark.parametrize(
+    ("loss", "norm", "finite"),
+    [(1.0, 2.0, True), (math.nan, 2.0, False), (math.inf, 2.0, False), (1.0, math.nan, False), (1.0, math.inf, False)],
+)
+def test_both_loss_and_gradient_must_be_finite(loss: float, norm: float, finite: bool) -> None:
+    assert StepResult(loss, loss, 1, 1, norm, 0.1).finite == finite
+
+
 def test_the_weights_are_those_of_a_run_told_to_leave_the_steps_out(
     config: Config, data: Path, tmp_path: Path, spoiled: Callable[..., None]
 ) -> None:

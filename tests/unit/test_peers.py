@@ -22,9 +22,9 @@ def wait_until(condition: Callable[[], Any]) -> None:
         time.sleep(0.01)
 
 
-def connected(count: int) -> list[Peers]:
-    main = Peers(0, "127.0.0.1", grace_seconds=600)
-    others = [Peers(rank, "127.0.0.1", main.port, main.token, grace_seconds=600) for rank in range(1, count)]
+def connected(count: int, address: str = "127.0.0.1") -> list[Peers]:
+    main = Peers(0, address, grace_seconds=600)
+    others = [Peers(rank, address, main.port, main.token, grace_seconds=600) for rank in range(1, count)]
     wait_until(lambda: len(main._connections) == count - 1)
     return [main, *others]
 
@@ -64,6 +64,18 @@ def test_who_leaves_in_peace_has_not_failed() -> None:
     leaving.join()
     wait_until(lambda: not threads_of_peers())
     assert [each.failure for each in peers] == [None] * 3
+
+
+@pytest.mark.parametrize("address", ["localhost", socket.gethostname()])
+def test_the_main_process_is_found_by_its_name(address: str) -> None:
+    try:
+        socket.getaddrinfo(address, 1)
+    except socket.gaierror:
+        pytest.skip("this machine does not find itself by its name")
+    peers = connected(2, address)
+    leave(peers[1], peers[0])
+    wait_until(lambda: not threads_of_peers())
+    assert [each.failure for each in peers] == [None] * 2
 
 
 def test_strangers_are_not_listened_to() -> None:

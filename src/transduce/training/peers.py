@@ -25,6 +25,7 @@ from typing import Any, Self
 
 from transduce.errors import LostPeerError, TrainingError
 
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CONNECT_SECONDS = 60.0
 _VERDICT_SECONDS = 5.0
 _LEAVE_SECONDS = 60.0
@@ -62,9 +63,7 @@ class Peers:
         self._connections: dict[int, socket.socket] = {}  # by rank; of another process, to the main one
         if rank == 0:
             self.token = secrets.randbits(48)
-            family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-            dual = family == socket.AF_INET6
-            self._server = socket.create_server(("", 0), family=family, dualstack_ipv6=dual)
+            self._server = _listening_socket(address)
             self.port: int = self._server.getsockname()[1]
             target: Callable[[], None] = self._serve
         else:
@@ -230,6 +229,16 @@ class _Stream:
         except ValueError:
             return None
         return [value for value in values if isinstance(value, dict)]
+
+
+def _listening_socket(address: str) -> socket.socket:
+    """Listens where the others look for the main process: on this machine alone, or on all its addresses."""
+    if address in _LOOPBACK:
+        return socket.create_server(("127.0.0.1", 0))
+    if socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):  # IPv6 is switched off here
+            return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", 0))
 
 
 def _send(connection: socket.socket, message: dict[str, Any]) -> None:
