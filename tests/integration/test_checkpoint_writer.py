@@ -72,7 +72,7 @@ def test_steps_are_made_during_a_write_and_do_not_change_it(
     def look() -> None:
         assert slow.began.wait(600)
         seen.append([path.name for path in checkpoints(tmp_path / "run")])
-        slow.may_end.set()
+        threading.Timer(2.0, slow.may_end.set).start()  # the checkpoint after this step waits for it
 
     at_step(trainer, 6, look)
     trainer.fit()

@@ -92,7 +92,7 @@ class CheckpointWriter:
         while (job := self._waiting.get()) is not None:
             path, progress, kind = job
             try:
-                if self._failed is None and not self._is_abandoned:
+                if self._failed is None:
                     write_checkpoint(path, self._snapshot, progress, kind, self._proceed)
                     if kind != CheckpointKind.BEST:
                         prune(self._run, self._keep)
