@@ -10,10 +10,10 @@
     full disks      the main process may write no file above some kilobytes
     nan batches     the loss of some steps is NaN; the uninterrupted training is told to leave these steps out
 
-The training has a mixture of corpora, whose weights change by phases. It is started, resumes, and is interrupted; some
-while it starts, prepares or averages, most while it trains. The last start is left alone. Processes are forked, so that
-a start costs little. Ends with exit code 1 where a file differs, a batch is missing in quarantine.jsonl or stands there
-twice, or a process does not end.
+The training has a mixture of corpora with tags, two target languages among them, and weights that change by phases. It
+is started, resumes, and is interrupted; some while it starts, prepares or averages, most while it trains. The last
+start is left alone. Processes are forked, so that a start costs little. Ends with exit code 1 where a file differs, a
+batch is missing in quarantine.jsonl or stands there twice, or a process does not end.
 """
 
 import argparse
@@ -62,23 +62,30 @@ vocab_size = 300
 
 [data]
 folder = "."
+source_language = "en"
+target_language = "de"
 validation = ["dev.en", "dev.de"]
 
 [[data.corpora]]
 name = "first"
 files = ["first.en", "first.de"]
+source_language = "en"
+target_language = "de"
 
 [[data.corpora]]
 name = "second"
 files = ["second.en", "second.de"]
 weight = 0.5
+source_language = "en"
+target_language = "fr"
+tag = "bt"
 
 [[train.phases]]
 from_step = 20
 weights = { first = 0.3, second = 1.0 }
 
 [[train.phases]]
-from_step = 150
+from_step = 45
 weights = { first = 1.0, second = 2.0 }
 
 [train]
