@@ -1,13 +1,14 @@
 """`transduce augment`: what each subcommand writes and prints, and what it refuses."""
 
 import json
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from made_models import made_bundle
+from transduce.augmentation import MadeCorpus
 from transduce.cli.main import main
+from transduce.config import load_recipe
 from transduce.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.computes
@@ -37,12 +38,14 @@ def test_it_makes_pairs_and_prints_the_lines_of_a_recipe(
     output = tmp_path / "new data"
     assert main(["augment", command, model, text, "--output", str(output)]) == 0
     shown = capsys.readouterr()
-    [corpus] = tomllib.loads(shown.out)["data"]["corpora"]
-    assert corpus["files"] == [str(output / "source.txt"), str(output / "target.txt")]
-    assert corpus["name"] == "new-data"
+    (tmp_path / "recipe.toml").write_text(shown.out)
+    [corpus] = load_recipe(tmp_path / "recipe.toml").data.corpora
+    assert corpus.files == (str(output / "source.txt"), str(output / "target.txt"))
+    assert corpus.name == "new-data"
+    assert corpus.tag == ("" if command == "distill" else f"{command}d")
     assert "of 3 lines" in shown.err
     assert "left out: 1: empty line" in shown.err
-    sides = [lines(Path(name)) for name in corpus["files"]]
+    sides = [lines(Path(name)) for name in corpus.files]
     assert sides[text_side] == [line for line in _LINES if line][: len(sides[text_side])]
     assert len(sides[0]) == len(sides[1]) == json.loads((output / "manifest.json").read_text())["counts"]["pairs"]
 
@@ -61,6 +64,14 @@ def test_a_second_start_does_nothing_and_other_options_are_refused(
     assert "was made with beam_size = 2, and now beam_size = 3" in capsys.readouterr().err
     assert main([*command[:-1], "3", "--overwrite", "--quiet"]) == 0
     assert capsys.readouterr().err.count("transduce:") == 0
+
+
+def test_a_recipe_names_the_language_that_was_asked_for(tmp_path: Path) -> None:
+    lines = [
+        MadeCorpus(tmp_path / "x", 0, 0, {}, {"command": command, "job": {"target": "fr"}}).recipe_lines()
+        for command in ("back-translate", "forward-translate")
+    ]
+    assert [each.rpartition("\n")[2] for each in lines] == ['source_language = "fr"', 'target_language = "fr"']
 
 
 def test_the_translation_nearest_to_the_reference(model: str, text: str, tmp_path: Path) -> None:

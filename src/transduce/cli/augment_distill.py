@@ -59,11 +59,11 @@ def run(args: argparse.Namespace) -> int:
         for option in (name for name in ("reference", "columns", "n_best") if getattr(args, name)):
             name = option.replace("_", "-")
             raise ConfigError(f"--{name} is for --nearest-reference bleu or chrf: give that as well.")
-        return run_job(args, partial(distill, corpus=args.text), tag="distilled")
+        return run_job(args, partial(distill, corpus=args.text))
     if not has_references:
         raise ConfigError("--nearest-reference needs references: give --reference FILE, or --columns.")
     corpus = [args.text] if args.columns else [args.text, args.reference]
     for path in corpus:
         require_file(path)
     make = partial(distill, corpus=corpus, nearest=args.nearest_reference, n_best=args.n_best)
-    return run_job(args, make, tag="distilled")
+    return run_job(args, make)

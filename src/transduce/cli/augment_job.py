@@ -46,13 +46,13 @@ def add_job(parser: argparse.ArgumentParser, text: str) -> None:
     add_cluster(parser)
 
 
-def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: str) -> int:
+def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: str = "") -> int:
     """Runs the job, prints what was made and how a recipe names it, and returns the exit code.
 
     Args:
         args: those of `add_job`.
         make: a function of `transduce.augmentation`, perhaps with its own arguments bound.
-        tag: the name of such data in a recipe.
+        tag: of such data in a recipe; "" where a model learns from nothing else, and would miss it when it translates.
     """
     from transduce.data.readers import STDIN, require_file
     from transduce.translation.pipeline import TextOptions
