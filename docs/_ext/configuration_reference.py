@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from comments import comments_of
-from transduce.config.ranges import flags_of, ranges_of
+from transduce.config.ranges import flags_of, ranges_of, word_or_value
 from transduce.config.schema import SECTIONS, TABLES
 
 _KINDS: dict[str, Any] = {**SECTIONS, **TABLES}  # what is a table of a recipe, by its name
@@ -23,6 +23,9 @@ def meanings_of(section: str) -> dict[str, str]:
 
 
 def _type_of(hint: Any) -> str:
+    words, hint = word_or_value(hint)
+    if words:
+        return " or ".join([*(f'`"{word}"`' for word in words), _type_of(hint)])
     if get_origin(hint) is Literal:
         return " or ".join(f'`"{value}"`' for value in get_args(hint))
     if get_origin(hint) is dict:

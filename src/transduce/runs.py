@@ -46,7 +46,7 @@ from transduce.training.distributed import Ranks, local_device
 from transduce.training.guidance import Guidance
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import Progress
-from transduce.training.resume import changes_on_resume, merge_settings, require_trainable, save_run_config
+from transduce.training.resume import changes_on_resume, merge_settings, save_run_config, trainable_config
 from transduce.training.run_folder import (
     checkpoints,
     data_folder,
@@ -116,7 +116,7 @@ def train(
     with ranks.watched(compute.device), lock as alone:
         if not alone:
             raise TrainingError(f"{run}: another training is at work here. Stop it, wait, or choose another --output.")
-        require_trainable(config, run, resume)
+        config = trainable_config(config, run, resume, settings)
         require_ancestor(run, config)
         shown = show_progress and ranks.is_main
         if ranks.is_main:
@@ -138,7 +138,7 @@ def train(
         trainer = _trainer(config, run, prepared, compute, shown)
         if resume and not trainer.resume():
             trainer.log.say(f"{run}: no checkpoint to resume from; starting from the beginning")
-        trainer.announce()
+        trainer.prepare()
         outcome = trainer.fit()
         if outcome.end != End.SIGNAL and ranks.is_main:
             for line in set_aside_damaged(run, config.train.average_last):

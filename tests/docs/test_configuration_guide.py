@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from configuration_reference import meanings_of, reference
-from transduce.config.ranges import ranges_of
+from transduce.config.ranges import ranges_of, word_or_value
 from transduce.config.schema import SECTIONS, TABLES
 
 KINDS = {**SECTIONS, **TABLES}
@@ -22,7 +22,7 @@ def test_each_key_is_explained(section: str) -> None:
 @pytest.mark.parametrize("section", KINDS)
 def test_each_number_has_a_range(section: str) -> None:
     kind: Any = KINDS[section]
-    numbers = {name for name, hint in get_type_hints(kind).items() if hint in (int, float)}
+    numbers = {name for name, hint in get_type_hints(kind).items() if word_or_value(hint)[1] in (int, float)}
     assert numbers == ranges_of(kind).keys()
 
 
@@ -33,6 +33,9 @@ def test_each_number_has_a_range(section: str) -> None:
         '| `model.positions` | `"sinusoidal"` | `"sinusoidal"` or `"learned"` | §3.5, Table 3 (E) |',
         "| `train.phases.from_step` | `0` | whole number, from 0 to 1,000,000,000 "
         "| the number of updates after which it begins |",
+        '| `train.micro_batch_tokens` | `"auto"` | `"auto"` or whole number, from 0 to 1,000,000,000 '
+        '| Target tokens of one pass on a device. "auto": as many as fit into its memory; '
+        "0: its whole share of the batch. |",
         "| `data.test` | `{}` | table | named test sets, never trained on |",
         "| `decode.top_k` | `0` | whole number, from 0 to 10,000,000 "
         "| sample from the K most probable tokens; 0: from all (`--top-k K`) |",

@@ -164,7 +164,7 @@ def test_decoder_layer(norm: str) -> None:
     as_ours_decoder(theirs, ours)
     x, memory = torch.randn(3, 6, D_MODEL), torch.randn(3, 5, D_MODEL)
     expected = theirs(x, memory, tgt_mask=future(6), tgt_is_causal=True, memory_key_padding_mask=~real(MEMORY_LENGTHS))
-    got = ours(x, *ours.cross_attention.project_memory(memory), padding_mask(MEMORY_LENGTHS, 5, CPU), None)
+    got = ours(x, memory, padding_mask(MEMORY_LENGTHS, 5, CPU), None, None)
     torch.testing.assert_close(got, expected)
 
 

@@ -1,13 +1,17 @@
 """Memory that is kept is not faulted in again."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+import torch
 
 from transduce.config import ModelConfig
 from transduce.engines import torch as torch_engine
+from transduce.engines.allocator import limit_kernel_caches
 from transduce.model import Transformer
+from transduce.training.device import computes_bf16
 
 _FAULTS = """
 import ctypes, resource, sys
@@ -49,3 +53,51 @@ def test_an_engine_on_a_cpu_keeps_memory(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(torch_engine, "keep_memory", lambda: calls.append("kept") or True)
     torch_engine.TorchEngine(Transformer(ModelConfig(vocab_size=20, d_model=8, d_ff=8, num_heads=2, d_k=4, d_v=4)))
     assert calls == ["kept"]
+
+
+_KERNELS = """
+import ctypes, sys
+import torch
+from transduce.engines.allocator import limit_kernel_caches
+
+class Usage(ctypes.Structure):
+    _fields_ = [(f"field_{index}", ctypes.c_size_t) for index in range(10)]
+
+def in_use():
+    usage = libc.mallinfo2()
+    return usage.field_7 + usage.field_4  # small blocks, and those that are mapped
+
+libc = ctypes.CDLL(None)
+if not hasattr(libc, "mallinfo2"):
+    sys.exit(3)
+libc.mallinfo2.restype = Usage
+if sys.argv[1] == "limited":
+    limit_kernel_caches()
+weight = torch.ones(256, 256, dtype=torch.bfloat16)
+torch.ones(8, 256, dtype=torch.bfloat16) @ weight
+before = in_use()
+for rows in range(100, 600):
+    torch.ones(rows, 256, dtype=torch.bfloat16) @ weight
+print(in_use() - before)
+"""
+
+
+@pytest.mark.skipif(not computes_bf16(torch.device("cpu")), reason="bf16 is emulated here, by other kernels")
+def test_kernels_of_many_shapes_are_not_kept() -> None:
+    kept = {}
+    for setting in ("limited", "as it comes"):
+        command = [sys.executable, "-c", _KERNELS, setting]
+        environment = {name: value for name, value in os.environ.items() if not name.endswith("_CACHE_CAPACITY")}
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment)
+        if done.returncode == 3:
+            pytest.skip("this system's malloc does not tell what is in use")
+        assert done.returncode == 0
+        kept[setting] = int(done.stdout)
+    assert kept["limited"] < kept["as it comes"] / 3
+
+
+def test_limits_that_were_set_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    limit_kernel_caches()
+    assert [os.environ[name] for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")] == ["7", "64"]

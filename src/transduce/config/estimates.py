@@ -26,10 +26,14 @@ class Estimate:
 
 
 def estimate(config: Config) -> Estimate:
-    """Returns the estimate for full batches on one device, all sentences `SENTENCE_TOKENS` long."""
+    """Returns the estimate for full batches on one device, all sentences `SENTENCE_TOKENS` long.
+
+    Where `train.micro_batch_tokens` is "auto", batches are not split, which training may do.
+    """
     train, weights = config.train, _FLOAT_BYTES * count_parameters(config.model)
     budgets = (train.source_batch_tokens, train.target_batch_tokens)
-    share = min(1.0, train.micro_batch_tokens / train.target_batch_tokens) if train.micro_batch_tokens else 1.0
+    limit = train.micro_batch_tokens
+    share = min(1.0, limit / train.target_batch_tokens) if isinstance(limit, int) and limit else 1.0
     return Estimate(
         step_flops=_step_flops(config.model, *budgets),
         weights_bytes=weights,
@@ -52,13 +56,17 @@ def _step_flops(config: ModelConfig, source_tokens: int, target_tokens: int) -> 
     return 6.0 * (layers + target_tokens * d * config.vocab_size)
 
 
-def _activation_bytes(config: ModelConfig, source_tokens: int, target_tokens: int) -> int:
-    """Queries, keys, values and what comes of them, the inner layer, and inputs and outputs of width d_model.
+def kept_numbers(config: ModelConfig) -> tuple[int, int]:
+    """Returns how many numbers a layer of the encoder, and of the decoder, keeps of a token for its gradient.
 
-    Counted by what PyTorch keeps of this model, which it meets within a tenth. Logits are never held all at once.
+    Queries, keys, values and what comes of them, the inner layer, and inputs and outputs of width d_model. Counted by
+    what PyTorch keeps of this model, which it meets within a tenth. Logits are never held all at once.
     """
     heads = 2 * config.num_heads * (config.d_k + config.d_v)
-    encoder = heads + config.d_ff + 6 * config.d_model
-    decoder = 2 * heads + config.d_ff + 9 * config.d_model
+    return heads + config.d_ff + 6 * config.d_model, 2 * heads + config.d_ff + 9 * config.d_model
+
+
+def _activation_bytes(config: ModelConfig, source_tokens: int, target_tokens: int) -> int:
+    encoder, decoder = kept_numbers(config)
     layers = source_tokens * config.num_encoder_layers * encoder + target_tokens * config.num_decoder_layers * decoder
     return _FLOAT_BYTES * layers

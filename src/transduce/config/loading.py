@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from transduce.config.ancestor import inherited, read_ancestor
 from transduce.config.presets import preset
-from transduce.config.ranges import shown
+from transduce.config.ranges import shown, word_or_value
 from transduce.config.schema import SECTIONS, Config, DecodeConfig
 from transduce.config.start import InitConfig
 from transduce.errors import ConfigError, suggestion
@@ -198,6 +198,11 @@ def apply_section(section: Any, values: dict[str, Any], name: str) -> Any:
 
 def convert(value: Any, hint: Any, key: str) -> Any:
     """Returns `value` if it fits the annotation `hint`; integers become floats, and lists become tuples."""
+    words, hint = word_or_value(hint)
+    if words and isinstance(value, str):
+        if value in words:
+            return value
+        raise ConfigError(f"{key} = {shown(value)}: must be {' or '.join(map(repr, words))}, or {_TYPE_NAMES[hint]}.")
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         if isinstance(value, str):

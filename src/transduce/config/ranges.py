@@ -11,7 +11,8 @@ import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from transduce.errors import ConfigError
 
@@ -81,11 +82,31 @@ def flags_of(section: type) -> dict[str, Flag]:
     return {key: mark for key, _, mark in _marks(section) if isinstance(mark, Flag)}
 
 
+def word_or_value(hint: Any) -> tuple[tuple[str, ...], Any]:
+    """Returns the words that a key accepts beside its values, and the type of the values.
+
+    word_or_value(Literal["auto"] | int)  →  ("auto",), int
+    word_or_value(int)                    →  (), int
+    """
+    if get_origin(hint) in (Union, UnionType):
+        words, values = get_args(hint)
+        if get_origin(words) is Literal:
+            return get_args(words), values
+    return (), hint
+
+
+@cache
+def words_of(section: type) -> dict[str, tuple[str, ...]]:
+    """Returns the words that each key of a section accepts beside numbers, or true and false."""
+    return {key: word_or_value(hint)[0] for key, hint in get_type_hints(section).items()}
+
+
 def _marks(section: type) -> Iterator[tuple[str, type, Any]]:
     """Yields key, type and mark for each mark in the annotations of a section."""
     for key, hint in get_type_hints(section, include_extras=True).items():
-        if get_origin(hint) is Annotated:
-            kind, *marks = get_args(hint)
+        values = word_or_value(hint)[1]
+        if get_origin(values) is Annotated:
+            kind, *marks = get_args(values)
             yield from ((key, kind, mark) for mark in marks)
 
 
@@ -102,4 +123,5 @@ def check_ranges(name: str, section: Any) -> None:
     """Raises ConfigError for the first number of the section called `name` that is out of its range."""
     made_of: type = type(section)
     for key, (kind, bounds) in ranges_of(made_of).items():
-        require_within(getattr(section, key), f"{name}.{key}", kind, bounds)
+        if getattr(section, key) not in words_of(made_of)[key]:
+            require_within(getattr(section, key), f"{name}.{key}", kind, bounds)

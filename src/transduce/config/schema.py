@@ -96,7 +96,10 @@ class TrainConfig:
     max_minutes: Minutes = 0.0  # of training, all resumed parts together; 0: no limit
     source_batch_tokens: Count = 25_000  # source tokens of a batch, padding included, over all devices
     target_batch_tokens: Count = 25_000  # target tokens of a batch; it stays within both limits
-    micro_batch_tokens: CountOrNone = 0  # target tokens of one pass on a device; 0: its whole share of the batch
+    # Target tokens of one pass on a device. "auto": as many as fit into its memory; 0: its whole share of the batch.
+    micro_batch_tokens: Literal["auto"] | CountOrNone = "auto"
+    # Keep only the input of each layer, and compute the layer again for its gradient: less memory, the same gradients.
+    activation_checkpointing: Literal["auto"] | bool = "auto"  # auto: where micro-batches would be tiny without
     label_smoothing: Rate = 0.1  # ε_ls (§5.4)
     # Parsers only: weight of a loss that makes a head of each inner decoder layer attend to the current word.
     guided_attention: Weight = 0.0

@@ -160,7 +160,7 @@ vocab_size = 32_000          # pieces, one vocabulary for both languages
 max_steps = 100_000          # the paper's; days on one GPU, not feasible on a CPU
 source_batch_tokens = 25_000
 target_batch_tokens = 25_000
-micro_batch_tokens = 0       # less memory: so many target tokens at once, such as 4_000; the same training
+micro_batch_tokens = "auto"  # target tokens at once: as many as fit into memory; the same training
 """
 
 

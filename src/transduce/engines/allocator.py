@@ -1,6 +1,7 @@
-"""Makes glibc keep freed memory, so that big temporaries do not cost page faults at each step."""
+"""What memory the libraries below PyTorch keep: glibc freed memory, oneDNN kernels for shapes that it has met."""
 
 import ctypes
+import os
 import sys
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
@@ -22,3 +23,17 @@ def keep_memory() -> bool:
         return False
     settings = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, 2**31 - 1), (_M_TOP_PAD, _TOP_PAD_BYTES))
     return all(mallopt(parameter, value) == 1 for parameter, value in settings)
+
+
+_KERNEL_CACHES = ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")  # PyTorch's and oneDNN's own
+_CACHED_KERNELS = "64"  # more than one batch of any model needs
+
+
+def limit_kernel_caches() -> None:
+    """Makes oneDNN keep the kernels of one batch only; without effect where a bf16 product was already computed.
+
+    In bf16 it makes a kernel for each shape of a product, and keeps 1024 of them: hundreds of megabytes. Nearly every
+    batch of a training has shapes of its own, so kernels of earlier ones are not used again.
+    """
+    for name in _KERNEL_CACHES:
+        os.environ.setdefault(name, _CACHED_KERNELS)

@@ -94,16 +94,20 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        memory_key_BHSE: Tensor,
-        memory_value_BHSE: Tensor,
+        memory: Tensor,
         memory_mask: Tensor | None,
+        memory_packing: Packing | None,
         packing: Packing | None,
     ) -> Tensor:
-        """Maps all target positions at once, as training does: (B, T, D) or (N, D) with a `packing`."""
+        """Maps all target positions at once, as training does: (B, T, D) or (N, D) with a `packing`.
+
+        The same holds for the encoder's output, `memory`, and its packing.
+        """
         attended = self.self_attention(self.self_attention_residual.enter(x), None, causal=True, packing=packing)
         x = self.self_attention_residual.leave(x, attended)
+        key_BHSE, value_BHSE = self.cross_attention.project_memory(memory, memory_packing)
         attended = self.cross_attention(
-            self.cross_attention_residual.enter(x), memory_key_BHSE, memory_value_BHSE, memory_mask, packing=packing
+            self.cross_attention_residual.enter(x), key_BHSE, value_BHSE, memory_mask, packing=packing
         )
         x = self.cross_attention_residual.leave(x, attended)
         return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))

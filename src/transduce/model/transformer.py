@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from transduce.config import ModelConfig
 from transduce.config.choices import EMBEDDINGS, is_pre_norm, starts_from_zero
@@ -58,6 +59,7 @@ class Transformer(nn.Module):
         if is_pre_norm(config):
             self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
             self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
+        self.checkpointing = False  # in training: keep each layer's input only, and compute the layer again backwards
         self.output_projection: nn.Module | None = None  # replaces `output_embedding` in a prepacked model
         self.initialise()
 
@@ -139,8 +141,10 @@ class Transformer(nn.Module):
         if packing is not None:
             x = packing.pack(x)
         x = dropout(_in_compute_dtype(x), self.config.dropout, self.training)
+        checkpointing = self.checkpointing and torch.is_grad_enabled()
         for layer in self.encoder:
-            x = layer(x, mask, packing)
+            inputs = (x, mask, packing)
+            x = checkpoint(layer, *inputs, use_reentrant=False) if checkpointing else layer(*inputs)
         if self.encoder_norm is not None:
             x = self.encoder_norm(x)
         return x
@@ -158,9 +162,10 @@ class Transformer(nn.Module):
         if packing is not None:
             x = packing.pack(x)
         x = dropout(_in_compute_dtype(x), self.config.dropout, self.training)
+        checkpointing = self.checkpointing and torch.is_grad_enabled()
         for layer in self.decoder_layers():
-            key, value = layer.cross_attention.project_memory(memory, memory_packing)
-            x = layer(x, key, value, memory_mask, packing)
+            inputs = (x, memory, memory_mask, memory_packing, packing)
+            x = checkpoint(layer, *inputs, use_reentrant=False) if checkpointing else layer(*inputs)
         if self.decoder_norm is not None:
             x = self.decoder_norm(x)
         if packing is None:

@@ -1,6 +1,7 @@
 """The configuration of a run: written when it starts, and what of it may change when it is resumed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -19,6 +20,7 @@ _MAY_CHANGE = {
     "train.validate_steps", "train.validate_bleu", "train.validate_bleu_sentences", "train.validate_beam_size",
     "train.early_stopping", "train.best_by", "train.max_skipped_steps", "train.spike_deviations",
     "train.micro_batch_tokens",  # as the number of processes: rounding, and which numbers dropout draws
+    "train.activation_checkpointing",
     "name", "data.folder", "data.download", "data.source_language", "data.target_language", "data.test",
     "decode.beam_size", "decode.length_penalty", "decode.max_extra_tokens", "decode.batch_size",
 }  # fmt: skip
@@ -62,8 +64,8 @@ def changes_on_resume(run: Path, config: Config, settings: Sequence[str]) -> lis
     return [*lines.values()]
 
 
-def require_trainable(config: Config, run: Path, resume: bool) -> None:
-    """Checks, before the data are prepared, that `config` can be trained in `run`.
+def trainable_config(config: Config, run: Path, resume: bool, settings: Sequence[str]) -> Config:
+    """Checks, before the data are prepared, that `config` can be trained in `run`; returns it as the run continues.
 
     Raises:
         TrainingError: `run` has a training already, and `resume` is off.
@@ -78,6 +80,20 @@ def require_trainable(config: Config, run: Path, resume: bool) -> None:
             f"train.guided_attention = {config.train.guided_attention}: must be 0 where data.format is not 'trees': "
             "only a parser's target tells which word it is at."
         )
+    return _with_own_micro_batches(config, run, settings)
+
+
+def _with_own_micro_batches(config: Config, run: Path, settings: Sequence[str]) -> Config:
+    """Returns `config` with the run's own number of `train.micro_batch_tokens` where `config` has "auto".
+
+    So a training that was started with a number, by a version without "auto" too, continues exactly. `settings` may ask
+    for "auto" explicitly.
+    """
+    key = "train.micro_batch_tokens"
+    if config.train.micro_batch_tokens != "auto" or key in map(_key, settings) or not checkpoints(run):
+        return config
+    kept = load_run_config(run).train.micro_batch_tokens if (run / CONFIG).is_file() else "auto"
+    return replace(config, train=replace(config.train, micro_batch_tokens=kept))
 
 
 def save_run_config(run: Path, config: Config, settings: Sequence[str]) -> None:

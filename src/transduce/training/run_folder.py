@@ -2,6 +2,7 @@
 
 config.json   the resolved configuration, and under "set" the values that --set gave
 data.json     checksums of the data; where they lie, unless that is RUN/data
+micro_batches.json  how batches were split, from which step on
 ancestor.json which model training started from, if any: see `transduce.training.ancestor`
 checkpoints/  see `transduce.training.checkpoints`
 """
@@ -16,6 +17,7 @@ from transduce.data.prepared import Prepared, is_prepared, load_prepared
 from transduce.errors import TrainingError
 
 CONFIG, DATA, ANCESTOR, STATE = "config.json", "data.json", "ancestor.json", "state.json"
+MICRO_BATCHES = "micro_batches.json"  # see `transduce.training.micro_batches`
 QUARANTINE = "quarantine.jsonl"  # see `transduce.training.quarantine`
 CHECKPOINT = re.compile(r"step-(\d{8,})")  # a checkpoint's name
 _NOT_CONFIGURATION = ("transduce", "torch", "set")

@@ -3,16 +3,16 @@
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from transduce.config import Config
-from transduce.data.batching import micro_batches, share
+from transduce.data.batching import share
 from transduce.data.store import ParallelStore
-from transduce.engines.allocator import keep_memory
+from transduce.engines.allocator import keep_memory, limit_kernel_caches
 from transduce.errors import BundleError, LostPeerError, TrainingError
 from transduce.reporting.tables import counted
 from transduce.training.ancestor import describe_start
@@ -27,6 +27,9 @@ from transduce.training.flops import step_flops
 from transduce.training.guidance import Guidance
 from transduce.training.log import TrainingLog
 from transduce.training.loss import Smoothing
+from transduce.training.memory import MEMORY_ERRORS, named_memory_error
+from transduce.training.memory_trial import MemoryTrial
+from transduce.training.micro_batches import BatchSplits
 from transduce.training.outcome import End, Outcome
 from transduce.training.progress import CheckpointKind, Progress
 from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
@@ -58,6 +61,7 @@ class Trainer:
         self.compute = compute or Compute.of(config.train.device, config.train.precision)
         self.ranks = Ranks.join(self.compute.device)
         keep_memory()
+        limit_kernel_caches()
         for store in (train, *([validation.store] if validation is not None else [])):
             require_positions(config, store)
         self.model = model
@@ -65,6 +69,7 @@ class Trainer:
         self.checkpoint_schedule = CheckpointSchedule(config.train)
         self.progress = Progress()
         self.order = BatchOrder(train, config)
+        self.splits = BatchSplits(run, config.train, model, train, self.compute.device, self.ranks)
         self.capacity = device_capacity(self.compute)
         if config.train.compile:
             model.compile(dynamic=True)
@@ -72,6 +77,27 @@ class Trainer:
         self.log = TrainingLog(run, config.train, show=show_progress and is_main, write=is_main)
         self.writer = CheckpointWriter(run, config.train.keep_checkpoints, model, self.optimizer, self.log)
         self.quarantine = Quarantine(run, config.train, model, train, self.compute, self.ranks, self.log)
+
+    def prepare(self) -> None:
+        """Decides how batches are split, so that updates fit into memory, and says what is trained how."""
+        self.fit_memory()
+        self.announce()
+
+    def fit_memory(self) -> None:
+        """Decides how batches are split, so that updates fit into memory; a resumed training keeps to its record.
+
+        Raises:
+            TrainingError: an update on a single pair does not fit.
+        """
+        progress, compute = self.progress, self.compute
+        if not self.splits.load(progress.step):
+            begins = {max(progress.step, phase.from_step) for phase in self.order.mixture.phases}
+            plans = [self.order.plan(step, progress.epoch) for step in sorted(begins)]
+            trial = MemoryTrial(self.model, self.config, self.train, plans, compute, self.ranks, self.guidance)
+            fit = trial.fit(moments_exist=bool(self.optimizer.state))
+            self.splits.add(progress.step + 1, fit.target_tokens, "tried", peak_bytes=fit.peak_bytes)
+        for line in self.splits.announcement():
+            self.log.say(line)
 
     def announce(self) -> None:
         """Prints the sizes of the model, the data and the training, and what it starts from."""
@@ -139,7 +165,7 @@ class Trainer:
                     rows = self.order.next_rows(self.progress)
                     self.writer.check()
                     left_out = self.progress.step + 1 in self.config.train.skip_steps
-                    with self._named_memory_error():
+                    with named_memory_error(f"{self.run}: step {self.progress.step + 1}: {self.compute}"):
                         result = self._left_out() if left_out else self.train_step(rows)
                     self._advance(result, rows, started)
                     stopped = self._any_rank(stop.received is not None)
@@ -183,26 +209,33 @@ class Trainer:
         """
         model, store, ranks, train = self.model, self.train, self.ranks, self.config.train
         step = self.progress.step + 1
-        seed_dropout(train.seed, step, ranks.rank)
         smoothing = Smoothing.of(train.label_smoothing, self.config.model.vocab_size, train.smoothing)
         num_target_tokens = int(store.target_lengths[rows].sum())
         own = share(rows, ranks.rank, ranks.world_size)
-        limit = train.micro_batch_tokens or train.target_batch_tokens
         model.train()
-        self.optimizer.zero_grad(set_to_none=True)
-        sums = torch.zeros(2, dtype=torch.float64, device=self.compute.device)
-        flops, passes = 0, list[MicroBatch]()
-        for part in micro_batches(own, store.source_lengths, store.target_lengths, limit):
-            ranks.check()
-            batch = collate(store, part, self.compute.device)
-            with self.compute.autocast():
-                states_ND = model(*batch.inputs)
-            loss, nll = states_loss(states_ND, model, batch, smoothing, self.compute, self.guidance)
-            (loss / num_target_tokens).backward()
-            sums += torch.stack([loss.detach(), nll])
-            passes.append(MicroBatch(part, loss.detach()))
-            flops += step_flops(model, self.config.model, batch)
+        while True:  # once, or again in smaller parts if memory runs out
+            seed_dropout(train.seed, step, ranks.rank)
+            self.optimizer.zero_grad(set_to_none=True)
+            states_ND = loss = nll = None  # what a failed attempt kept
+            sums = torch.zeros(3, dtype=torch.float64, device=self.compute.device)
+            flops, passes = 0, list[MicroBatch]()
+            try:
+                for part in self.splits.parts(own, step):
+                    ranks.check()
+                    batch = collate(store, part, self.compute.device)
+                    with self.compute.autocast():
+                        states_ND = model(*batch.inputs)
+                    loss, nll = states_loss(states_ND, model, batch, smoothing, self.compute, self.guidance)
+                    (loss / num_target_tokens).backward()
+                    sums[:2] += torch.stack([loss.detach(), nll])
+                    passes.append(MicroBatch(part, loss.detach()))
+                    flops += step_flops(model, self.config.model, batch)
+                break
+            except MEMORY_ERRORS as error:
+                self.splits.lower(error, own, step)
         self._micro_batches = passes
+        if self.splits.own_limit is not None:
+            sums[2] = 1
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         if ranks.world_size > 1:
             flops = self._sum_over_ranks(parameters, sums, flops)
@@ -211,7 +244,9 @@ class Trainer:
             torch.nn.utils.clip_grads_with_norm_(parameters, train.max_gradient_norm, norm)
         rate = learning_rate(step, self.config)
         # The host waits once for all that it needs; a GPU then updates while the next batch is made.
-        gradient_norm, total_loss, total_nll = torch.cat([norm.double()[None], sums]).tolist()
+        gradient_norm, total_loss, total_nll, lowered = torch.cat([norm.double()[None], sums]).tolist()
+        if lowered:
+            self.log.warn(self.splits.settle(step))
         num_source_tokens = int(store.source_lengths[rows].sum())
         self._is_whole = False
         result = StepResult(total_loss, total_nll, num_target_tokens, num_source_tokens, gradient_norm, rate, flops)
@@ -234,17 +269,6 @@ class Trainer:
         total_flops = torch.tensor(flops, device=self.compute.device)
         self.ranks.sum([sums, total_flops, *(p.grad for p in parameters if p.grad is not None)])
         return int(total_flops)
-
-    @contextlib.contextmanager
-    def _named_memory_error(self) -> Iterator[None]:
-        try:
-            yield
-        except torch.OutOfMemoryError as error:
-            raise TrainingError(
-                f"{self.run}: step {self.progress.step + 1}: {self.compute} ran out of memory. Continue from the last "
-                "checkpoint with --resume and a lower train.micro_batch_tokens, such as --set "
-                "train.micro_batch_tokens=4000."
-            ) from error
 
     def _advance(self, result: StepResult, rows: np.ndarray, started: float) -> None:
         """Records the result of a step on `rows` that began at `started`."""

@@ -1,0 +1,207 @@
+"""How batches are split into micro-batches, from which step on: the record that makes a resumed run split alike.
+
+A split changes an update by rounding, and by the numbers that dropout draws. So what was decided by the memory at hand,
+before the first step or when memory ran out, is written to `RUN/micro_batches.json`, and a resumed run follows it:
+
+    {"splits": [{"from_step": 1, "setting": "auto", "target_tokens": [12500], ...},
+                {"from_step": 807, "setting": "auto", "target_tokens": [6250], ...}]}
+
+`target_tokens` has a limit for each process; with another number of processes, the least of them holds for all.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from transduce import files
+from transduce.config import TrainConfig
+from transduce.data.batching import Indices, micro_batches
+from transduce.data.store import ParallelStore
+from transduce.errors import TrainingError
+from transduce.model import Transformer
+from transduce.training.distributed import Ranks
+from transduce.training.memory import available_bytes, gibibytes, is_out_of_memory, return_freed_memory, used_bytes
+from transduce.training.run_folder import MICRO_BATCHES, damaged
+from transduce.training.trainable import TrainableModel
+
+# With fewer target tokens at once, matrix products are so small that computing layers twice costs less time.
+LEAST_TOKENS = 1024
+
+
+@dataclass(frozen=True)
+class Split:
+    """How batches are split from a step on."""
+
+    from_step: int
+    setting: int | str  # of `train.micro_batch_tokens`
+    target_tokens: list[int]  # most of a micro-batch, padding counted; one number for each process
+    activation_checkpointing: bool
+    peak_bytes: int  # predicted, of one process; 0 if it is unknown
+    reason: str
+
+
+class BatchSplits:
+    """The splits of a run, by its record and its configuration."""
+
+    def __init__(
+        self,
+        run: Path,
+        train: TrainConfig,
+        model: TrainableModel,
+        store: ParallelStore,
+        device: torch.device,
+        ranks: Ranks,
+    ) -> None:
+        self.path, self.train, self.model, self.store = run / MICRO_BATCHES, train, model, store
+        self.device, self.ranks = device, ranks
+        self.entries: list[Split] = []
+        self.own_limit: int | None = None  # where memory ran out in this step, in this process
+        checkpoint_activations(model, train.activation_checkpointing is True)
+
+    @property
+    def whole(self) -> int:
+        """The limit that splits no batch."""
+        return self.train.target_batch_tokens
+
+    def load(self, step: int) -> bool:
+        """Reads the record of a run after `step` updates; returns whether it is known how to split the next batch.
+
+        It is not where `train.micro_batch_tokens` is "auto" and no update was made with that.
+
+        Raises:
+            TrainingError: the record is damaged.
+        """
+        self.entries = _read(self.path) if step else []
+        setting = self.train.micro_batch_tokens
+        if self.entries and self.entries[-1].setting == setting:
+            if self.train.activation_checkpointing == "auto":
+                checkpoint_activations(self.model, self.entries[-1].activation_checkpointing)
+            return True
+        if self.entries and setting != "auto":
+            self.add(step + 1, [self._set_limit()] * self.ranks.world_size, "set")
+        return setting != "auto"
+
+    def limit(self, step: int) -> int:
+        """Returns the most target tokens of a micro-batch of this process in `step`, padding counted."""
+        if self.own_limit is not None:
+            return self.own_limit
+        split = next((each for each in reversed(self.entries) if each.from_step <= step), None)
+        if split is None:
+            return self._set_limit()
+        same = len(split.target_tokens) == self.ranks.world_size
+        return split.target_tokens[self.ranks.rank] if same else min(split.target_tokens)
+
+    def _set_limit(self) -> int:
+        tokens = self.train.micro_batch_tokens
+        return tokens if isinstance(tokens, int) and tokens else self.whole
+
+    def parts(self, rows: Indices, step: int) -> list[Indices]:
+        """Returns the micro-batches of this process's share of a batch."""
+        if self.own_limit is not None:  # memory ran out, and what was kept until then is free by now
+            return_freed_memory(self.device)
+        return micro_batches(rows, self.store.source_lengths, self.store.target_lengths, self.limit(step))
+
+    def add(self, step: int, target_tokens: list[int], reason: str, *, peak_bytes: int = 0) -> None:
+        """Records how batches are split from `step` on; the main process writes it."""
+        split = Split(
+            from_step=step,
+            setting=self.train.micro_batch_tokens,
+            target_tokens=target_tokens,
+            activation_checkpointing=checkpoints_activations(self.model),
+            peak_bytes=peak_bytes,
+            reason=reason,
+        )
+        self.entries = [*(each for each in self.entries if each.from_step < step), split]
+        if self.ranks.is_main:
+            files.write_json(self.path, {"splits": [asdict(each) for each in self.entries]})
+
+    # --- when memory runs out in a step -------------------------------------------------------------------------
+
+    def lower(self, error: BaseException, rows: Indices, step: int) -> None:
+        """Lowers this process's limit after an `error` in its share of a batch, for the share to be computed again.
+
+        Raises:
+            TrainingError: one pair alone is too large.
+            BaseException: `error` itself, if it is no lack of memory.
+        """
+        if not is_out_of_memory(error):
+            raise error
+        lengths, limit = self.store.target_lengths, self.limit(step)
+        sizes = [len(part) * int(lengths[part].max()) for part in self.parts(rows, step) if len(part) > 1]
+        halved = min(limit, max(sizes, default=0)) // 2
+        if halved < LEAST_TOKENS and self._checkpoint_instead():
+            halved = limit
+        elif not sizes:
+            raise TrainingError(
+                f"{self.path.parent}: step {step}: memory ran out in a micro-batch of one pair. Free memory, lower "
+                "data.max_tokens or make the model smaller."
+            ) from error
+        self.own_limit = halved
+
+    def _checkpoint_instead(self) -> bool:
+        """Turns activation checkpointing on if it is "auto", off, and the model has it; returns whether it did."""
+        if self.train.activation_checkpointing != "auto" or checkpoints_activations(self.model):
+            return False
+        checkpoint_activations(self.model, True)
+        return checkpoints_activations(self.model)
+
+    def settle(self, step: int) -> str:
+        """Records what `lower` did in `step`, in any process, and returns a line that says so; all processes call it.
+
+        So a resumed run splits this batch and those after it as this one did.
+        """
+        limits = torch.zeros(self.ranks.world_size, dtype=torch.int64, device=self.device)
+        limits[self.ranks.rank] = self.limit(step)
+        self.ranks.sum([limits])
+        self.add(step, limits.tolist(), "memory ran out")
+        self.own_limit = None
+        return f"warning: step {step}: memory ran out; from here on, {self.description()}"
+
+    def announcement(self) -> list[str]:
+        """Returns what to say before training: how batches are split, what that needs, and whether there is as much."""
+        lines = [self.description()]
+        peak = self.entries[-1].peak_bytes if self.entries else 0
+        free = available_bytes(self.device)
+        if peak and free is not None:
+            total = free + used_bytes(self.device)
+            copied = snapshot_bytes(self.model, self.device, self.ranks)
+            lines[0] += f"; memory at most {gibibytes(peak)} of {gibibytes(total)}, by trial"
+            lines[0] += f", and {gibibytes(copied)} more for checkpoints" if copied else ""
+            if peak + copied > total:  # the machine has less than when this was decided
+                advice = f"set train.micro_batch_tokens to less than {self.limit(self.entries[-1].from_step):,}"
+                lines.append(f"warning: that is more than there is now. To continue all the same, {advice}")
+        return lines
+
+    def description(self) -> str:
+        """Returns how batches are split now."""
+        least = min(self.entries[-1].target_tokens, default=self.whole) if self.entries else self._set_limit()
+        text = "whole batches" if least >= self.whole else f"micro-batches of at most {least:,} target tokens"
+        return f"{text}, layers computed twice" if checkpoints_activations(self.model) else text
+
+
+def snapshot_bytes(model: TrainableModel, device: torch.device, ranks: Ranks) -> int:
+    """Returns what the copy of weights and moments takes on `device`, from which checkpoints are written."""
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    return 3 * weights if device.type == "cpu" and ranks.is_main else 0
+
+
+def checkpoint_activations(model: object, on: bool) -> None:
+    """Turns activation checkpointing on or off; a model that is no `Transformer` does not have it."""
+    if isinstance(model, Transformer):
+        model.checkpointing = on
+
+
+def checkpoints_activations(model: object) -> bool:
+    """Returns whether activation checkpointing is on."""
+    return isinstance(model, Transformer) and model.checkpointing
+
+
+def _read(path: Path) -> list[Split]:
+    if not path.is_file():  # a run of a version that wrote none
+        return []
+    try:
+        values = files.read_json_object(path)["splits"]
+        return [Split(**each) for each in values]
+    except (ValueError, TypeError, KeyError) as error:
+        raise damaged(path, error) from None

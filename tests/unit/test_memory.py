@@ -1,0 +1,107 @@
+"""How much memory is available, how much a piece of work used, and which errors are a lack of it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from transduce.errors import TrainingError
+from transduce.training import memory
+from transduce.training.memory import available_bytes, gibibytes, is_out_of_memory, measured, named_memory_error
+
+CPU = torch.device("cpu")
+MIB = 1 << 20
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A system with 1000 MiB available and no limits."""
+    monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path / "groups")
+    monkeypatch.setattr(memory, "_address_space_bytes", lambda: None)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    write(tmp_path / "proc/meminfo", f"MemTotal: {2000 * 1024} kB\nMemAvailable:   {1000 * 1024} kB\n")
+    return tmp_path
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_what_the_system_has(system: Path) -> None:
+    assert available_bytes(CPU) == 1000 * MIB
+
+
+def test_a_limit_of_a_control_group_of_version_2(system: Path) -> None:
+    """A group may be limited by one above it. Files that are not in use can be dropped from memory."""
+    write(system / "proc/self/cgroup", "0::/service/job\n")
+    write(system / "groups/service/memory.max", f"{500 * MIB}\n")
+    write(system / "groups/service/memory.current", f"{300 * MIB}\n")
+    write(system / "groups/service/memory.stat", f"anon 1\ninactive_file {50 * MIB}\n")
+    write(system / "groups/service/job/memory.max", "max\n")
+    write(system / "groups/service/job/memory.current", f"{300 * MIB}\n")
+    assert available_bytes(CPU) == 250 * MIB
+
+
+def test_a_limit_of_a_control_group_of_version_1(system: Path) -> None:
+    write(system / "proc/self/cgroup", "9:name=systemd:/\n4:memory:/job\n1:cpu:/job\n0::/\n")
+    write(system / "groups/memory/job/memory.limit_in_bytes", f"{400 * MIB}\n")
+    write(system / "groups/memory/job/memory.usage_in_bytes", f"{100 * MIB}\n")
+    write(system / "groups/memory/job/memory.stat", f"inactive_file 1\ntotal_inactive_file {10 * MIB}\n")
+    write(system / "groups/memory/memory.limit_in_bytes", f"{1 << 63}\n")
+    write(system / "groups/memory/memory.usage_in_bytes", f"{100 * MIB}\n")
+    assert available_bytes(CPU) == 310 * MIB
+
+
+def test_processes_of_one_machine_share_its_memory(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    assert available_bytes(CPU) == 250 * MIB
+
+
+def test_a_limit_of_the_address_space(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_address_space_bytes", lambda: 70 * MIB)
+    assert available_bytes(CPU) == 70 * MIB
+
+
+def test_what_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "PROC", tmp_path)
+    monkeypatch.setattr(memory, "_address_space_bytes", lambda: None)
+    assert available_bytes(CPU) is None
+    assert available_bytes(torch.device("meta")) is None
+    with measured(CPU) as usage:
+        torch.ones(10)
+    assert (usage.before, usage.peak, usage.growth) == (0, 0, 0)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux counts the peak of a process")
+def test_the_peak_of_a_process_is_measured_anew() -> None:
+    large = torch.ones(400 * MIB // 4)
+    del large
+    with measured(CPU) as usage:
+        small = torch.ones(200 * MIB // 4)
+    assert 190 * MIB < usage.growth < 300 * MIB
+    del small
+
+
+def test_which_errors_are_a_lack_of_memory() -> None:
+    with pytest.raises(RuntimeError) as refused:
+        torch.empty(1 << 58, dtype=torch.uint8)
+    assert is_out_of_memory(refused.value)
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory."))
+    assert is_out_of_memory(MemoryError())
+    assert not is_out_of_memory(RuntimeError("The size of tensor a (3) must match the size of tensor b (4)"))
+    assert not is_out_of_memory(ValueError("can't allocate memory"))
+
+
+def test_a_lack_of_memory_says_what_to_do() -> None:
+    said = r"^step 3: CPU ran out of memory\..*--set train\.micro_batch_tokens="
+    with pytest.raises(TrainingError, match=said), named_memory_error("step 3: CPU"):
+        raise MemoryError
+    with pytest.raises(RuntimeError, match="shapes"), named_memory_error("step 3: CPU"):
+        raise RuntimeError("shapes")
+
+
+def test_sizes_are_written_for_people() -> None:
+    assert [gibibytes(size) for size in (300 * MIB, 11.24 * (1 << 30))] == ["300 MiB", "11.2 GiB"]
