@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from made_trees import write_trees
 from small_training import assert_close, final_weights, lines
-from stopped_runs import assert_same_model
+from stopped_runs import TIMES, Killed, assert_same_model
 from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line
 from transduce.config import load_recipe
@@ -23,6 +24,9 @@ from transduce.data.prepare import prepare
 from transduce.errors import BundleError, ConfigError, TokenizerError, TransduceError
 from transduce.runs import train
 from transduce.text import SubwordTokenizer
+from transduce.training.run_folder import checkpoints
+from transduce.training.step import StepResult
+from transduce.training.trainer import Trainer
 
 pytestmark = pytest.mark.computes
 
@@ -201,16 +205,32 @@ def test_resumed_without_the_ancestor_it_is_the_uninterrupted_training(
     assert_same_but_for_the_path(run / "model", adapted / "model")
 
 
+def test_killed_before_the_first_checkpoint_it_starts_again_from_the_ancestor(
+    adapted: Path, shifted: Path, ancestor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+
+    def killed(*_: object) -> StepResult:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "train_step", killed)
+        with pytest.raises(Killed):
+            fine_tune(shifted, run, ancestor, *SETTINGS, WORDS, FREEZE)
+    assert checkpoints(run) == []
+    assert fine_tune(shifted, run, None, resume=True) == 0  # what was set at the start still holds
+    assert_same_model(run / "model", adapted / "model")
+
+
 def assert_same_but_for_the_path(ours: Path, theirs: Path) -> None:
     """Compares two model folders whose ancestors are equal and lie in different places."""
-    for folder in (ours, theirs):
-        for name in ("config.json", "metrics.json"):
-            values = json.loads((folder / name).read_text())
-            values.pop("config_sha256", None)
-            values.get("config", {}).get("init", {}).pop("model", None)
-            values.get("ancestor", {}).pop("path", None)
-            (folder / name).write_text(json.dumps(values))
-    assert_same_model(ours, theirs)
+    for name in ("model.safetensors", "tokenizer.json"):
+        assert (ours / name).read_bytes() == (theirs / name).read_bytes(), name
+    first, second = (Bundle.load(folder) for folder in (ours, theirs))
+    assert replace(first.config, init=replace(first.config.init, model=second.config.init.model)) == second.config
+    metrics = [{key: value for key, value in each.metrics.items() if key not in TIMES} for each in (first, second)]
+    metrics[0]["ancestor"]["path"] = metrics[1]["ancestor"]["path"]
+    assert metrics[0] == metrics[1]
 
 
 def test_another_init_is_refused_when_resuming(
