@@ -51,6 +51,15 @@ def test_data_is_shared_where_text_and_data_are_alike(base: Config, tmp_path: Pa
     assert Ablation(GRID, moved, tmp_path / "out").trials()[0].data == folders[0]
 
 
+def test_data_is_shared_where_the_vocabulary_of_the_model_to_start_from_is_alike(base: Config, tmp_path: Path) -> None:
+    rows = [{}, {"learning_rate": 1e-3}, {"freeze": ("encoder",)}, {"words": ("fence",)}, {"new_words": 5}]
+    grid = Grid("starts", tuple(Row(f"row{index}", constant({"init": row})) for index, row in enumerate(rows)))
+    base = apply_settings(base, ["init.model=general"])
+    folders = [trial.data for trial in Ablation(grid, base, tmp_path / "out").trials()]
+    assert folders[0] == folders[1] == folders[2]
+    assert len(set(folders)) == 3
+
+
 def test_a_trial_can_always_be_resumed(base: Config, tmp_path: Path) -> None:
     never = apply_settings(base, ["train.checkpoint_minutes=0"])
     assert Ablation(GRID, never, tmp_path).trials()[0].config.train.checkpoint_minutes > 0

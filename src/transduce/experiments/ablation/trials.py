@@ -28,6 +28,7 @@ _RUNS, _KEPT = "runs", "cells"
 
 # The path of the corpus and the device do not make another ablation.
 _IRRELEVANT = ("data.folder", "train.device")
+_INIT_OF_DATA = ("model", "words", "words_file", "new_words")  # keys of `init` that decide on the vocabulary
 
 
 @dataclass(frozen=True)
@@ -226,5 +227,8 @@ def _data_key(config: Config) -> str:
     """Returns a name for all settings that the prepared data depends on; the path of the corpus is not one."""
     values = to_dict(config)
     values["data"].pop("folder")
-    settings = json.dumps([values["text"], values["data"]], sort_keys=True)
+    depends_on = [values["text"], values["data"]]
+    if config.init.model:
+        depends_on.append({key: values["init"][key] for key in _INIT_OF_DATA})
+    settings = json.dumps(depends_on, sort_keys=True)
     return hashlib.sha256(settings.encode()).hexdigest()[:12]
