@@ -272,7 +272,7 @@ def test_an_ancestor_that_changed_before_the_first_step_is_noticed(
         (["model.positions=learned"], ConfigError, r'model\.positions = "learned": the model has "sinusoidal"'),
         (["text.vocab_size=500"], ConfigError, r"text\.vocab_size = 500: the model has 300"),
         (['init.freeze=["encoder.3"]'], ConfigError, r"unknown part 'encoder\.3'\. Did you mean 'encoder\.0'"),
-        (['init.freeze=["embeddings"]', WORDS], ConfigError, "the new words need rows"),
+        (['init.freeze=["embeddings"]', WORDS], ConfigError, "the new words and tags need rows"),
         (["train.warmup_steps=6"], ConfigError, r"train\.warmup_steps = 6: must be less than train\.max_steps \(6\)"),
         (['init.words=["COVID-19"]'], TokenizerError, r"New words of \[init\]: 'COVID-19': cannot become one piece"),
     ],
@@ -284,6 +284,25 @@ def test_a_wrong_recipe_is_refused_before_the_corpus_is_read(
     with pytest.raises(error, match=reason):
         train(config, tmp_path / "run", show_progress=False)
     assert not (tmp_path / "run" / "data").exists()
+
+
+def test_tags_of_the_recipe_are_added_to_the_vocabulary(
+    shifted: Path, ancestor: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "recipe.toml"
+    corpus = "[[data.corpora]]\nfiles = ['train.en', 'train.de']\ndomain = 'birds'\n"
+    path.write_text(shifted.read_text().replace("train = [['train.en', 'train.de']]\n", "") + corpus)
+    settings = [f"data.folder={shifted.parent}", "train.max_steps=2", "train.warmup_steps=1", "train.average_last=1"]
+    assert fine_tune(path, tmp_path / "frozen", ancestor, *settings, 'init.freeze=["embeddings"]') == 2
+    assert "the new words and tags need rows" in capsys.readouterr().err
+    assert fine_tune(path, tmp_path / "run", ancestor, *settings, WORDS, "init.learning_rate=1e-30") == 0
+    old, new = Bundle.load(ancestor), Bundle.load(tmp_path / "run" / "model")
+    assert new.tokenizer.domains == ("birds",)
+    assert new.tokenizer.vocab_size == old.tokenizer.vocab_size + 3
+    assert new.metrics["ancestor"]["new_words"] == 2
+    row = new.weights()["source_embedding"][new.tokenizer.tags["<domain:birds>"]]
+    pieces = old.tokenizer.encode("a <domain:birds>")[len(old.tokenizer.encode("a")) :]
+    np.testing.assert_allclose(row, old.weights()["source_embedding"][pieces].mean(axis=0), rtol=1e-5, atol=1e-7)
 
 
 def test_dropout_may_differ(shifted: Path, ancestor: Path, tmp_path: Path) -> None:

@@ -63,16 +63,21 @@ def _require_all_used(tokenizer: SubwordTokenizer) -> None:
         )
 
 
-def added_words(old: SubwordTokenizer, new: SubwordTokenizer) -> list[str]:
-    """Returns the words that `new` has more than `old`, in the order of their ids.
+def added_pieces(old: SubwordTokenizer, new: SubwordTokenizer) -> list[str]:
+    """Returns the words and tags that `new` has more than `old`, in the order of their ids.
 
     Raises:
-        TokenizerError: `new` is not `old` with new words.
+        TokenizerError: `new` is not `old` with new words and tags.
     """
     ours, theirs = (_without_words(each, old.vocab_size) for each in (old, new))
     if ours != theirs:
-        raise TokenizerError("The tokenizer is another one, and not only by new words.")
+        raise TokenizerError("The tokenizer is another one, and not only by new words and tags.")
     return [_text(piece) for piece in new.tokens()[old.vocab_size :]]
+
+
+def added_words(old: SubwordTokenizer, new: SubwordTokenizer) -> list[str]:
+    """Returns what `added_pieces` does, without tags."""
+    return [piece for piece in added_pieces(old, new) if piece not in new.tags]
 
 
 def _without_words(tokenizer: SubwordTokenizer, vocab_size: int) -> dict[str, Any]:

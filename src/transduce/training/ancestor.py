@@ -20,13 +20,14 @@ from transduce.config.choices import EMBEDDINGS, learns_positions
 from transduce.config.differences import differences
 from transduce.config.parts import weights_of_parts
 from transduce.config.weights import weight_shapes
+from transduce.data.corpus_tags import CorpusTags
 from transduce.data.given_tokenizer import given_tokenizer
 from transduce.data.prepared import Prepared
 from transduce.data.treebank_reader import sentence_reader
 from transduce.errors import ConfigError, TokenizerError, TrainingError
 from transduce.reporting.tables import counted
 from transduce.text import SubwordTokenizer
-from transduce.text.new_words import added_words, former_pieces
+from transduce.text.new_words import added_pieces, former_pieces
 from transduce.training.run_folder import ANCESTOR, checkpoints, damaged
 from transduce.training.schedule import describe_rate
 from transduce.training.trainable import TrainableModel
@@ -50,18 +51,25 @@ def require_ancestor(run: Path, config: Config) -> None:
     bundle.require_shapes()
     bundle.verify()
     _require_same(config, bundle.config, init.model)
+    given_tokenizer(config)
     frozen = weights_of_parts(config.model, init.freeze)
-    if (init.words or init.words_file or init.new_words) and set(frozen) & set(EMBEDDINGS["none"]):
+    if set(frozen) & set(EMBEDDINGS["none"]) and _vocabulary_grows(config, bundle.tokenizer):
         raise ConfigError(
-            f"init.freeze = {[*init.freeze]}: freezes a table of embeddings, and the new words need rows of it that "
-            "are trained. Leave out the embeddings, or the new words."
+            f"init.freeze = {[*init.freeze]}: freezes a table of embeddings, and the new words and tags need rows of "
+            "it that are trained. Leave out the embeddings, or what is new."
         )
     if train.warmup_steps >= train.max_steps:
         raise ConfigError(
             f"train.warmup_steps = {train.warmup_steps}: must be less than train.max_steps ({train.max_steps}), or the "
             "learning rate never reaches init.learning_rate. A tenth of the steps is usual."
         )
-    given_tokenizer(config)
+
+
+def _vocabulary_grows(config: Config, tokenizer: SubwordTokenizer) -> bool:
+    """Returns whether the ancestor's vocabulary lacks words or tags that the recipe wants."""
+    tags = CorpusTags.of(config.data, languages=bool(tokenizer.target_languages))
+    given = given_tokenizer(config) or tokenizer
+    return config.init.new_words > 0 or given.with_tags(tags.all).vocab_size > tokenizer.vocab_size
 
 
 def _require_same(config: Config, ancestor: Config, name: str) -> None:
@@ -92,9 +100,10 @@ def record_ancestor(run: Path, config: Config, prepared: Prepared) -> None:
     if not config.init.model or checkpoints(run):
         return
     bundle = Bundle.load(ancestor_folder(config.init.model))
-    words = _new_words(bundle, prepared)
+    new = SubwordTokenizer.load(prepared.tokenizer)
+    num_words = sum(piece not in new.tags for piece in _new_pieces(bundle, prepared, new))
     values = {"name": bundle.config.name, "path": config.init.model, "sha256": bundle.checksum(WEIGHTS)}
-    files.write_json(run / ANCESTOR, values | {"new_words": len(words)})
+    files.write_json(run / ANCESTOR, values | {"new_words": num_words})
 
 
 def read_ancestor_record(run: Path) -> dict[str, Any]:
@@ -112,7 +121,7 @@ def read_ancestor_record(run: Path) -> dict[str, Any]:
 
 
 def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np.ndarray]:
-    """Returns the ancestor's weights. A row of a new word is the mean of the rows that the word was made of.
+    """Returns the ancestor's weights. A row of a new word or tag is the mean of the rows that it was made of.
 
     Raises:
         TrainingError: the model changed since the run began.
@@ -123,7 +132,8 @@ def first_weights(run: Path, config: Config, prepared: Prepared) -> dict[str, np
         raise TrainingError(f"{bundle.path}: changed since {run} was started from it. Start anew in another --output.")
     weights = bundle.weights()
     read: Callable[[str], str] = sentence_reader(config.data, bundle.tokenizer)
-    pieces = former_pieces(bundle.tokenizer, _new_words(bundle, prepared), read)
+    new = _new_pieces(bundle, prepared, SubwordTokenizer.load(prepared.tokenizer))
+    pieces = former_pieces(bundle.tokenizer, new, read)
     if pieces:
         for name in EMBEDDINGS[config.model.tie_embeddings]:
             weights[name] = with_rows(weights[name], pieces)
@@ -136,10 +146,10 @@ def with_rows(table_VD: np.ndarray, pieces: Collection[tuple[int, ...]]) -> np.n
     return np.concatenate([table_VD, np.asarray(rows, table_VD.dtype)])
 
 
-def _new_words(bundle: Bundle, prepared: Prepared) -> list[str]:
-    """Returns the words that the prepared data have more than the ancestor's vocabulary."""
+def _new_pieces(bundle: Bundle, prepared: Prepared, tokenizer: SubwordTokenizer) -> list[str]:
+    """Returns the words and tags that the prepared data's `tokenizer` has more than the ancestor's."""
     try:
-        return added_words(bundle.tokenizer, SubwordTokenizer.load(prepared.tokenizer))
+        return added_pieces(bundle.tokenizer, tokenizer)
     except TokenizerError:
         raise TrainingError(
             f"{prepared.folder}: was prepared with another tokenizer than that of {bundle.path}. Prepare it again, "
