@@ -18,11 +18,11 @@ from stopped_runs import (
     resume,
     train,
 )
-from transduce import runs as runs_module
 from transduce.bundle import Bundle
 from transduce.cli.main import main as command_line
 from transduce.runs import average_run
 from transduce.training import trainer as trainer_module
+from transduce.training import validation as validation_module
 from transduce.training.cost import Capacity
 from transduce.training.progress import averageable_checkpoints, checkpoint_kind, read_progress
 from transduce.training.run_folder import checkpoints
@@ -118,16 +118,16 @@ def test_the_time_between_checkpoints_counts_over_all_sessions(
 def test_a_signal_during_the_last_validation_is_heeded(
     recipe: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    perplexity = trainer_module.perplexity
+    perplexity = validation_module.perplexity
 
     def signalled(*arguments: Any) -> float:
         os.kill(os.getpid(), signal.SIGTERM)
         return perplexity(*arguments)
 
-    monkeypatch.setattr(trainer_module, "perplexity", signalled)
+    monkeypatch.setattr(validation_module, "perplexity", signalled)
     assert train(recipe, tmp_path / "run", "train.validate_steps=0") == 143
     assert not (tmp_path / "run" / "model").exists()
-    monkeypatch.setattr(trainer_module, "perplexity", perplexity)
+    monkeypatch.setattr(validation_module, "perplexity", perplexity)
     assert resume(recipe, tmp_path / "run") == 0
     assert Bundle.load(tmp_path / "run" / "model").metrics["averaged_steps"] == "15, 20, 23"
 
@@ -136,7 +136,7 @@ def test_early_stopping_comes_at_the_same_step(
     recipe: Path, tmp_path: Path, interrupted: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped at the step at which a validation was due, and which ends the training."""
-    monkeypatch.setattr(trainer_module, "perplexity", lambda *_: 100.0)
+    monkeypatch.setattr(validation_module, "perplexity", lambda *_: 100.0)
     early = ("train.early_stopping=1", "train.validate_steps=4", "train.max_steps=50")
     assert train(recipe, tmp_path / "whole", *early) == 0
     interrupt(recipe, tmp_path / "run", interrupted, 8, signal.SIGTERM, *early)
@@ -149,14 +149,14 @@ def test_the_mean_is_compared_with_the_last_checkpoint(
     recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["train", str(recipe), "--output", str(tmp_path / "run"), "--set", "train.max_steps=12"]
-    monkeypatch.setattr(trainer_module, "perplexity", lambda *_: 50.0)  # of the last checkpoint
-    monkeypatch.setattr(runs_module, "perplexity", lambda *_: 40.0)  # of the mean
+    values = [50.0, 50.0, 40.0]  # at two validations, and of the mean
+    monkeypatch.setattr(validation_module, "perplexity", lambda *_: values.pop(0))
     assert command_line(arguments) == 0
     compared = "validation: perplexity 40.00 by the mean of the checkpoints after steps 5, 10, 12; perplexity 50.00 by"
     said = capsys.readouterr().err
     assert compared in said
     assert "is worse than the last checkpoint" not in said
-    monkeypatch.setattr(runs_module, "perplexity", lambda *_: 60.0)
+    values += [60.0, 60.0]
     assert command_line([*arguments, "--resume", "--quiet"]) == 0
     said = capsys.readouterr().err
     assert "by perplexity, this mean of checkpoints (60.00) is worse than the last checkpoint alone (50.00)" in said

@@ -29,7 +29,7 @@ from transduce.config import load_recipe
 from transduce.data.prepare import prepare
 from transduce.errors import BundleError, TrainingError
 from transduce.runs import average_run, load_run_config, run_settings
-from transduce.training import trainer as trainer_module
+from transduce.training import validation as validation_module
 from transduce.training.progress import check_checkpoint, read_progress
 from transduce.training.run_folder import checkpoint_path, checkpoints
 from transduce.training.trainer import Trainer
@@ -57,7 +57,7 @@ def test_weights_that_are_not_finite_end_the_training(
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
         better = itertools.count(1)
-        patch.setattr(trainer_module, "perplexity", lambda *_: 1.0 / next(better))
+        patch.setattr(validation_module, "perplexity", lambda *_: 1.0 / next(better))
         poison_weights(patch, after)
         assert train(recipe, run) == TrainingError.exit_code
     last = checkpoint_path(run, {12: 10, 15: 10, 10: 5, 23: 20}[after])
