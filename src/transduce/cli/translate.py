@@ -20,12 +20,16 @@ examples:
   transduce translate models/m30k --source test.en --prefix begun.de --forbid never.txt
   transduce translate models/m30k --source test.en --glossary terms.tsv
   transduce translate models/m30k --source big.en.zst --output big.de.zst --ray auto --resume
+  transduce translate models/many --source test.en --target fr --domain law
 
 A DOCUMENT keeps everything but its text: layout, pictures, links, code, numbers of cues. Its format follows from its
 extension, or from --format. docs/guides/documents-and-files.md lists the formats and what is translated in each.
 --source reads lines instead.
 
 Typed lines are translated one by one; those of a file or a pipe, many at a time.
+
+A model of several target languages writes --target, or else the language that its recipe names. A pair of languages
+that it was not trained on is zero-shot: a note says so.
 
 An empty line, or one of white space, gives an empty line. A line longer than the model reads is split into sentences,
 each translated separately (--split-sentences never cuts off its end instead, with a warning). Lines end at "\n" only.
