@@ -76,17 +76,26 @@ def _from_validation(config: Config, limit: int) -> Sentences | None:
     if not pairs:
         return None
     sources, references = zip(*spread(pairs, limit), strict=True)
-    return Sentences(f"validation data ({part})", sources, references)
+    names = next(each.files for each in config.data.validation_corpora if each.name == _validation_name(config.data))
+    return Sentences(f"validation data ({', '.join(names)})", sources, references)
 
 
 def validation_part(data: DataConfig) -> Part | None:
-    """Returns the first validation set; None where the model names none, or it is not on this machine."""
+    """Returns a validation set in the default direction; None where there is none, or it is not on this machine."""
     try:
-        part = next(iter(locate_validation(data).values()), None)
+        part = locate_validation(data).get(_validation_name(data))
     except DataError:  # a treebank that is not here
         return None
-    return (
-        part if part is not None and all(os.access(path, os.R_OK) and path.is_file() for path in part.paths) else None
+    if part is None:
+        return None
+    return part if all(os.access(path, os.R_OK) and path.is_file() for path in part.paths) else None
+
+
+def _validation_name(data: DataConfig) -> str:
+    """Returns the name of the first validation set in the recipe's target language, or of the first of all; or ""."""
+    sets = data.validation_corpora
+    return next(
+        (each.name for each in sets if each.target_language == data.target_language), sets[0].name if sets else ""
     )
 
 
