@@ -15,7 +15,7 @@ from transduce.decoding import beam, finished, greedy
 from transduce.decoding.scores import Hypothesis
 from transduce.engines import torch as torch_engine
 from transduce.engines.torch import TorchEngine
-from transduce.model import attention, inference_weights, layers, transformer, windowed
+from transduce.model import Transformer, attention, inference_weights, layers, transformer, windowed
 from transduce.model.cache import DecoderState, LayerCache
 from transduce.model.positions import Positions
 from transduce.text import SubwordTokenizer
@@ -158,7 +158,11 @@ def prepacked_without_bias(patch: pytest.MonkeyPatch) -> None:
 
 def engine_in_half_precision(patch: pytest.MonkeyPatch) -> None:
     original = TorchEngine.__init__
-    patch.setattr(TorchEngine, "__init__", lambda self, model, *rest: original(self, model.bfloat16(), *rest))
+
+    def changed(self: TorchEngine, model: Transformer, *rest: Any, **further: Any) -> None:
+        original(self, model.bfloat16(), *rest, **further)
+
+    patch.setattr(TorchEngine, "__init__", changed)
 
 
 def change_each_batch(
