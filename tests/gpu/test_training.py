@@ -17,6 +17,7 @@ from transduce.model import Transformer
 from transduce.runs import new_model
 from transduce.training.device import Compute
 from transduce.training.guidance import Guidance
+from transduce.training.memory import measured
 from transduce.training.progress import checkpoint_weights
 from transduce.training.run_folder import checkpoints
 from transduce.training.trainer import Trainer
@@ -168,3 +169,22 @@ def test_memory_does_not_grow(store: ParallelStore) -> None:
         trainer.optimizer.zero_grad(set_to_none=True)
         held.append(torch.cuda.memory_allocated())
     assert max(held[30:]) <= max(held[:30])
+
+
+def test_updates_take_what_was_predicted(store: ParallelStore, tmp_path: Path) -> None:
+    """The worst batches are tried, and leave the weights alone; the allocator rounds up, hence the slack."""
+    shape = dataclasses.replace(_BASE, d_model=256, d_ff=1024, num_heads=4, d_k=64, d_v=64)
+    config, device = _config(shape), torch.device(DEVICE)
+    compute = Compute(device, torch.float32)
+    trainer = Trainer(new_model(config, compute), config, tmp_path, store, compute=compute, show_progress=False)
+    before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+    trainer.fit_memory()
+    assert all(map(torch.equal, before, trainer.model.parameters()))
+    predicted = trainer.splits.entries[-1].peak_bytes
+    plan = trainer.order.plan(0, 0)
+    with measured(device) as usage:
+        for _ in range(4):
+            trainer.train_step(plan.batch(0))
+            trainer.progress.step += 1
+    assert 0 < usage.peak < 1.25 * predicted + (64 << 20)
+    assert len(trainer.splits.entries) == 1

@@ -100,4 +100,4 @@ def test_limits_that_were_set_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
     monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
     limit_kernel_caches()
-    assert [os.environ[name] for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")] == ["7", "64"]
+    assert [os.environ[name] for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY")] == ["7", "32"]
