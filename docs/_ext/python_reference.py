@@ -14,6 +14,7 @@ PACKAGES = (
     "transduce.evaluation",
     "transduce.augmentation",
     "transduce.augmentation.student",
+    "transduce.augmentation.filtering",
     "transduce.inspection",
     "transduce.treebank",
     "transduce.export",

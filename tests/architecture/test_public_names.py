@@ -30,6 +30,14 @@ PUBLIC = {
         "make_student",
         "student_config",
     },
+    "transduce.augmentation.filtering": {
+        "RULES",
+        "Distribution",
+        "Dropped",
+        "FilterOptions",
+        "FilterReport",
+        "filter_corpus",
+    },
     "transduce.config": {
         "Config",
         "DataConfig",

@@ -10,7 +10,8 @@ import pytest
 from transduce.config import DataConfig
 from transduce.data import corpus as corpus_module
 from transduce.data.corpus import locate
-from transduce.data.doctor import Examination, describe_left_out, examine, find_duplicates
+from transduce.data.doctor import Examination, describe_left_out, examine
+from transduce.data.duplicates import find_repeats
 from transduce.data.encoding import exceeds
 
 LONG = "This line is long enough to tell."
@@ -122,11 +123,13 @@ def test_a_duplicate_in_another_part_is_located_there(tmp_path: Path) -> None:
     assert examples == [f"{tmp_path}/train-1.tsv:3", f"{tmp_path}/train-2.tsv:1"]
 
 
-def test_find_duplicates_keeps_the_first_of_the_marked_pairs() -> None:
+def test_repeats_are_found_among_the_marked_pairs() -> None:
     hashes = np.array([5, -3, 5, 7, -3, 5, 9], dtype=np.int64)
     among = np.array([False, True, True, True, True, True, True])
-    assert find_duplicates(hashes, among).tolist() == [4, 5]
-    assert find_duplicates(hashes, np.zeros(7, dtype=bool)).tolist() == []
+    later, first = find_repeats(hashes, among)
+    assert later.tolist() == [4, 5]
+    assert first.tolist() == [1, 2]
+    assert [side.tolist() for side in find_repeats(hashes, np.zeros(7, dtype=bool))] == [[], []]
 
 
 def test_leaks_are_counted_by_side_and_dropped(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ COMMANDS = (
     "demo",
     "init",
     "prepare",
+    "filter",
     "train",
     "average",
     "augment",

@@ -24,15 +24,17 @@ class Part:
         paths: the files.
         trees: whether they are treebanks.
         languages: codes of source and target, "" where unknown. Only parts of the same pair are compared.
+        replace_invalid: whether U+FFFD stands for bytes that are not UTF-8, which else are an error.
     """
 
     paths: tuple[Path, ...]
     trees: bool = False
     languages: tuple[str, str] = ("", "")
+    replace_invalid: bool = False
 
     def open(self) -> Reader:
         """Returns a reader of the part's pairs."""
-        return TreeReader(self.paths) if self.trees else PairReader(self.paths)
+        return TreeReader(self.paths) if self.trees else PairReader(self.paths, replace_invalid=self.replace_invalid)
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.paths))

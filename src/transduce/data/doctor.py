@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from transduce.config import DataConfig
 from transduce.data.corpus import Chunk, CorpusFiles, read_chunks
+from transduce.data.duplicates import find_repeats
 from transduce.data.misalignment import AlignmentCheck
 from transduce.data.swapped_sides import Sides, compare_sides
 from transduce.data.wrong_language import SideLanguages
@@ -42,7 +43,7 @@ MIN_LEAK_BYTES = 16  # in UTF-8: five Chinese characters say as much as sixteen 
 NUM_EXAMPLES = 3
 
 # Characters at which other tools end a line. We do not.
-_HIDDEN_BREAKS = "\r\u2028\u2029\u0085\x0b\x0c\x1c\x1d\x1e"
+HIDDEN_BREAKS = "\r\u2028\u2029\u0085\x0b\x0c\x1c\x1d\x1e"
 _HIDDEN_NAMES = {"\r": "carriage return", "\x0b": "line tabulation", "\x0c": "form feed", "\x85": "next line"}
 
 
@@ -160,7 +161,7 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examinat
         if chunk.line == 1:
             first_chunks.append(chunk)
     mask = np.concatenate(kept) if kept else np.zeros(0, dtype=bool)
-    duplicates = find_duplicates(np.frombuffer(hashes, dtype=np.int64), mask)
+    duplicates, _ = find_repeats(np.frombuffer(hashes, dtype=np.int64), mask)
     examples = [_location(pair, first_chunks) for pair in duplicates[:NUM_EXAMPLES].tolist()]
     findings.duplicates = Finding(len(duplicates), examples)
     if data.drop_duplicates:
@@ -204,20 +205,6 @@ def _location(pair: int, first_chunks: Sequence[Chunk]) -> str:
     """Returns `file:line` of a pair, given its number in the whole corpus and the first chunk of each part."""
     first = max((chunk for chunk in first_chunks if chunk.start <= pair), key=lambda chunk: chunk.start)
     return first.location(pair - first.start)
-
-
-def find_duplicates(hashes: NDArray[np.int64], among: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns the indices of pairs that repeat an earlier pair, among those that `among` marks."""
-    indices = np.flatnonzero(among)
-    ordered = np.sort(hashes[indices])
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    if not len(repeated):
-        return np.zeros(0, dtype=np.int64)
-    # Few pairs repeat. Only those are compared, to save memory.
-    nearest = np.minimum(np.searchsorted(repeated, hashes[indices]), len(repeated) - 1)
-    suspects = indices[repeated[nearest] == hashes[indices]]
-    _, first = np.unique(hashes[suspects], return_index=True)
-    return np.delete(suspects, first)
 
 
 def _read_held_out(
@@ -286,7 +273,7 @@ def _find_hidden_breaks(chunk: Chunk, findings: Findings) -> None:
     for side in (0, 1):
         lines = [pair[side] for pair in chunk.pairs]
         text = "\n".join(lines)  # one search in all lines is far faster than one search a line
-        for character in _HIDDEN_BREAKS:
+        for character in HIDDEN_BREAKS:
             if character in text:
                 found = [i for i, line in enumerate(lines) if character in line]
                 finding = findings.hidden_breaks.setdefault(_name(character), Finding())

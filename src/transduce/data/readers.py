@@ -37,9 +37,10 @@ class LineReader:
         position_bytes: bytes of the file consumed so far, before decompression; 0 for a pipe.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, replace_invalid: bool = False) -> None:
         self.path = path
         self.position_bytes = 0
+        self._replace_invalid = replace_invalid  # U+FFFD for bytes that are not UTF-8
         self._num_lines = 0  # yielded, or about to be
         if path != STDIN:
             require_file(path)
@@ -115,6 +116,8 @@ class LineReader:
         try:
             return block.decode("utf-8"), None
         except UnicodeDecodeError as error:
+            if self._replace_invalid:
+                return block.decode("utf-8", "replace"), None
             good = block[: block.rfind(b"\n", 0, error.start) + 1].decode("utf-8")
             number = first_number + block.count(b"\n", 0, error.start)
             offset = error.start - (block.rfind(b"\n", 0, error.start) + 1)
@@ -173,11 +176,11 @@ class PairReader:
         paths: the two files, or the one.
     """
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], *, replace_invalid: bool = False) -> None:
         if len(paths) not in (1, 2):
             raise DataError(f"{counted(len(paths), 'file')} given: name two aligned files or one TSV file.")
         self.paths = tuple(paths)
-        self._readers = [LineReader(path) for path in paths]
+        self._readers = [LineReader(path, replace_invalid=replace_invalid) for path in paths]
 
     @property
     def position_bytes(self) -> int:

@@ -16,7 +16,7 @@ from transduce.data.wrong_language import SideLanguages
 _SAMPLE_PAIRS = 2_000
 _MIN_CHARACTERS = 48  # of a sample
 _COPY_SHARE = 0.5  # a part with a larger share of equal sides is a copy task
-_FUNCTION_WORDS = {
+FUNCTION_WORDS = {
     "cs": "a se na je že v z do s to",
     "de": "der die das und ist nicht ein eine von mit",
     "en": "the of and to is that with for are on",
@@ -123,7 +123,7 @@ def _frequent_words_say_swapped(parts: Sequence[Part], samples: Mapping[Part, Se
     for part in parts:
         suffixes = [path.name.removesuffix(".gz").removesuffix(".zst").rsplit(".", 1)[-1] for path in part.paths]
         codes = (part.languages[0] or suffixes[0], part.languages[1] or suffixes[-1])
-        words = [set(_FUNCTION_WORDS.get(code.split("-")[0].lower(), "").split()) for code in codes]
+        words = [set(FUNCTION_WORDS.get(code.split("-")[0].lower(), "").split()) for code in codes]
         if not all(words) or codes[0] == codes[1]:
             continue
         only = (words[0] - words[1], words[1] - words[0])

@@ -1,0 +1,12 @@
+"""Cleans parallel corpora: what would harm training is found without any model, and dropped.
+
+report = filter_corpus(DataConfig(train=(("train.en", "train.fr"),)), Path("clean"))
+print(report)
+"""
+
+from transduce.augmentation.filtering.corpus_filter import filter_corpus
+from transduce.augmentation.filtering.report import Distribution, FilterReport
+from transduce.augmentation.filtering.writing import Dropped
+from transduce.config.filter_options import RULES, FilterOptions
+
+__all__ = ["RULES", "Distribution", "Dropped", "FilterOptions", "FilterReport", "filter_corpus"]

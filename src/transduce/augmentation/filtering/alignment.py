@@ -1,0 +1,214 @@
+"""How probable it is that two lines are translations of each other, by what the corpus itself shows.
+
+For the pair of source line i and target line i + d there are six features: the two scores of the dictionary, how far
+the ratio of the lengths is from the usual one (twice: once with a limit), and how many numbers and rare words the two
+sides share, and do not share. A logistic regression turns them into log-odds, one for each range of lengths, since a
+short line says less. The pairs (i, i) are examples of translations, and (i, i - 1) and (i, i + 1) of others. These are
+hard examples, because neighbours share their topic.
+
+A dictionary that has seen a pair finds it plausible, even if it is wrong. So there are two dictionaries, each learned
+from every second one of the sampled windows, and lines are scored by the one that has not seen them.
+
+The log-odds of the three distances go into `slips.py`, which looks at runs of lines.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.augmentation.filtering.dictionary import Floats, Ints, WordDictionary, WordLines
+from transduce.augmentation.filtering.vocabulary import Vocabulary
+from transduce.augmentation.filtering.words import LINE_SHIFT, NUMBER, SIGN, Tokens, distinct, line_keys
+from transduce.data.shifted_lines import WINDOW_LINES
+
+DISTANCES = (-1, 0, 1)
+MIN_PAIRS = 2000  # of a corpus; with fewer, nothing is learned
+MAX_ODDS = 8.0  # of one pair: the features are not independent, so larger odds would be overconfident
+
+_MAX_WORDS = 20_000  # of a vocabulary
+_BLOCK_LINES = WINDOW_LINES
+_CALIBRATION_WINDOWS = 256  # that the regression learns from
+_MIN_RIGHT = 0.75  # share of the pairs that must fit better than the pairs with their neighbours
+_LENGTHS = (0, 4, 8, 16, 30)  # words of the shorter side: the lower ends of the ranges
+_MIN_EXAMPLES = 60  # of a range, else the regression over all lengths is used
+_NEWTON_STEPS = 25
+_LENGTH_SLACK, _LENGTH_LIMIT = 5.0, 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One side of consecutive lines.
+
+    Attributes:
+        tokens: of each line.
+        lengths: characters of each line.
+    """
+
+    tokens: Tokens
+    lengths: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class AlignmentModel:
+    """What was learned from a sample of a corpus.
+
+    Attributes:
+        vocabularies: the words of each side.
+        dictionaries: which words translate which, learned from the even windows and from the odd ones.
+        stride: distance of the first lines of two windows.
+        stretch: the median of log target length - log source length.
+        weights: of the features, by range of lengths.
+        right: share of sampled pairs that fit better than the pairs with their neighbours.
+    """
+
+    vocabularies: tuple[Vocabulary, Vocabulary]
+    dictionaries: tuple[WordDictionary, WordDictionary]
+    stride: int
+    stretch: float
+    weights: Floats
+    right: float
+
+    @classmethod
+    def learn(cls, windows: Sequence[tuple[Side, Side]], stride: int) -> "AlignmentModel | None":
+        """Learns from windows of consecutive lines; returns None if they are too few, or do not fit at all."""
+        if sum(len(source.lengths) for source, _ in windows) < MIN_PAIRS:
+            return None
+        sides = [joined([window[side].tokens for window in windows]) for side in (0, 1)]
+        source, target = (Vocabulary.of(tokens, _MAX_WORDS) for tokens in sides)
+        dictionaries = []
+        for half in (windows[::2], windows[1::2]):
+            lines = [
+                WordLines.of(joined([window[side].tokens for window in half]), vocabulary)
+                for side, vocabulary in enumerate((source, target))
+            ]
+            dictionaries.append(WordDictionary.learn(lines[0], lines[1], (len(source), len(target))))
+        differences = [_log_length(tgt) - _log_length(src) for src, tgt in windows]
+        stretch = float(np.median(np.concatenate(differences)))
+        model = cls((source, target), (dictionaries[0], dictionaries[1]), stride, stretch, np.zeros((0, 0)), 0.0)
+        return model._calibrated(windows)
+
+    def _calibrated(self, windows: Sequence[tuple[Side, Side]]) -> "AlignmentModel | None":
+        """Returns the model with weights; None if the pairs of the windows fit no better than their neighbours."""
+        step = max(1, len(windows) // _CALIBRATION_WINDOWS) | 1  # odd, to have windows of both halves
+        parts = [self._features(*windows[i], i * self.stride) for i in range(0, len(windows), step)]
+        features, words = (
+            np.concatenate([part[0] for part in parts], axis=1),
+            np.concatenate([p[1] for p in parts], axis=1),
+        )
+        labels = np.repeat([distance == 0 for distance in DISTANCES], features.shape[1]).astype(np.float64)
+        flat, flat_words = features.reshape(-1, features.shape[2]), words.reshape(-1)
+        weights = np.tile(_regression(flat, labels), (len(_LENGTHS), 1))
+        for i, inside in enumerate(_ranges(flat_words)):
+            if inside.sum() >= _MIN_EXAMPLES * len(DISTANCES):
+                weights[i] = _regression(flat[inside], labels[inside])
+        calibrated = replace(self, weights=weights)
+        odds = calibrated._odds(features, words)
+        right = float(np.mean(odds[DISTANCES.index(0)] >= odds.max(axis=0)))
+        return replace(calibrated, right=right) if right >= _MIN_RIGHT else None
+
+    def log_odds(self, source: Side, target: Side, first_line: int) -> Floats:
+        """Returns the log-odds that source line i and target line i + d are translations, (3, lines).
+
+        The rows are for the distances -1, 0 and 1. At the first and the last line, where there is no such neighbour,
+        they are those of a bad pair. `first_line` is the number of the first line in the whole corpus, from 0.
+        """
+        return self._odds(*self._features(source, target, first_line))
+
+    def _odds(self, features: Floats, words: Ints) -> Floats:
+        odds = np.zeros(words.shape)
+        for weights, inside in zip(self.weights, _ranges(words), strict=True):
+            odds[inside] = features[inside] @ weights
+        odds = np.clip(odds, -MAX_ODDS, MAX_ODDS)
+        odds[DISTANCES.index(-1), :1] = odds[DISTANCES.index(1), -1:] = -MAX_ODDS
+        return np.asarray(odds)
+
+    def _features(self, source: Side, target: Side, first_line: int) -> tuple[Floats, Ints]:
+        """Returns the features, (distances, lines, 7), and the number of words of the shorter side."""
+        sides = [
+            WordLines.of(side.tokens, words) for side, words in zip((source, target), self.vocabularies, strict=True)
+        ]
+        num_lines = len(source.lengths)
+        scores = self._word_scores(sides[0], sides[1], first_line)
+        features = np.ones((len(DISTANCES), num_lines, 7))
+        words = np.zeros((len(DISTANCES), num_lines), dtype=np.int64)
+        features[:, :, 1:3] = scores.transpose(0, 2, 1)
+        rare = [
+            _rare(side.tokens, vocabulary) for side, vocabulary in zip((source, target), self.vocabularies, strict=True)
+        ]
+        for row, distance in enumerate(DISTANCES):
+            partners = np.clip(np.arange(num_lines) + distance, 0, num_lines - 1)
+            off = np.abs(_log_length(target)[partners] - _log_length(source) - self.stretch)
+            features[row, :, 3] = off
+            features[row, :, 4] = np.minimum(off, _LENGTH_LIMIT)
+            shared, single = _shared(rare[0], rare[1], distance, num_lines)
+            features[row, :, 5] = np.log1p(shared)
+            features[row, :, 6] = np.log1p(single)
+            words[row] = np.minimum(sides[0].counts, sides[1].counts[partners])
+        return features, words
+
+    def _word_scores(self, sources: WordLines, targets: WordLines, first_line: int) -> Floats:
+        """Returns the scores of the dictionaries, (distances, 2, lines)."""
+        scores = np.zeros((len(DISTANCES), 2, len(sources)))
+        slots = self.dictionaries[0].slots_for(_BLOCK_LINES, DISTANCES)
+        start = 0
+        while start < len(sources):
+            position = first_line + start
+            end = min(len(sources), start + _BLOCK_LINES - position % _BLOCK_LINES)  # strides are multiples of it
+            unseen = self.dictionaries[1 - position // self.stride % 2]
+            scores[:, :, start:end] = unseen.scores(sources, targets, (start, end), DISTANCES, slots)
+            start = end
+        return scores
+
+
+def joined(parts: Sequence[Tokens]) -> Tokens:
+    """Returns the tokens of several groups of lines as those of one."""
+    return Tokens(
+        np.concatenate([part.hashes for part in parts]),
+        np.concatenate([part.kinds for part in parts]),
+        np.concatenate([[0], np.cumsum(np.concatenate([part.counts for part in parts]))]),
+    )
+
+
+def _log_length(side: Side) -> Floats:
+    return np.asarray(np.log(side.lengths + _LENGTH_SLACK))
+
+
+def _rare(tokens: Tokens, vocabulary: Vocabulary) -> Ints:
+    """Returns a key of line and word for each number and each word that is not known: names, for the most part."""
+    chosen = (tokens.kinds == NUMBER) | ((tokens.kinds != SIGN) & (vocabulary.ids(tokens.hashes) < 0))
+    return distinct(line_keys(tokens.hashes[chosen], tokens.lines[chosen]))
+
+
+def _shared(sources: Ints, targets: Ints, distance: int, num_lines: int) -> tuple[Ints, Ints]:
+    """Returns for each source line how many rare words it shares with target line i + d, and how many they do not."""
+    moved = targets - (distance << LINE_SHIFT)
+    both = np.intersect1d(sources, moved, assume_unique=True)
+    # Keys hold the line plus 1: the first target line may be compared with a source line before the first.
+    counts = [
+        np.bincount(keys >> LINE_SHIFT, minlength=num_lines + 2)[1 : num_lines + 1] for keys in (sources, moved, both)
+    ]
+    return 2 * counts[2], counts[0] + counts[1] - 2 * counts[2]
+
+
+def _ranges(words: Ints) -> list[NDArray[np.bool_]]:
+    """Returns for each range of lengths which pairs are in it."""
+    which = np.searchsorted(_LENGTHS, words, side="right") - 1
+    return [which == i for i in range(len(_LENGTHS))]
+
+
+def _regression(features: Floats, labels: Floats) -> Floats:
+    """Returns the weights of a logistic regression, both labels counting the same in all (Newton's method)."""
+    deviations = features.std(axis=0)
+    scale = np.where(deviations > 1e-9, deviations, 1.0)
+    scaled = features / scale
+    positive = labels.mean()
+    importance = np.where(labels > 0, 0.5 / max(positive, 1e-9), 0.5 / max(1 - positive, 1e-9))
+    weights = np.zeros(features.shape[1])
+    for _ in range(_NEWTON_STEPS):
+        predicted = 1 / (1 + np.exp(-np.clip(scaled @ weights, -30, 30)))
+        gradient = scaled.T @ (importance * (labels - predicted)) - weights
+        curvature = (scaled * (importance * predicted * (1 - predicted))[:, None]).T @ scaled + np.eye(len(weights))
+        weights = weights + np.linalg.solve(curvature, gradient)
+    return np.asarray(weights / scale)

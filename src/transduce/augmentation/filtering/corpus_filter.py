@@ -1,0 +1,110 @@
+"""Cleans a parallel corpus: learns what is usual in it, judges each pair, writes what is kept and logs what is not."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from transduce.augmentation.filtering.cross_entropy import Scorer, score_corpus, usual_limit
+from transduce.augmentation.filtering.judgement import Judgement, judge
+from transduce.augmentation.filtering.page import report_page
+from transduce.augmentation.filtering.profile import learn_profile
+from transduce.augmentation.filtering.report import FilterReport, make_report
+from transduce.augmentation.filtering.writing import Writer, require_distinct_names
+from transduce.config import DataConfig
+from transduce.config.filter_options import FilterOptions
+from transduce.data.corpus import CorpusFiles, Part, locate
+from transduce.errors import ConfigError, DataError
+from transduce.files import atomic_folder, require_free, write_json, write_text
+
+REPORT_NAME, PAGE_NAME = "report.json", "report.html"
+
+
+def filter_corpus(
+    data: DataConfig,
+    output: Path | None,
+    options: FilterOptions | None = None,
+    *,
+    models: tuple[Scorer, Scorer] | None = None,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> FilterReport:
+    """Cleans the training files of a corpus.
+
+    `output` gets the files that are kept under their names, compressed as before; `dropped.jsonl` with file, line, rule
+    and reason of each pair that is not; `report.json` and `report.html`. It appears when all is written, or not at all.
+
+    Args:
+        data: names the training files, which must all be of one pair of languages.
+        output: folder to write; None: only the report is returned.
+        options: which rules are applied, and how strictly.
+        models: translators from source to target and from target to source, for dual conditional cross-entropy.
+        dry_run: write the reports, not the corpus.
+        overwrite: replace a folder that a filter has written before.
+        progress: show progress bars on standard error.
+
+    Raises:
+        ConfigError: the corpus is a treebank, or has several pairs of languages.
+        DataError: the output exists, a file is missing or damaged, or two files differ in their number of lines.
+    """
+    options = options or FilterOptions()
+    if data.format != "text":
+        raise ConfigError("data.format = 'trees': only pairs of lines can be filtered.")
+    parts = _parts(locate(replace(data, validation=(), validation_sets=(), test={}), progress=progress), options)
+    if output is not None:
+        require_distinct_names(parts)
+        _require_output(output, parts, overwrite=overwrite)
+    profile = learn_profile(parts, progress=progress)
+    judgement = judge(parts, profile, options, progress=progress)
+    settings = asdict(options)
+    if models is not None and options.applies("cross-entropy"):
+        settings["max_cross_entropy"] = _drop_improbable(parts, judgement, models, options, progress=progress)
+    writer = Writer(parts, profile, options, judgement)
+    with _folder(output) as folder:
+        examples = writer.run(folder, corpus=not dry_run, progress=progress)
+        names = [[path.name for path in part.paths] for part in parts]
+        report = make_report(names, profile, judgement, examples, settings)
+        if folder is not None:
+            write_json(folder / REPORT_NAME, report.to_dict())
+            write_text(folder / PAGE_NAME, report_page(report))
+    return report
+
+
+def _parts(files: CorpusFiles, options: FilterOptions) -> tuple[Part, ...]:
+    """Returns the training parts, each once."""
+    lenient = options.applies("encoding")  # this rule drops lines that are not UTF-8; else they are an error
+    return tuple(replace(part, replace_invalid=lenient) for part in dict.fromkeys(files.train))
+
+
+def _drop_improbable(
+    parts: tuple[Part, ...],
+    judgement: Judgement,
+    models: tuple[Scorer, Scorer],
+    options: FilterOptions,
+    *,
+    progress: bool,
+) -> float:
+    """Drops pairs by their dual conditional cross-entropy, and returns the greatest that is kept."""
+    scores = score_corpus(parts, judgement.kept, models, progress=progress)
+    judgement.cross_entropy = scores
+    limit = options.max_cross_entropy or usual_limit(scores)
+    judgement.drop(scores > limit, "cross-entropy")
+    return limit
+
+
+def _require_output(output: Path, parts: tuple[Part, ...], *, overwrite: bool) -> None:
+    inputs = [path for part in parts for path in part.paths]
+    if output.is_dir() and any(output.samefile(path.absolute().parent) for path in inputs):
+        raise DataError(f"{output}: holds the files that are to be filtered. Name another --output.")
+    foreign = "" if not output.exists() or (output / REPORT_NAME).is_file() else "no filter has written it"
+    require_free(output, overwrite=overwrite, foreign=foreign)
+
+
+@contextlib.contextmanager
+def _folder(output: Path | None) -> Iterator[Path | None]:
+    if output is None:
+        yield None
+        return
+    with atomic_folder(output) as folder:
+        yield folder

@@ -1,0 +1,202 @@
+"""The rules that look at one pair alone: empty, encoding, length, ratio, copy, swapped, language.
+
+Each returns the pairs that break it, by their index, and why. A pair's outcome does not depend on its neighbours, so
+the dropped pairs can be looked at again to say why.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.augmentation.filtering.alignment import Side
+from transduce.augmentation.filtering.profile import LENGTH_SLACK, CorpusProfile, side_of
+from transduce.augmentation.filtering.unfamiliar_words import single_words
+from transduce.augmentation.filtering.words import MAX_CHARACTERS, SIGN, WORD, Tokens
+from transduce.config.filter_options import FilterOptions
+from transduce.data.doctor import HIDDEN_BREAKS
+from transduce.data.swapped_sides import FUNCTION_WORDS
+
+Pair = tuple[str, str]
+Broken = dict[int, str]  # why a pair is dropped, by its index
+
+SIDE_NAMES = ("source", "target")
+
+_MIN_COPIED_WORDS = 4  # of a target that is not quite its source
+# U+FFFD and control characters; UTF-8 that was read as Latin-1 or Windows-1252 ("Ã©", "â€™"); HTML entities.
+_FAULTS = re.compile(
+    f"(?P<character>[\ufffd\x00-\x08\x0e-\x1b\x7f-\x9f{HIDDEN_BREAKS}])"
+    "|(?P<mojibake>[ÂÃÐÑ][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|ï¿½)"
+    "|(?P<entity>&(?:amp|quot|lt|gt|nbsp|apos|#\\d{1,6}|#x[0-9a-f]{1,5});)"
+)
+_LETTERS = re.compile(r"[^\W\d_]+")
+_MIN_FUNCTION_WORDS = 2  # of a line, to name its language
+
+
+@dataclass(frozen=True, eq=False)
+class PairBlock:
+    """Consecutive pairs, and what several rules need of them.
+
+    Attributes:
+        pairs: source and target.
+        profile: of the whole corpus.
+    """
+
+    pairs: Sequence[Pair]
+    profile: CorpusProfile
+
+    @cached_property
+    def sides(self) -> tuple[Side, Side]:
+        """The words of each side."""
+        source, target = (side_of([pair[side] for pair in self.pairs]) for side in (0, 1))
+        return source, target
+
+    @cached_property
+    def single(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which tokens of each side are words that the same line of the other side does not have."""
+        return single_words(self.sides[0].tokens, self.sides[1].tokens)
+
+    @cached_property
+    def ratios(self) -> NDArray[np.float64]:
+        """The log of target length / source length, against what is usual."""
+        source, target = (side.lengths + LENGTH_SLACK for side in self.sides)
+        return np.asarray(np.log(target / source / self.profile.usual_ratio))
+
+    @cached_property
+    def foreign(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which sources and which targets have words that their side hardly ever uses."""
+        if self.profile.unfamiliar is None:
+            return (np.zeros(len(self.pairs), dtype=bool),) * 2
+        source, target = (words.find(self._single_words(side)) for side, words in enumerate(self.profile.unfamiliar))
+        return source, target
+
+    @cached_property
+    def misplaced(self) -> tuple[set[int], set[int]]:
+        """Which sources and which targets are in the language of the other side."""
+        found: tuple[set[int], set[int]] = (set(), set())
+        for side in (0, 1):
+            if self.profile.languages is not None:
+                found[side].update(self.profile.languages.misplaced([pair[side] for pair in self.pairs], side))
+            if self.profile.unfamiliar is not None:  # letters say too little of a short line, but words may say enough
+                fits = self.profile.unfamiliar[1 - side].fits(self._single_words(side))
+                found[side].update(np.flatnonzero(self.foreign[side] & fits).tolist())
+        return found
+
+    def _single_words(self, side: int) -> Tokens:
+        return self.sides[side].tokens.where(self.single[side])
+
+
+def check_text(block: PairBlock, options: FilterOptions) -> dict[int, tuple[str, str]]:
+    """Returns for each pair that breaks a rule the first such rule, and why."""
+    found: dict[int, tuple[str, str]] = {}
+    for rule, check in _CHECKS.items():
+        if options.applies(rule):
+            for index, reason in check(block, options).items():
+                found.setdefault(index, (rule, reason))
+    return found
+
+
+def _empty(block: PairBlock, options: FilterOptions) -> Broken:
+    broken = {}
+    for i, (source, target) in enumerate(block.pairs):
+        if not source or not target or source.isspace() or target.isspace():
+            broken[i] = f"the {SIDE_NAMES[bool(source.strip())]} is empty"
+    return broken
+
+
+def _encoding(block: PairBlock, options: FilterOptions) -> Broken:
+    broken: Broken = {}
+    for side, name in enumerate(SIDE_NAMES):
+        lines = [pair[side] for pair in block.pairs]
+        if not _FAULTS.search("\n".join(lines)):  # one search in all lines is far faster than one search a line
+            continue
+        for i, line in enumerate(lines):
+            if fault := _FAULTS.search(line):
+                broken.setdefault(i, f"the {name} has {_fault_name(fault)}")
+    return broken
+
+
+def _fault_name(fault: re.Match[str]) -> str:
+    text = fault[0]
+    if fault.lastgroup == "character":
+        name = "bytes that are no UTF-8" if text == "\ufffd" else unicodedata.name(text, "a control character").lower()
+        return f"U+{ord(text):04X}, {name}"
+    kind = "an HTML entity" if fault.lastgroup == "entity" else "text in a wrong encoding"
+    return f"{kind}: {text}"
+
+
+def _length(block: PairBlock, options: FilterOptions) -> Broken:
+    broken: Broken = {}
+    for side, name in zip(block.sides, SIDE_NAMES, strict=True):
+        # Only the beginning of a line is split into words. A line that is longer has at least as many words.
+        counts = np.bincount(side.tokens.lines[side.tokens.kinds != SIGN], minlength=len(block.pairs))
+        cut = side.lengths > MAX_CHARACTERS
+        counts = np.where(cut, counts * side.lengths // MAX_CHARACTERS, counts)
+        for i in np.flatnonzero(counts > options.max_words).tolist():
+            broken.setdefault(i, f"the {name} has {'about ' if cut[i] else ''}{counts[i]:,} words")
+    return broken
+
+
+def _ratio(block: PairBlock, options: FilterOptions) -> Broken:
+    ratios = block.ratios
+    return {
+        i: f"the target is {math.exp(abs(ratios[i])):.1f} times as {'long' if ratios[i] > 0 else 'short'} as usual"
+        for i in np.flatnonzero(np.abs(ratios) > math.log(options.max_ratio)).tolist()
+    }
+
+
+def _copy(block: PairBlock, options: FilterOptions) -> Broken:
+    target, single = block.sides[1].tokens, block.single[1]
+    is_word = target.kinds == WORD
+    words, own = (np.bincount(target.lines[chosen], minlength=len(block.pairs)) for chosen in (is_word, single))
+    shares = 1 - own / np.maximum(1, words)
+    broken = {}
+    for i in np.flatnonzero((words > 0) & (shares >= options.max_copied)).tolist():
+        source, translation = block.pairs[i]
+        if source.strip() == translation.strip():
+            broken[i] = "source and target are the same"
+        elif words[i] >= _MIN_COPIED_WORDS:
+            broken[i] = f"{shares[i]:.0%} of the target's words are also in the source"
+    return broken
+
+
+def _swapped(block: PairBlock, options: FilterOptions) -> Broken:
+    sources, targets = block.misplaced
+    return dict.fromkeys(sources & targets, "each side is in the language of the other")
+
+
+def _language(block: PairBlock, options: FilterOptions) -> Broken:
+    broken: Broken = {}
+    for side, name in enumerate(SIDE_NAMES):
+        for i in block.misplaced[side]:
+            broken.setdefault(i, f"the {name} is in the language of the {SIDE_NAMES[1 - side]}")
+        for i in np.flatnonzero(block.foreign[side]).tolist():
+            own = block.profile.codes[side]
+            broken.setdefault(i, f"the {name} is in another language{_named(block.pairs[i][side], own)}")
+    return broken
+
+
+def _named(line: str, own: str) -> str:
+    """Returns the language of a line in brackets, if its frequent words tell and it is not what it should be."""
+    words = _LETTERS.findall(line.lower())
+    counts = {code: sum(word in known.split() for word in words) for code, known in FUNCTION_WORDS.items()}
+    best, second = sorted(counts.values(), reverse=True)[:2]
+    code = max(counts, key=lambda code: counts[code])
+    return f" ({code}, it seems)" if best >= _MIN_FUNCTION_WORDS and best > second and code != own else ""
+
+
+_Check = Callable[[PairBlock, FilterOptions], Broken]
+_CHECKS: dict[str, _Check] = {
+    "empty": _empty,
+    "encoding": _encoding,
+    "length": _length,
+    "ratio": _ratio,
+    "copy": _copy,
+    "swapped": _swapped,
+    "language": _language,
+}

@@ -1,0 +1,157 @@
+"""The words of many lines as numbers, in numpy: what every rule that compares words starts from.
+
+A word is a run of letters and digits; each punctuation mark and symbol is a token of its own. In scripts without
+spaces between words, pairs of neighbouring characters replace words. Case is ignored. Each token becomes a hash of 64
+bits, the same in every process. A Python loop over the words of a large corpus would cost more than all rules together.
+
+A hash is a polynomial of the token's characters c₀ c₁ … modulo 2⁶⁴, Σ cₖ Pᵏ. With prefix sums over all characters,
+each token costs one subtraction and one multiplication by P to the power of minus its place.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Hashes = NDArray[np.uint64]
+
+MAX_CHARACTERS = 1000  # read of a line, to bound time and memory
+WORD, NUMBER, SIGN = 0, 1, 2  # the kinds of tokens
+LINE_SHIFT = 39  # of the line in a key
+
+_BLOCK_LINES = 512
+_NUM_CODES = 0x32000  # code points beyond these are planes without letters
+_SPACE, _LETTER, _SIGN, _UNSPACED = 0, 1, 2, 3
+# First and last code points of scripts without spaces between words.
+_UNSPACED_RANGES = (
+    (0x0E00, 0x0FFF),
+    (0x1000, 0x109F),
+    (0x1780, 0x17FF),
+    (0x3040, 0x30FF),
+    (0x3400, 0x9FFF),
+    (0x20000, 0x31FFF),
+)
+_BASE, _MIX = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93  # odd, so that the first has an inverse modulo 2⁶⁴
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of several lines, in order.
+
+    Attributes:
+        hashes: of each token.
+        kinds: `WORD`, `NUMBER` (it starts with a digit) or `SIGN`, of each token.
+        starts: the tokens of line i are at `starts[i]:starts[i + 1]`.
+    """
+
+    hashes: Hashes
+    kinds: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The number of tokens of each line."""
+        return np.diff(self.starts)
+
+    @property
+    def lines(self) -> NDArray[np.int64]:
+        """The line of each token."""
+        return np.repeat(np.arange(len(self.starts) - 1), self.counts)
+
+    def where(self, chosen: NDArray[np.bool_]) -> "Tokens":
+        """Returns the chosen tokens alone."""
+        before = np.concatenate([[0], np.cumsum(chosen)])
+        return Tokens(self.hashes[chosen], self.kinds[chosen], before[self.starts])
+
+
+def distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """Returns the distinct values in rising order; for many of them much faster than `np.unique`."""
+    ordered = np.sort(values)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
+
+
+def line_keys(hashes: Hashes, lines: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns a key of line and word for each of some tokens: the upper 24 bits are the line, plus 1."""
+    return (lines + 1) << LINE_SHIFT | (hashes >> np.uint64(25)).astype(np.int64)
+
+
+def tokens_of(lines: Sequence[str]) -> Tokens:
+    """Returns the tokens of lines; only the first `MAX_CHARACTERS` characters of a line are read."""
+    blocks = [_block(lines[start : start + _BLOCK_LINES]) for start in range(0, len(lines), _BLOCK_LINES)]
+    if not blocks:
+        return Tokens(np.zeros(0, np.uint64), np.zeros(0, np.uint8), np.zeros(1, np.int64))
+    counts = np.concatenate([block.counts for block in blocks])
+    return Tokens(
+        np.concatenate([block.hashes for block in blocks]),
+        np.concatenate([block.kinds for block in blocks]),
+        np.concatenate([[0], np.cumsum(counts)]),
+    )
+
+
+def _block(lines: Sequence[str]) -> Tokens:
+    classes_of, folded_of, digits_of = _characters()
+    text = "\n".join([line[:MAX_CHARACTERS] for line in lines]) + "\n"
+    codes = np.minimum(np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4"), _NUM_CODES - 1)
+    classes = classes_of[codes]
+    boundary = np.ones(len(codes) + 1, dtype=bool)
+    boundary[1:-1] = (classes[1:] != classes[:-1]) | (classes[1:] >= _SIGN)
+    edges = np.flatnonzero(boundary)
+    is_token = classes[edges[:-1]] != _SPACE
+    begins, ends = edges[:-1][is_token], edges[1:][is_token]
+    # A character of an unspaced script and the one after it make a token.
+    ends = ends + ((classes[begins] == _UNSPACED) & (classes[np.minimum(ends, len(codes) - 1)] == _UNSPACED))
+    powers, inverses = _powers(len(codes))
+    sums = np.zeros(len(codes) + 1, dtype=np.uint64)
+    np.cumsum(folded_of[codes] * powers, out=sums[1:])
+    hashes = (sums[ends] - sums[begins]) * inverses[begins]
+    hashes ^= hashes >> np.uint64(32)
+    hashes *= np.uint64(_MIX)
+    hashes ^= hashes >> np.uint64(29)
+    kinds = np.where(classes[begins] == _SIGN, SIGN, np.where(digits_of[codes[begins]], NUMBER, WORD))
+    line_ends = np.flatnonzero(codes == ord("\n"))
+    starts = np.searchsorted(begins, np.concatenate([[0], line_ends]))
+    return Tokens(hashes, kinds.astype(np.uint8), starts.astype(np.int64))
+
+
+@cache
+def _characters() -> tuple[NDArray[np.uint8], Hashes, NDArray[np.bool_]]:
+    """Returns for each code point its class, its lower case, and whether it is a digit."""
+    classes = np.zeros(_NUM_CODES, dtype=np.uint8)
+    folded = np.arange(_NUM_CODES, dtype=np.uint64)
+    digits = np.zeros(_NUM_CODES, dtype=bool)
+    for code in range(_NUM_CODES - 1):
+        character = chr(code)
+        category = unicodedata.category(character)
+        if category[0] in "LNM":
+            classes[code] = _LETTER
+        elif category[0] in "PS":
+            classes[code] = _SIGN
+        digits[code] = category[0] == "N"
+        lower = character.lower()
+        if len(lower) == 1:
+            folded[code] = ord(lower)
+    for first, last in _UNSPACED_RANGES:
+        inside = classes[first : last + 1]
+        inside[inside == _LETTER] = _UNSPACED
+    folded[ord("’")] = ord("'")
+    return classes, folded + np.uint64(1), digits
+
+
+_power_tables: list[tuple[Hashes, Hashes]] = []
+
+
+def _powers(count: int) -> tuple[Hashes, Hashes]:
+    """Returns P⁰ P¹ … and their inverses modulo 2⁶⁴, at least `count` of each."""
+    if not _power_tables or len(_power_tables[0][0]) < count:
+        tables = []
+        for base in (_BASE, pow(_BASE, -1, 1 << 64)):
+            factors = np.full(max(count, _BLOCK_LINES * MAX_CHARACTERS + _BLOCK_LINES), base, dtype=np.uint64)
+            factors[0] = 1
+            tables.append(np.cumprod(factors, dtype=np.uint64))
+        _power_tables[:] = [(tables[0], tables[1])]
+    powers, inverses = _power_tables[0]
+    return powers[:count], inverses[:count]

@@ -1,0 +1,189 @@
+"""Writes what is kept, and logs what is dropped, in one pass over the corpus."""
+
+import contextlib
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from transduce.augmentation.filtering.judgement import RULE_NUMBERS, Judgement
+from transduce.augmentation.filtering.near_duplicates import NearDuplicates
+from transduce.augmentation.filtering.profile import CorpusProfile
+from transduce.augmentation.filtering.text_rules import PairBlock, check_text
+from transduce.augmentation.filtering.words import tokens_of
+from transduce.config.filter_options import RULES, FilterOptions
+from transduce.data.corpus import Chunk, Part, read_chunks
+from transduce.data.readers import LineReader
+from transduce.errors import DataError
+from transduce.files import zstd
+
+LOG_NAME = "dropped.jsonl"
+
+_RULE_NAMES = ["", *RULES]
+_NUM_EXAMPLES = 6  # of each rule
+_ZSTD_LEVEL = 3
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A pair that was dropped.
+
+    Attributes:
+        location: `file:line`.
+        rule: the name of the rule.
+        reason: why, in words.
+        source: the text.
+        target: the text.
+    """
+
+    location: str
+    rule: str
+    reason: str
+    source: str
+    target: str
+
+
+@dataclass
+class Examples:
+    """A few dropped pairs of each rule: a sample that depends on their positions only, not a run of neighbours."""
+
+    _by_rule: dict[str, list[tuple[int, Dropped]]] = field(default_factory=dict)
+
+    def add(self, pair: int, dropped: Dropped) -> None:
+        """Adds a pair by its index in the corpus."""
+        chosen = self._by_rule.setdefault(dropped.rule, [])
+        chosen.append((zlib.crc32(pair.to_bytes(8, "little")), dropped))
+        if len(chosen) > 50 * _NUM_EXAMPLES:
+            self._by_rule[dropped.rule] = _least(chosen)
+
+    def of(self, rule: str) -> list[Dropped]:
+        """Returns the examples of a rule."""
+        return [dropped for _, dropped in _least(self._by_rule.get(rule, []))]
+
+
+def _least(chosen: Sequence[tuple[int, Dropped]]) -> list[tuple[int, Dropped]]:
+    return sorted(chosen, key=lambda each: each[0])[:_NUM_EXAMPLES]
+
+
+@dataclass(eq=False)
+class Writer:
+    """Decides about near-duplicates, explains what is dropped, and writes the rest.
+
+    Attributes:
+        parts: of the corpus.
+        profile: what was learned about it.
+        options: of the filter.
+        judgement: what was decided before; near-duplicates are added to it.
+    """
+
+    parts: Sequence[Part]
+    profile: CorpusProfile
+    options: FilterOptions
+    judgement: Judgement
+
+    def run(self, folder: Path | None, *, corpus: bool, progress: bool) -> Examples:
+        """Reads the corpus once more, and returns examples of dropped pairs.
+
+        Args:
+            folder: where to write the log and, if `corpus` is set, the clean files; None: nothing is written.
+            corpus: whether to write the corpus.
+            progress: whether to show a progress bar.
+        """
+        similarity = self.options.min_similarity
+        near = NearDuplicates.among(self.judgement.keys, self.judgement.kept, similarity)
+        examples = Examples()
+        with contextlib.ExitStack() as stack:
+            log = stack.enter_context((folder / LOG_NAME).open("w", encoding="utf-8")) if folder else None
+            outputs: list[IO[str]] = []
+            rows: list[Iterator[str]] = []
+            for chunk in read_chunks(self.parts, "writing", progress=progress):
+                part = self.parts[chunk.part]
+                if folder and corpus and chunk.line == 1:
+                    outputs = [stack.enter_context(_open(folder / path.name)) for path in part.paths]
+                    is_table = len(part.paths) == 1
+                    rows = [iter(LineReader(part.paths[0], replace_invalid=part.replace_invalid))] if is_table else []
+                for pair, dropped in self._dropped(chunk, near):
+                    examples.add(pair, dropped)
+                    if log:
+                        log.write(_log_row(dropped))
+                if outputs:
+                    self._write(chunk, outputs, rows)
+        return examples
+
+    def _dropped(self, chunk: Chunk, near: NearDuplicates) -> Iterator[tuple[int, Dropped]]:
+        """Yields index and explanation of each dropped pair of the chunk; marks the near-duplicates."""
+        reasons = self._near_duplicates(chunk, near)
+        rules = self.judgement.rules[chunk.start : chunk.start + len(chunk.pairs)]
+        indices = rules.nonzero()[0].tolist()
+        broken = check_text(PairBlock([chunk.pairs[i] for i in indices], self.profile), self.options)
+        for number, i in enumerate(indices):
+            pair, rule = chunk.start + i, _RULE_NAMES[rules[i]]
+            if rule == "alignment":
+                reason = self.judgement.alignment_reason(pair)
+            elif rule == "duplicate":
+                reason = f"repeats {self.judgement.location(self.judgement.original(pair), self.parts)}"
+            elif rule == "cross-entropy":
+                reason = f"dual conditional cross-entropy {float(self.judgement.cross_entropy[pair]):.2f}"
+            else:
+                reason = reasons[i] if rule == "near-duplicate" else broken[number][1]
+            yield pair, Dropped(self.judgement.location(pair, self.parts), rule, reason, *chunk.pairs[i])
+
+    def _near_duplicates(self, chunk: Chunk, near: NearDuplicates) -> dict[int, str]:
+        """Marks the near-duplicates of the chunk, and returns why each is one."""
+        pairs = near.needed(chunk.start, len(chunk.pairs))
+        sides = [tokens_of([chunk.pairs[pair - chunk.start][side] for pair in pairs]) for side in (0, 1)]
+        reasons = {}
+        for pair, earlier, similarity in near.find(pairs, *sides):
+            self.judgement.rules[pair] = RULE_NUMBERS["near-duplicate"]
+            where = self.judgement.location(earlier, self.parts)
+            reasons[pair - chunk.start] = f"{similarity:.0%} of its words are those of {where}"
+        return reasons
+
+    def _write(self, chunk: Chunk, outputs: Sequence[IO[str]], rows: Sequence[Iterator[str]]) -> None:
+        kept = self.judgement.kept[chunk.start : chunk.start + len(chunk.pairs)].tolist()
+        if rows:  # a TSV file: all of its columns
+            lines = list(islice(rows[0], len(chunk.pairs)))
+            outputs[0].writelines(f"{line}\n" for line, keep in zip(lines, kept, strict=True) if keep)
+            return
+        for side, output in enumerate(outputs):
+            output.writelines(f"{pair[side]}\n" for pair, keep in zip(chunk.pairs, kept, strict=True) if keep)
+
+
+def _log_row(dropped: Dropped) -> str:
+    file, _, line = dropped.location.rpartition(":")
+    row = {"file": file, "line": int(line), "rule": dropped.rule, "reason": dropped.reason}
+    return json.dumps(row | {"source": dropped.source, "target": dropped.target}, ensure_ascii=False) + "\n"
+
+
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[IO[str]]:
+    """Opens a text file for writing, compressed as its name says. The bytes do not depend on the time."""
+    with contextlib.ExitStack() as stack:
+        file: Any = stack.enter_context(path.open("wb"))
+        if path.suffix == ".gz":
+            file = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+        elif path.suffix == ".zst":
+            file = stack.enter_context(zstd.ZstdFile(file, "w", level=_ZSTD_LEVEL))
+        text = stack.enter_context(io.TextIOWrapper(file, encoding="utf-8", newline="\n"))
+        yield text
+
+
+def require_distinct_names(parts: Sequence[Part]) -> None:
+    """Checks that the files of a corpus can be written into one folder under their names.
+
+    Raises:
+        DataError: two have one name.
+    """
+    names: dict[str, Path] = {}
+    for path in (path for part in parts for path in part.paths):
+        if path.name in names:
+            raise DataError(
+                f"{path} and {names[path.name]} have one name, and would be written to one file. Rename one, or filter "
+                "them one after the other."
+            )
+        names[path.name] = path

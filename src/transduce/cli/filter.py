@@ -1,0 +1,133 @@
+"""Cleans a parallel corpus: drops pairs that would harm training, and says which and why.
+
+examples:
+  transduce filter recipes/multi30k-en-de.toml --output clean
+  transduce filter --train train.en.zst train.fr.zst --output clean
+  transduce filter --train a.tsv.gz --train b.en b.de --output clean --off near-duplicate --max-ratio 4
+  transduce filter --train train.en train.fr --output clean --forward models/en-fr --backward models/fr-en
+  transduce filter --train train.en train.fr --dry-run
+
+A pair is dropped by the first of these rules that it breaks:
+
+  empty           a side without text
+  encoding        bytes that are no UTF-8, hidden line breaks, text in a wrong encoding, HTML entities
+  length          a side of more than --max-words words
+  ratio           sides whose lengths differ far more than is usual in this corpus
+  copy            a target that repeats its source, or nearly
+  swapped         sides that are exchanged
+  language        a side in another language: the other side's, or a third one
+  alignment       sides that are no translations of each other, single ones and runs in which a line is missing
+  duplicate       a pair that repeats an earlier one
+  cross-entropy   with --forward and --backward: a pair that the two models find improbable
+  near-duplicate  a pair that repeats an earlier one but for case, punctuation, numbers and small edits
+
+No model and no list of words is needed: what is usual, how the languages look and which words translate which is
+learned from the corpus itself. 'alignment', and third languages, need at least 2000 pairs.
+
+The output folder gets the clean files under their names, compressed as before; dropped.jsonl, with file, line, rule and
+reason of each dropped pair; report.json; and report.html, to open in a browser. It appears when all is written.
+"""
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transduce.cli.arguments import add_device, add_overwrite, require_both
+from transduce.cli.numbers import Number
+from transduce.cli.output import print_report
+from transduce.config.filter_options import RULES, FilterOptions
+from transduce.config.ranges import flags_of, ranges_of
+from transduce.engines.capabilities import ENGINE_NAMES
+from transduce.errors import ConfigError
+
+if TYPE_CHECKING:
+    from transduce.config import DataConfig
+    from transduce.translation.translator import Translator
+
+SUMMARY = "clean a parallel corpus, and say what was dropped and why"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    parser.add_argument("recipe", metavar="RECIPE", type=Path, nargs="?", help="TOML file; or give --train")
+    parser.add_argument(
+        "--train", nargs="+", action="append", metavar="FILE", help="two aligned files or one TSV file; may be repeated"
+    )
+    parser.add_argument(
+        "--languages",
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+        help="such as en fr: which corpora of the recipe, if it has others too",
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="folder to write; --dry-run needs none")
+    add_overwrite(parser, "a folder that was written by a filter")
+    parser.add_argument("--dry-run", action="store_true", help="only report; write no corpus")
+    rules = parser.add_argument_group("rules")
+    rules.add_argument("--off", nargs="+", default=[], choices=RULES, metavar="RULE", help="rules that are not applied")
+    defaults = FilterOptions()
+    for key, flag in flags_of(FilterOptions).items():
+        kind = Number(*ranges_of(FilterOptions)[key])
+        about = f"{flag.help}; default: %(default)s"
+        rules.add_argument(
+            f"--{key.replace('_', '-')}", type=kind, metavar=flag.metavar, help=about, default=getattr(defaults, key)
+        )
+    models = parser.add_argument_group("models, for the rule cross-entropy")
+    models.add_argument("--forward", type=Path, metavar="MODEL", help="model folder, from source to target")
+    models.add_argument("--backward", type=Path, metavar="MODEL", help="model folder, from target to source")
+    models.add_argument("--engine", choices=ENGINE_NAMES, default="auto", help="default: %(default)s")
+    add_device(models)
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Filters the corpus, and returns the exit code."""
+    if args.output is None and not args.dry_run:
+        raise ConfigError("Say where to write: --output DIR. Or add --dry-run to write nothing.")
+    require_both(args, "forward", "backward")
+    from transduce.augmentation.filtering import filter_corpus
+
+    options = FilterOptions(off=tuple(args.off), **{key: getattr(args, key) for key in flags_of(FilterOptions)})
+    report = filter_corpus(
+        _data(args),
+        args.output,
+        options,
+        models=(_load(args, args.forward), _load(args, args.backward)) if args.forward else None,
+        dry_run=args.dry_run,
+        overwrite=args.overwrite,
+        progress=not args.quiet,
+    )
+    print_report(str(report))
+    if args.output is not None:
+        print(
+            f"\n{args.output / 'report.html'} shows examples; {args.output / 'dropped.jsonl'} has every dropped pair."
+        )
+    return 0
+
+
+def _data(args: argparse.Namespace) -> "DataConfig":
+    """Returns the corpus that the recipe or --train names."""
+    from transduce.config import DataConfig, load_recipe
+
+    if (args.recipe is None) == (args.train is None):
+        raise ConfigError("Say what to filter: a recipe, or --train SOURCE TARGET; not both.")
+    data = load_recipe(args.recipe, []).data if args.recipe else DataConfig(train=tuple(map(tuple, args.train)))
+    return _of_languages(data, *args.languages) if args.languages else data
+
+
+def _of_languages(data: "DataConfig", source: str, target: str) -> "DataConfig":
+    """Returns the corpora of one pair of languages, where the recipe says which they are; else all of them."""
+    known = [corpus for corpus in data.corpora if corpus.source_language or corpus.target_language]
+    if known:
+        chosen = tuple(c for c in data.corpora if (c.source_language, c.target_language) == (source, target))
+        if not chosen:
+            pairs = sorted({f"{corpus.source_language} {corpus.target_language}" for corpus in known})
+            raise ConfigError(f"--languages {source} {target}: the recipe has no such corpus, but: {', '.join(pairs)}.")
+        data = dataclasses.replace(data, corpora=chosen)
+    return dataclasses.replace(data, source_language=source, target_language=target)
+
+
+def _load(args: argparse.Namespace, model: Path) -> "Translator":
+    from transduce.translation.translator import Translator
+
+    return Translator.load(model, engine=args.engine, device=args.device, threads=args.threads)

@@ -1,0 +1,67 @@
+"""The rules of the corpus filter, and the options that set them."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from transduce.config.ranges import Flag, Range, check_ranges
+from transduce.errors import ConfigError, suggestion
+
+# In the order in which they are applied: a pair is dropped by the first that it breaks. For each, what it finds.
+RULES = {
+    "empty": "a side without text",
+    "encoding": "characters that a wrong encoding or a lost line break left behind",
+    "length": "a side with too many words",
+    "ratio": "sides of very different length",
+    "copy": "a target that repeats its source",
+    "swapped": "sides that are exchanged",
+    "language": "a side in another language",
+    "alignment": "sides that are no translations of each other",
+    "duplicate": "a pair that repeats an earlier one",
+    "cross-entropy": "a pair that two models find improbable",
+    "near-duplicate": "a pair that repeats an earlier one but for case, punctuation, digits and small edits",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterOptions:
+    """What the filter drops.
+
+    Attributes:
+        off: names of `RULES` that are not applied.
+    """
+
+    off: tuple[str, ...] = ()
+    max_words: Annotated[int, Range(1, 100_000), Flag("rules", "N", "length: most words of a side")] = 200
+    max_ratio: Annotated[
+        float,
+        Range(1, 1000, above=True),
+        Flag("rules", "R", "ratio: how far from the corpus's usual ratio, as a factor"),
+    ] = 3.0
+    max_copied: Annotated[
+        float, Range(0, 1, above=True), Flag("rules", "S", "copy: share of the target's words that the source has too")
+    ] = 0.8
+    min_alignment: Annotated[
+        float, Range(0, 1), Flag("rules", "P", "alignment: least probability that the pair is a translation")
+    ] = 0.5
+    max_cross_entropy: Annotated[
+        float,
+        Range(0, 1000),
+        Flag("rules", "X", "cross-entropy: greatest dual conditional cross-entropy; 0: what is far from the median"),
+    ] = 0.0
+    min_similarity: Annotated[
+        float,
+        Range(0.5, 1),
+        Flag("rules", "S", "near-duplicate: share of words in common from which pairs are nearly the same"),
+    ] = 0.8
+
+    def __post_init__(self) -> None:
+        check_ranges("filter", self)
+        for name in self.off:
+            if name not in RULES:
+                raise ConfigError(
+                    f"There is no rule '{name}'.{suggestion(name, RULES)} Use some of: {', '.join(RULES)}."
+                )
+
+    def applies(self, rule: str) -> bool:
+        """Returns whether a rule is applied."""
+        return rule not in self.off

@@ -1,0 +1,98 @@
+"""What the filter learns from a corpus: which words translate which, and whether two lines belong together."""
+
+import numpy as np
+import pytest
+
+import made_parallel
+from transduce.augmentation.filtering.alignment import AlignmentModel, Side
+from transduce.augmentation.filtering.dictionary import (
+    _BACKWARD_SMOOTHING,
+    _FORWARD_SMOOTHING,
+    WordDictionary,
+    WordLines,
+)
+from transduce.augmentation.filtering.profile import side_of
+
+WINDOW = 64
+
+
+def sides(pairs: list[tuple[str, str]]) -> tuple[Side, Side]:
+    source, target = (side_of([pair[side] for pair in pairs]) for side in (0, 1))
+    return source, target
+
+
+@pytest.fixture(scope="module")
+def model() -> AlignmentModel:
+    pairs = made_parallel.pairs(4096)
+    windows = [sides(pairs[start : start + WINDOW]) for start in range(0, len(pairs), WINDOW)]
+    learned = AlignmentModel.learn(windows, WINDOW)
+    assert learned is not None
+    return learned
+
+
+def reference_scores(words: WordDictionary, source: list[int], target: list[int]) -> tuple[float, float]:
+    """Returns forward and backward score of two lines, one word at a time."""
+    t = {
+        (given, int(words.targets[k])): float(words.probabilities[k])
+        for given in source
+        for k in range(words.starts[given], words.starts[given + 1])
+    }
+    forward = [
+        np.log(_FORWARD_SMOOTHING + sum(t.get((e, f), 0) for e in source) / len(source) / words.shares[f])
+        for f in set(target)
+    ]
+    backward = []
+    for e in source:
+        covered = sum(t.get((e, f), 0) for f in set(target))
+        chance = min(words.at_most[e], words.by_chance[e] * len(target))
+        backward.append(np.log((_BACKWARD_SMOOTHING + covered) / (_BACKWARD_SMOOTHING + chance)))
+    return float(np.mean(forward)), float(np.mean(backward))
+
+
+def test_scores_are_those_of_a_plain_loop_over_words(model: AlignmentModel) -> None:
+    pairs = made_parallel.pairs(40, seed=5)
+    pairs[7] = (pairs[7][0], "???")
+    lines = [WordLines.of(side.tokens, known) for side, known in zip(sides(pairs), model.vocabularies, strict=True)]
+    words, distances = model.dictionaries[0], (-1, 0, 1)
+    scores = words.scores(lines[0], lines[1], (0, 40), distances, words.slots_for(40, distances))
+    sources, targets = ([each.tolist() for each in side.split(0)] for side in lines)
+    for row, distance in enumerate(distances):
+        for i in range(1, 39):
+            if sources[i] and targets[i + distance]:
+                expected = reference_scores(words, sources[i], targets[i + distance])
+                assert scores[row, :, i] == pytest.approx(expected), (i, distance)
+
+
+def test_the_dictionary_knows_the_translations(model: AlignmentModel) -> None:
+    known = model.vocabularies
+    source, target = (side_of([" ".join(made_parallel.words(i)[:20])]).tokens for i in (0, 1))
+    right = 0
+    for given, wanted in zip(known[0].ids(source.hashes), known[1].ids(target.hashes), strict=True):
+        begin, end = model.dictionaries[0].starts[given : given + 2]
+        best = begin + int(np.argmax(model.dictionaries[0].probabilities[begin:end]))
+        right += int(model.dictionaries[0].targets[best]) == wanted
+    assert right >= 19
+
+
+def test_pairs_have_high_odds_and_neighbours_low_ones(model: AlignmentModel) -> None:
+    pairs = made_parallel.pairs(500, seed=9)
+    odds = model.log_odds(*sides(pairs), 0)
+    assert (odds[1] > 0).mean() > 0.98
+    assert (odds[0] < 0).mean() > 0.98
+    assert (odds[2] < 0).mean() > 0.98
+    assert odds[0, 0] == odds[2, -1] == -8.0  # no line before the first, none after the last
+
+
+def test_what_is_found_does_not_depend_on_how_lines_are_divided_into_chunks(model: AlignmentModel) -> None:
+    pairs = made_parallel.pairs(300, seed=4)
+    whole = model.log_odds(*sides(pairs), 0)
+    parts = [model.log_odds(*sides(pairs[start : start + 100]), start) for start in (0, 100, 200)]
+    np.testing.assert_allclose(np.concatenate(parts, axis=1)[1], whole[1])
+
+
+def test_nothing_is_learned_from_too_little_or_from_lines_that_do_not_fit() -> None:
+    pairs = made_parallel.pairs(2048)
+    assert AlignmentModel.learn([sides(pairs[:1000])], 1024) is None
+    strangers = [(source, target) for (source, _), (_, target) in zip(pairs, made_parallel.pairs(2048, 2), strict=True)]
+    windows = [sides(strangers[start : start + WINDOW]) for start in range(0, 2048, WINDOW)]
+    assert AlignmentModel.learn(windows, WINDOW) is None

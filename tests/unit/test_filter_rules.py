@@ -1,0 +1,223 @@
+"""The rules of the corpus filter, one by one."""
+
+import math
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import made_parallel
+from transduce.augmentation.filtering.cross_entropy import dual_cross_entropy, usual_limit
+from transduce.augmentation.filtering.near_duplicates import NearDuplicates, band_keys
+from transduce.augmentation.filtering.profile import CorpusProfile
+from transduce.augmentation.filtering.slips import _START, _TRANSITIONS, AFTER, ALIGNED, NONE, state_probabilities
+from transduce.augmentation.filtering.text_rules import PairBlock, check_text
+from transduce.augmentation.filtering.words import NUMBER, SIGN, WORD, Tokens, tokens_of
+from transduce.config.filter_options import FilterOptions
+from transduce.errors import ConfigError
+from transduce.translation.forced_scores import TargetScore
+
+# --- words ----------------------------------------------------------------------------------------------------
+
+
+def texts(lines: Sequence[str], expected: Sequence[Sequence[str]]) -> None:
+    """Checks that lines are split as expected: equal words have equal hashes, others have not."""
+    tokens = tokens_of(lines)
+    assert tokens.counts.tolist() == [len(each) for each in expected]
+    words = [word for each in expected for word in each]
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    hashes = dict.fromkeys(tokens.hashes.tolist())
+    assert [list(hashes).index(value) for value in tokens.hashes.tolist()] == [numbers[word] for word in words]
+
+
+def test_lines_are_split_into_words_numbers_and_signs() -> None:
+    texts(
+        ["The dog, the Dog’s 11.05 dog!", "", " x\ty  x ", "dog's"],
+        [
+            ["the", "dog", ",", "the", "dog", "'", "s", "11", ".", "05", "dog", "!"],
+            [],
+            ["x", "y", "x"],
+            ["dog", "'", "s"],
+        ],
+    )
+    assert tokens_of(["a 1b - é"]).kinds.tolist() == [WORD, NUMBER, SIGN, WORD]
+
+
+def test_scripts_without_spaces_are_split_into_pairs_of_characters() -> None:
+    texts(["日本語 dog 本"], [["日本", "本語", "語", "dog", "本"]])
+
+
+def test_equal_words_are_equal_in_all_blocks_and_characters_of_all_planes_are_read() -> None:
+    lines = ["dog", "\U0001f600 \U000e0100", ""] * 700
+    tokens = tokens_of(lines)
+    assert len(set(tokens.hashes[tokens.starts[:-1][::3]].tolist())) == 1
+    assert tokens.counts[:3].tolist() == [1, 1, 0]
+
+
+def test_long_lines_are_read_to_a_limit() -> None:
+    assert tokens_of(["ab " * 10_000]).counts.tolist() == [334]
+
+
+# --- rules for one pair ---------------------------------------------------------------------------------------
+
+PLAIN = CorpusProfile(("", ""), 1.0, None, None, None, ())
+
+
+def broken(source: str, target: str, **options: object) -> str:
+    """Returns the rule that a pair breaks, or ""."""
+    found = check_text(PairBlock([(source, target)], PLAIN), FilterOptions(**options))  # type: ignore[arg-type]
+    return found.get(0, ("", ""))[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "rule"),
+    [
+        ("a dog runs", "ein Hund rennt", ""),
+        ("a dog runs", " \t ", "empty"),
+        ("", "ein Hund", "empty"),
+        ("a dog\x0bruns", "ein Hund rennt", "encoding"),
+        ("a dog runs", "ein \ufffd Hund rennt", "encoding"),
+        ("the café is shut", "le cafÃ© est fermÃ©", "encoding"),
+        ("the dog’s house", "the dogâ€™s house", "encoding"),
+        ("cats &amp; dogs", "Katzen & Hunde", "encoding"),
+        ("Ångström, Âme, Château", "Ångström, âme, château vieux", ""),
+        ("word " * 201, "Wort " * 201, "length"),
+        ("word " * 199, "Wort " * 199, ""),
+        ("word " * 5000, "Wort " * 5000, "length"),
+        ("a dog runs over the green grass today", "ja", "ratio"),
+        ("yes", "ja", ""),
+        ("the dog runs", "the dog runs", "copy"),
+        ("the big dog runs fast today", "the big dog runs fast", "copy"),
+        ("12.5 (3)", "12.5 (3)", ""),
+        ("Paris and London are big", "Paris und London sind groß", ""),
+    ],
+)
+def test_a_pair_breaks_the_rule(source: str, target: str, rule: str) -> None:
+    assert broken(source, target) == rule
+    if rule:
+        assert broken(source, target, off=(rule,)) != rule
+
+
+def test_limits_can_be_set() -> None:
+    assert broken("a b c", "d e f", max_words=2) == "length"
+    assert broken("a dog runs over the green grass today", "ja", max_ratio=9) == ""
+    assert broken("the big dog runs fast", "the big dog runs quick") == "copy"
+    assert broken("the big dog runs fast", "the big dog runs quick", max_copied=0.9) == ""
+
+
+def test_a_rule_that_does_not_exist_is_an_error_with_a_suggestion() -> None:
+    with pytest.raises(ConfigError, match=r"no rule 'aligment'\. Did you mean 'alignment'"):
+        FilterOptions(off=("aligment",))
+    with pytest.raises(ConfigError, match="max_ratio"):
+        FilterOptions(max_ratio=0.5)
+
+
+# --- slips ----------------------------------------------------------------------------------------------------
+
+
+def reference_states(log_odds: np.ndarray) -> np.ndarray:
+    """Returns the probabilities by a plain forward-backward pass over all lines."""
+    evidence = np.exp(np.stack([log_odds[1], log_odds[0], log_odds[2], np.zeros(log_odds.shape[1])], axis=1))
+    forward = [_START * evidence[0]]
+    for each in evidence[1:]:
+        forward.append(forward[-1] @ _TRANSITIONS * each)
+        forward[-1] /= forward[-1].sum()
+    backward = [np.ones(4)]
+    for each in evidence[:0:-1]:
+        backward.append(_TRANSITIONS @ (backward[-1] * each))
+        backward[-1] /= backward[-1].sum()
+    states = np.array(forward) * np.array(backward[::-1])
+    return np.asarray(states / states.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("num_lines", [1, 5, 1023, 1025, 2500])
+def test_states_are_those_of_a_plain_forward_backward_pass(num_lines: int) -> None:
+    log_odds = np.random.default_rng(num_lines).normal([[-4], [3], [-4]], 3, (3, num_lines))
+    # Segments overlap by 64 lines, beyond which the past has no influence; states are kept as float32.
+    np.testing.assert_allclose(state_probabilities(log_odds), reference_states(log_odds), atol=1e-4)
+
+
+def test_a_run_that_slipped_is_found_whole_and_a_doubtful_line_is_kept() -> None:
+    log_odds = np.tile([[-5.0], [5.0], [-5.0]], (1, 300))
+    log_odds[:, 100:120] = [[-5.0], [-5.0], [5.0]]
+    log_odds[:, 110] = 0.0  # says nothing by itself
+    log_odds[1, 50] = -2.0
+    log_odds[1, 200] = -8.0
+    states = state_probabilities(log_odds).argmax(axis=1)
+    assert states[100:120].tolist() == [AFTER] * 20
+    assert states[200] == NONE
+    assert (np.delete(states, [*range(100, 120), 200]) == ALIGNED).all()
+
+
+# --- near-duplicates ------------------------------------------------------------------------------------------
+
+
+def near(pairs: list[tuple[str, str]], min_similarity: float = 0.8) -> list[tuple[int, int]]:
+    """Returns the near-duplicates of a list of pairs, each with the pair that it repeats."""
+    sides = [tokens_of([pair[side] for pair in pairs]) for side in (0, 1)]
+    found = NearDuplicates.among(band_keys(*sides), np.ones(len(pairs), dtype=bool), min_similarity)
+    chosen = found.needed(0, len(pairs))
+    needed: list[Tokens] = [tokens_of([pairs[i][side] for i in chosen]) for side in (0, 1)]
+    return [(pair, earlier) for pair, earlier, _ in found.find(chosen, *needed)]
+
+
+def test_pairs_that_differ_in_case_signs_numbers_or_a_word_are_near_duplicates() -> None:
+    source, target = (
+        "On 3 May the house will vote on this good report again",
+        "Am 3. Mai stimmt das Haus wieder darüber ab",
+    )
+    others = made_parallel.pairs(50)
+    changed = [
+        (source.upper(), target.lower()),
+        (source + " !!", f"({target})"),
+        (source.replace("3", "14"), target.replace("3", "14")),
+        (source.replace("good ", ""), target),
+        (source, target.replace("wieder", "wiedr")),
+    ]
+    found = near([(source, target), *others, *changed])
+    assert found == [(51 + i, 0) for i in range(5)]
+
+
+def test_pairs_with_another_word_on_each_side_of_a_short_line_are_not() -> None:
+    assert near([("a dog runs", "ein Hund rennt"), ("a cat runs", "eine Katze rennt"), ("!", "?"), ("...", "!")]) == []
+
+
+def test_candidates_are_those_that_a_comparison_of_all_pairs_finds() -> None:
+    chance = random.Random(3)
+    pairs = made_parallel.pairs(300)
+    for i in chance.sample(range(300), 100):
+        words = pairs[chance.randrange(300)][0].split()
+        words[chance.randrange(len(words))] = chance.choice(["x", "y"])
+        pairs[i] = (" ".join(words), pairs[i][1])
+    sets = [{(side, word) for side in (0, 1) for word in pair[side].lower().replace(".", "").split()} for pair in pairs]
+    wanted = {i for i in range(300) if any(len(sets[i] & sets[j]) / len(sets[i] | sets[j]) >= 0.8 for j in range(i))}
+    found = {pair for pair, _ in near(pairs)}
+    assert found <= wanted
+    assert len(found) >= 0.9 * len(wanted)
+
+
+# --- cross-entropy --------------------------------------------------------------------------------------------
+
+
+class Fixed:
+    """Scores by a table: the mean log-probability of a piece."""
+
+    def __init__(self, table: dict[tuple[str, str], float]) -> None:
+        self._table = table
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[TargetScore]:
+        values = [self._table[pair] for pair in zip(sources, targets, strict=True)]
+        return [TargetScore(("a", "b"), (value, value), 0.0, False) for value in values]
+
+
+def test_dual_cross_entropy_is_the_mean_and_the_difference_of_both_directions() -> None:
+    forward, backward = Fixed({("a", "x"): -1.0, ("b", "y"): -2.0}), Fixed({("x", "a"): -1.0, ("y", "b"): -5.0})
+    scores = dual_cross_entropy(forward, backward, [("a", "x"), ("b", "y")])
+    assert scores.tolist() == [1.0, 3.0 + 3.5]
+
+
+def test_the_usual_limit_is_four_deviations_from_the_median() -> None:
+    scores = np.array([1, 2, 3, 4, 5, 100, math.nan], dtype=np.float32)
+    assert usual_limit(scores) == pytest.approx(3.5 + 4 * 1.4826 * 1.5)
+    assert usual_limit(np.zeros(0, dtype=np.float32)) == math.inf
