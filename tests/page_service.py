@@ -45,6 +45,7 @@ class PageService(FakeService):
         self.end = 0.0  # the probability that a translation ends after any word
         self.calibrated = False  # whether confidences are
         self.forces = False  # whether the terms that come out were forced
+        self.appends = False  # whether they come after the end of the sentence
 
     async def translate(self, request: TranslationRequest) -> list[TranslatedText]:
         await asyncio.sleep(self.seconds)
@@ -77,7 +78,9 @@ class PageService(FakeService):
     def _translation(self, text: str, prefix: str, request: TranslationRequest) -> Translation:
         options = request.text_options or TextOptions()
         terms = {term.lower(): choices for term, choices in _choices(request)}
-        written, links = _written(text, prefix, terms)
+        written, links = _written(text, prefix, {} if self.appends else terms)
+        if self.appends:
+            written = " ".join([written, *(choices[0] for term, choices in terms.items() if term in text.lower())])
         required = tuple(
             (tuple(choices), any(each in written for each in choices))
             for term, choices in terms.items()

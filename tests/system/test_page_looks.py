@@ -225,6 +225,8 @@ def test_help_opens_and_closes_by_keyboard(browser: Any) -> None:
         made.text_of("#help", "Ctrl")
         assert made.page.evaluate("document.querySelector('#help').scrollTop") == 0
         assert {"Glossary", "Documents", "Attention"} <= set(made.page.locator("#help dt").all_inner_texts())
+        told = made.page.inner_text("#help")
+        assert not [each for each in ("left field", "darker") if each in told]  # not so on a phone, or in dark mode
         made.page.keyboard.press("Escape")
         made.page.locator("#help").wait_for(state="hidden")
         made.until("document.activeElement.id === 'help-open'")

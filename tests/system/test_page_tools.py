@@ -122,7 +122,7 @@ def test_screen_readers_are_told_what_has_arrived(page: Opened) -> None:
     page.translate("A dog runs.", "Ein Hund rennt.")
     page.text_of("#announcer", "Translated. Confidence 72 %, a rough estimate. The translation repeats itself.")
     _add_term(page, "dog", "Dackel")
-    page.text_of("#announcer", "Term dog: forced – please check.")
+    page.text_of("#announcer", "Term dog: used – please check.")
 
 
 def test_a_cleared_text_can_be_brought_back(page: Opened) -> None:
@@ -148,6 +148,8 @@ def test_a_link_carries_the_glossary_and_not_the_edits(browser: Any, page: Opene
     page.suggested("uft.")
     link = _copied(page, "#copy-link")
     page.text_of("#said", "Link copied. Your edits are not in it.")
+    _copied(page, "#copy-curl")
+    page.text_of("#said", "Command copied. Your edits are not in it.")
     with opened(browser, fragment=link.removeprefix(page.address)) as other:
         other.translation("Ein Dackel rennt.")
     page.page.reload()
@@ -192,8 +194,8 @@ def test_a_forced_term_is_to_be_checked(page: Opened) -> None:
     page.service.forces = True
     page.translate("A dog runs.", "Ein Hund rennt.")
     _add_term(page, "dog", "Dackel")
-    page.text_of("#terms .missed", "forced – please check")
-    page.text_of("#notices", "The term “Dackel” was forced")
+    page.text_of("#terms .missed", "used – please check")
+    page.text_of("#notices", "The term “Dackel” was used, though")
     page.translation("Ein Dackel rennt.")
     page.page.focus("#output")
     page.page.evaluate("document.querySelector('#output').setSelectionRange(4, 11)")
@@ -201,10 +203,19 @@ def test_a_forced_term_is_to_be_checked(page: Opened) -> None:
     page.translation("Ein rennt.")
     page.text_of("#terms .missed", "not honoured")
     page.text_of("#notices", "The term “Dackel” did not come out.")
-    assert "forced" not in page.page.inner_text("#notices")
+    assert "was used" not in page.page.inner_text("#notices")
     page.page.keyboard.type("Dackel ")
     page.text_of("#terms .honoured", "honoured")  # the user saw a place for it
     page.until("document.querySelector('#notices').textContent === ''")
+
+
+def test_a_term_after_the_end_of_the_sentence_is_told(page: Opened) -> None:
+    page.service.forces = page.service.appends = True
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    _add_term(page, "dog", "Dackel")
+    page.translation("Ein Hund rennt. Dackel")
+    page.text_of("#terms .missed", "added at the end – please check")
+    page.text_of("#notices", "The term “Dackel” was added after the sentence: the model saw no place for it.")
 
 
 def test_notices_of_a_term_leave_with_it(page: Opened) -> None:
@@ -216,14 +227,14 @@ def test_notices_of_a_term_leave_with_it(page: Opened) -> None:
     page.cursor(len("Ein Dackel "))
     page.page.keyboard.type("l")
     page.suggested("äuft.")
-    page.text_of("#notices", "The term “Dackel” was forced")
+    page.text_of("#notices", "The term “Dackel” was used, though")
     page.page.click("[aria-label='Remove dog']")
     page.until("!document.querySelector('#notices').textContent.includes('Dackel')")
-    page.text_of("#notices", "The term “Kater” was forced")
-    page.text_of("#terms .missed", "forced – please check")
+    page.text_of("#notices", "The term “Kater” was used, though")
+    page.text_of("#terms .missed", "used – please check")
     page.page.click("[aria-label='Remove cat']")
     page.translation("Ein Dackel läuft. Ein Katze schläft.")
-    page.until("!document.querySelector('#notices').textContent.includes('forced')")
+    page.until("!document.querySelector('#notices').textContent.includes('was used')")
 
 
 def test_a_term_of_an_edited_sentence_is_checked_too(page: Opened) -> None:

@@ -123,12 +123,14 @@ def test_the_word_that_stands_there_is_marked_and_can_be_kept(page: Opened) -> N
 
 
 def test_a_sentence_can_be_ended(page: Opened) -> None:
-    page.service.end = 0.2
+    page.service.end = 0.5
     page.translate("A dog runs.", "Ein Hund rennt.")
     page.cursor(len("Ein Hund re"))
     page.page.keyboard.press("Enter")
     page.page.locator("#choices [aria-selected=true]:focus", has_text="rennt").wait_for()
-    page.page.keyboard.press("End")
+    options = page.page.locator("#choices [role=option]").all_inner_texts()
+    assert [each.split()[0] for each in options] == ["rennt", "End", "läuft"]  # by their probabilities
+    page.page.keyboard.press("ArrowDown")
     page.page.locator("#choices [role=option]:focus", has_text="End the sentence here").wait_for()
     page.page.keyboard.press("Enter")
     page.translation("Ein Hund.")
@@ -182,7 +184,48 @@ def test_tab_leaves_the_field_after_escape(page: Opened) -> None:
     page.page.keyboard.press("Escape")
     page.page.keyboard.press("Tab")
     page.until("document.activeElement.id !== 'output'")
+    page.page.keyboard.press("Shift+Tab")
+    page.until("document.activeElement.id === 'output'")
+    page.page.keyboard.type("ö")
+    page.suggested("ter läuft.")
+    page.page.keyboard.press("Shift+Tab")
+    page.until("document.activeElement.id !== 'output'")
+    page.page.locator("#accept-hint").wait_for(state="hidden")
+    page.page.keyboard.press("Tab")
+    page.until("document.activeElement.id === 'output'")
+    page.page.locator("#accept-hint").wait_for()
+    page.page.keyboard.press("Tab")
+    page.suggested("")
     page.translation("Ein Köter läuft.")
+
+
+def test_escape_takes_the_suggestion_away_until_the_next_edit(page: Opened) -> None:
+    page.translate("A dog runs. A cat sleeps.", "Ein Hund rennt. Ein Katze schläft.")
+    page.type_at(4, "Köter")
+    page.suggested(" läuft.")
+    page.page.keyboard.press("Escape")
+    page.translation("Ein Köter Ein Katze schläft.")
+    page.suggested("")
+    page.page.locator("#accept-hint").wait_for(state="hidden")
+    page.text_of("#announcer", "Suggestion dismissed.")
+    page.page.keyboard.press("Backspace")
+    page.translation("Ein Köte Ein Katze schläft.")  # nothing comes back
+    page.page.keyboard.type("r")
+    page.suggested(" läuft.")
+    page.page.keyboard.press("Escape")
+    page.suggested("")
+    page.page.keyboard.press("Control+z")
+    page.suggested(" läuft.")
+
+
+def test_escape_takes_away_what_is_still_to_be_suggested(page: Opened) -> None:
+    page.translate("A dog runs.", "Ein Hund rennt.")
+    page.service.seconds = 1.0
+    with page.page.expect_event("requestfailed", lambda sent: sent.failure == "net::ERR_ABORTED"):
+        page.type_at(4, "K")
+        page.page.keyboard.press("Escape")
+    page.translation("Ein K")
+    page.suggested("")
 
 
 def test_edits_can_be_taken_back_and_discarded(page: Opened) -> None:

@@ -89,26 +89,32 @@ function note(message) {
   part("choices").hidden = false;
 }
 
-/** Lists the words, with that which stands there now, and the end of the sentence where it is likely. */
+/** Lists the words, with that which stands there now, and the end of the sentence where it is likely: the likeliest first. */
 function fill(word, prefix, alternatives) {
   const now = word.segment.text.slice(word.start);
   const agrees = (each) => now.startsWith(each.word) && !/^[\p{L}\p{N}]/u.test(now.slice(each.word.length));
-  const words = alternatives.filter((each) => each.word);
-  const found = words.filter(agrees).sort((a, b) => b.word.length - a.word.length)[0];
+  const found = alternatives.filter((each) => each.word && agrees(each)).sort((a, b) => b.word.length - a.word.length)[0];
   const standing = found ?? { word: now.slice(0, word.end - word.start).replace(/[^\p{L}\p{N}]+$/u, "") };
   const share = word.probability ?? standing.probability; // that which the line below says too
   const keep = option(standing.word, share, () => part("output").focus());
   keep.setAttribute("aria-selected", "true");
+  const ranked = alternatives.toSorted((a, b) => b.probability - a.probability);
+  const offered = ranked.filter((each) => each.word || each.text !== word.segment.text);
   part("choices").replaceChildren(
     ...(found ? [] : [keep]),
-    ...words.map((each) => (each === found ? keep : option(each.word, each.probability, () => take(word, prefix, each)))),
+    ...offered.map((each) => {
+      if (each === found) return keep;
+      return each.word ? option(each.word, each.probability, () => take(word, prefix, each)) : endOption(word, each);
+    }),
   );
-  for (const each of alternatives.filter(({ word: written, text }) => !written && text !== word.segment.text)) {
-    const end = option("End the sentence here", each.probability, () => choose(word.segment, each.text, each.text, word.start));
-    end.classList.add("end");
-    part("choices").append(end);
-  }
   part("choices").hidden = false;
+}
+
+/** Returns the entry that ends the sentence before a word. */
+function endOption(word, { text, probability }) {
+  const entry = option("End the sentence here", probability, () => choose(word.segment, text, text, word.start));
+  entry.classList.add("end");
+  return entry;
 }
 
 function take(word, prefix, { word: written, text }) {

@@ -20,7 +20,6 @@ let redone = [];
 let running = null; // {segment, controller} of the request for a suggestion
 let pause = 0;
 let insertedAt = Infinity; // where the browser is about to insert something
-let leaves = false; // whether Tab leaves the field although there is a suggestion
 
 /** Starts to watch the field of the translation. */
 export function startEditing() {
@@ -43,14 +42,27 @@ export function startEditing() {
   });
   passage.addEventListener("change", () => {
     show();
-    const isSuggested = Boolean(suggestedPlace());
-    part("accept").hidden = !isSuggested;
-    part("accept-hint").hidden = !isSuggested;
+    part("accept").hidden = !suggestedPlace();
+    showHint();
   });
+  for (const name of ["selectionchange", "focusin", "focusout"]) document.addEventListener(name, showHint);
+}
+
+/** Shows which key accepts the suggestion, where it does. */
+function showHint() {
+  part("accept-hint").hidden = document.activeElement !== part("output") || !placeToAccept();
 }
 
 /** Returns the first place that has a suggestion. */
-const suggestedPlace = () => [...passage.places()].find(({ segment }) => segment.isEdited && segment.fixed < segment.text.length);
+const suggestedPlace = () => [...passage.places()].find(({ segment }) => isSuggested(segment));
+const isSuggested = ({ isEdited, fixed, text }) => isEdited && fixed < text.length;
+
+/** Returns the place whose suggestion begins at the cursor, where keys accept it. */
+function placeToAccept() {
+  const { selectionStart, selectionEnd } = part("output");
+  if (selectionStart !== selectionEnd) return undefined;
+  return [...passage.places()].find(({ segment, start }) => isSuggested(segment) && start + segment.fixed === selectionStart);
+}
 
 /** Writes the translation into its field, and leaves the cursor where it was. */
 function show() {
@@ -90,7 +102,6 @@ function entered() {
   if (after === before) return;
   const replacedFrom = insertedAt;
   insertedAt = Infinity;
-  leaves = false;
   if (!passage.segments.length) {
     field.value = ""; // nothing to translate yet
     return;
@@ -243,18 +254,33 @@ export function discard() {
   addDetails();
 }
 
+/** Takes the suggestion of the cursor's sentence away, until the user edits that sentence again. */
+function dismiss() {
+  const { selectionStart } = part("output");
+  const { segment } = placeToAccept() ?? passage.placeAt(selectionStart) ?? {};
+  if (segment && running?.segment === segment) {
+    running.controller.abort();
+    running = null;
+    worked();
+  }
+  if (!segment || !isSuggested(segment)) return;
+  clearTimeout(pause);
+  remember(selectionStart);
+  Object.assign(segment, { text: segment.text.slice(0, segment.fixed), isDetailed: true }); // or it would come back
+  passage.changed();
+  announce("Suggestion dismissed.");
+}
+
 function onKey(event) {
-  const field = event.target;
-  if (event.key === "Escape") leaves = true;
+  if (event.isComposing) return;
+  if (event.key === "Escape" && part("choices").hidden) dismiss();
   if ((event.ctrlKey || event.metaKey) && !event.altKey && /^[zy]$/i.test(event.key)) {
     event.preventDefault();
     restore(event.key.toLowerCase() === "z" && !event.shiftKey);
     return;
   }
-  if (field.selectionStart !== field.selectionEnd || event.shiftKey || leaves) return;
-  const isHere = ({ segment, start }) => segment.isEdited && start + segment.fixed === field.selectionStart;
-  const place = [...passage.places()].find(isHere);
-  if (!place || place.segment.fixed >= place.segment.text.length) return;
+  const place = event.shiftKey ? undefined : placeToAccept();
+  if (!place) return;
   const rest = place.segment.text.slice(place.segment.fixed);
   const accepted = acceptedBy(event, rest);
   if (!accepted) return;

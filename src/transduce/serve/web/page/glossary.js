@@ -6,7 +6,7 @@ import { restart } from "./live.js";
 import { isOwn } from "./own_spans.js";
 import { passage } from "./passage.js";
 import { ask } from "./requests.js";
-import { isPresent } from "./segments.js";
+import { ENDS, isPresent } from "./segments.js";
 import { failed } from "./status.js";
 import { readLasting, writeLasting } from "./storage.js";
 
@@ -107,7 +107,12 @@ const isSame = (terms, others) => JSON.stringify(terms) === JSON.stringify(other
 /** Returns whether it is known which terms are in a sentence. */
 const isChecked = (segment) => !segment.source.startsWith("\0") && !unchecked.has(segment);
 
-/** Returns what became of each term of the glossary that a sentence requires: {terms, isHonoured, isForced}. */
+/**
+ * Returns what became of each term of the glossary that a sentence requires: {terms, isHonoured, isForced, isAppended}.
+ *
+ * A forced term is one that the model did not expect where it is; it may still be in its place. An appended one stands
+ * alone after the end of the sentence.
+ */
 export function outcomes(segment) {
   if (!isChecked(segment)) return [];
   const inGlossary = ({ terms }) => [...passage.glossary.values()].some((choices) => isSame(terms, choices));
@@ -118,8 +123,15 @@ export function outcomes(segment) {
     });
     const isHonoured = isPresent(segment) && !segment.isEdited ? found : written.length > 0;
     const isUsers = written.some((span) => isOwn(segment, span));
-    return { terms, isHonoured, isForced: isHonoured && isPresent(segment) && forced && !isUsers };
+    const isForced = isHonoured && isPresent(segment) && forced && !isUsers;
+    const isAppended = isForced && written.length > 0 && written.every((span) => isAfterEnd(segment.text, span));
+    return { terms, isHonoured, isForced, isAppended };
   });
+}
+
+/** Returns whether a span of a text stands alone after the end of the sentence, as in "A man sleeps. Cat". */
+function isAfterEnd(text, { start, end }) {
+  return ENDS.test(text.slice(0, start).trimEnd()) && !/[\p{L}\p{N}]/u.test(text.slice(end));
 }
 
 function show() {
@@ -145,10 +157,11 @@ function stateOf(choices) {
   if (!found.length) return { textContent: "does not occur" };
   const honoured = found.filter((each) => each.isHonoured).length;
   const isForced = found.some((each) => each.isForced);
+  const cause = found.some((each) => each.isAppended) ? "added at the end" : "used";
   const times = found.length;
   const counted = times > 1 ? `honoured ${honoured} of ${times} times` : honoured ? "honoured" : "not honoured";
   return {
     className: honoured === times && !isForced ? "honoured" : "missed",
-    textContent: isForced ? `${times > 1 ? `${counted}, ` : ""}forced – please check` : counted,
+    textContent: isForced ? `${times > 1 ? `${counted}, ` : ""}${cause} – please check` : counted,
   };
 }

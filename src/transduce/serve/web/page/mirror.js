@@ -7,7 +7,7 @@ import { isPresent } from "./segments.js";
 
 const drawn = { text: new WeakMap(), output: new WeakMap() }; // by side and segment: {version, element}
 const described = new WeakMap(); // by the element of a word: {side, segment, start, end, probability, isOwn}
-const UNSURE = 0.5; // a word below this probability is shaded, the less probable the darker
+const UNSURE = 0.5; // a word below this probability is shaded, the less probable the more strongly
 const WORD = /[\p{L}\p{N}]/u;
 const COMPOUND = /[\p{L}\p{N}\p{M}]+(?:[-‐'’][\p{L}\p{N}\p{M}]+)+/gu; // the service links its parts one by one
 

@@ -1,4 +1,4 @@
-// What happened to the text on its way: cut, guarded, split, left out, forced. In plain words.
+// What happened to the text on its way: cut, guarded, split, left out, and which terms need a check. In plain words.
 
 import { make, part } from "./dom.js";
 import { outcomes } from "./glossary.js";
@@ -29,9 +29,10 @@ export function plainly(warning) {
 function* troubles(segment) {
   if (!segment.text && !segment.isEdited) yield "The model left this sentence out: its translation is empty.";
   if (isPresent(segment)) yield* ownTroubles(segment.translation);
-  for (const { terms, isHonoured, isForced } of outcomes(segment)) {
+  for (const { terms, isHonoured, isForced, isAppended } of outcomes(segment)) {
     const shown = terms.map((term) => `“${term}”`).join(" or ");
-    if (isForced) yield `The term ${shown} was forced: the model saw no place for it.`;
+    if (isAppended) yield `The term ${shown} was added after the sentence: the model saw no place for it.`;
+    else if (isForced) yield `The term ${shown} was used, though the model expected another word there. Please check it.`;
     else if (!isHonoured) yield `The term ${shown} did not come out.`;
   }
 }

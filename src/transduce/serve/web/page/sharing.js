@@ -14,7 +14,7 @@ export function startSharing() {
   const edits = () => (passage.isEdited ? " Your edits are not in it." : "");
   button("copy", () => passage.translation, () => "Translation copied.");
   button("copy-link", () => passage.text && link(), () => `Link copied.${edits()}`);
-  button("copy-curl", () => passage.text && command(), () => "Command copied.");
+  button("copy-curl", () => passage.text && command(), () => `Command copied.${edits()}`);
 }
 
 /** Returns the address of this page with the text and the glossary. They are in the fragment, which browsers never send to a server. */
