@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from transduce.config import ModelConfig
-from transduce.model import DecoderState, Memory, Transformer
+from transduce.model import DecoderState, Memory, Transformer, cache
 from transduce.model.packing import Packing
 from transduce.model.transformer import _INITIAL_STEPS
 
@@ -123,8 +123,12 @@ def test_the_cache_grows_past_its_first_capacity(model: Transformer) -> None:
     assert sorted(set(capacities)) == [_INITIAL_STEPS, 2 * _INITIAL_STEPS, num_steps]
 
 
-def test_beams_are_expanded_reordered_and_kept(model: Transformer) -> None:
+@pytest.mark.parametrize("most_masked", [64, 2])
+def test_beams_are_expanded_reordered_and_kept(
+    model: Transformer, most_masked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A search's life: one row a sentence, then three beams, moved about, then only two of the sentences, turned."""
+    monkeypatch.setattr(cache, "_MOST_MASKED_BEAMS", most_masked)  # 2: each beam gets a copy of its own past
     memory, beams = encoded(model), 3
     state: DecoderState = model.start(memory, max_steps=8)
     history = torch.empty(3, 0, dtype=torch.int64)  # all that each row was fed after BOS

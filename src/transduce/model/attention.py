@@ -138,6 +138,18 @@ def attend_step(query_BHTE: Tensor, key_BHSE: Tensor, value_BHSE: Tensor, bias: 
     return torch.bmm(scores.softmax(dim=-1), values).view(num_sentences, num_heads, num_queries, -1)
 
 
+def attend_own_keys(query_BHKE: Tensor, key_BHNE: Tensor, value_BHNE: Tensor, own_keys_BKT: Tensor) -> Tensor:
+    """`attend_step` where beam k of a sentence sees the T of its N keys that `own_keys_BKT` names, (B, H, K, E)."""
+    num_heads, num_beams = query_BHKE.shape[1:3]
+    index_BHN = own_keys_BKT.flatten(1)[:, None].expand(-1, num_heads, -1)
+    keys, values = (
+        x.gather(2, index_BHN[..., None].expand(-1, -1, -1, x.size(3))).unflatten(2, (num_beams, -1)).flatten(1, 2)
+        for x in (key_BHNE, value_BHNE)
+    )
+    attended = attend_step(query_BHKE.flatten(1, 2)[:, :, None], keys, values, None)
+    return attended.view(*query_BHKE.shape[:3], -1)
+
+
 def _has_fused_kernels(device: torch.device) -> bool:
     return device.type != "cpu"
 

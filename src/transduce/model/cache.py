@@ -3,17 +3,21 @@
 Rows are sentence-major: row b × K + k is beam k of sentence b. When beams are reordered, keys and values stay in the
 slot of the beam that wrote them; only a small table of slots changes. Each beam is given all K × T keys of its
 sentence, and a mask hides those that are not its own past. The product is larger, yet cheaper than copying the caches
-at each step, for any beam below about 50 (docs/lab-log.md). What depends on the source alone (keys and values of the
+at each step, for any beam below about 50 (docs/lab-log.md). With more than 64 beams each is given a copy of its own T
+keys, or memory would grow with the square of the beam. What depends on the source alone (keys and values of the
 encoder's output) is stored once a sentence.
 
 Shape suffixes as in `transduce.model.attention`.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import torch
 from torch import Tensor
+
+_MOST_MASKED_BEAMS = 64
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,10 @@ class StepContext(Protocol):
     def memory_mask(self) -> Tensor | None:
         """Real positions of the source, (B, 1, 1, S); None: all."""
 
+    @property
+    def own_keys_BKT(self) -> Tensor | None:
+        """Which of a sentence's T × K keys are each beam's past; None: all are seen, but for those a mask hides."""
+
 
 @dataclass(frozen=True)
 class DecoderState:
@@ -153,13 +161,22 @@ class DecoderState:
     def ancestor_mask(self) -> Tensor | None:
         """Returns which of the keys from `first_seen` on belong to each beam's past, (B, 1, K, T × K).
 
-        None for one beam, to which all belong.
+        None for one beam, to which all belong, and for many, which look theirs up in `own_keys_BKT`.
         """
         num_beams = self.ancestors_BKT.size(1)
-        if num_beams == 1:
+        if num_beams == 1 or num_beams > _MOST_MASKED_BEAMS:
             return None
         slots_K = torch.arange(num_beams, device=self.ancestors_BKT.device)
         return (self.ancestors_BKT[:, :, self.first_seen :, None] == slots_K).flatten(2)[:, None]
+
+    @cached_property
+    def own_keys_BKT(self) -> Tensor | None:
+        """Returns the indices of each beam's past among the keys from `first_seen` on; None where a mask says it."""
+        num_beams = self.ancestors_BKT.size(1)
+        if num_beams <= _MOST_MASKED_BEAMS:
+            return None
+        slots_BKT = self.ancestors_BKT[:, :, self.first_seen :]
+        return slots_BKT + num_beams * torch.arange(slots_BKT.size(2), device=slots_BKT.device)
 
     def reorder(self, rows_R: Tensor) -> "DecoderState":
         """Returns a state whose row r continues row `rows_R[r]`; rows move within their sentence only."""

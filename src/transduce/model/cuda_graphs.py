@@ -51,7 +51,8 @@ def _power_of_two(least: int) -> int:
 class GraphBuffers:
     """The memory of a search in one shape, and its step (`cache.StepContext`): only the device knows the position."""
 
-    first_seen = 0  # the whole cache; a mask hides what is not filled
+    first_seen = 0  # the whole cache; a mask hides what is not filled, and other beams' keys
+    own_keys_BKT = None
 
     def __init__(self, model: Transformer, shape: _Shape) -> None:
         self._model, self.shape = model, shape

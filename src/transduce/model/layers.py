@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from transduce.config import ModelConfig
 from transduce.config.choices import is_pre_norm
-from transduce.model.attention import CrossAttention, SelfAttention, attend_step, join_heads
+from transduce.model.attention import CrossAttention, SelfAttention, attend_own_keys, attend_step, join_heads
 from transduce.model.cache import LayerCache, StepContext
 from transduce.model.dropout import dropout
 from transduce.model.packing import Packing
@@ -123,12 +123,16 @@ class DecoderLayer(nn.Module):
         """Maps the newest position, (B, K, D) to (B, K, D), and writes its keys and values into `cache`.
 
         The K beams of a sentence are K queries to one past and one memory, which are never copied for each beam;
-        `past_bias` hides from a beam what is not its own past. With an attention window both begin at
-        `context.first_seen`.
+        `past_bias` hides from a beam what is not its own past; `context.own_keys_BKT` names that where beams are many.
+        With an attention window both begin at `context.first_seen`.
         """
         query, key, value = self.self_attention.project(self.self_attention_residual.enter(x_BKD))
         keys, values = cache.append(key, value, context.newest, context.first_seen)
-        attended = self.self_attention.output(join_heads(attend_step(query, keys, values, past_bias)))
+        if context.own_keys_BKT is None:
+            attended = attend_step(query, keys, values, past_bias)
+        else:
+            attended = attend_own_keys(query, keys, values, context.own_keys_BKT)
+        attended = self.self_attention.output(join_heads(attended))
         x_BKD = self.self_attention_residual.leave(x_BKD, attended)
         entered = self.cross_attention_residual.enter(x_BKD)
         memory = (cache.memory_key_BHSE, cache.memory_value_BHSE)

@@ -1,5 +1,6 @@
 """Training in several processes, which torchrun starts: each computes its part of every global batch."""
 
+import atexit
 import contextlib
 import datetime
 import os
@@ -37,6 +38,9 @@ class Ranks:
             torch.cuda.set_device(device)  # NCCL works on the current device: without this, every process on the first
         if not dist.is_initialized():
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            if device.type != "cuda":
+                # Threads of gloo that free a tensor while the interpreter ends would abort the process.
+                atexit.register(dist.destroy_process_group)
         return cls(dist.get_rank(), dist.get_world_size())
 
     @property
