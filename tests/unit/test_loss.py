@@ -117,11 +117,12 @@ def test_without_gradients() -> None:
     assert torch.equal(nll, expected_nll)
 
 
-@pytest.mark.parametrize("rows_at_once", [5, 1000])
+@pytest.mark.parametrize(("rows_at_once", "rows_of_gradients"), [(5, 5), (5, 10), (5, 1000), (1000, 5)])
 def test_bf16_states_give_a_close_loss_and_a_float32_gradient_of_the_matrix(
-    monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+    monkeypatch: pytest.MonkeyPatch, rows_at_once: int, rows_of_gradients: int
 ) -> None:
     monkeypatch.setitem(loss_module._CHUNK_BYTES, "cpu", 4 * 37 * rows_at_once)
+    monkeypatch.setitem(loss_module._GRADIENT_BYTES, "cpu", 2 * 37 * rows_of_gradients)
     states, embedding, targets = inputs()
     smoothing = Smoothing.of(0.1, 37, "uniform")
     half = states.detach().bfloat16().requires_grad_()

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 _CHUNK_BYTES = {"cpu": 16 << 20, "cuda": 512 << 20}  # logits held at once: small enough for a CPU's cache
+# Gradients by logits held at once, in bf16. Each block costs a pass over V × D float32 numbers, the gradient by W.
+_GRADIENT_BYTES = {"cpu": 128 << 20, "cuda": 512 << 20}
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ def projected_loss(
 ) -> tuple[Tensor, Tensor]:
     """Projects decoder outputs to logits and returns (summed smoothed loss, summed -log p of the targets).
 
-    Forward and backward happen together, a block of rows at a time: peak memory is one block of logits, not N × V.
+    Forward and backward happen together, a block of rows at a time: peak memory is one block of logits, not N × V. In
+    bf16, gradients of several blocks are kept for products that are larger.
     Only the first result carries a gradient.
     """
     loss, nll = _ProjectedLoss.apply(states_ND, embedding_VD, targets_N, smoothing)  # type: ignore[no-untyped-call]
@@ -65,11 +68,15 @@ class _ProjectedLoss(torch.autograd.Function):
         weight = embedding.detach().to(x.dtype)
         num_rows, vocab_size = x.size(0), weight.size(0)
         rows = max(1, _CHUNK_BYTES.get(x.device.type, 64 << 20) // (4 * vocab_size))
+        chunks = max(1, _GRADIENT_BYTES.get(x.device.type, 64 << 20) // (x.element_size() * vocab_size) // rows)
         exact = torch.promote_types(x.dtype, torch.float32)  # float64 only where the whole model is
         weight_sum = weight.sum(0, dtype=exact)
         total = smoothing.true + smoothing.rest * vocab_size  # Σ q: 1 up to rounding
         gradient_x = torch.empty_like(x) if needs_gradient else None
         gradient_w = torch.zeros(weight.shape, dtype=exact, device=x.device) if needs_gradient else None
+        held = None  # gradients by logits that wait for the others of their block
+        if needs_gradient and x.dtype != exact:
+            held = x.new_empty(min(num_rows, chunks * rows), vocab_size)
         nll = x.new_zeros((), dtype=torch.float64)
         loss = x.new_zeros((), dtype=torch.float64)
         for start in range(0, num_rows, rows):
@@ -90,12 +97,18 @@ class _ProjectedLoss(torch.autograd.Function):
                 if total != 1.0:
                     p *= total
                 p.scatter_add_(1, wanted, torch.full_like(picked, -smoothing.true))
-                p = p.to(x.dtype)
-                torch.mm(p, weight, out=gradient_x[start : start + rows])
+                first, end = start, start + chunk.size(0)
+                if held is not None:
+                    first -= start % (chunks * rows)
+                    held[start - first : end - first] = p
+                    if end < min(first + chunks * rows, num_rows):
+                        continue
+                    p = held[: end - first]
+                torch.mm(p, weight, out=gradient_x[first:end])
                 if x.dtype == exact:
-                    gradient_w.addmm_(p.t(), chunk)
+                    gradient_w.addmm_(p.t(), x[first:end])
                 else:
-                    gradient_w += p.t() @ chunk  # summed over blocks in float32
+                    gradient_w += p.t() @ x[first:end]  # summed over blocks in float32
         if gradient_x is not None and gradient_w is not None:
             gradient_x.sub_((smoothing.rest * weight_sum).to(x.dtype))
             gradient_w.sub_(smoothing.rest * x.sum(0, dtype=exact))
