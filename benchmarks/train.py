@@ -3,15 +3,17 @@
     python benchmarks/train.py --system ours --config base
     python benchmarks/train.py --system torch --config tiny --device cuda --precision bf16
     python benchmarks/train.py --system ours --config paper-big --device cuda --precision bf16 --peak 800
-    python benchmarks/train.py --compare --config base --rounds 3 --peer-python peer/bin/python --output result.json
+    python benchmarks/train.py --compare --config base --rounds 3 --peer-python .venv/bin/python --output result.json
 
 All systems are post-norm, share one embedding table, drop out on residuals and embeddings only, smooth labels by 0.1
-and use Adam; peers as they come ("stock"): default Adam, default allocator. `--keep-memory` gives any system our
-allocator setting, `--fused` any the fused Adam. Random token ids, five batches from the fifth parts of a pool of
-sentences sorted by length: lengths are log-normal with a mean of 25 (base, about 1000 target tokens a batch; paper-base
-and paper-big, 25 000) or 15 (tiny, 4096). `--peak` gives the rate of a product of large matrices, in TFLOP/s, to relate
-the operations of all systems to: those that real tokens need, counted as our trainer counts.
-`--compare` alternates between the systems, each in a process of its own: only ratios within one run count.
+and use Adam; peers as they come ("stock"): float32, default Adam, default allocator. `--keep-memory` gives any system
+our allocator setting, `--fused` any the fused Adam, `--precision bf16` any autocast. Random token ids, five batches
+from the fifth parts of a pool of sentences sorted by length: lengths are log-normal with a mean of 25 (base, about 1000
+target tokens a batch; paper-base and paper-big, 25 000) or 15 (tiny, 4096). `--peak` gives the rate of a product of
+large matrices, in TFLOP/s, to relate the operations of all systems to: those that real tokens need, counted as our
+trainer counts.
+`--compare` alternates between the systems, each in a process of its own: ours as it comes, peers as they come, and all
+in our settings, in each precision that is fast here. Only ratios within one run count.
 """
 
 import argparse
@@ -252,10 +254,13 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         torch.set_num_threads(args.threads)
     if args.keep_memory:
         keep_memory()
-    if args.precision == "tf32":
+    precision = args.precision
+    if precision == "auto":
+        precision = chosen_precision(args.device) if args.system == "ours" else "fp32"
+    if precision == "tf32":
         torch.set_float32_matmul_precision("high")
     shape, device = SHAPES[args.config], torch.device(args.device)
-    dtype = torch.bfloat16 if args.precision == "bf16" else torch.float32
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     batches = [(source.to(device), target.to(device)) for source, target in make_batches(shape)]
     model, loss_of = SYSTEMS[args.system](shape, dtype)
     model.to(device).train()
@@ -288,7 +293,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "system": args.system,
         "config": args.config,
-        "precision": args.precision,
+        "precision": precision,
         "fused_adam": args.fused,
         "keep_memory": args.keep_memory,
         "target_tokens_per_second": round(tokens / statistics.median(wall), 1),
@@ -318,42 +323,61 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def compare(args: argparse.Namespace) -> dict[str, Any]:
-    """Runs every variant by turns and returns all figures with the ratios of medians."""
-    best = ["--precision", args.precision]
-    variants = {
-        "ours, best settings": ["ours", "--fused", "--keep-memory", *best],
-        "torch, stock fp32": ["torch"],
-        "huggingface, stock fp32": ["huggingface"],
-        "ours, fp32": ["ours", "--fused"],
-        "torch, fp32, our allocator setting": ["torch", "--keep-memory"],
-        "ours, fp32, our allocator setting": ["ours", "--fused", "--keep-memory"],
-    }
+    """Runs every variant by turns and returns all figures: ours as it comes, peers as they come and in our settings."""
+    from transduce.training.device import Compute, device_capacity
+
+    device, precisions = torch.device(args.device), ["fp32"]
+    if chosen_precision(args.device) == "bf16":
+        precisions.append("bf16")
+    ours = ["--fused", "--keep-memory"]
+    variants = {"ours": ["ours", *ours], "torch, stock": ["torch"], "huggingface, stock": ["huggingface"]}
+    for precision in precisions:
+        for system in SYSTEMS:
+            variants[f"{system}, {precision}, our settings"] = [system, *ours, "--precision", precision]
     if not args.peer_python:
-        del variants["huggingface, stock fp32"]
+        variants = {name: variant for name, variant in variants.items() if variant[0] != "huggingface"}
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
     for _ in range(args.rounds):
         for name, (system, *options) in variants.items():
             python = args.peer_python if system == "huggingface" else sys.executable
             command = [python, __file__, "--system", system, "--config", args.config, "--passes", str(args.passes)]
-            command += ["--device", args.device, *options]
+            command += ["--device", args.device, "--threads", str(args.threads), *options]
             output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             runs[name].append(json.loads(output.splitlines()[-1]))
             print(f"{name}: {runs[name][-1]['target_tokens_per_second']} tokens/s", file=sys.stderr, flush=True)
     speed = {n: statistics.median(r["target_tokens_per_second"] for r in rs) for n, rs in runs.items()}
-    memory = {n: max(r["peak_memory_mb"] for r in rs) for n, rs in runs.items()}
-    stock = [name for name in variants if "stock" in name]
-    pairs = [("ours, best settings", name) for name in stock] + [("ours, fp32", name) for name in stock]
-    pairs += [("ours, fp32, our allocator setting", "torch, fp32, our allocator setting")]
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    computes = [Compute.of(args.device, precision) for precision in precisions]  # type: ignore[arg-type]
+    peaks = {p: device_capacity(compute).flops_per_second for p, compute in zip(precisions, computes, strict=True)}
+    batches = make_batches(SHAPES[args.config])
+    flops_a_token = count_flops(SHAPES[args.config], batches) / sum(int((t != PAD).sum()) for _, t in batches)
+    shares = {n: speed[n] * flops_a_token / peak for n, rs in runs.items() if (peak := peaks[rs[0]["precision"]])}
     return {
         "benchmark": "training speed and memory",
         "date": datetime.date.today().isoformat(),
         "config": args.config,
         "rounds": args.rounds,
+        "machine": machine(device),
         "median_target_tokens_per_second": speed,
-        "peak_memory_mb": memory,
-        "ratios": {f"{a} / {b}": round(speed[a] / speed[b], 3) for a, b in pairs},
+        "ours_to_it": {name: round(speed[_ours_like(name, speed)] / each, 3) for name, each in speed.items()},
+        "peak_memory_mb": {n: max(r["peak_memory_mb"] for r in rs) for n, rs in runs.items()},
+        "peak_tflops": {p: round(peak / 1e12, 3) for p, peak in peaks.items() if peak},
+        "share_of_peak": {name: round(share, 3) for name, share in shares.items()},
         "runs": runs,
     }
+
+
+def _ours_like(name: str, speed: dict[str, float]) -> str:
+    """Returns which of ours is compared with a variant: the one in the same settings, or as it comes."""
+    return same if (same := f"ours, {name.partition(', ')[2]}") in speed else "ours"
+
+
+def chosen_precision(device: str) -> str:
+    """Returns the precision that our trainer chooses on a device."""
+    from transduce.training.device import Compute
+
+    return "bf16" if Compute.of(device).dtype == torch.bfloat16 else "fp32"
 
 
 def main() -> None:
@@ -361,7 +385,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--system", choices=SYSTEMS, default="ours")
     parser.add_argument("--config", choices=SHAPES, default="base")
-    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16"], default="fp32")
+    parser.add_argument(
+        "--precision",
+        choices=["auto", "fp32", "tf32", "bf16"],
+        default="auto",
+        help="auto: ours chooses, peers use fp32",
+    )
     parser.add_argument("--peak", type=float, default=0.0, help="measured TFLOP/s of large matrix products")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=0, help="default: PyTorch's choice")
@@ -370,7 +399,7 @@ def main() -> None:
     parser.add_argument("--keep-memory", action="store_true", help="keep malloc from returning memory")
     parser.add_argument("--compare", action="store_true", help="all systems by turns")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peer-python", help="Python of an environment with transformers")
+    parser.add_argument("--peer-python", help="Python with transformers; without it, no Hugging Face")
     parser.add_argument("--output", type=Path, help="with --compare: file for the result")
     args = parser.parse_args()
     result = compare(args) if args.compare else measure(args)
