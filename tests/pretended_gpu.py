@@ -15,6 +15,9 @@ from torch import Tensor
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.weak import WeakIdKeyDictionary
+
+from transduce.model import device as device_module
 
 NAME = "gpu"
 AVAILABLE = hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
@@ -23,6 +26,7 @@ waits: list[str] = []  # why the host had to wait for the device, one entry each
 _aten = torch.ops.aten
 _WAITING = ("nonzero", "masked_select", "equal", "_local_scalar_dense", "unique", "bincount")
 _make_tensor = torch.tensor
+_pinned = WeakIdKeyDictionary()  # tensors in memory that the device reads by itself; the values mean nothing
 
 
 class _Away(Tensor):
@@ -105,6 +109,8 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     found = func(*tree_map(unwrapped, args), **tree_map(unwrapped, kwargs))
     if func is _aten.copy_.default:
         return args[0]
+    if goes_away and not away and func is _aten._to_copy.default and args[0].dim() > 0 and args[0] not in _pinned:
+        waits.append("from pageable memory")
     known = {id(each.here): each for each in away}
 
     def wrapped(value: Any) -> Any:
@@ -137,6 +143,13 @@ def begin() -> Iterator[torch.device]:
         made = _make_tensor(*args, **options)
         return _Away(made) if device is not None and torch.device(device).type == NAME else made
 
+    def pin_memory(self: Tensor) -> Tensor:
+        made = self.clone()
+        _pinned[made] = True
+        return made
+
+    device_module.PINNING.add(NAME)
+    Tensor.pin_memory = pin_memory  # type: ignore[assignment]
     backend_registration._setup_privateuseone_for_python_backend(NAME)
     torch.__future__.set_swap_module_params_on_conversion(True)  # else `module.to` would untie shared parameters
     torch.tensor = tensor  # type: ignore[assignment]

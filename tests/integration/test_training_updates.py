@@ -34,6 +34,7 @@ from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
 from transduce.training import trainer as trainer_module
 from transduce.training.outcome import End
+from transduce.training.prefetch import Prefetch
 from transduce.training.progress import read_progress
 from transduce.training.run_folder import checkpoints
 from transduce.training.step import StepResult
@@ -64,6 +65,42 @@ def test_many_micro_batches_are_one_batch(
     parts.fit()
     assert num_batches >= 2 + 4
     assert_close(dict(whole.model.weights()), dict(parts.model.weights()))
+
+
+def test_batches_made_ahead_change_nothing(
+    config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over epochs, micro-batches, a stop and a resume: the same bits, and all but the first of an epoch are used."""
+    batches, take, used = batches_an_epoch(config, data), Prefetch.take, list[bool]()
+
+    def ahead(prefetch: Prefetch, rows: np.ndarray) -> Any:
+        prefetch.enabled = True  # as on a GPU
+        batch = take(prefetch, rows)
+        used.append(batch is not None)
+        return batch
+
+    config = with_train(config, max_steps=2 * batches + 2)
+    plain = make_trainer(config, tmp_path / "plain", data)
+    plain.fit()
+    monkeypatch.setattr(Prefetch, "take", ahead)
+    whole = make_trainer(config, tmp_path / "ahead", data)
+    whole.fit()
+    assert used == [step % batches > 0 for step in range(2 * batches + 2)]
+    assert_identical(state_of(plain), state_of(whole))
+    first = make_trainer(with_train(config, max_steps=batches + 2), tmp_path / "resumed", data)
+    first.fit()
+    resumed = make_trainer(config, tmp_path / "resumed", data)
+    assert resumed.resume()
+    resumed.fit()
+    assert_identical(state_of(plain), state_of(resumed))
+    split = make_trainer(with_train(config, micro_batch_tokens=60), tmp_path / "split", data)
+    used.clear()
+    split.fit()
+    monkeypatch.setattr(Prefetch, "take", take)
+    expected = make_trainer(with_train(config, micro_batch_tokens=60), tmp_path / "expected", data)
+    expected.fit()
+    assert used.count(True) == 2 * (batches - 1) + 1  # the first micro-batch of a step each
+    assert_identical(state_of(expected), state_of(split))
 
 
 def test_two_processes_are_one(recipe: Path, config: Config, data: Path, tmp_path: Path) -> None:

@@ -1,8 +1,12 @@
-"""The device that a name stands for."""
+"""The device that a name stands for, and how numbers get there."""
 
 import torch
+from torch import Tensor
 
 from transduce.errors import ConfigError
+
+# Device types that read pinned host memory by themselves; before a copy from other memory, the host waits for them.
+PINNING = {"cuda"}
 
 
 def choose_device(name: str, option: str = "device") -> torch.device:
@@ -22,3 +26,10 @@ def choose_device(name: str, option: str = "device") -> torch.device:
             f"{option} = {name!r}: cannot be used here: {reason} Write auto, cpu, cuda or cuda:N."
         ) from None
     return device
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Returns a copy of a CPU tensor on `device`, made in its stream; the host does not wait for it."""
+    if device.type in PINNING:
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)

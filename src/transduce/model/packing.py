@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from transduce.model.device import send
+
 _DENSE = 0.98  # from this share of real tokens on, packing costs more than computing the padding
 
 
@@ -25,7 +27,7 @@ def real_positions(lengths_B: Tensor, num_positions: int, device: torch.device) 
     It is computed where the lengths are: if that is the CPU, a GPU need not be waited for.
     """
     real_BT = torch.arange(num_positions, device=lengths_B.device) < lengths_B[:, None]
-    return real_BT.flatten().nonzero().squeeze(1).to(device, non_blocking=True)
+    return send(real_BT.flatten().nonzero().squeeze(1), device)
 
 
 @dataclass(frozen=True)

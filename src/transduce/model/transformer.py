@@ -17,6 +17,7 @@ from transduce.config.special_ids import BOS
 from transduce.config.weights import TARGET_SPACES, require_memory, require_shapes
 from transduce.model.attention import mask_bias
 from transduce.model.cache import DecoderState, LayerCache, Memory, StepContext
+from transduce.model.device import send
 from transduce.model.dropout import dropout
 from transduce.model.layers import DecoderLayer, EncoderLayer
 from transduce.model.packing import Packing, real_positions
@@ -285,7 +286,7 @@ class Transformer(nn.Module):
 def padding_mask(lengths_B: Tensor, num_positions: int, device: torch.device) -> Tensor | None:
     """Returns the (B, 1, 1, S) mask of real tokens, or None where all are real."""
     real_BS = torch.arange(num_positions, device=lengths_B.device) < lengths_B[:, None]
-    return None if bool(real_BS.all()) else real_BS[:, None, None].to(device, non_blocking=True)
+    return None if bool(real_BS.all()) else send(real_BS[:, None, None], device)
 
 
 def _in_compute_dtype(x: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from transduce.data.store import ParallelStore
+from transduce.model.device import send
 from transduce.model.packing import real_positions
 from transduce.text import EOS, PAD
 
@@ -53,11 +54,4 @@ def collate(store: ParallelStore, rows: np.ndarray, device: torch.device) -> Bat
     sources, targets = store.pairs(rows)
     source_BS, source_lengths_B = pad(sources)
     target_BT, target_lengths_B = pad(targets)
-    if device.type == "cuda":
-        source_BS, target_BT = source_BS.pin_memory(), target_BT.pin_memory()
-    return Batch(
-        source_BS.to(device, non_blocking=True),
-        source_lengths_B,
-        target_BT.to(device, non_blocking=True),
-        target_lengths_B,
-    )
+    return Batch(send(source_BS, device), source_lengths_B, send(target_BT, device), target_lengths_B)

@@ -50,6 +50,13 @@ class BatchOrder:
             )
         return plan.batch(progress.batch)
 
+    def rows_after_next(self, progress: Progress) -> np.ndarray | None:
+        """Returns the rows of the batch after the next one; None where another epoch begins in between."""
+        plan, phase_at = self.plan(progress.step, progress.epoch), self.mixture.phase_at
+        if progress.batch + 1 >= len(plan) or phase_at(progress.step + 1) != phase_at(progress.step):
+            return None
+        return plan.batch(progress.batch + 1)
+
     def advance(self, progress: Progress) -> None:
         """Records that the next batch is done."""
         before, num_batches = self.mixture.phase_at(progress.step), len(self.plan(progress.step, progress.epoch))

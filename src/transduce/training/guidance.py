@@ -15,7 +15,8 @@ from torch import Tensor
 
 from transduce.model import Transformer
 from transduce.model.attention import CrossAttention
-from transduce.model.packing import Packing
+from transduce.model.device import send
+from transduce.model.packing import Packing, real_positions
 from transduce.training.batch import Batch
 
 
@@ -51,15 +52,17 @@ class Guidance:
 
         They are at word n from the piece after tag n - 1 to the beginning of tag n; after the last tag, at EOS.
         """
-        source_BS, target_BT = batch.source_BS.cpu(), batch.target_BT.cpu()
-        real_BS = torch.arange(source_BS.size(1)) < batch.source_lengths_B[:, None]
-        ends_BS = torch.arange(source_BS.size(1)) == batch.source_lengths_B[:, None] - 1  # EOS stands after the words
-        word_BS = (self._begins_word_V[source_BS] | ends_BS).cumsum(1) - 1
+        source_BS, target_BT, device = batch.source_BS, batch.target_BT, batch.source_BS.device
+        if self._begins_word_V.device != device:
+            self._begins_word_V, self._begins_tag_V = self._begins_word_V.to(device), self._begins_tag_V.to(device)
+        place_1S, lengths_B1 = torch.arange(source_BS.size(1))[None], batch.source_lengths_B[:, None]
+        real_BS, ends_BS = send(place_1S < lengths_B1, device), send(place_1S == lengths_B1 - 1, device)
+        word_BS = (self._begins_word_V[source_BS] | ends_BS).cumsum(1) - 1  # EOS stands after the words
         begins_BT = self._begins_tag_V[target_BT].long()
         at_BT = begins_BT.cumsum(1) - begins_BT
-        last_B = word_BS.gather(1, batch.source_lengths_B[:, None] - 1)
+        last_B = word_BS.gather(1, send(lengths_B1 - 1, device))
         at_BT = torch.minimum(at_BT, last_B)
-        return ((word_BS[:, None] == at_BT[:, :, None]) & real_BS[:, None]).to(batch.source_BS.device)
+        return (word_BS[:, None] == at_BT[:, :, None]) & real_BS[:, None]
 
     def loss(self, scores_LBTS: Sequence[Tensor], batch: Batch) -> Tensor:
         """Returns weight · -Σ log(attention to the aligned pieces), over target pieces; the mean over layers.
@@ -69,12 +72,12 @@ class Guidance:
             batch: the batch that they were computed for.
         """
         aligned_BTS = self.aligned(batch)
-        real_BT = (torch.arange(batch.target_BT.size(1)) < batch.target_lengths_B[:, None]).to(aligned_BTS.device)
+        places_N = real_positions(batch.target_lengths_B, batch.target_BT.size(1), aligned_BTS.device)
         total = torch.zeros((), device=aligned_BTS.device)
         for scores_BTS in scores_LBTS:
             scores_BTS = scores_BTS.float()
             hit_BT = scores_BTS.masked_fill(~aligned_BTS, -torch.inf).logsumexp(-1)
-            total = total + (scores_BTS.logsumexp(-1) - hit_BT)[real_BT].sum()
+            total = total + (scores_BTS.logsumexp(-1) - hit_BT).flatten().index_select(0, places_N).sum()
         return self.weight * total / len(scores_LBTS)
 
 

@@ -31,6 +31,7 @@ from transduce.training.memory import MEMORY_ERRORS, named_memory_error
 from transduce.training.memory_trial import MemoryTrial
 from transduce.training.micro_batches import BatchSplits
 from transduce.training.outcome import End, Outcome
+from transduce.training.prefetch import Prefetch
 from transduce.training.progress import CheckpointKind, Progress
 from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
 from transduce.training.run_folder import checkpoint_path, checkpoints
@@ -70,6 +71,7 @@ class Trainer:
         self.progress = Progress()
         self.order = BatchOrder(train, config)
         self.splits = BatchSplits(run, config.train, model, train, self.compute.device, self.ranks)
+        self.prefetch = Prefetch(self.order, self.splits)
         self.capacity = device_capacity(self.compute)
         if config.train.compile:
             model.compile(dynamic=True)
@@ -217,12 +219,12 @@ class Trainer:
             seed_dropout(train.seed, step, ranks.rank)
             self.optimizer.zero_grad(set_to_none=True)
             states_ND = loss = nll = None  # what a failed attempt kept
-            sums = torch.zeros(3, dtype=torch.float64, device=self.compute.device)
+            sums = torch.zeros(4, dtype=torch.float64, device=self.compute.device)
             flops, passes = 0, list[MicroBatch]()
             try:
                 for part in self.splits.parts(own, step):
                     ranks.check()
-                    batch = collate(store, part, self.compute.device)
+                    batch = self.prefetch.take(part) or collate(store, part, self.compute.device)
                     with self.compute.autocast():
                         states_ND = model(*batch.inputs)
                     loss, nll = states_loss(states_ND, model, batch, smoothing, self.compute, self.guidance)
@@ -236,20 +238,24 @@ class Trainer:
         self._micro_batches = passes
         if self.splits.own_limit is not None:
             sums[2] = 1
+        sums[3] = flops
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         if ranks.world_size > 1:
-            flops = self._sum_over_ranks(parameters, sums, flops)
+            self._sum_over_ranks(parameters, sums)
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if train.max_gradient_norm:
             torch.nn.utils.clip_grads_with_norm_(parameters, train.max_gradient_norm, norm)
         rate = learning_rate(step, self.config)
-        # The host waits once for all that it needs; a GPU then updates while the next batch is made.
-        gradient_norm, total_loss, total_nll, lowered = torch.cat([norm.double()[None], sums]).tolist()
+        self.prefetch.make_next(self.progress)
+        # The host waits once for all that it needs; a GPU then updates while the next pass is queued.
+        gradient_norm, total_loss, total_nll, lowered, flops = torch.cat([norm.double()[None], sums]).tolist()
         if lowered:
             self.log.warn(self.splits.settle(step))
         num_source_tokens = int(store.source_lengths[rows].sum())
         self._is_whole = False
-        result = StepResult(total_loss, total_nll, num_target_tokens, num_source_tokens, gradient_norm, rate, flops)
+        result = StepResult(
+            total_loss, total_nll, num_target_tokens, num_source_tokens, gradient_norm, rate, int(flops)
+        )
         if result.finite:
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
@@ -261,14 +267,12 @@ class Trainer:
         self.log.warn(f"step {self.progress.step + 1}: left out, as train.skip_steps says")
         return StepResult(math.nan, math.nan, 0, 0, math.nan, learning_rate(self.progress.step + 1, self.config))
 
-    def _sum_over_ranks(self, parameters: list[torch.nn.Parameter], sums: torch.Tensor, flops: int) -> int:
-        """Sums gradients and `sums` in place over all processes; returns the sum of `flops`."""
+    def _sum_over_ranks(self, parameters: list[torch.nn.Parameter], sums: torch.Tensor) -> None:
+        """Sums gradients and `sums` in place over all processes."""
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        total_flops = torch.tensor(flops, device=self.compute.device)
-        self.ranks.sum([sums, total_flops, *(p.grad for p in parameters if p.grad is not None)])
-        return int(total_flops)
+        self.ranks.sum([sums, *(p.grad for p in parameters if p.grad is not None)])
 
     def _advance(self, result: StepResult, rows: np.ndarray, started: float) -> None:
         """Records the result of a step on `rows` that began at `started`."""

@@ -1,0 +1,39 @@
+"""The next batch, made while a GPU still computes the last one."""
+
+import numpy as np
+
+from transduce.data.batching import Indices, share
+from transduce.training.batch import Batch, collate
+from transduce.training.batch_order import BatchOrder
+from transduce.training.micro_batches import BatchSplits
+from transduce.training.progress import Progress
+
+
+class Prefetch:
+    """Keeps one batch that was made before its turn.
+
+    The host runs ahead of a GPU until the end of an update, where it waits for the sums. Before it waits it makes the
+    first micro-batch of the next update, and queues its copy behind what the GPU still has to do. No thread is needed,
+    and nothing has to be saved: what is kept counts only if exactly these rows are asked for. A CPU has no such time:
+    it computes while the host would wait.
+    """
+
+    def __init__(self, order: BatchOrder, splits: BatchSplits) -> None:
+        self.order, self.splits = order, splits
+        self.enabled = splits.device.type != "cpu"
+        self._made: tuple[Indices, Batch] | None = None
+
+    def make_next(self, progress: Progress) -> None:
+        """Makes the first micro-batch of the update after the one that follows `progress`, if its rows are known."""
+        splits = self.splits
+        rows = self.order.rows_after_next(progress) if self.enabled and splits.own_limit is None else None
+        if rows is None:
+            return
+        own = share(rows, splits.ranks.rank, splits.ranks.world_size)
+        for part in splits.parts(own, progress.step + 2)[:1]:
+            self._made = part, collate(splits.store, part, splits.device)
+
+    def take(self, rows: Indices) -> Batch | None:
+        """Returns the batch of `rows` if it was made, and forgets it; else None."""
+        made, self._made = self._made, None
+        return made[1] if made is not None and np.array_equal(made[0], rows) else None
