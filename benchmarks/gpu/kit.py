@@ -41,6 +41,7 @@ _REQUIRED = {
     "tokenizers": "tokenizers",
     "tqdm": "tqdm",
 }
+_FOR_STORES = {"pyarrow": "pyarrow"}
 _FOR_TRAINING = {"pyarrow": "pyarrow", "sacrebleu": "sacrebleu"}
 _FOR_TESTS = {"pytest": "pytest with iniconfig, pluggy and packaging", "pyarrow": "pyarrow"}
 
@@ -107,6 +108,16 @@ def train_speed_parts(options: Options) -> list[Part]:
     return parts
 
 
+def train_option_parts(options: Options) -> list[Part]:
+    """Updates with each preparation for a GPU and without it, by turns."""
+    command = ["benchmarks/train_options.py", "--device", options.device]
+    command += ["--toy", "--updates", "3", "--rounds", "1"] if options.toy else ["--precision", "bf16"]
+    names = ("prefetch", "pinned", "blocked-loss", "rounded-shapes", "compile")
+    # Compiling for a CPU takes minutes, and says nothing of a GPU.
+    names = tuple(name for name in names if name != "compile" or options.device != "cpu")
+    return [Part(name, [*command, "--option", name], 180, needs=_FOR_STORES) for name in names]
+
+
 def decode_speed_parts(options: Options) -> list[Part]:
     """Decoding in all four cases: ours with recorded steps and without, Hugging Face, CTranslate2."""
     common = ["benchmarks/decode.py", "--device", options.device]
@@ -164,6 +175,7 @@ PIECES: dict[str, Callable[[Options], list[Part]]] = {
     "machine": machine_parts,
     "tests": test_parts,
     "train-speed": train_speed_parts,
+    "train-options": train_option_parts,
     "decode-speed": decode_speed_parts,
     "train": train_parts,
     "weights": weights_parts,
@@ -301,6 +313,8 @@ def _summary(piece: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
             key = part["part"].rpartition("-")[0]
             speeds.setdefault(key, []).append(part["rows"][-1]["target_tokens_per_second"])
         return {key: statistics.median(values) for key, values in speeds.items()}
+    if piece == "train-options":
+        return {part["part"]: part["rows"][-1]["on_over_off"] for part in parts}
     if piece == "decode-speed":
         return {part["part"]: {row["case"]: row["tokens_per_second"] for row in part["rows"]} for part in parts}
     return {}

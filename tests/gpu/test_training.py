@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,35 @@ def test_an_update_is_that_of_the_cpu(name: str, store: ParallelStore) -> None:
         torch.testing.assert_close(
             value.cpu(), weights[key], rtol=1e-3, atol=1e-4, msg=lambda text, key=key: key + text
         )
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="counts where the host waits for a GPU")
+def test_an_update_waits_for_the_gpu_once(store: ParallelStore) -> None:
+    """`tests/parity/test_pretended_gpu.py` counts more, but on a simulated device."""
+    config = _config(max_gradient_norm=1.0, micro_batch_tokens=300, target_batch_tokens=600)
+    compute = Compute(torch.device(DEVICE), torch.bfloat16)
+    model = Transformer(config.model).to(compute.device)
+    trainer = Trainer(model, config, store.path.parent, store, compute=compute, show_progress=False)
+    rows = np.arange(len(store))
+    trainer.train_step(rows)  # the first one makes the optimiser's moments
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            trainer.train_step(rows)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert len([each for each in found if "synchronizing" in str(each.message)]) == 1, [str(e.message) for e in found]
+
+
+def test_rounded_shapes_change_no_update(store: ParallelStore) -> None:
+    compute = Compute(torch.device(DEVICE), torch.float32)
+    exact, losses = _updates(_config(micro_batch_tokens=300), store, compute, 5)
+    rounded, same_losses = _updates(_config(micro_batch_tokens=300, rounded_shapes=True), store, compute, 5)
+    assert same_losses == pytest.approx(losses, rel=1e-4)
+    weights = exact.weights()
+    for key, value in rounded.weights().items():
+        torch.testing.assert_close(value, weights[key], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", _CONFIGS)

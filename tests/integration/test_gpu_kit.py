@@ -112,14 +112,15 @@ def test_all_pieces_run_in_small(pack: Path, tmp_path: Path, bare: dict[str, str
     common = ["--toy", "--device", "cpu", "--out", tmp_path / "out", "--pack", pack, "--results", tmp_path / "results"]
     assert "run again to go on" in _run("kit.py", *common, "--minutes", "0.1", environment=bare, code=75)
     said = _run("kit.py", *common, "--minutes", "20", environment=bare)
-    assert "machine: done; tests: done; train-speed: done; decode-speed: done; train: done; weights: done" in said
+    pieces = ("machine", "tests", "train-speed", "train-options", "decode-speed", "train", "weights")
+    assert "; ".join(f"{piece}: done" for piece in pieces) in said
     assert "fp32-ctranslate2: left out: ctranslate2 not installed" in said
     again = _run("kit.py", *common, environment=bare)
     assert "benchmarks/" not in again  # no command was run
     results = {
         path.name.split("gpu-")[1]: json.loads(path.read_text()) for path in (tmp_path / "results").glob("*.json")
     }
-    assert set(results) == {f"{name}.json" for name in ("machine", "tests", "train-speed", "decode-speed", "train")}
+    assert set(results) == {f"{piece}.json" for piece in pieces[:-1]}
     _check(results, tmp_path)
 
 
@@ -128,6 +129,9 @@ def _check(results: dict[str, Any], folder: Path) -> None:
     assert results["decode-speed.json"]["summary"]["fp32-recorded"]["1x1"] > 0
     assert set(results["train-speed.json"]["summary"]) == {f"toy-fp32-{n}" for n in ("ours", "torch", "huggingface")}
     assert results["train-speed.json"]["parts"][0]["rows"][-1]["share_of_peak"] > 0
+    options = results["train-options.json"]["summary"]
+    assert set(options) == {"prefetch", "pinned", "blocked-loss", "rounded-shapes"}
+    assert all(ratio > 0 for ratio in options.values())
     scored = next(part for part in results["train.json"]["parts"] if part["part"] == "score")["rows"][-1]
     assert scored["sentences"] == 6
     assert "sacre" in scored["bleu"]["signature"] or "version" in scored["bleu"]["signature"]

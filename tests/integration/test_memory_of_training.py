@@ -44,12 +44,12 @@ needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="o
 def runs_out(monkeypatch: pytest.MonkeyPatch, fails: Callable[[np.ndarray], bool]) -> list[int]:
     """Makes memory run out in each micro-batch of a training of which `fails` says so; returns their sizes."""
     original, failed = trainer_module.states_loss, list[int]()
-    collate = trainer_module.collate
+    collate = micro_batches.collate
 
-    def noted(store: Any, rows: np.ndarray, device: torch.device) -> Any:
+    def noted(store: Any, rows: np.ndarray, device: torch.device, **options: Any) -> Any:
         failed.append(len(rows)) if fails(rows) else None
         exhausted.now = fails(rows)  # type: ignore[attr-defined]
-        return collate(store, rows, device)
+        return collate(store, rows, device, **options)
 
     def exhausted(*arguments: Any) -> tuple[Tensor, Tensor]:
         loss, nll = original(*arguments)
@@ -58,7 +58,7 @@ def runs_out(monkeypatch: pytest.MonkeyPatch, fails: Callable[[np.ndarray], bool
             raise RuntimeError(REFUSED)
         return loss, nll
 
-    monkeypatch.setattr(trainer_module, "collate", noted)
+    monkeypatch.setattr(micro_batches, "collate", noted)
     monkeypatch.setattr(trainer_module, "states_loss", exhausted)
     return failed
 

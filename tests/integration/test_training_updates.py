@@ -32,6 +32,7 @@ from transduce.config import Config
 from transduce.data.batching import BatchPlan, plan_epoch
 from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
+from transduce.training import micro_batches
 from transduce.training import trainer as trainer_module
 from transduce.training.outcome import End
 from transduce.training.prefetch import Prefetch
@@ -49,14 +50,14 @@ def test_many_micro_batches_are_one_batch(
     config: Config, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, micro_batch_tokens: int
 ) -> None:
     num_batches = 0
-    collate = trainer_module.collate
+    collate = micro_batches.collate
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments: Any, **options: Any) -> Any:
         nonlocal num_batches
         num_batches += 1
-        return collate(*arguments)
+        return collate(*arguments, **options)
 
-    monkeypatch.setattr(trainer_module, "collate", counted)
+    monkeypatch.setattr(micro_batches, "collate", counted)
     config = with_train(without_dropout(config), max_steps=2)
     whole = make_trainer(config, tmp_path / "whole", data)
     whole.fit()
@@ -96,11 +97,29 @@ def test_batches_made_ahead_change_nothing(
     split = make_trainer(with_train(config, micro_batch_tokens=60), tmp_path / "split", data)
     used.clear()
     split.fit()
+    assert used.count(True) == 2 * (batches - 1) + 1  # the first micro-batch of a step each
+    left_out = make_trainer(with_train(config, skip_steps=(2,)), tmp_path / "left out", data)
+    left_out.fit()  # the batch that was made for step 2 is not that of step 3
     monkeypatch.setattr(Prefetch, "take", take)
     expected = make_trainer(with_train(config, micro_batch_tokens=60), tmp_path / "expected", data)
     expected.fit()
-    assert used.count(True) == 2 * (batches - 1) + 1  # the first micro-batch of a step each
     assert_identical(state_of(expected), state_of(split))
+    expected = make_trainer(with_train(config, skip_steps=(2,)), tmp_path / "expected without", data)
+    expected.fit()
+    assert_identical(state_of(expected), state_of(left_out))
+
+
+def test_rounded_shapes_change_no_update(config: Config, data: Path, tmp_path: Path) -> None:
+    config = without_dropout(config)
+    exact = make_trainer(config, tmp_path / "exact", data)
+    rounded = make_trainer(with_train(config, rounded_shapes=True), tmp_path / "rounded", data)
+    said = list[str]()
+    rounded.log.say = said.append  # type: ignore[method-assign]
+    rounded.announce()
+    assert any("numbers of rows instead of" in line for line in said)
+    exact.fit()
+    rounded.fit()
+    assert_close(dict(exact.model.weights()), dict(rounded.model.weights()))
 
 
 def test_two_processes_are_one(recipe: Path, config: Config, data: Path, tmp_path: Path) -> None:

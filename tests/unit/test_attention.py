@@ -133,3 +133,6 @@ def test_padding_mask() -> None:
     assert mask.shape == (2, 1, 1, 3)
     assert mask[:, 0, 0].tolist() == [[True, True, True], [True, False, False]]
     assert padding_mask(torch.tensor([2, 2]), 2, torch.device("cpu")) is None
+    filling_up = padding_mask(torch.tensor([2, 0]), 2, torch.device("cpu"))
+    assert filling_up is not None
+    assert filling_up[:, 0, 0].tolist() == [[True, True], [True, False]]  # a softmax over nothing may not be finite

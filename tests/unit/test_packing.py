@@ -2,7 +2,7 @@
 
 import torch
 
-from transduce.model.packing import Packing
+from transduce.model.packing import Packing, rounded_size
 
 CPU = torch.device("cpu")
 
@@ -38,3 +38,22 @@ def test_batches_with_hardly_any_padding_are_not_packed() -> None:
     assert Packing.of(almost, 10, CPU) is None  # one position of a thousand
     almost[:30] = 9
     assert Packing.of(almost, 10, CPU) is not None
+
+
+def test_few_sizes_by_hand() -> None:
+    assert [rounded_size(size) for size in (1, 31, 63, 64, 65, 127, 129, 1000)] == [1, 31, 63, 64, 66, 128, 132, 1008]
+    assert [rounded_size(size, 8) for size in (1, 8, 9, 250, 513, 16_385)] == [8, 8, 16, 256, 528, 16_896]
+    sizes = {rounded_size(size) for size in range(16_384, 32_768)}
+    assert len(sizes) == 33  # both ends of the octave
+    assert all(size <= rounded_size(size) <= 1.04 * size for size in range(32, 5000))
+
+
+def test_rows_are_rounded_up_by_padding_that_nothing_reads() -> None:
+    lengths = torch.tensor([9, 3, 1, 0])
+    packing = Packing.of(lengths, 10, CPU, rounded=True)
+    assert packing is not None
+    real = [*range(9), 10, 11, 12, 20]
+    assert packing.index_N.tolist() == [*real, 9, 13, 14]  # 16 rows: 13 real tokens, then the first of the padding
+    x = torch.arange(40.0).view(4, 10, 1)
+    assert packing.unpack(packing.pack(x))[1, :, 0].tolist() == [10, 11, 12, 13, 14, 0, 0, 0, 0, 0]
+    assert Packing.of(torch.tensor([9, 8]), 10, CPU, rounded=True) is None  # 24 rows, and there are 20 positions

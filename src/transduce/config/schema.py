@@ -118,6 +118,8 @@ class TrainConfig:
     spike_deviations: Weight = 8.0
     precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where the device computes in it
     compile: bool = False  # use torch.compile; on a CPU it takes minutes and gains nothing
+    # Round the sizes of batches up to few, for a GPU's allocator and kernels: the same updates, a little more padding.
+    rounded_shapes: bool = False
     device: str = "auto"  # auto: a GPU if there is one; or cpu, cuda, cuda:1, …
     seed: Seed = 1  # seed of initialisation, order and dropout
     checkpoint_steps: CountOrNone = 0  # steps between checkpoints; 0 disables

@@ -68,13 +68,14 @@ def attend(
     """Does what `attend_reference` does, with the fastest kernel for the shapes.
 
     That is `scaled_dot_product_attention`, except for short sequences on a CPU, where two batched products and a
-    softmax are faster (docs/decisions/0004).
+    softmax are faster (docs/decisions/0004). Those look at numbers, which a compiled program does not.
     """
     num_queries, num_keys = query_BHTE.size(-2), key_BHSE.size(-2)
     if causal and attend_mask is not None:
         causal_TS = torch.ones(num_queries, num_keys, dtype=torch.bool, device=query_BHTE.device).tril()
         attend_mask, causal = attend_mask & causal_TS, False
-    if query_BHTE.device.type == "cpu" and num_queries * num_keys <= _SHORT:
+    is_short = num_queries * num_keys <= _SHORT
+    if query_BHTE.device.type == "cpu" and is_short and not torch.compiler.is_compiling():
         return _attend_short(query_BHTE, key_BHSE, value_BHSE, attend_mask, causal=causal, dropout=dropout)
     if attend_mask is not None:
         attend_mask = torch.atleast_2d(attend_mask)  # the kernel does not accept a mask of shape (S,)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -61,6 +61,7 @@ class Transformer(nn.Module):
             self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
             self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_epsilon)
         self.checkpointing = False  # in training: keep each layer's input only, and compute the layer again backwards
+        self.rounded_shapes = False  # in `forward`: few numbers of rows (`packing.num_rows`), for the same result
         self.output_projection: nn.Module | None = None  # replaces `output_embedding` in a prepacked model
         self.initialise()
 
@@ -101,6 +102,15 @@ class Transformer(nn.Module):
         """Returns the layers of the decoder, from the bottom up."""
         return cast(Iterator[DecoderLayer], iter(self.decoder))
 
+    def compile(self, **options: Any) -> None:
+        """Compiles each layer by itself, as `torch.nn.Module.compile` compiles a module.
+
+        All layers of a stack run one compiled program, so that the time to compile does not grow with their number.
+        What looks at lengths, and so would be compiled again and again, stays outside.
+        """
+        for layer in [*self.encoder, *self.decoder]:
+            layer.compile(**options)
+
     # --- encoder and decoder over whole sequences -------------------------------------------------------------
 
     def forward(
@@ -110,7 +120,7 @@ class Transformer(nn.Module):
 
         Position t of a target is predicted from positions before it: `target_BT` ends in EOS and is shifted here.
         """
-        source_packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device)
+        source_packing = Packing.of(source_lengths_B, source_BS.size(1), source_BS.device, rounded=self.rounded_shapes)
         mask = padding_mask(source_lengths_B, source_BS.size(1), source_BS.device)
         memory = self._encode(source_BS, mask, source_packing)
         return self._decode(memory, mask, source_packing, target_BT, target_lengths_B)
@@ -158,7 +168,7 @@ class Transformer(nn.Module):
         target_BT: Tensor,
         target_lengths_B: Tensor,
     ) -> Tensor:
-        packing = Packing.of(target_lengths_B, target_BT.size(1), target_BT.device)
+        packing = Packing.of(target_lengths_B, target_BT.size(1), target_BT.device, rounded=self.rounded_shapes)
         x = self._embed_target(target_BT)
         if packing is not None:
             x = packing.pack(x)
@@ -171,6 +181,8 @@ class Transformer(nn.Module):
             x = self.decoder_norm(x)
         if packing is None:
             x = x.flatten(0, 1).index_select(0, real_positions(target_lengths_B, target_BT.size(1), x.device))
+        elif self.rounded_shapes:
+            x = x[: int(target_lengths_B.sum())]
         return x
 
     def _embed(self, tokens: Tensor, embedding: Tensor) -> Tensor:
@@ -284,8 +296,11 @@ class Transformer(nn.Module):
 
 
 def padding_mask(lengths_B: Tensor, num_positions: int, device: torch.device) -> Tensor | None:
-    """Returns the (B, 1, 1, S) mask of real tokens, or None where all are real."""
-    real_BS = torch.arange(num_positions, device=lengths_B.device) < lengths_B[:, None]
+    """Returns the (B, 1, 1, S) mask of real tokens, or None where all are real.
+
+    A sequence without any, which fills up a batch, sees its first position: the softmax over nothing is not finite.
+    """
+    real_BS = torch.arange(num_positions, device=lengths_B.device) < lengths_B.clamp(min=1)[:, None]
     return None if bool(real_BS.all()) else send(real_BS[:, None, None], device)
 
 

@@ -9,13 +9,16 @@ from torch import Tensor
 
 from transduce.data.store import ParallelStore
 from transduce.model.device import send
-from transduce.model.packing import real_positions
+from transduce.model.packing import ROUNDED_MULTIPLE, real_positions, rounded_size
 from transduce.text import EOS, PAD
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Source and target ids, each ending in EOS and right-padded; lengths count EOS and stay on the CPU."""
+    """Source and target ids, each ending in EOS and right-padded; lengths count EOS and stay on the CPU.
+
+    Sentences of length 0 may follow, which only fill up the batch.
+    """
 
     source_BS: Tensor
     source_lengths_B: Tensor
@@ -39,19 +42,26 @@ class Batch:
         return self.target_BT.flatten().index_select(0, places_N)
 
 
-def pad(sequences: Sequence[np.ndarray | Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Appends EOS to each sequence and pads: ids (B, T) and lengths (B), both int64."""
+def pad(sequences: Sequence[np.ndarray | Sequence[int]], *, rounded: bool = False) -> tuple[Tensor, Tensor]:
+    """Appends EOS to each sequence and pads: ids (B, T) and lengths (B), both int64.
+
+    With `rounded`, B and T are rounded up to few sizes; sequences that only fill up have the length 0.
+    """
     lengths = np.fromiter((len(sequence) + 1 for sequence in sequences), np.int64, len(sequences))
-    ids = np.full((len(sequences), int(lengths.max(initial=1))), PAD, np.int64)
+    shape = len(sequences), int(lengths.max(initial=1))
+    if rounded:
+        shape = rounded_size(shape[0]), rounded_size(shape[1], ROUNDED_MULTIPLE)
+        lengths = np.pad(lengths, (0, shape[0] - len(sequences)))
+    ids = np.full(shape, PAD, np.int64)
     for row, sequence in enumerate(sequences):
         ids[row, : len(sequence)] = sequence
         ids[row, len(sequence)] = EOS
     return torch.from_numpy(ids), torch.from_numpy(lengths)
 
 
-def collate(store: ParallelStore, rows: np.ndarray, device: torch.device) -> Batch:
-    """Returns the given rows of `store` as one batch on `device`."""
+def collate(store: ParallelStore, rows: np.ndarray, device: torch.device, *, rounded: bool = False) -> Batch:
+    """Returns the given rows of `store` as one batch on `device`; `rounded`: see `pad`."""
     sources, targets = store.pairs(rows)
-    source_BS, source_lengths_B = pad(sources)
-    target_BT, target_lengths_B = pad(targets)
+    source_BS, source_lengths_B = pad(sources, rounded=rounded)
+    target_BT, target_lengths_B = pad(targets, rounded=rounded)
     return Batch(send(source_BS, device), source_lengths_B, send(target_BT, device), target_lengths_B)

@@ -35,16 +35,16 @@ class BatchShape:
     target_tokens: int  # real ones: what the output projection sees
 
     @classmethod
-    def of(cls, batch: Batch) -> "BatchShape":
-        """Returns the sizes of a batch as `Transformer.forward` computes it."""
+    def of(cls, batch: Batch, *, rounded: bool = False) -> "BatchShape":
+        """Returns the sizes of a batch as `Transformer.forward` computes it; `rounded` is its `rounded_shapes`."""
         num_sentences, source_positions = batch.source_BS.shape
         target_positions, target_tokens = batch.target_BT.size(1), batch.num_target_tokens
         return cls(
             num_sentences,
             source_positions,
             target_positions,
-            num_rows(int(batch.source_lengths_B.sum()), num_sentences, source_positions),
-            num_rows(target_tokens, num_sentences, target_positions),
+            num_rows(int(batch.source_lengths_B.sum()), num_sentences, source_positions, rounded=rounded),
+            num_rows(target_tokens, num_sentences, target_positions, rounded=rounded),
             target_tokens,
         )
 
@@ -66,7 +66,9 @@ class Flops:
 
 def step_flops(model: object, config: ModelConfig, batch: Batch) -> int:
     """Returns the operations of one forward and backward pass; 0 for a model that is no `Transformer`."""
-    return training_flops(config, BatchShape.of(batch)).total if isinstance(model, Transformer) else 0
+    if not isinstance(model, Transformer):
+        return 0
+    return training_flops(config, BatchShape.of(batch, rounded=model.rounded_shapes)).total
 
 
 def training_flops(config: ModelConfig, shape: BatchShape) -> Flops:

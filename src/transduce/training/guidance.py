@@ -60,7 +60,7 @@ class Guidance:
         word_BS = (self._begins_word_V[source_BS] | ends_BS).cumsum(1) - 1  # EOS stands after the words
         begins_BT = self._begins_tag_V[target_BT].long()
         at_BT = begins_BT.cumsum(1) - begins_BT
-        last_B = word_BS.gather(1, send(lengths_B1 - 1, device))
+        last_B = word_BS.gather(1, send((lengths_B1 - 1).clamp(min=0), device))
         at_BT = torch.minimum(at_BT, last_B)
         return (word_BS[:, None] == at_BT[:, :, None]) & real_BS[:, None]
 

@@ -41,6 +41,7 @@ from transduce.training.micro_batches import (
     LEAST_TOKENS,
     checkpoint_activations,
     checkpoints_activations,
+    has_rounded_shapes,
     snapshot_bytes,
 )
 from transduce.training.step import batch_loss
@@ -224,7 +225,7 @@ class MemoryTrial:
         try:
             with measured(self.compute.device) as usage:
                 for _ in range(1 if whole else 2):
-                    batch = collate(self.store, rows, self.compute.device)
+                    batch = collate(self.store, rows, self.compute.device, rounded=has_rounded_shapes(self.model))
                     loss, _nll = batch_loss(self.model, batch, self.smoothing, self.compute, self.guidance)
                     loss.backward()
         except MEMORY_ERRORS as error:

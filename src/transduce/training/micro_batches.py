@@ -20,6 +20,7 @@ from transduce.data.batching import Indices, micro_batches
 from transduce.data.store import ParallelStore
 from transduce.errors import TrainingError
 from transduce.model import Transformer
+from transduce.training.batch import Batch, collate
 from transduce.training.distributed import Ranks
 from transduce.training.memory import available_bytes, gibibytes, is_out_of_memory, return_freed_memory, used_bytes
 from transduce.training.run_folder import MICRO_BATCHES, damaged
@@ -58,6 +59,8 @@ class BatchSplits:
         self.entries: list[Split] = []
         self.own_limit: int | None = None  # where memory ran out in this step, in this process
         checkpoint_activations(model, train.activation_checkpointing is True)
+        if isinstance(model, Transformer):
+            model.rounded_shapes = train.rounded_shapes
 
     @property
     def whole(self) -> int:
@@ -101,6 +104,10 @@ class BatchSplits:
         if self.own_limit is not None:  # memory ran out, and what was kept until then is free by now
             return_freed_memory(self.device)
         return micro_batches(rows, self.store.source_lengths, self.store.target_lengths, self.limit(step))
+
+    def collate(self, rows: Indices) -> Batch:
+        """Returns a micro-batch on the device, of rounded sizes if `train.rounded_shapes` says so."""
+        return collate(self.store, rows, self.device, rounded=has_rounded_shapes(self.model))
 
     def add(self, step: int, target_tokens: list[int], reason: str, *, peak_bytes: int = 0) -> None:
         """Records how batches are split from `step` on; the main process writes it."""
@@ -195,6 +202,11 @@ def checkpoint_activations(model: object, on: bool) -> None:
 def checkpoints_activations(model: object) -> bool:
     """Returns whether activation checkpointing is on."""
     return isinstance(model, Transformer) and model.checkpointing
+
+
+def has_rounded_shapes(model: object) -> bool:
+    """Returns whether the sizes of batches are rounded up; a model that is no `Transformer` does not have it."""
+    return isinstance(model, Transformer) and model.rounded_shapes
 
 
 def _read(path: Path) -> list[Split]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from transduce.data.batching import Indices, share
-from transduce.training.batch import Batch, collate
+from transduce.training.batch import Batch
 from transduce.training.batch_order import BatchOrder
 from transduce.training.micro_batches import BatchSplits
 from transduce.training.progress import Progress
@@ -31,7 +31,7 @@ class Prefetch:
             return
         own = share(rows, splits.ranks.rank, splits.ranks.world_size)
         for part in splits.parts(own, progress.step + 2)[:1]:
-            self._made = part, collate(splits.store, part, splits.device)
+            self._made = part, splits.collate(part)
 
     def take(self, rows: Indices) -> Batch | None:
         """Returns the batch of `rows` if it was made, and forgets it; else None."""

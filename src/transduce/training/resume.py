@@ -20,7 +20,7 @@ _MAY_CHANGE = {
     "train.validate_steps", "train.validate_bleu", "train.validate_bleu_sentences", "train.validate_beam_size",
     "train.early_stopping", "train.best_by", "train.max_skipped_steps", "train.spike_deviations",
     "train.micro_batch_tokens",  # as the number of processes: rounding, and which numbers dropout draws
-    "train.activation_checkpointing",
+    "train.activation_checkpointing", "train.rounded_shapes",
     "name", "data.folder", "data.download", "data.source_language", "data.target_language", "data.test",
     "decode.beam_size", "decode.length_penalty", "decode.max_extra_tokens", "decode.batch_size",
 }  # fmt: skip

@@ -16,7 +16,6 @@ from transduce.engines.allocator import keep_memory, limit_kernel_caches
 from transduce.errors import BundleError, LostPeerError, TrainingError
 from transduce.reporting.tables import counted
 from transduce.training.ancestor import describe_start
-from transduce.training.batch import collate
 from transduce.training.batch_order import BatchOrder
 from transduce.training.checkpoint_schedule import CheckpointSchedule
 from transduce.training.checkpoint_writer import CheckpointWriter
@@ -29,13 +28,14 @@ from transduce.training.log import TrainingLog
 from transduce.training.loss import Smoothing
 from transduce.training.memory import MEMORY_ERRORS, named_memory_error
 from transduce.training.memory_trial import MemoryTrial
-from transduce.training.micro_batches import BatchSplits
+from transduce.training.micro_batches import BatchSplits, has_rounded_shapes
 from transduce.training.outcome import End, Outcome
 from transduce.training.prefetch import Prefetch
 from transduce.training.progress import CheckpointKind, Progress
 from transduce.training.quarantine import MicroBatch, Quarantine, TrainedBatch
 from transduce.training.run_folder import checkpoint_path, checkpoints
 from transduce.training.schedule import learning_rate
+from transduce.training.shapes import describe_rounding
 from transduce.training.step import StepResult, make_optimizer, require_positions, seed_dropout, states_loss
 from transduce.training.stop_signals import StopSignals
 from transduce.training.trainable import TrainableModel
@@ -112,6 +112,8 @@ class Trainer:
         )
         if corpora := self.order.description(plan):
             self.log.say(corpora)
+        if has_rounded_shapes(self.model):
+            self.log.say(describe_rounding(plan, self.train))
         for line in describe_start(self.run, self.config):
             self.log.say(line)
 
@@ -224,7 +226,7 @@ class Trainer:
             try:
                 for part in self.splits.parts(own, step):
                     ranks.check()
-                    batch = self.prefetch.take(part) or collate(store, part, self.compute.device)
+                    batch = self.prefetch.take(part) or self.splits.collate(part)
                     with self.compute.autocast():
                         states_ND = model(*batch.inputs)
                     loss, nll = states_loss(states_ND, model, batch, smoothing, self.compute, self.guidance)

@@ -1,0 +1,168 @@
+"""What each preparation of training for a GPU gains: updates with it and without it, by turns.
+
+    python benchmarks/train_options.py --device cuda --precision bf16
+    python benchmarks/train_options.py --option compile --device cuda --precision bf16 --preset paper-big
+    python benchmarks/train_options.py --device cpu --toy
+
+Made pairs of realistic lengths, in batches of the preset. The same trainer makes the same `--updates` updates with the
+option off and on, `--rounds` times each, after a round of each that is not counted; only ratios within one run count.
+
+    prefetch       the first batch of an update is made while the device computes the update before
+    pinned         indices and masks are copied from pinned memory
+    blocked-loss   the loss holds a block of logits, and never those of all tokens
+    rounded-shapes  train.rounded_shapes
+    compile        train.compile
+
+Each line of JSON has an option's rates in target tokens a second, real ones only, and the ratio of their medians; of a
+GPU also the peak of memory in use, and how often the allocator asked the device for more. `first_seconds` is the
+uncounted round, which for `compile` is mostly compilation.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from memory import make_store
+from transduce.config import Config, preset
+from transduce.data.store import ParallelStore
+from transduce.model import device as device_module
+from transduce.runs import new_model
+from transduce.training import loss
+from transduce.training.device import Compute
+from transduce.training.trainer import Trainer
+
+OPTIONS = ("prefetch", "pinned", "blocked-loss", "rounded-shapes", "compile")
+_CONFIGURED = {"rounded-shapes": "rounded_shapes", "compile": "compile"}  # keys of train
+_ALL_LOGITS = 1 << 60
+
+
+def configured(args: argparse.Namespace) -> Config:
+    """Returns the preset with what the command line says."""
+    config = preset(args.preset)
+    changes: dict[str, Any] = {"precision": args.precision, "device": args.device, "micro_batch_tokens": 0}
+    if args.toy:
+        shape = {"num_encoder_layers": 1, "num_decoder_layers": 1, "d_model": 16, "d_ff": 32, "num_heads": 2}
+        model = dataclasses.replace(config.model, vocab_size=300, d_k=8, d_v=8, **shape)
+        config = dataclasses.replace(config, model=model)
+        changes |= {"source_batch_tokens": 400, "target_batch_tokens": 400}
+    return dataclasses.replace(config, train=dataclasses.replace(config.train, **changes))
+
+
+@contextlib.contextmanager
+def switched(option: str, on: bool, trainer: Trainer) -> Iterator[None]:
+    """Turns an option that no key of the configuration has on or off, inside."""
+    enabled, pinning, blocks = trainer.prefetch.enabled, set(device_module.PINNING), dict(loss._CHUNK_BYTES)
+    if option == "prefetch":
+        trainer.prefetch.enabled = on
+    if option == "pinned" and not on:
+        device_module.PINNING.clear()
+    if option == "blocked-loss" and not on:
+        loss._CHUNK_BYTES.update(dict.fromkeys(blocks, _ALL_LOGITS))
+    try:
+        yield
+    finally:
+        trainer.prefetch.enabled = enabled
+        device_module.PINNING |= pinning
+        loss._CHUNK_BYTES.update(blocks)
+
+
+def make_updates(trainer: Trainer, count: int) -> tuple[float, float]:
+    """Makes the first updates of an epoch; returns target tokens a second, and the seconds."""
+    device, tokens = trainer.compute.device, 0
+    trainer.progress.epoch = trainer.progress.batch = 0
+    _wait(device)
+    started = time.perf_counter()
+    for _ in range(count):
+        tokens += trainer.train_step(trainer.order.next_rows(trainer.progress)).target_tokens
+        trainer.order.advance(trainer.progress)
+    _wait(device)
+    seconds = time.perf_counter() - started
+    return tokens / seconds, seconds
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _allocator(device: torch.device) -> dict[str, int]:
+    """Returns what the allocator counts, and begins a new peak; zeros of a CPU."""
+    names = ("num_device_alloc", "allocated_bytes.all.peak")
+    if device.type != "cuda":
+        return dict.fromkeys(names, 0)
+    found = torch.cuda.memory_stats(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    return {name: found.get(name, 0) for name in names}
+
+
+def measure(option: str, args: argparse.Namespace, store: ParallelStore, folder: Path) -> dict[str, Any]:
+    """Returns the figures of one option."""
+    trainers: dict[bool, Trainer] = {}
+    rates: dict[bool, list[float]] = {False: [], True: []}
+    first, peak, asked = {False: 0.0, True: 0.0}, {False: 0, True: 0}, {False: 0, True: 0}
+    for on in (False, True):
+        config = configured(args)
+        if option in _CONFIGURED:
+            train = dataclasses.replace(config.train, **{_CONFIGURED[option]: on})
+            config = dataclasses.replace(config, train=train)
+        compute = Compute.of(config.train.device, config.train.precision)
+        run = folder / f"{option}-{on}"
+        run.mkdir()
+        torch.manual_seed(1)
+        model = new_model(config, compute)
+        trainers[on] = Trainer(model, config, run, store, compute=compute, show_progress=False)
+    for turn in range(args.rounds + 1):
+        for on, trainer in trainers.items():
+            before = _allocator(trainer.compute.device)
+            with switched(option, on, trainer):
+                rate, seconds = make_updates(trainer, args.updates)
+            after = _allocator(trainer.compute.device)
+            asked[on] += after["num_device_alloc"] - before["num_device_alloc"]
+            peak[on] = max(peak[on], after["allocated_bytes.all.peak"] >> 20)
+            if turn == 0:
+                first[on] = round(seconds, 2)
+            else:
+                rates[on].append(round(rate, 1))
+    return {
+        "option": option,
+        "preset": args.preset,
+        "compute": str(trainers[True].compute),
+        "updates": args.updates,
+        "off_tokens_per_second": rates[False],
+        "on_tokens_per_second": rates[True],
+        "on_over_off": round(statistics.median(rates[True]) / statistics.median(rates[False]), 4),
+        "first_seconds": [first[False], first[True]],
+        "peak_mib": [peak[False], peak[True]],
+        "device_allocations": [asked[False], asked[True]],
+    }
+
+
+def main() -> None:
+    """Parses the command line, measures, prints a line of JSON for each option."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--option", choices=OPTIONS, action="append", help="may be repeated; default: all")
+    parser.add_argument("--preset", default="paper-base")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--updates", type=int, default=20, help="of a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=40_000)
+    parser.add_argument("--toy", action="store_true", help="a small model: to try the script")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        store = make_store(Path(name) / "train.arrow", configured(args).model.vocab_size, args.pairs)
+        for option in args.option or OPTIONS:
+            print(json.dumps(measure(option, args, store, Path(name))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
