@@ -29,7 +29,7 @@ def choose_device(name: str, option: str = "device") -> torch.device:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Returns a copy of a CPU tensor on `device`, made in its stream; the host does not wait for it."""
-    if device.type in PINNING:
+    """Returns `tensor` on `device`; a copy of a CPU tensor is queued there, and the host does not wait for it."""
+    if device.type in PINNING and tensor.device.type == "cpu":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)
