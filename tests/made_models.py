@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from transduce.bundle import Bundle, save_bundle
-from transduce.config import Config, DecodeConfig, ModelConfig
+from transduce.config import Config, DataConfig, DecodeConfig, ModelConfig
+from transduce.data.corpus_tags import CorpusTags
 from transduce.model import Transformer
 from transduce.text import EOS, SubwordTokenizer
 from transduce.text.new_words import with_new_words
@@ -86,6 +87,16 @@ def made_bundle(
         model.output_embedding[EOS] += ending * model.output_embedding[40:50].mean(0)
     weights = {name: weight.numpy() for name, weight in model.weights().items()}
     return save_bundle(folder, Config(model=shape, decode=DecodeConfig(max_extra_tokens=5)), weights, tokenizer, {})
+
+
+def made_tagged_bundle(folder: Path, data: DataConfig, *, ending: float = 0.4) -> Bundle:
+    """Writes a small model folder of the languages and domains of `data`; what it writes depends on the tags."""
+    tokenizer = made_tokenizer().with_tags(CorpusTags.of(data).all)
+    made = made_bundle(folder.with_name(f"{folder.name}-plain"), ending=ending, vocab_size=tokenizer.vocab_size)
+    config = Config(
+        name="many", model=made.config.model, data=data, decode=DecodeConfig(beam_size=2, max_extra_tokens=5)
+    )
+    return save_bundle(folder, config, made.weights(), tokenizer, {})
 
 
 def untied_folder(

@@ -12,6 +12,7 @@ PACKAGES = (
     "transduce.translation.streams",
     "transduce.translation.documents",
     "transduce.evaluation",
+    "transduce.translation.set_scores",
     "transduce.augmentation",
     "transduce.augmentation.student",
     "transduce.augmentation.filtering",

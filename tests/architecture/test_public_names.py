@@ -138,6 +138,13 @@ PUBLIC = {
         "translate_document",
     },
     "transduce.translation.pipeline": {"MARKUP_KINDS", "SPLIT_KINDS", "Request", "TextOptions", "run_pipeline"},
+    "transduce.translation.set_scores": {
+        "EvaluationSet",
+        "SetScores",
+        "read_test_sets",
+        "score_sets",
+        "scores_table",
+    },
     "transduce.translation.streams": {
         "Columns",
         "JsonLines",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from made_models import TEXT, made_bundle
 from transduce.bundle import Bundle, save_bundle
 from transduce.config import Config, DataConfig, DecodeConfig
-from transduce.config.corpora import CorpusConfig, ValidationSetConfig
+from transduce.config.corpora import CorpusConfig, HeldOutSetConfig
 from transduce.data.corpus_tags import CorpusTags
 from transduce.engines.ctranslate2 import CTranslate2Engine
 from transduce.engines.interface import Engine
@@ -98,7 +98,7 @@ def data_of(*targets: str, **changes: object) -> DataConfig:
 def test_languages_have_tags_where_there_are_several() -> None:
     assert CorpusTags.of(data_of("de", "de")).all == []
     assert CorpusTags.of(data_of("de", "de"), languages=True).train == (("<2de>",), ("<2de>",))
-    sets = (ValidationSetConfig(files=("y",), target_language="fr"),)
+    sets = (HeldOutSetConfig(files=("y",), target_language="fr"),)
     tags = CorpusTags.of(data_of("de", "fr", validation_sets=sets))
     assert (tags.train, tags.validation, tags.all) == ((("<2de>",), ("<2fr>",)), (("<2fr>",),), ["<2de>", "<2fr>"])
 
@@ -109,7 +109,7 @@ def test_domain_and_tag_of_a_corpus_are_tags() -> None:
         CorpusConfig(files=("y",), domain="law"),
         CorpusConfig(files=("z",)),
     )
-    sets = (ValidationSetConfig(files=("v",), domain="law"), ValidationSetConfig(files=("w",)))
+    sets = (HeldOutSetConfig(files=("v",), domain="law"), HeldOutSetConfig(files=("w",)))
     tags = CorpusTags.of(DataConfig(corpora=corpora, validation_sets=sets))
     assert tags.train == (("<domain:law>", "<tag:bt>"), ("<domain:law>",), ())
     assert tags.validation == (("<domain:law>",), ())
@@ -119,15 +119,34 @@ def test_domain_and_tag_of_a_corpus_are_tags() -> None:
     ("values", "message"),
     [
         ({"validation": ("v",)}, "'validation' has target_language = ''"),
-        ({"validation_sets": (ValidationSetConfig(files=("v",), target_language="it"),)}, "(de, fr)"),
-        ({"validation": ("v",), "validation_sets": (ValidationSetConfig(files=("v",)),)}, "their short form"),
-        ({"target_language": "de", "validation_sets": (ValidationSetConfig(files=("v",), domain="x"),)}, "a domain of"),
+        ({"validation_sets": (HeldOutSetConfig(files=("v",), target_language="it"),)}, "(de, fr)"),
+        ({"validation": ("v",), "validation_sets": (HeldOutSetConfig(files=("v",)),)}, "their short form"),
+        ({"target_language": "de", "validation_sets": (HeldOutSetConfig(files=("v",), domain="x"),)}, "a domain of"),
+        ({"test_sets": (HeldOutSetConfig(files=("t",)),)}, "data.test_sets: 't' has target_language = ''"),
+        ({"test_sets": (HeldOutSetConfig(files=("t",), target_language="it"),)}, "test set 't': 'it' must be"),
+        ({"test": {"t": ("t",)}, "test_sets": (HeldOutSetConfig(files=("t",)),)}, "data.test"),
+        ({"test_sets": (HeldOutSetConfig(files=("t",), name="a b", target_language="de"),)}, "name = 'a b'"),
+        ({"test_sets": (HeldOutSetConfig(files=("t",), target_language="de", domain="ä"),)}, "domain = 'ä'"),
     ],
 )
-def test_validation_sets_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
+def test_held_out_sets_that_do_not_fit_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         data_of("de", "fr", **values)
     assert message in str(error.value)
+
+
+def test_test_sets_know_their_languages_in_both_forms() -> None:
+    sets = (
+        HeldOutSetConfig(files=("a.en", "a.fr"), target_language="fr"),
+        HeldOutSetConfig(files=("b.tsv",), name="b"),
+    )
+    long = data_of("de", "fr", target_language="de", test_sets=sets)
+    assert [(each.name, each.source_language, each.target_language) for each in long.test_corpora] == [
+        ("a", "en", "fr"),
+        ("b", "en", "de"),
+    ]
+    short = data_of("de", "fr", test={"any name": ("a.en", "a.fr")})  # old recipes may leave the language open
+    assert [(each.name, each.target_language) for each in short.test_corpora] == [("any name", "")]
 
 
 def test_several_target_languages_must_all_be_named() -> None:

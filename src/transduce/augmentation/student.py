@@ -214,6 +214,7 @@ def _with_distilled_data(job: StudentJob, made: Sequence[MadeCorpus]) -> Config:
         validation=held_out(data.validation),
         validation_sets=tuple(replace(each, files=held_out(each.files)) for each in data.validation_sets),
         test={name: held_out(names) for name, names in data.test.items()},
+        test_sets=tuple(replace(each, files=held_out(each.files)) for each in data.test_sets),
         download="",
     )
     return replace(job.config, data=found)

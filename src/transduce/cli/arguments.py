@@ -40,11 +40,21 @@ def add_document(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_direction(parser: argparse.ArgumentParser) -> None:
-    """Declares which translation is meant, of a model of several target languages or domains."""
+def add_direction(parser: argparse.ArgumentParser, *, target: str = "--target", source: bool = False) -> None:
+    """Declares which translation is meant, of a model of several target languages or domains.
+
+    Args:
+        parser: of the command.
+        target: the option for the target language: another one where --target names a file.
+        source: whether to declare the source language too.
+    """
     group = parser.add_argument_group("direction (for a model of several languages or domains)")
-    group.add_argument("--target", default="", metavar="CODE", help="target language; default: that of the recipe")
+    group.add_argument(target, default="", metavar="CODE", help="target language; default: that of the recipe")
     group.add_argument("--domain", default="", metavar="NAME", help="domain; default: none")
+    if source:
+        group.add_argument(
+            "--source-language", default="", metavar="CODE", help="source language; default: the model's"
+        )
 
 
 def add_overwrite(parser: Any, what: str = "an existing output") -> None:

@@ -10,6 +10,9 @@ examples:
   transduce evaluate --hypothesis test.tok.out --reference test.tok.de --tokenized --lowercase
   transduce evaluate --model models/m30k --source test.en --reference test.de
   transduce evaluate --hypothesis test.out --reference test.de --source test.en --train train.en train.de
+  transduce evaluate --model runs/many/model
+  transduce evaluate --model runs/many/model --sets de-fr --intervals --corpus corpora/many
+  transduce evaluate --model runs/many/model --translate --source test.de --reference test.fr --target fr
 
 metrics:
   bleu        sacreBLEU with WMT's tokenizer (13a); with --tokenized, on the given tokens
@@ -18,19 +21,25 @@ metrics:
   chrf        character n-grams (chrF2)
   chrf++      character and word n-grams
 
---model adds the model's perplexity per subword of the (first) reference, given --source; it needs no PyTorch. --train
-names the training text of both sides (each tab-separated column counts as a line): a warning counts the test lines of
-16 bytes or more that occur in it.
+--model alone translates the test sets of its recipe (data.test, data.test_sets), each in its own direction, and prints
+a table with a row for each: languages, perplexity and scores. A pair of languages that the model was not trained on is
+marked as zero-shot. --translate does the same with one set: --source and --reference.
+
+With --source and --reference, --model adds the model's perplexity per subword of the (first) reference. It needs no
+PyTorch. --train names the training text of both sides (each tab-separated column counts as a line): a warning counts
+the test lines of 16 bytes or more that occur in it.
 """
 
 import argparse
+import dataclasses
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.arguments import add_direction, add_machine
-from transduce.cli.open_model import load_translator, open_model
+from transduce.cli.arguments import add_direction, add_machine, add_options, decode_changes
+from transduce.cli.open_model import Opened, load_translator, open_model, open_translator, require_told_target
+from transduce.cli.output import print_report
 from transduce.errors import EvaluationError
 from transduce.reporting.tables import counted
 
@@ -38,6 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from transduce.evaluation import Evaluation, Text
+    from transduce.evaluation.evaluation import ScoreOptions
+    from transduce.translation.set_scores import EvaluationSet
 
 SUMMARY = "score translations: BLEU with signature, chrF, the paper's BLEU"
 
@@ -47,9 +58,9 @@ _STANDARD_INPUT = "-"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     parser.add_argument("--hypothesis", metavar="FILE", help="translations, one per line; needed without --model")
-    parser.add_argument("--reference", required=True, nargs="+", metavar="FILE", help="one or more references")
+    parser.add_argument("--reference", default=[], nargs="+", metavar="FILE", help="one or more references")
     parser.add_argument("--source", metavar="FILE", help="the source: adds a warning of untranslated lines")
-    parser.add_argument("--model", type=Path, metavar="MODEL", help="measure this model's perplexity; needs --source")
+    parser.add_argument("--model", type=Path, metavar="MODEL", help="measure this model; see above")
     parser.add_argument(
         "--metrics",
         nargs="+",
@@ -75,14 +86,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="training text: adds a warning of test lines that occur in it",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, warnings included")
-    add_direction(parser)
-    add_machine(parser, batches=False)
+    sets = parser.add_argument_group("translating with --model")
+    sets.add_argument("--translate", action="store_true", help="translate --source and score that")
+    sets.add_argument("--sets", nargs="+", default=[], metavar="NAME", help="test sets of the recipe; default: all")
+    sets.add_argument("--recipe", type=Path, metavar="FILE", help="whose test sets; default: the model's own recipe")
+    sets.add_argument("--corpus", type=Path, metavar="DIR", help="their folder; default: as the recipe says")
+    add_options(parser, "search")
+    add_direction(parser, source=True)
+    add_machine(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Scores the files and prints the report."""
     if args.model is None and args.hypothesis is None:
-        raise EvaluationError("Nothing to score: give --hypothesis FILE, or --model MODEL for its perplexity.")
+        raise EvaluationError("Nothing to score: give --hypothesis FILE, or --model MODEL.")
+    if _translates(args):
+        return _evaluate_sets(args)
+    if not args.reference:
+        raise EvaluationError("Nothing to compare with: add --reference FILE.")
     if args.model is not None and args.source is None:
         raise EvaluationError("--model measures the perplexity of the reference given the source: add --source FILE.")
     names = [name for name in (args.hypothesis, *args.reference, args.source) if name is not None]
@@ -107,6 +128,90 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _translates(args: argparse.Namespace) -> bool:
+    """Whether the model translates what is scored; checks that the options go with that."""
+    whole_recipe = args.model is not None and not (args.hypothesis or args.reference or args.source)
+    of_recipe = {"--sets": args.sets, "--recipe": args.recipe, "--corpus": args.corpus}
+    if not whole_recipe and (given := next((name for name, value in of_recipe.items() if value), "")):
+        raise EvaluationError(f"{given} is for the test sets of a recipe: give --model MODEL without files.")
+    if args.translate and (args.model is None or args.source is None or not args.reference or args.hypothesis):
+        raise EvaluationError("--translate needs --model, --source and --reference, and no --hypothesis.")
+    if whole_recipe and (args.target or args.domain or args.source_language):
+        raise EvaluationError(
+            "--target, --domain and --source-language are for --source: each test set of the recipe says its own."
+        )
+    translates = whole_recipe or args.translate
+    if not translates and any(value is not None for value in decode_changes(args).values()):
+        raise EvaluationError("Options of the search are for translating: add --translate.")
+    return translates
+
+
+def _evaluate_sets(args: argparse.Namespace) -> int:
+    """Translates the test sets of a recipe, or one that is given, and prints a row for each."""
+    from transduce.translation.set_scores import score_sets, scores_table
+
+    opened = open_translator(args)
+    if args.translate:
+        require_told_target(opened.bundle, args.target, Path(args.reference[0]))
+    sets = [_given_set(args)] if args.translate else _sets_of_recipe(args, opened)
+    training = _training(args.train)
+    translator = load_translator(args, opened)
+    progress = not args.quiet and sys.stderr.isatty()
+    options = _score_options(args)
+    scores = score_sets(translator, sets, search=opened.options, metrics=_metrics(args), progress=progress, **options)
+    warnings = [warning for each in scores for warning in each.evaluation.warnings]
+    if training:
+        from transduce.evaluation import leakage_warnings
+
+        warnings += leakage_warnings([text for each in sets for text in each.texts], training)
+    if args.json:
+        report = {"sets": [each.to_dict() for each in scores], "warnings": warnings}
+        print(json.dumps(report, indent=2, ensure_ascii=False))
+        return 0
+    for warning in warnings:
+        print(f"transduce: warning: {warning}", file=sys.stderr)
+    print_report(scores_table(scores))
+    return 0
+
+
+def _sets_of_recipe(args: argparse.Namespace, opened: Opened) -> list["EvaluationSet"]:
+    from transduce.config import load_recipe
+    from transduce.translation.set_scores import read_test_sets
+
+    config = load_recipe(args.recipe) if args.recipe is not None else opened.bundle.config
+    data = config.data if args.corpus is None else dataclasses.replace(config.data, folder=str(args.corpus))
+    return read_test_sets(data, args.sets)
+
+
+def _given_set(args: argparse.Namespace) -> "EvaluationSet":
+    from transduce.translation.set_scores import EvaluationSet
+
+    return EvaluationSet(
+        name=Path(args.source).name,
+        source=_read(args.source),
+        references=[_read(name) for name in args.reference],
+        source_language=args.source_language,
+        target_language=args.target,
+        domain=args.domain,
+    )
+
+
+def _metrics(args: argparse.Namespace) -> list[str]:
+    return list(dict.fromkeys([*args.metrics, *(["bleu-paper"] if args.paper else [])]))
+
+
+def _score_options(args: argparse.Namespace) -> "ScoreOptions":
+    """Returns the options of the scores; the language of the target only where --target-language names it."""
+    options: ScoreOptions = {
+        "tokenized": args.tokenized,
+        "lowercase": args.lowercase,
+        "confidence": args.intervals,
+    }
+    if args.target_language is not None:
+        options["language"] = args.target_language
+    return options
+
+
 def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str, Any]:
     from transduce.evaluation.texts import require_aligned
     from transduce.translation.call_options import Asked
@@ -115,6 +220,7 @@ def _perplexity(args: argparse.Namespace, texts: dict[str, "Text"]) -> dict[str,
     source, reference = texts[args.source], texts[args.reference[0]]
     require_aligned(source, [reference])
     opened = open_model(args, search=False)
+    require_told_target(opened.bundle, args.target, Path(args.reference[0]))
     translator = load_translator(args, opened)
     summary = ScoreSummary()
     asked: Asked = {"target_language": args.target, "domain": args.domain}
@@ -140,16 +246,14 @@ def _score(args: argparse.Namespace, texts: dict[str, "Text"], training: dict[st
     from transduce.data.first_recipe import language_of
     from transduce.evaluation import evaluate
 
+    options: ScoreOptions = {"language": language_of(Path(args.reference[0])), **_score_options(args)}
     return evaluate(
         texts[args.hypothesis],
         [texts[name] for name in args.reference],
         source=texts[args.source] if args.source is not None else None,
-        metrics=list(dict.fromkeys([*args.metrics, *(["bleu-paper"] if args.paper else [])])),
-        language=language_of(Path(args.reference[0])) if args.target_language is None else args.target_language,
-        tokenized=args.tokenized,
-        lowercase=args.lowercase,
-        confidence=args.intervals,
+        metrics=_metrics(args),
         training=training,
+        **options,
     )
 
 

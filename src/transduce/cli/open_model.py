@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transduce.cli.arguments import decode_changes
@@ -86,6 +87,30 @@ def open_translator(args: argparse.Namespace, *, required: str = "") -> Opened:
     if direction.notice and not args.quiet:
         print(f"transduce: note: {direction.notice}", file=sys.stderr)
     return opened
+
+
+def require_told_target(bundle: "Bundle", told: str, reference: Path, option: str = "--target") -> None:
+    """Refuses a reference that is, by its name, in another target language than the model would write.
+
+    Args:
+        bundle: the model.
+        told: the language that the user named; "" for none, and anything may be meant by naming one.
+        reference: a file, such as test.fr.
+        option: that names a language.
+
+    Raises:
+        ConfigError: no language was named, and the model writes that of the reference only where it is named.
+    """
+    from transduce.data.first_recipe import language_of
+    from transduce.translation.directions import Directions
+
+    directions = Directions.of(bundle.tokenizer, bundle)
+    language, written = language_of(reference), directions.choose().target
+    if not told and language != written and language in directions.targets:
+        raise ConfigError(
+            f"{reference}: is '{language}' by its name, and the model writes '{written}' where no language is named: "
+            f"add {option} {language}, or {option} {written} if that is meant."
+        )
 
 
 def loading_arguments(args: argparse.Namespace, choice: "EngineChoice") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tables of a recipe that stand in arrays: the corpora to train on, and the phases of training.
+"""The tables of a recipe that stand in arrays: corpora to train on, held-out sets, and the phases of training.
 
 [[data.corpora]]                                 [[train.phases]]
 name = "web"                                     from_step = 0
@@ -45,17 +45,14 @@ class CorpusConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValidationSetConfig:
-    """A validation set of several: an entry of `[[data.validation_sets]]`."""
+class HeldOutSetConfig:
+    """A validation or test set of several: an entry of `[[data.validation_sets]]` or `[[data.test_sets]]`."""
 
     files: tuple[str, ...] = ()  # a pair of files or a TSV file
-    name: str = ""  # in logs and metrics; empty: the name of the first file, without its endings
+    name: str = ""  # in logs and reports; empty: the name of the first file, without its endings
     source_language: str = ""  # BCP 47 code; empty: `data.source_language`
     target_language: str = ""  # BCP 47 code; empty: `data.target_language`
     domain: str = ""  # a domain of the corpora; its tag stands in front of each source
-
-    def __post_init__(self) -> None:
-        _check_names("data.validation_sets", self.name, domain=self.domain)
 
 
 def _check_names(key: str, name: str, **tags: str) -> None:
@@ -82,7 +79,7 @@ class PhaseConfig:
             require_within(weight, f"train.phases.weights.{name}", float, WEIGHTS)
 
 
-Corpus = TypeVar("Corpus", CorpusConfig, ValidationSetConfig)
+Corpus = TypeVar("Corpus", CorpusConfig, HeldOutSetConfig)
 
 
 def filled_in(corpora: Sequence[Corpus], source_language: str, target_language: str) -> tuple[Corpus, ...]:
@@ -105,14 +102,16 @@ def filled_in(corpora: Sequence[Corpus], source_language: str, target_language: 
     return tuple(filled)
 
 
-def require_distinct_names(key: str, corpora: Sequence[CorpusConfig] | Sequence[ValidationSetConfig]) -> None:
-    """Raises ConfigError where two entries of an array of tables have the same name."""
+def require_names(key: str, corpora: Sequence[CorpusConfig] | Sequence[HeldOutSetConfig]) -> None:
+    """Raises ConfigError where an entry of an array of tables has an unusable name, or the name of another."""
+    for corpus in corpora:
+        _check_names(key, corpus.name, domain=corpus.domain)
     given = [corpus.name for corpus in corpora if corpus.name]
     if twice := next((name for name in given if given.count(name) > 1), ""):
         raise ConfigError(f"{key}: two of them have the name '{twice}'. Give each a name of its own.")
 
 
-def require_languages(key: str, corpora: Sequence[CorpusConfig] | Sequence[ValidationSetConfig]) -> None:
+def require_languages(key: str, corpora: Sequence[CorpusConfig] | Sequence[HeldOutSetConfig]) -> None:
     """Raises ConfigError where a corpus does not say its target language, or no tag can be made of it."""
     for corpus in corpora:
         language = corpus.target_language

@@ -6,10 +6,10 @@ from typing import Literal
 
 from transduce.config.corpora import (
     CorpusConfig,
-    ValidationSetConfig,
+    HeldOutSetConfig,
     filled_in,
-    require_distinct_names,
     require_languages,
+    require_names,
 )
 from transduce.config.quantities import Length, LengthOrNone, Ratio, Temperature, refused
 from transduce.config.ranges import Range, check_ranges, shown
@@ -25,8 +25,8 @@ class DataConfig:
     A pair of files is `["a.en", "a.de"]`; one file with tab-separated columns is `["a.tsv"]`. Names may end in
     `.gz` or `.zst`. Relative names start at `folder`.
 
-    `train` and `repeat` are the short form of `corpora`, and `validation` is that of `validation_sets`. Whoever reads
-    them asks for `training_corpora` and `validation_corpora`.
+    `train` and `repeat` are the short form of `corpora`, `validation` is that of `validation_sets`, and `test` that of
+    `test_sets`. Whoever reads them asks for `training_corpora`, `validation_corpora` and `test_corpora`.
 
     With the format "trees" the names are treebanks: files of bracketed trees, folders of them, and patterns such as
     "wsj/0[2-9]". Each tree becomes a pair, its words and its brackets, and the model becomes a parser (§6.3).
@@ -44,8 +44,9 @@ class DataConfig:
     corpora: tuple[CorpusConfig, ...] = ()  # instead of `train`: files, name, weight and languages of each corpus
     temperature: Temperature = 0.0  # T ≥ 1: a corpus of n pairs has the share n^(1/T) of an epoch; 0: by `weight`
     validation: tuple[str, ...] = ()  # a pair of files, or a TSV file
-    validation_sets: tuple[ValidationSetConfig, ...] = ()  # instead of `validation`: named sets; their mean decides
+    validation_sets: tuple[HeldOutSetConfig, ...] = ()  # instead of `validation`: named sets; their mean decides
     test: dict[str, tuple[str, ...]] = field(default_factory=dict)  # named test sets, never trained on
+    test_sets: tuple[HeldOutSetConfig, ...] = ()  # instead of `test`: sets that name their languages and domain
     # Treebanks only: rare words are cut into pieces, or replaced by one token for their shape (a signature).
     rare_words: Literal["pieces", "signatures"] = "pieces"
     max_tokens: Length = 256  # longest side of a training pair, in subwords
@@ -63,8 +64,10 @@ class DataConfig:
             raise refused(self, "data.rare_words", demand)
         named = [("train", names) for names in self.train] + [("corpora", corpus.files) for corpus in self.corpora]
         named += [("validation_sets", each.files) for each in self.validation_sets]
-        require_distinct_names("data.corpora", self.corpora)
-        require_distinct_names("data.validation_sets", self.validation_sets)
+        named += [("test_sets", each.files) for each in self.test_sets]
+        require_names("data.corpora", self.corpora)
+        require_names("data.validation_sets", self.validation_sets)
+        require_names("data.test_sets", self.test_sets)
         named += [("validation", self.validation)] if self.validation else []
         named += [(f"test.{name}", names) for name, names in self.test.items()]
         demand = "one or more files of trees" if self.format == "trees" else "a pair of files or one TSV file"
@@ -80,6 +83,8 @@ class DataConfig:
         if self.validation and self.validation_sets:
             demand = "left out where there are [[data.validation_sets]]: it is their short form"
             raise refused(self, "data.validation", demand)
+        if self.test and self.test_sets:
+            raise refused(self, "data.test", "left out where there are [[data.test_sets]]: it is their short form")
         self._check_weights()
         self._check_tags()
 
@@ -108,10 +113,16 @@ class DataConfig:
         return own if all(own) or len(of_corpora) != 1 else of_corpora.pop()
 
     @cached_property
-    def validation_corpora(self) -> tuple[ValidationSetConfig, ...]:
+    def validation_corpora(self) -> tuple[HeldOutSetConfig, ...]:
         """The validation sets, each with a name and languages, whichever form the recipe has."""
-        short = [ValidationSetConfig(files=self.validation, name="validation")] if self.validation else []
+        short = [HeldOutSetConfig(files=self.validation, name="validation")] if self.validation else []
         return filled_in(self.validation_sets or short, *self.held_out_languages)
+
+    @cached_property
+    def test_corpora(self) -> tuple[HeldOutSetConfig, ...]:
+        """The test sets, each with a name and languages, whichever form the recipe has."""
+        short = [HeldOutSetConfig(files=files, name=name) for name, files in self.test.items()]
+        return filled_in(self.test_sets or short, *self.held_out_languages)
 
     def described_languages(self, source: str, target: str) -> str:
         """Returns the languages of all corpora: "en → de, fr"; `source` and `target` stand for unknown ones."""
@@ -129,18 +140,20 @@ class DataConfig:
         return targets if len(targets) > 1 else ()
 
     def _check_tags(self) -> None:
-        corpora, sets = self.training_corpora, self.validation_corpora
+        corpora, validation = self.training_corpora, self.validation_corpora
+        tests = self.test_corpora if self.test_sets else ()  # the short form may leave its languages open
         domains = {corpus.domain for corpus in corpora}
         if self.format == "trees" and (self.tagged_languages or any(each.tag or each.domain for each in corpora)):
             raise ConfigError("data.corpora: tags and several target languages are for data.format = 'text'.")
         if languages := self.tagged_languages:
             require_languages("data.corpora", corpora)
-            require_languages("data.validation_sets", sets)
-        for each in sets:
+            require_languages("data.validation_sets", validation)
+            require_languages("data.test_sets", tests)
+        for kind, each in [("validation", each) for each in validation] + [("test", each) for each in tests]:
             if languages and each.target_language not in languages:
                 known = ", ".join(languages)
                 demand = f"a target language of the corpora ({known})"
-                raise ConfigError(f"validation set '{each.name}': '{each.target_language}' must be {demand}.")
+                raise ConfigError(f"{kind} set '{each.name}': '{each.target_language}' must be {demand}.")
             if each.domain and each.domain not in domains:
                 demand = "a domain of the corpora"
-                raise ConfigError(f"validation set '{each.name}': domain = '{each.domain}' must be {demand}.")
+                raise ConfigError(f"{kind} set '{each.name}': domain = '{each.domain}' must be {demand}.")

@@ -250,6 +250,7 @@ _RENAMED_VALUES = {"train.best_by": {"bleu": "score"}}
 _EXAMPLES = {
     "data.corpora": '[[data.corpora]] and below it files = ["train.en", "train.de"]',
     "data.validation_sets": '[[data.validation_sets]] and below it files = ["dev.en", "dev.de"]',
+    "data.test_sets": '[[data.test_sets]] and below it files = ["test.en", "test.de"]',
     "train.phases": "[[train.phases]] and below it from_step = 5000 and weights = { web = 0.5 }",
     "data.train": 'train = [["train.en", "train.de"]]: a list of pairs of files',
     "data.validation": 'validation = ["dev.en", "dev.de"]',

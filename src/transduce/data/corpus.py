@@ -81,8 +81,8 @@ def locate(data: DataConfig, *, mirror: Path | None = None, progress: bool = Tru
         raise DataError(
             'data.train names no files. Give a pair of files or a TSV, for example [["train.en", "train.de"]].'
         )
-    held_out = (*(each.files for each in data.validation_corpora), *data.test.values())
-    named = (*(corpus.files for corpus in corpora), *held_out)
+    held_out = (*data.validation_corpora, *data.test_corpora)
+    named = [*(each.files for each in corpora), *(each.files for each in held_out)]
     if data.download and not all(path.exists() for names in named for path in _paths(data, names)):
         from transduce.data import named_corpora  # imports the network modules: only when needed
 
@@ -115,7 +115,9 @@ def locate_tests(data: DataConfig) -> dict[str, Part]:
     Raises:
         DataError: a treebank is missing.
     """
-    return {name: _part(data, names, data.held_out_languages) for name, names in data.test.items()}
+    return {
+        each.name: _part(data, each.files, (each.source_language, each.target_language)) for each in data.test_corpora
+    }
 
 
 def _paths(data: DataConfig, names: Sequence[str]) -> tuple[Path, ...]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.config import Config
+from transduce.config import Config, DataConfig
 from transduce.config.differences import describe, differences
 from transduce.data.corpus_tags import CorpusTags
 from transduce.data.mixture import CorpusRows
@@ -27,8 +27,9 @@ TRAIN, VALIDATION = "train.arrow", "validation.arrow"
 
 # Where the corpus is and what it is called: the prepared files do not depend on these.
 _IRRELEVANT = {"folder", "download", "source_language", "target_language", "allow_misaligned"}
-# How often pairs are seen is decided when an epoch is planned. The corpora stand under "train", as in the short form.
-_IRRELEVANT |= {"repeat", "corpora", "temperature"}
+# How often pairs are seen is decided when an epoch is planned. Corpora and test sets stand under "train" and "test", as
+# in the short form.
+_IRRELEVANT |= {"repeat", "corpora", "temperature", "test_sets"}
 
 
 @dataclass(frozen=True)
@@ -188,10 +189,19 @@ def _settings(config: Config) -> dict[str, Any]:
     data = {key: value for key, value in asdict(config.data).items() if key not in _IRRELEVANT}
     data["train"] = [corpus.files for corpus in config.data.training_corpora]
     data["validation_sets"] = [each.files for each in config.data.validation_sets]
+    data["test"] = {each.name: each.files for each in config.data.test_corpora}
+    data["languages"] = _languages(config.data) if config.data.tagged_languages else []
     tags = CorpusTags.of(config.data)
     data["tags"] = asdict(tags) if tags.all else {}
     plain: dict[str, Any] = json.loads(json.dumps({"text": asdict(config.text), "data": data}))
     return plain
+
+
+def _languages(data: DataConfig) -> list[tuple[str, str]]:
+    """Returns the languages of all corpora and sets: which training pairs leak depends on them."""
+    held_out = (*data.validation_corpora, *data.test_corpora)
+    of_corpora = [(each.source_language, each.target_language) for each in data.training_corpora]
+    return of_corpora + [(each.source_language, each.target_language) for each in held_out]
 
 
 def _status(path: Path) -> dict[str, Any]:

@@ -22,6 +22,7 @@ _MAY_CHANGE = {
     "train.micro_batch_tokens",  # as the number of processes: rounding, and which numbers dropout draws
     "train.activation_checkpointing", "train.rounded_shapes",
     "name", "data.folder", "data.download", "data.source_language", "data.target_language", "data.test",
+    "data.test_sets",
     "decode.beam_size", "decode.length_penalty", "decode.max_extra_tokens", "decode.batch_size",
 }  # fmt: skip
 # These change updates. A training that diverged needs them, so --set may change them; an edited recipe may not.

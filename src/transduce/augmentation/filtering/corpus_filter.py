@@ -51,7 +51,8 @@ def filter_corpus(
     options = options or FilterOptions()
     if data.format != "text":
         raise ConfigError("data.format = 'trees': only pairs of lines can be filtered.")
-    parts = _parts(locate(replace(data, validation=(), validation_sets=(), test={}), progress=progress), options)
+    only_training = replace(data, validation=(), validation_sets=(), test={}, test_sets=())
+    parts = _parts(locate(only_training, progress=progress), options)
     if output is not None:
         require_distinct_names(parts)
         _require_output(output, parts, overwrite=overwrite)

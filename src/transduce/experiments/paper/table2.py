@@ -12,6 +12,7 @@ from pathlib import Path
 
 from transduce.bundle import Bundle
 from transduce.config import Config
+from transduce.config.corpora import HeldOutSetConfig
 from transduce.config.weights import count_parameters
 from transduce.data.prepared import load_prepared
 from transduce.data.readers import read_pairs
@@ -33,6 +34,7 @@ from transduce.experiments.paper.trained_models import (
     with_data,
 )
 from transduce.runs import data_folder
+from transduce.translation.pipeline import TextOptions
 from transduce.translation.translator import Translator
 
 # Trained where neither recipes nor models are named; at smoke scale, the target languages of the demo's corpus.
@@ -61,7 +63,7 @@ class System:
                 f"{self.name}: translates '{self.pair}'. Table 2 has {' and '.join(PAIRS)}: set "
                 "data.source_language and data.target_language, or for a model write --model FOLDER:PAIR."
             )
-        if not self.config.data.test:
+        if not self.config.data.test_corpora:
             raise ConfigError(f"{self.name}: names no test set (data.test), on which it could be measured.")
 
 
@@ -117,7 +119,7 @@ def _from_model(named: str, data: Path | None) -> System:
     match = None if Path(named).is_dir() else _PAIR.fullmatch(named)
     folder = Path(match[1] if match else named)
     config = Bundle.load(folder).config
-    if config.data.test:
+    if config.data.test_corpora:
         config = with_data(config, data, "name the folder of its test sets: --corpus DIR", test_only=True)
     return System(str(folder), match[2] if match else _pair(config), config, folder, None)
 
@@ -153,8 +155,8 @@ def _identity(system: System) -> Values:
 
 def _measurements(system: System, options: Table2Options) -> Iterator[Measurement]:
     yield Measurement(f"train/{system.name}", partial(_train, system, not options.quiet))
-    for test in system.config.data.test:
-        yield Measurement(f"test/{system.name}/{test}", partial(_test, system, test, options.tokenized))
+    for test in system.config.data.test_corpora:
+        yield Measurement(f"test/{system.name}/{test.name}", partial(_test, system, test, options.tokenized))
 
 
 def _train(system: System, show_progress: bool, say: Say) -> Values:
@@ -183,13 +185,14 @@ def _train(system: System, show_progress: bool, say: Say) -> Values:
     }
 
 
-def _test(system: System, test: str, tokenized: bool, say: Say) -> Values:
+def _test(system: System, test: HeldOutSetConfig, tokenized: bool, say: Say) -> Values:
     """Translates a test set and scores it."""
     data = system.config.data
-    pairs = list(read_pairs([Path(data.folder, name) for name in data.test[test]]))
+    pairs = list(read_pairs([Path(data.folder, name) for name in test.files]))
     references = [target for _, target in pairs]
     translator, lines = Translator.load(system.model, engine="torch"), []
-    for found in translator.stream([source for source, _ in pairs]):
+    asked = TextOptions(target=test.target_language, domain=test.domain)
+    for found in translator.stream([source for source, _ in pairs], text_options=asked):
         lines.append(found[0].text)
         if len(lines) % 20 == 0 or len(lines) == len(pairs):
             say(f"translated {len(lines):,} of {len(pairs):,}")
@@ -198,7 +201,7 @@ def _test(system: System, test: str, tokenized: bool, say: Say) -> Values:
     return {
         "system": system.name,
         "pair": system.pair,
-        "test": test,
+        "test": test.name,
         "lines": len(pairs),
         "bleu": papers.value,
         "signature": papers.signature,

@@ -141,7 +141,7 @@ def _task(chosen: Settings, options: Table4Options) -> Task:
         config = recipe_config(recipe, data, settings)
     if config.data.format != "trees":
         raise ConfigError(f"{config.name}: trains no parser: data.format is '{config.data.format}', not 'trees'.")
-    if not config.data.test:
+    if not config.data.test_corpora:
         raise ConfigError(f"{config.name}: names no test set (data.test), on which the parser could be measured.")
     semi = config if raw is not None or silver is not None else None
     if semi and options.recipe is None and chosen.semi_recipe:

@@ -21,7 +21,7 @@ RECIPES = Path("recipes")  # of a checkout of the source
 # Keys that change neither a finished model nor its translations. Training sets the vocabulary's size.
 _IRRELEVANT = (
     "name",
-    *("model.vocab_size", "data.folder", "data.test"),
+    *("model.vocab_size", "data.folder", "data.test", "data.test_sets"),
     *("train.device", "train.compile", "train.log_steps", "decode.batch_size"),
 )
 
@@ -58,7 +58,9 @@ def with_data(config: Config, data: Path | None, remedy: str, *, test_only: bool
     found = replace(config, data=replace(config.data, folder=str(folder)))
     needed = replace(found.data, download="")
     if test_only:
-        needed = replace(needed, train=tuple(needed.test.values()), repeat=(), validation=())
+        tests = tuple(each.files for each in needed.test_corpora)
+        nothing: dict[str, Any] = dict.fromkeys(("repeat", "corpora", "validation", "validation_sets", "test_sets"), ())
+        needed = replace(needed, train=tests, test={}, **nothing)
     try:
         locate(needed, progress=False)
     except DataError as error:
@@ -99,7 +101,7 @@ def make_demo(config: Config) -> None:
         MissingDependencyError: `babel` or `num2words`, which it is made with, is not installed.
     """
     data = config.data
-    if not all(Path(data.folder, name).is_file() for names in data.test.values() for name in names):
+    if not all(Path(data.folder, name).is_file() for each in data.test_corpora for name in each.files):
         make_demo_corpus(
             Path(data.folder), target_language=data.target_language, num_train=150, num_validation=12, num_test=12
         )
