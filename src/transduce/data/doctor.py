@@ -6,7 +6,7 @@ of lines, are errors. What depends on subwords (over-long pairs, odd length rati
 encoded.
 
 Leakage. A training pair *leaks* if its source or its target is also in the validation set or a test set, outer white
-space ignored. `data.drop_leaked` drops a pair if
+space ignored (`data/held_out.py`). `data.drop_leaked` drops a pair if
 
 - the whole pair is held out, or
 - one side is a held-out line of at least `MIN_LEAK_BYTES` bytes.
@@ -31,15 +31,13 @@ from numpy.typing import NDArray
 from transduce.config import DataConfig
 from transduce.data.corpus import Chunk, CorpusFiles, read_chunks
 from transduce.data.duplicates import find_repeats
+from transduce.data.held_out import HeldOutLines, Leaks, Pair
 from transduce.data.misalignment import AlignmentCheck
 from transduce.data.swapped_sides import Sides, compare_sides
 from transduce.data.wrong_language import SideLanguages
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
 
-Pair = tuple[str, str]  # the languages of a part
-
-MIN_LEAK_BYTES = 16  # in UTF-8: five Chinese characters say as much as sixteen English letters
 NUM_EXAMPLES = 3
 
 # Characters at which other tools end a line. We do not.
@@ -126,13 +124,6 @@ class Examination:
     num_held_out: dict[str, int]
 
 
-@dataclass
-class _HeldOut:
-    sources: set[str] = field(default_factory=set)
-    targets: set[str] = field(default_factory=set)
-    pairs: set[tuple[str, str]] = field(default_factory=set)
-
-
 def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examination:
     """Checks a corpus, and returns what is wrong with it and which training pairs are kept.
 
@@ -152,7 +143,8 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examinat
         # If a whole part is in the wrong language, that is reported once, and not for each line.
         of_pair = sides[part.languages]
         check_languages = data.drop_wrong_language or part not in of_pair.faults
-        kept.append(_examine_chunk(chunk, data, held_out, of_pair.languages if check_languages else None, findings))
+        leaks = held_out.leaks(chunk, part.languages)
+        kept.append(_examine_chunk(chunk, data, leaks, of_pair.languages if check_languages else None, findings))
         if files.train.index(part) == chunk.part:  # a part that is listed twice is checked once
             alignments[part.languages].add(part, chunk)
         hashes.extend(hash(pair) for pair in chunk.pairs)
@@ -173,7 +165,7 @@ def examine(files: CorpusFiles, data: DataConfig, *, progress: bool) -> Examinat
 
 
 def _examine_chunk(
-    chunk: Chunk, data: DataConfig, held_out: _HeldOut, languages: SideLanguages | None, findings: Findings
+    chunk: Chunk, data: DataConfig, leaks: Leaks, languages: SideLanguages | None, findings: Findings
 ) -> NDArray[np.bool_]:
     """Counts the problems of a chunk, and returns which of its pairs are kept."""
     keep = np.ones(len(chunk.pairs), dtype=bool)
@@ -182,7 +174,7 @@ def _examine_chunk(
     keep[empty] = False
     findings.empty.add(chunk.locations(empty))
     findings.copies.add(chunk.locations([i for i, (src, tgt) in enumerate(chunk.pairs) if src == tgt and keep[i]]))
-    keep[_find_leaks(chunk, data, held_out, findings)] = False
+    keep[_count_leaks(chunk, data, leaks, findings)] = False
     sources, targets = _wrong_language(chunk, languages)
     findings.wrong_language_sources.add(chunk.locations(sources))
     findings.wrong_language_targets.add(chunk.locations(targets, side=1))
@@ -212,11 +204,11 @@ def _read_held_out(
     sides: Mapping[Pair, Sides],
     alignments: Mapping[Pair, AlignmentCheck],
     findings: Findings,
-) -> tuple[_HeldOut, dict[str, int]]:
+) -> tuple[HeldOutLines, dict[str, int]]:
     """Returns the lines of validation and test sets, and the number of pairs in each set."""
-    all_sets, counts = _HeldOut(), dict.fromkeys(files.held_out(), 0)
+    all_sets, counts = HeldOutLines(), dict.fromkeys(files.held_out(), 0)
     for name, part in files.held_out().items():
-        this_set = _HeldOut()
+        this_set: list[tuple[str, str]] = []
         for chunk in read_chunks([part], f"reading {name}", progress=False):
             counts[name] += len(chunk.pairs)
             _find_hidden_breaks(chunk, findings)
@@ -230,36 +222,17 @@ def _read_held_out(
             overlap = [i for i, (src, tgt) in enumerate(pairs) if src in all_sets.sources or tgt in all_sets.targets]
             if overlap:
                 findings.held_out_overlap.setdefault(name, Finding()).add(chunk.locations(overlap))
-            this_set.sources.update(src for src, _ in pairs if src)
-            this_set.targets.update(tgt for _, tgt in pairs if tgt and not part.trees)
-            this_set.pairs.update(pairs)
-        all_sets.sources |= this_set.sources
-        all_sets.targets |= this_set.targets
-        all_sets.pairs |= this_set.pairs
+            this_set += pairs
+        all_sets.add(this_set, part.languages, targets=not part.trees)
     return all_sets, counts
 
 
-def _find_leaks(chunk: Chunk, data: DataConfig, held_out: _HeldOut, findings: Findings) -> list[int]:
+def _count_leaks(chunk: Chunk, data: DataConfig, leaks: Leaks, findings: Findings) -> list[int]:
     """Counts the pairs of the chunk that leak, and returns those that are dropped."""
-    if not held_out.pairs:
-        return []
-    sources, targets, pairs = [], [], []
-    dropped: list[int] = []
-    kept: list[int] = []
-    for i, (src, tgt) in enumerate(chunk.pairs):
-        source, target = src.strip(), tgt.strip()
-        leaked = [line for line, lines in ((source, held_out.sources), (target, held_out.targets)) if line in lines]
-        if not leaked:
-            continue
-        whole = (source, target) in held_out.pairs
-        sources += [i] * (source in held_out.sources)
-        targets += [i] * (target in held_out.targets)
-        pairs += [i] * whole
-        long_enough = any(len(line.encode()) >= MIN_LEAK_BYTES for line in leaked)
-        (dropped if data.drop_leaked and (whole or long_enough) else kept).append(i)
-    findings.leaked_sources.add(chunk.locations(sources))
-    findings.leaked_targets.add(chunk.locations(targets, side=1))
-    findings.leaked_pairs.add(chunk.locations(pairs))
+    dropped, kept = (leaks.certain, leaks.short) if data.drop_leaked else ([], sorted(leaks.certain + leaks.short))
+    findings.leaked_sources.add(chunk.locations(leaks.sources))
+    findings.leaked_targets.add(chunk.locations(leaks.targets, side=1))
+    findings.leaked_pairs.add(chunk.locations(leaks.pairs))
     findings.leaks_dropped.add(chunk.locations(dropped))
     findings.leaks_kept.add(chunk.locations(kept))
     return dropped
