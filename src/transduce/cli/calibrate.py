@@ -3,12 +3,14 @@
 The sources are translated, and each translation is compared with its reference: it is good if its chrF is at least
 --threshold. The fit turns the model's probabilities into the probability of a good translation, which 'transduce
 translate --confidence' writes. Use text that the model was not trained on, such as the validation set; a thousand lines
-are enough. Without a calibration, the confidence is the geometric mean of the probabilities of the tokens.
+are enough. Without a calibration, the confidence is the geometric mean of the probabilities of the tokens. A model has
+one calibration: where it has several target languages, fit it on the one that matters most.
 
 examples:
   transduce calibrate models/m30k --source val.en --reference val.de
   transduce calibrate models/m30k --source val.en --reference val.de --test-source test.en --test-reference test.de
   transduce calibrate models/m30k --source val.en --reference val.de --threshold 70 --json
+  transduce calibrate models/many --source val.en --reference val.fr --target fr
 
 The expected calibration error (ECE) is the difference between the confidence and the share of good translations,
 averaged over ten groups of lines of equal size. It is measured by cross-validation, and on the test lines if there are
@@ -20,8 +22,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transduce.cli.arguments import add_machine, add_options, add_overwrite, decode_changes, require_both
-from transduce.cli.open_model import load_translator, open_model
+from transduce.cli.arguments import add_direction, add_machine, add_options, add_overwrite, decode_changes, require_both
+from transduce.cli.open_model import load_translator, open_translator, require_told_target
 from transduce.config import DecodeConfig
 from transduce.errors import ConfigError, DataError
 from transduce.reporting.tables import counted
@@ -49,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_overwrite(parser, "the existing calibration")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_options(parser, "search", paper=DecodeConfig())
+    add_direction(parser)
     add_machine(parser)
 
 
@@ -66,13 +69,15 @@ def run(args: argparse.Namespace) -> int:
     sources, references = _pairs(args.source, args.reference)
     require_lines(sum(bool(line.strip() and other.strip()) for line, other in zip(sources, references, strict=True)))
     test = _pairs(args.test_source, args.test_reference) if args.test_source is not None else None
-    opened = open_model(args)
+    opened = open_translator(args)
+    require_told_target(opened.bundle, args.target, args.reference)
     translator = load_translator(args, opened)
+    asked = {"target": args.target, "domain": args.domain, **decode_changes(args)}
     assert translator.bundle is not None  # it was loaded from one
-    calibration = calibrate(*measure(translator, sources, references, **decode_changes(args)), args.threshold)
+    calibration = calibrate(*measure(translator, sources, references, **asked), args.threshold)
     report = _report(calibration)
     if test is not None:
-        report["test"] = measure_fit(calibration, *measure(translator, *test, **decode_changes(args)))
+        report["test"] = measure_fit(calibration, *measure(translator, *test, **asked))
     save_calibration(translator.bundle, calibration)
     print(json.dumps(report, indent=2) if args.json else _text(report, args.model))
     return 0

@@ -42,8 +42,8 @@ from transduce.engines.capabilities import ENGINE_NAMES
 from transduce.errors import ConfigError
 
 if TYPE_CHECKING:
+    from transduce.augmentation.filtering.cross_entropy import Scorer
     from transduce.config import DataConfig
-    from transduce.translation.translator import Translator
 
 SUMMARY = "clean a parallel corpus, and say what was dropped and why"
 
@@ -88,11 +88,13 @@ def run(args: argparse.Namespace) -> int:
     from transduce.augmentation.filtering import filter_corpus
 
     options = FilterOptions(off=tuple(args.off), **{key: getattr(args, key) for key in flags_of(FilterOptions)})
+    data = _data(args)
+    source, target = data.held_out_languages
     report = filter_corpus(
-        _data(args),
+        data,
         args.output,
         options,
-        models=(_load(args, args.forward), _load(args, args.backward)) if args.forward else None,
+        models=(_load(args, "forward", target), _load(args, "backward", source)) if args.forward else None,
         dry_run=args.dry_run,
         overwrite=args.overwrite,
         progress=not args.quiet,
@@ -127,7 +129,17 @@ def _of_languages(data: "DataConfig", source: str, target: str) -> "DataConfig":
     return dataclasses.replace(data, source_language=source, target_language=target)
 
 
-def _load(args: argparse.Namespace, model: Path) -> "Translator":
+def _load(args: argparse.Namespace, option: str, target: str) -> "Scorer":
+    """Loads a model of the rule cross-entropy; of several target languages it is asked for `target`."""
+    from transduce.augmentation.filtering.cross_entropy import ScorerTowards
     from transduce.translation.translator import Translator
 
-    return Translator.load(model, engine=args.engine, device=args.device, threads=args.threads)
+    model: Path = getattr(args, option)
+    translator = Translator.load(model, engine=args.engine, device=args.device, threads=args.threads)
+    directions = translator.directions
+    if not directions.targets:
+        return translator
+    if not target:
+        known = ", ".join(directions.targets)
+        raise ConfigError(f"--{option} {model}: writes {known}: say which pair this is: --languages SOURCE TARGET.")
+    return ScorerTowards(translator, directions.choose("", target).target)

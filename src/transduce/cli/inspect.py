@@ -11,6 +11,7 @@ examples:
   transduce inspect models/m30k --sentence "A dog runs." --figure dog.png --word dog
   transduce inspect models/m30k --source test.en --target test.de --pharaoh test.align
   transduce inspect models/m30k --source test.en --line 7 --arrays pair.npz
+  transduce inspect models/many --sentence "A dog runs." --target-language fr --domain law
 
 Layers and heads count from 1. An alignment links each target word to the source word that the chosen heads attend to
 most; "0-0 2-1" links source word 0 to target word 0, and 2 to 1. Words are separated by white space. By default the
@@ -27,8 +28,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.arguments import add_device, add_overwrite
+from transduce.cli.arguments import add_device, add_direction, add_overwrite
 from transduce.cli.numbers import whole
+from transduce.cli.open_model import require_told_target
 from transduce.cli.output import open_output, warn_truncated
 from transduce.cli.renamed import warn_of_old_name
 from transduce.errors import ConfigError
@@ -38,6 +40,7 @@ from transduce.reporting.tables import counted
 if TYPE_CHECKING:
     import numpy as np
 
+    from transduce.translation.call_options import Asked
     from transduce.translation.result import Attention
     from transduce.translation.translator import Translator
 
@@ -76,6 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument_group("alignment").add_argument(
         "--align-heads", metavar="HEADS", help="see above; default: best"
     )
+    add_direction(parser, target="--target-language")
     add_device(parser.add_argument_group("machine"))
 
 
@@ -91,10 +95,13 @@ def run(args: argparse.Namespace) -> int:
     if shows_a_pair and not 1 <= args.line <= len(pairs):
         raise ConfigError(f"--line {args.line}: the input has {counted(len(pairs), 'line')}.")
     translator = Translator.load(args.model, engine="torch", device=args.device, threads=args.threads)
+    if args.target is not None and translator.bundle is not None:
+        require_told_target(translator.bundle, args.target_language, args.target, "--target-language")
+    asked: Asked = {"target_language": args.target_language, "domain": args.domain}
     if shows_a_pair:
-        _show(args, _attend(translator, pairs[args.line - 1], args.line))
+        _show(args, _attend(translator, pairs[args.line - 1], args.line, asked))
     if args.pharaoh is not None:
-        _align(args, translator, pairs)
+        _align(args, translator, pairs, asked)
     return 0
 
 
@@ -159,13 +166,13 @@ def _pairs(args: argparse.Namespace) -> list[tuple[str, str | None]]:
     return list(read_pairs([source, args.target]))
 
 
-def _attend(translator: "Translator", pair: tuple[str, str | None], line: int) -> "Attention":
+def _attend(translator: "Translator", pair: tuple[str, str | None], line: int, asked: "Asked") -> "Attention":
     from transduce.data.treebank_reader import sentence_reader
 
     source, target = pair
     if translator.bundle is not None:
         source = sentence_reader(translator.bundle.config.data, translator.tokenizer)(source)
-    attention = translator.attend(source, target)
+    attention = translator.attend(source, target, **asked)
     if attention.source_truncated or attention.target_truncated:
         warn_truncated(f"line {line}", translator.engine.max_source_tokens, "read")
     return attention
@@ -208,18 +215,22 @@ def _head_numbers(text: str | None) -> list[int] | None:
     return [int(name) for name in names]
 
 
-def _align(args: argparse.Namespace, translator: "Translator", pairs: list[tuple[str, str | None]]) -> None:
+def _align(
+    args: argparse.Namespace, translator: "Translator", pairs: list[tuple[str, str | None]], asked: "Asked"
+) -> None:
     """Writes the word alignment of every pair; an empty line where a side is blank."""
     from transduce.inspection.alignment import align_all, pharaoh
 
-    heads, alignments = align_all(_word_weights(translator, pairs), args.align_heads or "best")
+    heads, alignments = align_all(_word_weights(translator, pairs, asked), args.align_heads or "best")
     with open_output(args.pharaoh) as file:
         file.writelines(f"{pharaoh(links)}\n" for links in alignments)
     names = ", ".join(map(str, heads)) or "none, for there are no words"
     print(f"{args.pharaoh}: {counted(len(pairs), 'pair')} aligned by heads {names} (LAYER.HEAD)", file=sys.stderr)
 
 
-def _word_weights(translator: "Translator", pairs: list[tuple[str, str | None]]) -> Iterator["np.ndarray"]:
+def _word_weights(
+    translator: "Translator", pairs: list[tuple[str, str | None]], asked: "Asked"
+) -> Iterator["np.ndarray"]:
     """Yields `word_weights` of each pair, and an empty array for one with a blank side."""
     import numpy as np
 
@@ -229,7 +240,7 @@ def _word_weights(translator: "Translator", pairs: list[tuple[str, str | None]])
     with progress_bar("aligning", len(pairs), unit=" pairs", shown=sys.stderr.isatty()) as bar:
         for line, (source, target) in enumerate(pairs, start=1):
             if source.strip() and (target is None or target.strip()):
-                yield word_weights(_attend(translator, (source, target), line))
+                yield word_weights(_attend(translator, (source, target), line, asked))
             else:
                 yield np.zeros((0, 0, 0, 0))
             bar.update()

@@ -25,8 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.cli.arguments import add_ensemble, add_machine, add_option, add_overwrite
-from transduce.cli.open_model import load_translator, open_model
+from transduce.cli.arguments import add_direction, add_ensemble, add_machine, add_option, add_overwrite
+from transduce.cli.open_model import load_translator, open_model, require_told_target
 from transduce.cli.output import open_output, warn_truncated
 from transduce.errors import ConfigError, DataError
 
@@ -49,10 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--tokens", action="store_true", help="write a row for each piece")
     form.add_argument("--json", action="store_true", help="write an object for each pair")
     add_option(parser, "length_penalty", "; default: the model's")
-    parser.add_argument(
-        "--target-language", default="", metavar="CODE", help="for a model of several; default: that of the recipe"
-    )
-    parser.add_argument("--domain", default="", metavar="NAME", help="for a model of several; default: none")
+    add_direction(parser, target="--target-language")
     add_ensemble(parser)
     add_machine(parser, batches=False)
 
@@ -71,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
         require_free(args.output, overwrite=args.overwrite)
     pairs = read_pairs([args.source, args.target])
     opened = open_model(args, search=False)
+    require_told_target(opened.bundle, args.target_language, args.target, "--target-language")
     translator = load_translator(args, opened)
     read = sentence_reader(translator.bundle.config.data, translator.tokenizer) if translator.bundle else str
     summary, number = ScoreSummary(), 0

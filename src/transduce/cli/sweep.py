@@ -17,6 +17,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from transduce.cli.arguments import add_direction
 from transduce.cli.numbers import setting, whole
 from transduce.errors import ConfigError
 
@@ -38,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     score.add_argument("--tokenized", action="store_true", help="the text is tokenised already")
     score.add_argument("--lowercase", action="store_true", help="ignore case")
     score.add_argument("--target-language", metavar="CODE", help="for the paper's BLEU; default: the model's")
+    add_direction(parser)
     machine = parser.add_argument_group("machine")
     machine.add_argument(
         "--batch-size", type=setting("batch_size"), metavar="N", help="lines translated together; changes speed only"
@@ -64,7 +66,9 @@ def run(args: argparse.Namespace) -> int:
         metric=args.metric,
         tokenized=args.tokenized,
         lowercase=args.lowercase,
-        language=args.target_language or subject_config(args.subject).data.target_language,
+        language=args.target_language or args.target or subject_config(args.subject).data.target_language,
+        target=args.target,
+        domain=args.domain,
     )
     results = sweep(
         args.subject,

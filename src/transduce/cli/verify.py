@@ -5,6 +5,7 @@ examples:
   transduce verify models/m30k --quick
   transduce verify models/m30k --source test.en --sample 500 --report report.json
   transduce verify models/wsj --device cuda
+  transduce verify models/many --target fr
   transduce verify models/m30k --export exports/m30k-onnx exports/m30k-int8
 
 Checked properties:
@@ -29,7 +30,7 @@ by rounding only may come in either order: such ties are listed, and are no fail
 import argparse
 from pathlib import Path
 
-from transduce.cli.arguments import add_device, add_overwrite
+from transduce.cli.arguments import add_device, add_direction, add_overwrite
 from transduce.cli.numbers import real, whole
 
 SUMMARY = "check the properties of your own model: causality, padding, batches, cache, scores, engines"
@@ -64,6 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     limits.add_argument(
         "--tie", type=real(0, 1000, above=True), metavar="X", help="scores closer than this are ties; default: 0.0001"
     )
+    add_direction(parser)
     add_device(parser.add_argument_group("machine"))
 
 
@@ -85,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
         settings=Settings(**values),
         device=args.device,
         threads=args.threads,
+        target_language=args.target,
+        domain=args.domain,
         other_engines=not args.no_engines,
         exports=args.export,
         progress=True,

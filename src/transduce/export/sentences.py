@@ -80,10 +80,13 @@ def _from_validation(config: Config, limit: int) -> Sentences | None:
     return Sentences(f"validation data ({', '.join(names)})", sources, references)
 
 
-def validation_part(data: DataConfig) -> Part | None:
-    """Returns a validation set in the default direction; None where there is none, or it is not on this machine."""
+def validation_part(data: DataConfig, target: str = "") -> Part | None:
+    """Returns a validation set in a target language; None where there is none, or it is not on this machine.
+
+    The language is that of the default direction if none is given.
+    """
     try:
-        part = locate_validation(data).get(_validation_name(data))
+        part = locate_validation(data).get(_validation_name(data, target))
     except DataError:  # a treebank that is not here
         return None
     if part is None:
@@ -91,11 +94,12 @@ def validation_part(data: DataConfig) -> Part | None:
     return part if all(os.access(path, os.R_OK) and path.is_file() for path in part.paths) else None
 
 
-def _validation_name(data: DataConfig) -> str:
-    """Returns the name of the first validation set in the recipe's target language, or of the first of all; or ""."""
+def _validation_name(data: DataConfig, target: str = "") -> str:
+    """Returns the name of the first validation set in the target language, or of the first of all; or ""."""
     sets = data.validation_corpora
     return next(
-        (each.name for each in sets if each.target_language == data.target_language), sets[0].name if sets else ""
+        (each.name for each in sets if each.target_language == (target or data.target_language)),
+        sets[0].name if sets else "",
     )
 
 

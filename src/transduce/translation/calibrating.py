@@ -10,7 +10,6 @@ import numpy as np
 
 from transduce.errors import DataError
 from transduce.reporting.tables import counted
-from transduce.translation.directions import languages_of
 from transduce.translation.pipeline import TextOptions
 from transduce.translation.pipeline.calibration import Calibration, features, probabilities
 from transduce.translation.translator import Translator
@@ -81,7 +80,7 @@ def measure(
         translator: the model.
         sources: lines.
         references: their translations.
-        search: keywords of `Translator.translate_n_best`.
+        search: keywords of `Translator.translate_n_best`, `target` and `domain` among them.
 
     Raises:
         DataError: there are not as many references as sources.
@@ -94,9 +93,11 @@ def measure(
             f"that of line n."
         )
     pairs = [(s, r) for s, r in zip(sources, references, strict=True) if s.strip() and r.strip()]
+    direction = translator.directions.choose("", search.pop("target", ""), search.pop("domain", ""))
     plain = copy.copy(translator)
     plain.bundle = None  # so that an older calibration, perhaps a damaged one, is not read
-    text_options = TextOptions(confidence=True, language=languages_of(translator)[0])
+    target = direction.target if translator.directions.targets else ""
+    text_options = TextOptions(confidence=True, language=direction.source, target=target, domain=direction.domain)
     found = plain.translate_n_best([s for s, _ in pairs], 1, text_options=text_options, **search)
     scores = [chrf([best.text], [[reference]]).value for [best], (_, reference) in zip(found, pairs, strict=True)]
     return [best.token_log_probabilities for [best] in found], scores

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from transduce.bundle import Bundle
+from transduce.config import DataConfig
 from transduce.engines.interface import Engine
 from transduce.engines.tagged import with_tags
 from transduce.errors import ConfigError, suggestion
@@ -60,7 +61,11 @@ class Directions:
         """Returns the directions of a model."""
         if bundle is None:
             return cls((("", ""),), tokenizer.target_languages, tokenizer.domains)
-        data = bundle.config.data
+        return cls.of_data(tokenizer, bundle.config.data)
+
+    @classmethod
+    def of_data(cls, tokenizer: SubwordTokenizer, data: DataConfig) -> "Directions":
+        """Returns the directions of a model that was trained on `data`."""
         own = (data.source_language, data.target_language)
         pairs = list(dict.fromkeys((each.source_language, each.target_language) for each in data.training_corpora))
         first = [pair for pair in pairs if pair == own] or [pair for pair in pairs if pair[1] == own[1]] or pairs[:1]
@@ -81,12 +86,12 @@ class Directions:
             return Direction(source or own_source, chosen, domain, False, tags)
         chosen = _known("target language", target, self.targets) if target else own_target or self.targets[0]
         if source:
-            source = _known("source language", source, [*sources, *self.targets])
+            source = _known("source language", source, [*sources, *self.targets]) if sources else source
         elif (own_source, chosen) in self.pairs:
             source = own_source
         else:
             source = next((pair[0] for pair in self.pairs if pair[1] == chosen), "")
-        zero_shot = bool(source) and (source, chosen) not in self.pairs
+        zero_shot = bool(source and sources) and (source, chosen) not in self.pairs
         domain, tags = self._of_domain(domain, chosen)
         return Direction(source, chosen, domain, zero_shot, tags)
 

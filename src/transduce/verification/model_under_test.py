@@ -14,7 +14,7 @@ from transduce.config.special_ids import EOS, PAD, UNK
 from transduce.decoding.scores import NEVER_GENERATED
 from transduce.engines.torch import TorchEngine, load_model
 from transduce.model import Transformer
-from transduce.translation.directions import default_tags
+from transduce.translation.directions import Direction, Directions
 from transduce.verification.sample import Sample
 from transduce.verification.search import Search
 from transduce.verification.settings import Settings
@@ -45,8 +45,16 @@ class Pairs:
 class ModelUnderTest:
     """One model in one engine, with the sentences that it is verified on."""
 
-    def __init__(self, bundle: Bundle, sample: Sample, engine: TorchEngine, settings: Settings) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        sample: Sample,
+        engine: TorchEngine,
+        settings: Settings,
+        direction: Direction | None = None,
+    ) -> None:
         self.bundle = bundle
+        self.direction = direction or Directions.of(bundle.tokenizer, bundle).choose()
         self.sample = sample
         self.engine = engine
         self.settings = settings
@@ -71,9 +79,9 @@ class ModelUnderTest:
 
     @cached_property
     def sources(self) -> list[list[int]]:
-        """The sentences as ids with the tags of the default direction, without EOS, cut to what the model reads."""
+        """The sentences as ids with the tags of the direction, without EOS, cut to what the model reads."""
         limit, tokenizer = self.engine.max_source_tokens, self.bundle.tokenizer
-        tags = default_tags(tokenizer, self.bundle)
+        tags = [tokenizer.tags[tag] for tag in self.direction.tags]
         return [[*tags, *ids][:limit] for ids in tokenizer.encode_batch(list(self.sample.lines))]
 
     @property

@@ -4,7 +4,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import torch
 
@@ -18,6 +18,8 @@ from transduce.export.exported_folder import ExportedFolder
 from transduce.export.exports import require_installed
 from transduce.model.device import choose_device
 from transduce.reporting.tables import counted
+from transduce.translation.call_options import Asked
+from transduce.translation.directions import Directions
 from transduce.verification.checks import CHECKS, FOLDER_CHECKS, Check, of_exports, of_other_engines
 from transduce.verification.findings import CheckResult, Finding, Report
 from transduce.verification.model_under_test import ModelUnderTest
@@ -27,8 +29,8 @@ from transduce.verification.settings import QUICK, Settings
 S = TypeVar("S")
 
 
-class Machine(TypedDict, total=False):
-    """Where `verify` computes."""
+class Machine(Asked, total=False):
+    """Where `verify` computes, and in which direction a model of several translates."""
 
     device: str
     threads: int | None
@@ -57,17 +59,18 @@ def verify(
         exports: folders that `export_model` wrote; each is compared with the model and with its certificate.
         progress: whether to show a progress bar.
         machine: `device` ("auto", "cpu", "cuda", …; default "auto") and `threads`, PyTorch's CPU threads for the whole
-            process.
+            process; `target_language` and `domain`, for a model of several. Exports are compared in the default
+            direction.
 
     Raises:
         BundleError: there is no model folder at `model`, or its configuration cannot be read.
         DataError: `sentences` has none, or cannot be read.
-        ConfigError: there is no such device.
+        ConfigError: there is no such device, or the model does not know the language or the domain.
         ExportError: a folder of `exports` has no certificate.
         MissingDependencyError: what runs one of them is not installed.
     """
     start = time.perf_counter()
-    if unknown := machine.keys() - Machine.__annotations__.keys():
+    if unknown := machine.keys() - Machine.__optional_keys__:
         raise TypeError(f"verify() got an unexpected keyword argument '{min(unknown)}'")
     exported = [ExportedFolder.read(Path(folder)) for folder in exports]  # a mistyped name fails now, not at the end
     for export in exported:
@@ -81,8 +84,11 @@ def verify(
         reason = f"this model cannot be used: see '{results[-1].name}'"
         results += [_result(check, Finding("", skipped=reason), 0.0) for check in CHECKS]
         return _report(bundle, str(device), None, "", results, start)
-    sample = choose(bundle, given, settings.num_sentences)
-    tested = ModelUnderTest(bundle, sample, TorchEngine.load(bundle, device=str(device), threads=threads), settings)
+    target = machine.get("target_language", "")
+    direction = Directions.of(bundle.tokenizer, bundle).choose("", target, machine.get("domain", ""))
+    sample = choose(bundle, given, settings.num_sentences, direction.target)
+    engine = TorchEngine.load(bundle, device=str(device), threads=threads)
+    tested = ModelUnderTest(bundle, sample, engine, settings, direction)
     groups: list[tuple[Check[ModelUnderTest], ...]] = [(check,) for check in CHECKS]
     groups += of_other_engines(tested, threads) if other_engines else []
     groups += of_exports(exported)

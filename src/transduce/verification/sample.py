@@ -26,13 +26,14 @@ class Sample:
     origin: str
 
 
-def choose(bundle: Bundle, given: Path | Sequence[str] | None, count: int) -> Sample:
+def choose(bundle: Bundle, given: Path | Sequence[str] | None, count: int, target: str = "") -> Sample:
     """Returns at most `count` sentences, evenly spread over their source; lines of white space are skipped.
 
     Args:
         bundle: whose validation set, languages and vocabulary are used where nothing is given.
         given: a file, plain, gz or zst, or the sentences themselves.
         count: at least 1.
+        target: the target language, for a model with a validation set for each; "" is the default.
 
     Raises:
         DataError: what was given has no sentences, or the file cannot be read.
@@ -45,7 +46,7 @@ def choose(bundle: Bundle, given: Path | Sequence[str] | None, count: int) -> Sa
         found = _spread(given, count, "those given", called="sentence")
     else:
         data = bundle.config.data
-        found = _of_validation(data, count) or _of_demo(data, count) or _of_vocabulary(bundle, count)
+        found = _of_validation(data, count, target) or _of_demo(data, count) or _of_vocabulary(bundle, count)
     return replace(found, lines=tuple(map(sentence_reader(bundle.config.data, bundle.tokenizer), found.lines)))
 
 
@@ -59,9 +60,9 @@ def _spread(lines: Iterable[str], count: int, origin: str, called: str = "line")
     return Sample(tuple(line for _, line in chosen), tuple(f"{called} {index}" for index, _ in chosen), origin)
 
 
-def _of_validation(data: DataConfig, count: int) -> Sample | None:
+def _of_validation(data: DataConfig, count: int, target: str) -> Sample | None:
     """Returns sources of the validation set, or None where the model names none or it is not on this machine."""
-    part = validation_part(data)
+    part = validation_part(data, target)
     if part is None:
         return None
     origin = f"the validation set, {part.paths[0]}"

@@ -8,6 +8,7 @@ scores are good.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from transduce.data.corpus import Part, read_chunks
 from transduce.translation.forced_scores import TargetScore
+from transduce.translation.translator import Translator
 
 _DEVIATIONS = 4.0  # from the median, beyond which a pair is dropped
 _TO_STANDARD = (
@@ -28,6 +30,18 @@ class Scorer(Protocol):
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[TargetScore]:
         """Returns the score of each target, given its source."""
         ...
+
+
+@dataclass(frozen=True)
+class ScorerTowards:
+    """A model of several target languages, asked for one of them."""
+
+    model: Translator
+    target_language: str
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[TargetScore]:
+        """Returns the score of each target, given its source."""
+        return self.model.score(sources, targets, target_language=self.target_language)
 
 
 def dual_cross_entropy(forward: Scorer, backward: Scorer, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from transduce import files
 from transduce.bundle import Bundle
-from transduce.config import Config
+from transduce.config import Config, DataConfig
 from transduce.engines.torch import TorchEngine
 from transduce.errors import BundleError, ConfigError, EvaluationError, MissingDependencyError, suggestion
 from transduce.evaluation import METRICS, Text, evaluate
@@ -24,8 +24,10 @@ from transduce.model.device import choose_device
 from transduce.reporting.tables import counted
 from transduce.runs import load_run_config, load_run_data
 from transduce.text import SubwordTokenizer
+from transduce.text.tags import source_tags
 from transduce.training.averaging import average
 from transduce.training.progress import averageable_checkpoints, recorded_checksum
+from transduce.translation.directions import Directions
 from transduce.translation.translator import Translator
 
 PICTURE = "sweep.png"
@@ -41,6 +43,8 @@ class Task:
     tokenized: bool = False
     lowercase: bool = False
     language: str = ""  # of the target, for the paper's BLEU
+    target: str = ""  # the language to ask for, of a model of several; "": the model's default
+    domain: str = ""  # for a model that was trained on domains
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
@@ -51,7 +55,7 @@ class Task:
         """What other scores must share with these to be comparable."""
         references = [line for reference in self.references for line in reference.lines]
         return Comparability(
-            _sha256(self.source.lines),
+            _sha256([*source_tags(target_language=self.target, domain=self.domain), *self.source.lines]),
             _sha256(references),
             self.metric,
             self.tokenized,
@@ -90,6 +94,7 @@ def sweep(
         EvaluationError: source and reference are not aligned.
     """
     require_aligned(task.source, task.references)
+    data = subject_config(subject).data
     for count in axes.averages:
         _weights(subject, count)  # raises if they are missing, before anything is decoded
     results = _Results(subject, task.comparability, output)
@@ -101,6 +106,7 @@ def sweep(
         if all(point in results.points for point in points):
             continue
         translator, weights = _translator(subject, count, device)
+        asked = _in_direction(task, translator, data)
         results.drop_stale({count: weights})  # the run may have been trained further
         for point in points:
             if point not in results.points:
@@ -108,7 +114,7 @@ def sweep(
                 if twin is not None:
                     results.add(replace(twin, point=point))
                 else:
-                    results.add(*_measure(translator, task, point, weights, batch_size))
+                    results.add(*_measure(translator, asked, point, weights, batch_size))
                 say(_describe(results.points[point]))
     found = results.save()
     try:
@@ -171,12 +177,24 @@ class _Results:
         return results
 
 
+def _in_direction(task: Task, translator: Translator, data: DataConfig) -> Task:
+    """Returns the task with the language that is to be asked for: a run's translator knows no default."""
+    directions = Directions.of_data(translator.tokenizer, data)
+    direction = directions.choose("", task.target, task.domain)
+    return replace(task, target=direction.target if directions.targets else "", domain=direction.domain)
+
+
 def _measure(
     translator: Translator, task: Task, point: Point, weights: str, batch_size: int | None
 ) -> tuple[Measured, str]:
     started = time.perf_counter()
     lines = translator.translate(
-        task.source.lines, beam_size=point.beam_size, length_penalty=point.length_penalty, batch_size=batch_size
+        task.source.lines,
+        beam_size=point.beam_size,
+        length_penalty=point.length_penalty,
+        batch_size=batch_size,
+        target=task.target,
+        domain=task.domain,
     )
     seconds = time.perf_counter() - started
     evaluation = evaluate(
