@@ -1,5 +1,6 @@
 """The service of one model of several target languages: each pair is served, in each protocol."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,10 @@ PAIRS = (("en", "de"), ("de", "fr"), ("de", "en"))
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model of en → de, de → fr and de → en; so en → fr is zero-shot."""
     folder = tmp_path_factory.mktemp("languages")
-    tokenizer = made_bundle(folder / "plain").tokenizer.with_tags(["<2de>", "<2fr>", "<2en>"])
+    tokenizer = made_bundle(folder / "plain").tokenizer.with_tags(["<2de>", "<2fr>", "<2en>", "<domain:law>"])
     made = made_bundle(folder / "wide", ending=0.4, vocab_size=tokenizer.vocab_size, tie_embeddings="none")
     weights = made.weights()
-    weights["source_embedding"][-3:] *= 6  # so that each tag gives another output
+    weights["source_embedding"][-4:] *= 6  # so that each tag gives another output
     corpora = tuple(CorpusConfig(files=("x",), source_language=one, target_language=other) for one, other in PAIRS)
     decode = DecodeConfig(max_extra_tokens=8)
     config = Config(name="many", model=made.config.model, data=DataConfig(corpora=corpora), decode=decode)
@@ -116,3 +117,31 @@ def test_every_protocol_knows_the_targets(model: Path, expected: dict[str, str])
             assert client.post("/v2/translate", json=fields).json()["translations"][0]["text"] == expected[target]
         targets = {each["code"]: each["targets"] for each in client.get("/languages").json()}
         assert targets["en"] == ["de", "en", "fr"]
+
+
+def test_a_request_may_name_a_domain(model: Path, expected: dict[str, str]) -> None:
+    translator = Translator.load(model)
+    [lawful] = translator.translate([TEXT[0]], target="de", domain="law", text_options=ServeConfig().text)
+    assert lawful != expected["de"]
+    fields = {"text": TEXT[0], "source": "en", "target": "de"}
+    with DescribedClient(app_of(config_of(model))) as client:
+        assert {tuple(pair["domains"]) for pair in client.get("/api/languages").json()["pairs"]} == {("law",)}
+        for domain, text in (("law", lawful), ("", expected["de"]), (None, expected["de"])):
+            [own] = client.post("/api/translate", json=fields | {"domain": domain}).json()["translations"]
+            assert own["text"] == text
+        refused = client.post("/api/translate", json=fields | {"domain": "lw"})
+        assert refused.status_code == 400
+        assert "It knows: law." in refused.json()["error"]["message"]
+        words = [
+            [each["word"] for each in client.post("/api/alternatives", json=fields | asked).json()["alternatives"]]
+            for asked in ({}, {"domain": "law"})
+        ]
+        assert words[1] == [
+            each.word for each in translator.alternatives(TEXT[0], "", 5, target_language="de", domain="law")
+        ]
+        assert words[0] == [each.word for each in translator.alternatives(TEXT[0], "", 5, target_language="de")]
+    configured = ServeConfig(models=config_of(model).models, text=replace(ServeConfig().text, domain="law"))
+    with DescribedClient(app_of(configured)) as client:
+        for asked, text in (({}, lawful), ({"domain": ""}, expected["de"])):
+            [own] = client.post("/api/translate", json=fields | asked).json()["translations"]
+            assert own["text"] == text

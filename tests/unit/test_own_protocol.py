@@ -306,6 +306,7 @@ def test_languages(client: DescribedClient) -> None:
         "target": "de",
         "via": None,
         "zero_shot": False,
+        "domains": [],
         "model": "fake",
         "attention": False,
     }

@@ -32,7 +32,7 @@ class ModelSlot:
         """
         self.entry, self._batching, self._recorder = entry, batching, recorder
         self.name = entry.name  # read here once: each request asks for it, and it costs file accesses
-        self.pairs = _pairs(entry)
+        self.pairs, self.domains = _directions(entry)
         self._model: ServedModel | None = None
         self._retired: list[ServedModel] = []
         self._loading = threading.Lock()  # held while a model is loaded or exchanged
@@ -101,7 +101,8 @@ class ModelSlot:
             if self._model is None:
                 return None  # the next request loads it
             try:
-                if _pairs(self.entry) != self.pairs:
+                pairs, domains = _directions(self.entry)
+                if pairs != self.pairs:
                     raise ConfigError(f"{self.entry.path}: its languages have changed. Start the service anew.")
                 new = self._load()
             except BaseException as error:  # an extension's panic, too
@@ -111,6 +112,7 @@ class ModelSlot:
                     f"Mend {self.entry.path}, or put the earlier folder back."
                 )
             self._exchange(new)
+            self.domains = domains
         self._recorder.model_event(self.name, "reloaded")
         return f"{self.name}: reloaded"
 
@@ -160,8 +162,8 @@ class ModelSlot:
         self._recorder.model_event(self.name, "failed")
 
 
-def _pairs(entry: ModelEntry) -> dict[tuple[str, str], bool]:
-    """Returns the pairs of languages that an entry serves, and whether each is zero-shot.
+def _directions(entry: ModelEntry) -> tuple[dict[tuple[str, str], bool], tuple[str, ...]]:
+    """Returns the pairs of languages that an entry serves, whether each is zero-shot, and the domains of its model.
 
     Codes are those in the configuration, or else those of the model folder. Of a model of several languages the
     configuration chooses among its pairs.
@@ -180,14 +182,14 @@ def _pairs(entry: ModelEntry) -> dict[tuple[str, str], bool]:
         }
         if not found:
             raise ConfigError(f"{entry.path}: was not trained on the pair of its [[models]]. Set zero_shot = true.")
-        return found
+        return found, bundle.tokenizer.domains
     source, target = entry.source or data.source_language, entry.target or data.target_language
     if not source or not target:
         raise ConfigError(
             f"{entry.path}: does not say which languages it translates. Set source and target in its [[models]] of the "
             "configuration."
         )
-    return {(source, target): False}
+    return {(source, target): False}, bundle.tokenizer.domains
 
 
 def _folder_state(folder: Path) -> FolderState:

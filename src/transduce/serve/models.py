@@ -25,6 +25,7 @@ class ServedPair:
     engine: str = ""  # the name of the engine that runs it; "" while it is not loaded
     attention: bool | None = None  # whether that engine returns attention weights; None while it is not loaded
     zero_shot: bool = False  # whether the model was not trained on this pair
+    domains: tuple[str, ...] = ()  # that a request may name; none over a pivot
 
 
 class Models:
@@ -92,7 +93,8 @@ class Models:
             model = route[0].loaded
             attention = False if via else None if model is None else model.returns_attention
             zero_shot = not via and route[0].pairs[source, target]
-            found.append(ServedPair(source, target, name, via, " + ".join(engines), attention, zero_shot))
+            domains = () if via else route[0].domains
+            found.append(ServedPair(source, target, name, via, " + ".join(engines), attention, zero_shot, domains))
         return found
 
     def reload(self, *, always: bool = False) -> list[str]:

@@ -106,8 +106,10 @@ class ServedModel:
 
     def _directed(self, request: TranslationRequest, ticket: Ticket) -> TextModel:
         """Returns the model as it translates in the direction of a request, with an engine that queues its calls."""
-        queued = self._queued(ticket)
-        return directed(queued, request.source, request.target) if self._has_targets else queued
+        queued, domain = self._queued(ticket), request.text_options.domain if request.text_options else ""
+        if self._has_targets:
+            return directed(queued, request.source, request.target, domain)
+        return directed(queued, domain=domain) if domain else queued
 
     def translate(
         self, request: TranslationRequest, ticket: Ticket, text_options: TextOptions
@@ -173,6 +175,7 @@ class ServedModel:
         search = replace(model.with_options(**given), batch_size=model.options.batch_size)
         if n_best > search.beam_size and "beam_size" not in given:
             search = replace(search, beam_size=n_best)
+        self.translator.directions.choose("", text_options.target, text_options.domain)  # refuses what it does not know
         language = text_options.language or self._language
         return Request(search, n_best, replace(text_options, language=language))
 

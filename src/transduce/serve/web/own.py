@@ -26,6 +26,7 @@ from transduce.serve.web.own_fields import (
     read_own_fields,
     read_plain_fields,
     read_texts,
+    with_domain,
 )
 from transduce.serve.web.refusals import Refusal, bad_request, refusal_of
 from transduce.serve.web.request_body import read_fields
@@ -118,6 +119,7 @@ class Own:
             source=guess.language,
             target=target,
             prefixes=[given.prefix],
+            text_options=with_domain(self.backend.config.text, given.domain),
             priority=key.request_priority,
         )
         found = await self.backend.alternatives(request, key, one, given.n)
@@ -143,6 +145,7 @@ class Own:
                 "target": each.target,
                 "via": each.via or None,
                 "zero_shot": each.zero_shot,
+                "domains": list(each.domains),
                 "model": each.model,
                 "attention": each.attention,
             }

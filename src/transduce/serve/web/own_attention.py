@@ -10,7 +10,7 @@ from starlette.routing import Route
 from transduce.serve.requests import TranslationRequest
 from transduce.serve.web.backend import AUTO, Backend
 from transduce.serve.web.own import client_key
-from transduce.serve.web.own_fields import read_plain_fields
+from transduce.serve.web.own_fields import read_plain_fields, with_domain
 from transduce.serve.web.refusals import bad_request
 from transduce.serve.web.request_body import read_fields
 
@@ -23,6 +23,7 @@ class AttentionFields:
     target: str
     source: str = AUTO
     translation: str | None = None  # None: what the model writes
+    domain: str | None = None  # as of a translation
 
 
 class OwnAttention:
@@ -46,7 +47,11 @@ class OwnAttention:
             raise bad_request(f"The language '{given.target[:100]}' is not supported.", "unknown_language")
         [guess] = await self._backend.sources_of([given.text], given.source, target)
         one = TranslationRequest(
-            texts=[given.text], source=guess.language, target=target, priority=key.request_priority
+            texts=[given.text],
+            source=guess.language,
+            target=target,
+            text_options=with_domain(config.text, given.domain),
+            priority=key.request_priority,
         )
         found = await self._backend.attention(request, key, one, given.translation)
         from transduce.inspection.explorer import explorer_data  # imported here, as NumPy is slow to import

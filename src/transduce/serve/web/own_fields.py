@@ -20,7 +20,7 @@ from transduce.translation.pipeline.text_options import Markup, Split
 SEARCH_FIELDS = frozenset(field.name for field in dataclasses.fields(DecodeConfig)) - {"batch_size"}
 _MAX_TERMS = 1000  # of a request, with all choices: required, forbidden, or in its glossary
 _BESIDE_TEXT = ("prefix", "forbidden", "required", "glossary")  # fields with further text
-_TEXT_OPTIONS = ("split", "markup", "guard", "confidence", "alignment")
+_TEXT_OPTIONS = ("split", "markup", "guard", "confidence", "alignment", "domain")
 _PRIORITIES = {"interactive": Priority.INTERACTIVE, "bulk": Priority.BULK}
 
 
@@ -34,6 +34,7 @@ class _Plain:
     split: Split | None = None
     markup: Markup | None = None
     guard: bool | None = None
+    domain: str | None = None  # for a model that was trained on domains
     confidence: bool = True  # whether words have probabilities, and translations a confidence
     alignment: bool = True  # whether words of both sides are linked
     priority: Literal["interactive", "bulk"] = "interactive"
@@ -73,6 +74,12 @@ class AlternativesFields:
     source: str = AUTO
     prefix: str = ""  # the translation up to the word; it ends in a space where a new word is asked for
     n: int = 5  # words
+    domain: str | None = None  # as of a translation
+
+
+def with_domain(configured: TextOptions, domain: str | None) -> TextOptions:
+    """Returns the options of the configuration with the domain of a request, if it names one."""
+    return configured if domain is None else dataclasses.replace(configured, domain=domain)
 
 
 _PlainFields = TypeVar("_PlainFields")
