@@ -261,6 +261,45 @@ def test_an_ancestor_that_changed_before_the_first_step_is_noticed(
         first_weights(tmp_path, config, load_prepared(tmp_path / "data"))
 
 
+# --- new rows of frozen embeddings ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tied", ["all", "none"])
+def test_only_the_rows_of_new_words_are_trained_where_all_else_is_frozen(
+    recipe: Path, shifted: Path, tmp_path: Path, tied: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    general, run = tmp_path / "general", tmp_path / "run"
+    quick = ["train.max_steps=2", "train.warmup_steps=1", "train.average_last=1", f"model.tie_embeddings={tied}"]
+    assert fine_tune(recipe, general, None, *quick) == 0
+    settings = [*SETTINGS, WORDS, 'init.freeze=["encoder", "decoder", "embeddings"]']
+    arguments = ["train", str(shifted), "--output", str(run), "--from", str(general)]
+    assert command_line([*arguments, *(word for setting in settings for word in ("--set", setting))]) == 0
+    assert "; the rows of 2 new words and tags are trained" in capsys.readouterr().err
+    before, after = Bundle.load(general / "model").weights(), Bundle.load(run / "model").weights()
+    old = Bundle.load(general / "model").tokenizer
+    for name in before:
+        assert after[name][: len(before[name])].tobytes() == before[name].tobytes(), name
+        if name in ("source_embedding", "output_embedding"):  # no target has one of the words
+            start = np.stack([before[name][old.encode(word)].mean(axis=0) for word in NEW_WORDS])
+            assert np.abs(after[name][len(before[name]) :] - start).max() > 1e-4, name
+
+
+def test_new_rows_of_frozen_embeddings_resume_exactly_without_the_ancestor(
+    shifted: Path, ancestor: Path, tmp_path: Path
+) -> None:
+    copy, settings = tmp_path / "general", [*SETTINGS, WORDS, 'init.freeze=["embeddings"]']
+    shutil.copytree(ancestor, copy)
+    assert fine_tune(shifted, tmp_path / "whole", ancestor, *settings) == 0
+    assert fine_tune(shifted, tmp_path / "parts", copy, *settings, "train.max_steps=3") == 0
+    shutil.rmtree(copy)
+    assert fine_tune(shifted, tmp_path / "parts", None, "train.max_steps=6", resume=True) == 0
+    assert_same_but_for_the_path(tmp_path / "parts" / "model", tmp_path / "whole" / "model")
+    before, after = (Bundle.load(folder).weights() for folder in (ancestor, tmp_path / "whole" / "model"))
+    assert after["source_embedding"][:300].tobytes() == before["source_embedding"].tobytes()
+    changed = [name for name in before if after[name][: len(before[name])].tobytes() != before[name].tobytes()]
+    assert len(changed) > 5
+
+
 # --- what is refused, before anything is prepared ---------------------------------------------------------------------
 
 
@@ -272,7 +311,7 @@ def test_an_ancestor_that_changed_before_the_first_step_is_noticed(
         (["model.positions=learned"], ConfigError, r'model\.positions = "learned": the model has "sinusoidal"'),
         (["text.vocab_size=500"], ConfigError, r"text\.vocab_size = 500: the model has 300"),
         (['init.freeze=["encoder.3"]'], ConfigError, r"unknown part 'encoder\.3'\. Did you mean 'encoder\.0'"),
-        (['init.freeze=["embeddings"]', WORDS], ConfigError, "the new words and tags need rows"),
+        (['init.freeze=["encoder", "decoder", "embeddings"]'], ConfigError, "leaves nothing to train"),
         (["train.warmup_steps=6"], ConfigError, r"train\.warmup_steps = 6: must be less than train\.max_steps \(6\)"),
         (['init.words=["COVID-19"]'], TokenizerError, r"New words of \[init\]: 'COVID-19': cannot become one piece"),
     ],
@@ -293,8 +332,6 @@ def test_tags_of_the_recipe_are_added_to_the_vocabulary(
     corpus = "[[data.corpora]]\nfiles = ['train.en', 'train.de']\ndomain = 'birds'\n"
     path.write_text(shifted.read_text().replace("train = [['train.en', 'train.de']]\n", "") + corpus)
     settings = [f"data.folder={shifted.parent}", "train.max_steps=2", "train.warmup_steps=1", "train.average_last=1"]
-    assert fine_tune(path, tmp_path / "frozen", ancestor, *settings, 'init.freeze=["embeddings"]') == 2
-    assert "the new words and tags need rows" in capsys.readouterr().err
     assert fine_tune(path, tmp_path / "run", ancestor, *settings, WORDS, "init.learning_rate=1e-30") == 0
     old, new = Bundle.load(ancestor), Bundle.load(tmp_path / "run" / "model")
     assert new.tokenizer.domains == ("birds",)

@@ -10,14 +10,19 @@ from transduce.errors import ConfigError, suggestion
 _STACKS = ("encoder", "decoder")
 
 
-def weights_of_parts(model: ModelConfig, parts: Sequence[str]) -> list[str]:
+def weights_of_parts(model: ModelConfig, parts: Sequence[str], *, new_rows: bool = False) -> list[str]:
     """Returns the names of the weights of `parts`, in the model's order.
 
     A part is "encoder", "decoder" (with the norm after it), "embeddings" (all tables of pieces), "positions" (learned
     ones), a weight, or the beginning of names of weights, such as "encoder.0" or "decoder.1.feed_forward".
 
+    Args:
+        model: the model.
+        parts: names of parts.
+        new_rows: whether the tables of pieces have new rows, which are trained even if all weights are in `parts`.
+
     Raises:
-        ConfigError: a part is unknown, or all weights are in `parts`.
+        ConfigError: a part is unknown, or nothing is left to train.
     """
     weights = list(weight_shapes(model))
     found: set[str] = set()
@@ -26,7 +31,7 @@ def weights_of_parts(model: ModelConfig, parts: Sequence[str]) -> list[str]:
         if not matches:
             raise ConfigError(f"init.freeze: {_unknown(part, model, weights)}")
         found.update(matches)
-    if len(found) == len(weights):
+    if len(found) == len(weights) and not new_rows:
         raise ConfigError(f"init.freeze = {[*parts]}: leaves nothing to train.")
     return [name for name in weights if name in found]
 

@@ -7,10 +7,12 @@ import json
 import math
 from collections.abc import Callable, Collection
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from transduce import files
 from transduce.bundle import WEIGHTS, Bundle
@@ -33,6 +35,7 @@ from transduce.training.schedule import describe_rate
 from transduce.training.trainable import TrainableModel
 
 _MAY_DIFFER = {"vocab_size", "dropout", "attention_dropout", "ffn_dropout"}  # of the model's configuration
+_ROWS = "vocab_size"  # key of ancestor.json: the number of its pieces, which come before new ones
 _OF_TOKENIZER = ("algorithm", "vocab_size")  # keys of `text` that say which tokeniser it is
 
 
@@ -52,12 +55,8 @@ def require_ancestor(run: Path, config: Config) -> None:
     bundle.verify()
     _require_same(config, bundle.config, init.model)
     given_tokenizer(config)
-    frozen = weights_of_parts(config.model, init.freeze)
-    if set(frozen) & set(EMBEDDINGS["none"]) and _vocabulary_grows(config, bundle.tokenizer):
-        raise ConfigError(
-            f"init.freeze = {[*init.freeze]}: freezes a table of embeddings, and the new words and tags need rows of "
-            "it that are trained. Leave out the embeddings, or what is new."
-        )
+    grows = bool(init.freeze) and _vocabulary_grows(config, bundle.tokenizer)
+    weights_of_parts(config.model, init.freeze, new_rows=grows)
     if train.warmup_steps >= train.max_steps:
         raise ConfigError(
             f"train.warmup_steps = {train.warmup_steps}: must be less than train.max_steps ({train.max_steps}), or the "
@@ -103,7 +102,7 @@ def record_ancestor(run: Path, config: Config, prepared: Prepared) -> None:
     new = SubwordTokenizer.load(prepared.tokenizer)
     num_words = sum(piece not in new.tags for piece in _new_pieces(bundle, prepared, new))
     values = {"name": bundle.config.name, "path": config.init.model, "sha256": bundle.checksum(WEIGHTS)}
-    files.write_json(run / ANCESTOR, values | {"new_words": num_words})
+    files.write_json(run / ANCESTOR, values | {"new_words": num_words, _ROWS: bundle.tokenizer.vocab_size})
 
 
 def read_ancestor_record(run: Path) -> dict[str, Any]:
@@ -160,9 +159,10 @@ def _new_pieces(bundle: Bundle, prepared: Prepared, tokenizer: SubwordTokenizer)
 def start_from_ancestor(model: TrainableModel, run: Path, config: Config, prepared: Prepared) -> None:
     """Gives a new model its ancestor's weights, unless a checkpoint will, and keeps the parts of `init.freeze` as is.
 
-    Without an ancestor it does nothing.
+    Of a frozen table of pieces, the rows of new words and tags are trained. Without an ancestor it does nothing.
 
     Raises:
+        ConfigError: all is frozen, and there are no new words or tags.
         TrainingError: the model to start from changed since the run began, or the data have another tokenizer.
         BundleError: it is damaged.
     """
@@ -170,9 +170,25 @@ def start_from_ancestor(model: TrainableModel, run: Path, config: Config, prepar
         return
     if not checkpoints(run):
         model.load_weights(first_weights(run, config, prepared), config.init.model)
-    frozen = set(weights_of_parts(config.model, config.init.freeze))
+    num_rows = _ancestor_rows(run, config)
+    frozen = set(weights_of_parts(config.model, config.init.freeze, new_rows=num_rows > 0))
+    tables = frozen.intersection(EMBEDDINGS[config.model.tie_embeddings]) if num_rows else set()
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(name not in frozen)
+        parameter.requires_grad_(name not in frozen or name in tables)
+        if name in tables:
+            parameter.register_post_accumulate_grad_hook(partial(_freeze_rows, num_rows))
+
+
+def _ancestor_rows(run: Path, config: Config) -> int:
+    """Returns how many rows of each table of pieces come from the ancestor, where there are more than these; else 0."""
+    num_rows: int = read_ancestor_record(run).get(_ROWS, 0)
+    return num_rows if num_rows < config.model.vocab_size else 0
+
+
+def _freeze_rows(count: int, table_VD: Tensor) -> None:
+    """Clears the gradient of the first rows: Adam then never moves them, as their moments stay 0."""
+    if table_VD.grad is not None:
+        table_VD.grad[:count] = 0
 
 
 def describe_start(run: Path, config: Config) -> list[str]:
@@ -182,12 +198,18 @@ def describe_start(run: Path, config: Config) -> list[str]:
     record: dict[str, Any] = {"name": "a model", "path": config.init.model, "new_words": 0} | read_ancestor_record(run)
     words = f", with {counted(record['new_words'], 'new word')}" if record["new_words"] else ""
     lines = [f"starts from {record['name']} ({record['path']}){words}", describe_rate(config)]
-    frozen = weights_of_parts(config.model, config.init.freeze)
+    num_rows = _ancestor_rows(run, config)
+    frozen = weights_of_parts(config.model, config.init.freeze, new_rows=num_rows > 0)
     if frozen:
         sizes = {name: math.prod(shape) for name, shape in weight_shapes(config.model).items()}
-        count = sum(sizes[name] for name in frozen)
+        tables = set(frozen).intersection(EMBEDDINGS[config.model.tie_embeddings]) if num_rows else set()
+        num_new = config.model.vocab_size - num_rows
+        count = sum(sizes[name] for name in frozen) - num_new * config.model.d_model * len(tables)
         share = f"{count:,} of {counted(sum(sizes.values()), 'parameter')}"
-        lines.append(f"frozen: {', '.join(config.init.freeze)}: {share}{_tied(config, frozen)}")
+        trained = (
+            f"; the rows of {counted(num_new, 'new word or tag', 'new words and tags')} are trained" if tables else ""
+        )
+        lines.append(f"frozen: {', '.join(config.init.freeze)}: {share}{_tied(config, frozen)}{trained}")
     return lines
 
 
@@ -203,4 +225,5 @@ def _tied(config: Config, frozen: Collection[str]) -> str:
 def ancestor_metrics(run: Path) -> dict[str, Any]:
     """Returns what a model's metrics say of its ancestor: nothing where training started from random weights."""
     record = read_ancestor_record(run)
+    record.pop(_ROWS, None)
     return {"ancestor": record} if record else {}
