@@ -191,8 +191,8 @@ def test_packed_is_padded(model: Transformer, monkeypatch: pytest.MonkeyPatch) -
     packings = []
     original = Packing.of
 
-    def spy(*given: object) -> Packing | None:
-        packings.append(original(*given))  # type: ignore[arg-type]
+    def spy(*given: object, **options: object) -> Packing | None:
+        packings.append(original(*given, **options))  # type: ignore[arg-type]
         return packings[-1]
 
     monkeypatch.setattr(Packing, "of", staticmethod(spy))
@@ -200,7 +200,7 @@ def test_packed_is_padded(model: Transformer, monkeypatch: pytest.MonkeyPatch) -
         packed = model(*arguments)
         assert all(isinstance(packing, Packing) for packing in packings)
         assert len(packings) == 2
-        monkeypatch.setattr(Packing, "of", staticmethod(lambda *_: None))
+        monkeypatch.setattr(Packing, "of", staticmethod(lambda *_, **__: None))
         padded = model(*arguments)
         assert packed.shape == padded.shape == (11, 16)
         assert_same(packed, padded)
