@@ -1,24 +1,34 @@
 """`transduce augment`: what each subcommand writes and prints, and what it refuses."""
 
+import contextlib
 import json
 from pathlib import Path
 
 import pytest
 
 from made_models import made_bundle
+from text_engine import text_translator
 from transduce.augmentation import MadeCorpus
+from transduce.cli import augment_job
 from transduce.cli.main import main
 from transduce.config import load_recipe
 from transduce.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.computes
 
-_LINES = ["A dog runs.", "", "Two dogs run over the green grass."]
+_LINES = ["A dog runs.", "", "A man with a ball."]
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     return str(made_bundle(tmp_path / "model", ending=3.0).path)
+
+
+@pytest.fixture
+def upper_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the command translate to capital letters: a model with random weights hardly ever ends a translation."""
+    translator = text_translator(str.upper)
+    monkeypatch.setattr(augment_job, "loaded_workers", lambda *_: contextlib.nullcontext(translator))
 
 
 @pytest.fixture
@@ -31,6 +41,7 @@ def lines(path: Path) -> list[str]:
     return path.read_text().split("\n")[:-1]
 
 
+@pytest.mark.usefixtures("upper_case")
 @pytest.mark.parametrize(("command", "text_side"), [("back-translate", 1), ("forward-translate", 0), ("distill", 0)])
 def test_it_makes_pairs_and_prints_the_lines_of_a_recipe(
     model: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, text_side: int
@@ -43,13 +54,15 @@ def test_it_makes_pairs_and_prints_the_lines_of_a_recipe(
     assert corpus.files == (str(output / "source.txt"), str(output / "target.txt"))
     assert corpus.name == "new-data"
     assert corpus.tag == ("" if command == "distill" else f"{command}d")
-    assert "of 3 lines" in shown.err
+    assert "2 pairs of 3 lines" in shown.err
     assert "left out: 1: empty line" in shown.err
     sides = [lines(Path(name)) for name in corpus.files]
-    assert sides[text_side] == [line for line in _LINES if line][: len(sides[text_side])]
-    assert len(sides[0]) == len(sides[1]) == json.loads((output / "manifest.json").read_text())["counts"]["pairs"]
+    assert sides[text_side] == [line for line in _LINES if line]
+    assert sides[1 - text_side] == [line.upper() for line in _LINES if line]
+    assert json.loads((output / "manifest.json").read_text())["counts"]["pairs"] == 2
 
 
+@pytest.mark.usefixtures("upper_case")
 def test_a_second_start_does_nothing_and_other_options_are_refused(
     model: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,24 +79,42 @@ def test_a_second_start_does_nothing_and_other_options_are_refused(
     assert capsys.readouterr().err.count("transduce:") == 0
 
 
-def test_a_recipe_names_the_language_that_was_asked_for(tmp_path: Path) -> None:
+def test_a_text_that_gives_no_pairs_is_an_error_and_not_an_empty_corpus(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, content, message in (("no-lines", "", "it has no lines"), ("blank", "\n\n", "left-out.tsv says why")):
+        (tmp_path / name).write_text(content)
+        command = ["augment", "back-translate", model, str(tmp_path / name), "--output", str(tmp_path / "out" / name)]
+        assert main(command) == DataError.exit_code
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert f"{name}: gave no pairs: " in shown.err
+        assert message in shown.err
+
+
+def test_a_recipe_names_the_language_and_the_domain_that_were_asked_for(tmp_path: Path) -> None:
     lines = [
-        MadeCorpus(tmp_path / "x", 0, 0, {}, {"command": command, "job": {"target": "fr"}}).recipe_lines()
+        MadeCorpus(tmp_path / "x", 0, 0, {}, {"command": command, "job": {"target": "fr", "domain": "law"}})
+        .recipe_lines()
+        .split("\n")[-2:]
         for command in ("back-translate", "forward-translate")
     ]
-    assert [each.rpartition("\n")[2] for each in lines] == ['source_language = "fr"', 'target_language = "fr"']
+    assert lines == [['source_language = "fr"', 'domain = "law"'], ['target_language = "fr"', 'domain = "law"']]
 
 
+@pytest.mark.usefixtures("upper_case")
 def test_the_translation_nearest_to_the_reference(model: str, text: str, tmp_path: Path) -> None:
-    (tmp_path / "reference").write_text("Ein Hund\n\nZwei Hunde\n")
-    (tmp_path / "tsv").write_text("A dog runs.\tEin Hund\n\t\nTwo dogs run over the green grass.\tZwei Hunde\n")
+    references = ["A DOG RUNS.!!", "", "A MAN WITH A BALL.!"]  # the third and the second of a beam
+    (tmp_path / "reference").write_text("".join(f"{line}\n" for line in references))
+    rows = zip(_LINES, references, strict=True)
+    (tmp_path / "tsv").write_text("".join(f"{line}\t{reference}\n" for line, reference in rows))
     options = ["--nearest-reference", "chrf", "--quiet"]
     two, one = tmp_path / "two", tmp_path / "one"
-    references = ["--reference", str(tmp_path / "reference")]
-    assert main(["augment", "distill", model, text, *references, *options, "--output", str(two)]) == 0
+    reference = ["--reference", str(tmp_path / "reference")]
+    assert main(["augment", "distill", model, text, *reference, *options, "--output", str(two)]) == 0
     tsv = str(tmp_path / "tsv")
     assert main(["augment", "distill", model, tsv, "--columns", *options, "--output", str(one)]) == 0
-    assert (two / "target.txt").read_bytes() == (one / "target.txt").read_bytes()
+    assert lines(two / "target.txt") == lines(one / "target.txt") == [each for each in references if each]
     manifest = json.loads((two / "manifest.json").read_text())
     assert manifest["input"]["files"] == [text, str(tmp_path / "reference")]
     assert manifest["job"]["n_best"] == 4
@@ -117,6 +148,8 @@ def test_wrong_files(model: str, text: str, tmp_path: Path, capsys: pytest.Captu
     nearest = ["--nearest-reference", "bleu", "--reference", str(tmp_path / "missing")]
     assert main(["augment", "distill", model, text, *nearest, *output]) == DataError.exit_code
     assert "missing: no such file" in capsys.readouterr().err
+    assert main(["augment", "distill", model, "-", *nearest, *output]) == ConfigError.exit_code
+    assert "none can be standard input" in capsys.readouterr().err
     (tmp_path / "short").write_text("Ein Hund\n")
     nearest[-1] = str(tmp_path / "short")
     assert main(["augment", "distill", model, text, *nearest, *output]) == DataError.exit_code

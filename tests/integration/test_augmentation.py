@@ -173,7 +173,7 @@ def test_killed_while_the_files_are_written(
     monkeypatch.undo()
     assert not (tmp_path / "out" / "manifest.json").exists()
     again = back_translate(upper(), text, tmp_path / "out")
-    assert again.was_finished
+    assert (again.was_finished, again.num_resumed) == (False, again.num_lines)
     assert contents(tmp_path / "out") == contents(whole.folder)
 
 
@@ -196,7 +196,7 @@ def test_another_job_is_refused_until_it_may_overwrite(tmp_path: Path, text: Pat
     back_translate(upper(), text, folder)
     with pytest.raises(ConfigError, match=r"made with beam_size = 4, and now beam_size = 2\. .*--overwrite"):
         back_translate(upper(), text, folder, options=DecodeConfig(beam_size=2, batch_size=4))
-    with pytest.raises(ConfigError, match="layout"):
+    with pytest.raises(ConfigError, match="layout = back-translate, and now layout = forward-translate"):
         forward_translate(upper(), text, folder)
     other = write(tmp_path / "other", ["another dog"])
     with pytest.raises(DataError, match="another input"):

@@ -50,13 +50,16 @@ class MadeCorpus:
     def recipe_lines(self, tag: str = "") -> str:
         """Returns the lines of a recipe that name the pair as a corpus, with a tag where one is given.
 
-        Where the model was asked for one of several languages, they name it too.
+        Where the model was asked for one of several languages or domains, they name it too.
         """
         name = "-".join(re.findall(r"[^\s,=]+", self.folder.resolve().name))
         values = {"name": name, "files": [str(path) for path in self.files]} | ({"tag": tag} if tag else {})
-        if written := self.manifest["job"].get("target"):
+        job = self.manifest["job"]
+        if written := job.get("target"):
             side = "source" if self.manifest["command"] == "back-translate" else "target"
             values[f"{side}_language"] = written
+        if domain := job.get("domain"):
+            values["domain"] = domain
         lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items())
         return "\n".join(["[[data.corpora]]", *lines])
 

@@ -130,6 +130,7 @@ def _make(
         lines=lines,
     )
     manifest = complete(output) if summary.was_finished else None
+    was_finished = manifest is not None
     if manifest is None:
         journal = read_journal(finished_journal(output / RECORDS))
         assert journal is not None  # written with the records
@@ -144,5 +145,5 @@ def _make(
         counts["left_out"],
         manifest,
         summary.num_resumed,
-        summary.was_finished,
+        was_finished,
     )

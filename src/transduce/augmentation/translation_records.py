@@ -26,7 +26,7 @@ TRANSLATION_CUT = "translation cut: it reached the length limit"
 _SCORE_DIGITS = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TranslationRecords:
     """A layout (`streams.layouts.Layout`) that writes a record for each line.
 
@@ -37,6 +37,10 @@ class TranslationRecords:
     kind: str  # the command, so that its output is not resumed as that of another one
     nearest: Nearness | None = None
     guard: bool = True  # whether the guard checks translations
+
+    def __repr__(self) -> str:
+        """Returns what a user knows the job by: it stands in the error about another job. The guard is an option."""
+        return f"{self.kind}, nearest to the reference by {self.nearest}" if self.nearest else self.kind
 
     def text(self, line: str, where: str) -> str:
         """Returns the text of the line."""

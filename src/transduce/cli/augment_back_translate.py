@@ -24,6 +24,7 @@ source. If the command is stopped, the same command continues, and the files are
 """
 
 import argparse
+from functools import partial
 
 from transduce.cli.augment_job import add_job, run_job
 
@@ -39,4 +40,4 @@ def run(args: argparse.Namespace) -> int:
     """Translates, and returns the exit code."""
     from transduce.augmentation import back_translate
 
-    return run_job(args, back_translate, tag="back-translated")
+    return run_job(args, partial(back_translate, text=args.text), tag="back-translated")

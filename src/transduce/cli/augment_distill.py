@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Translates, and returns the exit code."""
     from transduce.augmentation import distill
-    from transduce.data.readers import require_file
+    from transduce.data.readers import STDIN, require_file
 
     if args.reference is not None and args.columns:
         raise ConfigError("References are in a file (--reference) or in TEXT (--columns): give one of them.")
@@ -62,6 +62,10 @@ def run(args: argparse.Namespace) -> int:
         return run_job(args, partial(distill, corpus=args.text))
     if not has_references:
         raise ConfigError("--nearest-reference needs references: give --reference FILE, or --columns.")
+    if STDIN in (args.text, args.reference):
+        raise ConfigError(
+            "--nearest-reference reads its files twice, so none can be standard input ('-'): name a file."
+        )
     corpus = [args.text] if args.columns else [args.text, args.reference]
     for path in corpus:
         require_file(path)

@@ -18,6 +18,7 @@ source. If the command is stopped, the same command continues, and the files are
 """
 
 import argparse
+from functools import partial
 
 from transduce.cli.augment_job import add_job, run_job
 
@@ -33,4 +34,4 @@ def run(args: argparse.Namespace) -> int:
     """Translates, and returns the exit code."""
     from transduce.augmentation import forward_translate
 
-    return run_job(args, forward_translate, tag="forward-translated")
+    return run_job(args, partial(forward_translate, text=args.text), tag="forward-translated")

@@ -20,6 +20,7 @@ from transduce.cli.arguments import (
 )
 from transduce.cli.open_model import loaded_workers, open_translator
 from transduce.config import DecodeConfig
+from transduce.errors import DataError
 from transduce.reporting.tables import counted
 
 if TYPE_CHECKING:
@@ -51,9 +52,13 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
 
     Args:
         args: those of `add_job`.
-        make: a function of `transduce.augmentation`, perhaps with its own arguments bound.
+        make: a function of `transduce.augmentation` that already has its input.
         tag: of such data in a recipe; "" where a model learns from nothing else, and would miss it when it translates.
+
+    Raises:
+        DataError: there is no such file, or every line was left out.
     """
+    from transduce.augmentation.made_corpus import LEFT_OUT
     from transduce.data.readers import STDIN, require_file
     from transduce.translation.pipeline import TextOptions
 
@@ -63,11 +68,9 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
     opened = open_translator(args)
     if not args.quiet:
         print(f"transduce: {opened.bundle.path}: {opened.bundle.summary}", file=sys.stderr)
-    given = {} if "corpus" in getattr(make, "keywords", {}) else {"text": args.text}
     with loaded_workers(args, opened) as translator:
         made = make(
             translator,
-            **given,
             output=args.output,
             options=opened.options,
             text_options=TextOptions(
@@ -80,6 +83,11 @@ def run_job(args: argparse.Namespace, make: "Callable[..., MadeCorpus]", tag: st
         )
     if not args.quiet:
         _report(made)
+    if not made.num_pairs:
+        why = f"{made.folder / LEFT_OUT} says why each line was left out" if made.num_lines else "it has no lines"
+        raise DataError(f"{args.text}: gave no pairs: {why}.")
+    if not args.quiet:
+        print("transduce: the lines of a recipe that use them:", file=sys.stderr)
     print(made.recipe_lines(tag))
     return 0
 
@@ -93,4 +101,3 @@ def _report(made: "MadeCorpus") -> None:
     print(f"transduce: {counted(made.num_pairs, 'pair')} of {counted(made.num_lines, 'line')}", file=sys.stderr)
     for reason, count in made.left_out.items():
         print(f"transduce: left out: {count:,}: {reason}", file=sys.stderr)
-    print("transduce: the lines of a recipe that use them:", file=sys.stderr)
